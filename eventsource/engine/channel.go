@@ -17,9 +17,8 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 )
 
-// newChannel hands each event to a fan-out of its own, used again for later ones. Knative's dispatcher writes to the
-// addresses of a subscription while it sends (sanitizeAddressable in pkg/kncloudevents/event_dispatcher.go), so two
-// events in the same fan-out race.
+// newChannel returns a handler that gives each event exclusive use of a fan-out from a pool. Knative's dispatcher writes to the addresses
+// of a subscription while it sends (sanitizeAddressable in pkg/kncloudevents/event_dispatcher.go), so two events in one fan-out would race.
 func newChannel(fanOut func() (http.Handler, error)) http.Handler {
 	pool := sync.Pool{New: func() any {
 		handler, err := fanOut()
@@ -37,8 +36,8 @@ func newChannel(fanOut func() (http.Handler, error)) http.Handler {
 	})
 }
 
-// fanOut sends an event to every Trigger's filter, tries again, sends the reply on, and gives up to the dead-letter sink.
-// It is the synchronous one: it answers when all that is done.
+// fanOut returns Knative's synchronous fan-out. It sends an event to the filter of each Trigger, retries, forwards the reply, and sends an
+// undeliverable event to the dead-letter sink. It responds when all of this is done.
 func (e *Engine) fanOut(log *zap.Logger) (http.Handler, error) {
 	meters, traces := metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	subscriptions := make([]fanout.Subscription, 0, len(e.triggers))
@@ -55,8 +54,8 @@ func (e *Engine) fanOut(log *zap.Logger) (http.Handler, error) {
 		meters, traces, channel.ResolveChannelFromPath(channel.ParseChannelFromPath))
 }
 
-// subscription is what Knative's Trigger controller makes of a Trigger (pkg/reconciler/broker/trigger) where neither TLS
-// nor OIDC is on.
+// subscription returns the subscription that Knative's Trigger controller creates for the Trigger without TLS and OIDC
+// (pkg/reconciler/broker/trigger).
 func (e *Engine) subscription(t *eventingv1.Trigger) (fanout.Subscription, error) {
 	retry, err := kncloudevents.RetryConfigFromDeliverySpec(*t.Spec.Delivery)
 	if err != nil {

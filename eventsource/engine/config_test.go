@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestConfigIsWhatKnativeAccepts checks config/ with the code of Knative's webhook.
-func TestConfigIsWhatKnativeAccepts(t *testing.T) {
+// TestKnativeAcceptsConfig validates config/ with the code of Knative's webhook.
+func TestKnativeAcceptsConfig(t *testing.T) {
 	flags, err := feature.NewFlagsConfigFromMap(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -54,15 +54,16 @@ func readConfig(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestSourceIsTheSameInBothModes: the standalone source watches what config/base/source.yaml asks of Knative, though in
-// every namespace: nothing restarts it when one comes or goes.
-func TestSourceIsTheSameInBothModes(t *testing.T) {
+// TestStandaloneSourceWatchesSameObjectsAsKnativeSource: the standalone source watches the objects of config/base/source.yaml. By default
+// it watches all namespaces, because nothing restarts it when a namespace is created or deleted.
+func TestStandaloneSourceWatchesSameObjectsAsKnativeSource(t *testing.T) {
 	first, _, _ := strings.Cut(readConfig(t, "base/source.yaml"), "\n---\n")
 	source := &sourcesv1.ApiServerSource{}
 	if err := yaml.UnmarshalStrict([]byte(first), source); err != nil {
 		t.Fatal(err)
 	}
-	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs", "Pod": "pods", "Scaler": "scalers"}
+	plurals := map[string]string{"StatefulSet": "statefulsets", "PersistentVolumeClaim": "persistentvolumeclaims", "Job": "jobs",
+		"Pod": "pods", "Scaler": "scalers"}
 	want := apiserver.Config{Namespaces: []string{""}, AllNamespaces: true, EventMode: source.Spec.EventMode}
 	for _, r := range source.Spec.Resources {
 		gv, err := schema.ParseGroupVersion(r.APIVersion)

@@ -1,18 +1,17 @@
-// Package engine runs Knative's own event machinery in one process, for a laptop, a test or a small cluster: the
-// ApiServerSource adapter, a Broker's ingress, its channel's fan-out with retry, back-off and dead letters, and the
-// Trigger filters, all of knative.dev/eventing. What it adds is the wiring that Knative's controllers do on a cluster:
+// Package engine runs Knative's event delivery in one process, for a laptop, a test or a small cluster. All parts come from
+// knative.dev/eventing: the ApiServerSource adapter, a Broker's ingress, the channel's fan-out with retry, back-off and dead letters, and
+// the Trigger filters. The engine adds the wiring that Knative's controllers do on a cluster:
 //
 //	ApiServerSource adapter ─┐
 //	tick ────────────────────┼─> admission ─> ingress ─> channel ─> filter (a Trigger) ─> function
 //	POST on BrokerAddress ───┘                   └──────────── reply ────────────────────────┘
 //
-// Two parts are not Knative's. The admission bounds how many events are under way, and the channel's entrance answers
-// before the event is delivered, so that neither the source's watch nor a reply waits for a chain of functions (Knative's
-// own asynchronous fan-out starts goroutines without bound and cannot be stopped).
+// Two parts are not from Knative. The admission bounds the number of events in flight. The entrance of the channel responds before an event
+// is delivered, so that the source's watch and replies do not wait for a chain of functions. Knative's asynchronous fan-out is no
+// alternative: it starts goroutines without bound and cannot be stopped.
 //
-// Servers and clients meet on a network inside the process, under the host names that they would have on a cluster, so a
-// dead letter says the same in both. Nothing is stored: what is under way when the process ends is lost, and found again
-// by the next tick.
+// Servers and clients use a network inside the process, with the host names of a cluster, so dead letters name the same addresses in both.
+// The engine stores nothing: events in flight are lost when the process ends, and the next tick finds their work again.
 package engine
 
 import (
@@ -33,22 +32,22 @@ import (
 	"drydock.dev/shared/serve"
 )
 
-// Config is what an engine runs.
+// Config is the configuration of an engine.
 type Config struct {
-	// Triggers say which function gets which event; see LoadTriggers.
+	// Triggers define which function gets which event; see LoadTriggers.
 	Triggers []*eventingv1.Trigger
-	// Functions by the name of their Knative Service: all that the Triggers name.
+	// Functions are the handlers by the name of their Knative Service. Every function that a Trigger names must be present.
 	Functions map[api.Function]http.Handler
-	// Source watches the cluster; nil for none.
+	// Source watches the cluster. If it is nil, no changes are watched.
 	Source *Source
-	// Tick is the time between two ticks; zero for none.
+	// Tick is the time between two ticks. If it is zero, there are no ticks.
 	Tick time.Duration
-	// InFlight is how many events may be under way before more are refused; zero is DefaultInFlight.
+	// InFlight is the maximum number of events in flight before more are refused. Zero means DefaultInFlight.
 	InFlight int
-	// BrokerAddress is a TCP address on which events may be posted; empty for none. Guard stands before it.
+	// BrokerAddress is a TCP address where clients may post events. If it is empty, there is none. Guard wraps its handler.
 	BrokerAddress string
 	Guard         func(http.Handler) http.Handler
-	// Passed is called for each event that passes the Broker; nil for none.
+	// Passed is called for each event that passes the Broker. It may be nil.
 	Passed func(Passed)
 
 	Meter metric.Meter
@@ -56,71 +55,71 @@ type Config struct {
 }
 
 const (
-	// DefaultInFlight keeps the process below 200 MiB when events of 20 KiB come as fast as they can.
+	// DefaultInFlight keeps the process below 200 MiB of memory under a constant load of events of 20 KiB.
 	DefaultInFlight = 100
 
-	// drainTime is how long events under way may finish at the end, serverGrace how long last answers may take then.
-	drainTime   = 6 * time.Second
-	serverGrace = 500 * time.Millisecond
+	// drainTimeout bounds the wait for events in flight at shutdown. shutdownGrace bounds the wait for the last responses after it.
+	drainTimeout  = 6 * time.Second
+	shutdownGrace = 500 * time.Millisecond
 
-	// deliveryTime bounds one request inside the engine; the Triggers' delivery timeout is shorter.
-	deliveryTime = 90 * time.Second
+	// deliveryTimeout bounds one request inside the engine. The delivery timeout of the Triggers is shorter.
+	deliveryTimeout = 90 * time.Second
 )
 
-// Engine is one in-process Broker with everything around it.
+// Engine is an in-process Broker with its source, Triggers and functions.
 type Engine struct {
-	config    Config
-	namespace string
-	broker    string
-	triggers  []*eventingv1.Trigger // with addresses
-	network   *network
-	gate      *gate
-	handler   http.Handler
-	admission http.Handler
-	drain     time.Duration
+	config       Config
+	namespace    string
+	broker       string
+	triggers     []*eventingv1.Trigger // with addresses
+	network      *network
+	gate         *admissionGate
+	handler      http.Handler
+	admission    http.Handler
+	drainTimeout time.Duration
 }
 
-// running guards what is global in Knative's packages: the HTTP clients, their transport, and the environment.
+// running is true while an engine runs. Knative's packages share global state: the HTTP clients, their transport, and the environment.
 var running atomic.Bool
 
-// New wires the engine. Only one can run in a process at a time.
+// New returns an engine that is wired and ready to run. Only one engine can run in a process at a time.
 func New(config Config) (*Engine, error) {
 	if len(config.Triggers) == 0 {
-		return nil, errors.New("no Triggers: nobody would get an event")
+		return nil, errors.New("no Triggers: no function would get an event")
 	}
 	if config.InFlight <= 0 {
 		config.InFlight = DefaultInFlight
 	}
 	first := config.Triggers[0]
-	e := &Engine{config: config, namespace: first.Namespace, broker: first.Spec.Broker, network: newNetwork(), drain: drainTime}
-	// Knative's ingress and dispatcher ask for it, and panic without.
+	e := &Engine{config: config, namespace: first.Namespace, broker: first.Spec.Broker, network: newNetwork(), drainTimeout: drainTimeout}
+	// Knative's ingress and dispatcher panic without this variable.
 	if err := os.Setenv("SYSTEM_NAMESPACE", e.namespace); err != nil {
 		return nil, fmt.Errorf("setting SYSTEM_NAMESPACE: %w", err)
 	}
-	patchTransport() // before Knative's handlers make their clients
+	patchTransport() // before Knative's handlers create their clients
 	var err error
-	if e.gate, err = newGate(config.InFlight, config.Passed, config.Meter, config.Log); err != nil {
+	if e.gate, err = newAdmissionGate(config.InFlight, config.Passed, config.Meter, config.Log); err != nil {
 		return nil, err
 	}
-	if err := e.wire(); err != nil {
+	if err := e.wireDataPlane(); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// SinkURL is where sources and functions send events, over Transport.
+// SinkURL returns the URL for events from sources and functions, which Transport reaches.
 func (e *Engine) SinkURL() string { return e.ingressURL().String() }
 
-// Transport reaches the engine's network, and only that.
+// Transport returns the transport into the engine's network. It reaches no other network.
 func (e *Engine) Transport() http.RoundTripper { return e.network.transport }
 
-// Run works until the context ends, then lets what is under way finish for a few seconds.
+// Run runs the engine until the context ends. It then waits a few seconds for events in flight.
 func (e *Engine) Run(ctx context.Context) error {
 	if !running.CompareAndSwap(false, true) {
-		return errors.New("another engine runs in this process; there can be only one")
+		return errors.New("another engine is running in this process; stop it first")
 	}
 	defer running.Store(false)
-	restore := e.network.install()
+	restore := e.network.makeCurrent()
 	defer restore()
 
 	delivering, stopDelivering := context.WithCancel(context.WithoutCancel(ctx))
@@ -145,17 +144,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	case err = <-servers.failed:
 	}
 	stopSourcing()
-	e.gate.drain(e.drain)
+	e.gate.drain(e.drainTimeout)
 	stopDelivering()
-	servers.stop(serverGrace)
+	servers.stop(shutdownGrace)
 	sources.Wait()
 	return err
 }
 
 // servers are the engine's HTTP servers.
 type servers struct {
-	all    []*http.Server
-	failed chan error
+	servers []*http.Server
+	failed  chan error
 }
 
 func (e *Engine) listen() (*servers, error) {
@@ -163,12 +162,12 @@ func (e *Engine) listen() (*servers, error) {
 	if e.config.BrokerAddress != "" {
 		listener, err := listenTCP(e.config.BrokerAddress)
 		if err != nil {
-			return nil, fmt.Errorf("opening the Broker's address: %w; choose another with --broker", err)
+			return nil, fmt.Errorf("opening the Broker's address: %w. Choose another address with --broker", err)
 		}
-		e.config.Log.Info("broker takes events", "url", "http://"+listener.Addr().String()+e.ingressURL().Path)
-		s.start(serve.NewServer(limitBody(e.guarded()), deliveryTime, e.config.Log), listener)
+		e.config.Log.Info("broker accepts events", "url", "http://"+listener.Addr().String()+e.ingressURL().Path)
+		s.start(serve.NewServer(limitBody(e.guarded()), deliveryTimeout, e.config.Log), listener)
 	}
-	s.start(serve.NewServer(e.handler, deliveryTime, e.config.Log), e.network.listener)
+	s.start(serve.NewServer(e.handler, deliveryTimeout, e.config.Log), e.network.listener)
 	return s, nil
 }
 
@@ -179,7 +178,7 @@ func (e *Engine) guarded() http.Handler {
 	return e.config.Guard(e.admission)
 }
 
-// tick sends what a PingSource would, at once and then each period.
+// tick sends the event of a PingSource, at the start and then once per period.
 func (e *Engine) tick(ctx context.Context) {
 	if e.config.Tick <= 0 {
 		return
@@ -189,7 +188,7 @@ func (e *Engine) tick(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := sender.Send(ctx, newTick(e.namespace)); err != nil && ctx.Err() == nil {
-			e.config.Log.Warn("tick lost, the next one makes up for it", "error", err.Error())
+			e.config.Log.Warn("tick lost; the next tick finds the same work", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():

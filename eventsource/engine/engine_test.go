@@ -29,8 +29,8 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// patience is how long a test waits for what has to happen.
-const patience = 20 * time.Second
+// waitTimeout bounds the wait for an expected event.
+const waitTimeout = 20 * time.Second
 
 type handlerFunc func(context.Context, event.Event) (*event.Event, error)
 
@@ -38,29 +38,30 @@ func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, e
 	return f(ctx, e)
 }
 
-func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
+func doNothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
 
-// trial is an engine with functions of a test's own behind the shipped Triggers.
-type trial struct {
+// testEngine is an engine with the shipped Triggers and the functions of a test.
+type testEngine struct {
 	*Engine
 	config Config
 	stop   func() error
 }
 
-// newTrial prepares an engine without source and tick, whose retries come quickly. Functions not given do nothing.
-func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...func(*Config)) *trial {
+// newTestEngine prepares an engine without a source and ticks, with fast retries. Missing functions do nothing.
+func newTestEngine(t *testing.T, functions map[api.Function]handlerFunc, change ...func(*Config)) *testEngine {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	tr := &trial{config: Config{
-		Triggers: shipped(t), Functions: map[api.Function]http.Handler{}, Meter: noop.Meter{}, Log: log,
+	tr := &testEngine{config: Config{
+		Triggers: shippedTriggers(t), Functions: map[api.Function]http.Handler{}, Meter: noop.Meter{}, Log: log,
 	}}
 	for _, trigger := range tr.config.Triggers {
 		trigger.Spec.Delivery.BackoffDelay = ptr.To("PT0.001S")
 	}
-	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks, api.GrowVolumes, api.DeadLetter} {
+	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout,
+		api.CleanupPod, api.ScaleHooks, api.GrowVolumes, api.DeadLetter} {
 		f := functions[name]
 		if f == nil {
-			f = nothing
+			f = doNothing
 		}
 		tr.config.Functions[name] = serve.NewEventHandler(name, f, time.Minute, serve.Orders{}, telemetry.Off(), log)
 	}
@@ -71,7 +72,7 @@ func newTrial(t *testing.T, functions map[api.Function]handlerFunc, change ...fu
 }
 
 // start runs the engine until the test ends or stop is called.
-func (tr *trial) start(t *testing.T) *trial {
+func (tr *testEngine) start(t *testing.T) *testEngine {
 	t.Helper()
 	e, err := New(tr.config)
 	if err != nil {
@@ -87,8 +88,8 @@ func (tr *trial) start(t *testing.T) *trial {
 		case err := <-ended:
 			ended <- nil
 			return err
-		case <-time.After(patience):
-			return errors.New("the engine does not end")
+		case <-time.After(waitTimeout):
+			return errors.New("the engine does not stop")
 		}
 	}
 	t.Cleanup(func() {
@@ -99,8 +100,8 @@ func (tr *trial) start(t *testing.T) *trial {
 	return tr
 }
 
-// send posts the event to the Broker until the engine has opened it.
-func (tr *trial) send(t *testing.T, e event.Event) {
+// send posts the event to the Broker.
+func (tr *testEngine) send(t *testing.T, e event.Event) {
 	t.Helper()
 	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), e); err != nil {
 		t.Fatal(err)
@@ -112,39 +113,39 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 	select {
 	case got := <-from:
 		return got
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+	case <-time.After(waitTimeout):
+		t.Fatalf("%s did not arrive in time", what)
 		panic("unreachable")
 	}
 }
 
 var web = events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
 
-// step is the event of a step.
+// step returns the event for the next step of an operation.
 func step(from api.Function, eventType string) *event.Event {
 	e := events.NewStep(from, eventType, web)
 	return &e
 }
 
-// answer replies with the next step.
-func answer(from api.Function, eventType string) handlerFunc {
+// replyWith returns a function that replies with the event.
+func replyWith(from api.Function, eventType string) handlerFunc {
 	return func(context.Context, event.Event) (*event.Event, error) {
 		return step(from, eventType), nil
 	}
 }
 
-// TestChain: each reply reaches the next function, in the order of a resize.
-func TestChain(t *testing.T) {
+// TestRepliesReachNextFunctionInOrder sends a resize through its functions.
+func TestRepliesReachNextFunctionInOrder(t *testing.T) {
 	passed := make(chan Passed, 10)
 	finished := make(chan event.Event, 1)
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(context.Context, event.Event) (*event.Event, error) {
 			e := events.NewChanged(web, "seen", api.DetectResize)
 			return &e, nil
 		},
-		api.DetectResize: answer(api.DetectResize, events.ResizeDetected),
-		api.Backup:       answer(api.Backup, events.BackupCompleted),
-		api.Restore:      answer(api.Restore, events.RestoreCompleted),
+		api.DetectResize: replyWith(api.DetectResize, events.ResizeDetected),
+		api.Backup:       replyWith(api.Backup, events.BackupCompleted),
+		api.Restore:      replyWith(api.Restore, events.RestoreCompleted),
 		api.PauseOwner: func(_ context.Context, e event.Event) (*event.Event, error) {
 			if e.Type() == events.RestoreCompleted {
 				finished <- e
@@ -153,14 +154,14 @@ func TestChain(t *testing.T) {
 			return step(api.PauseOwner, events.OwnerPaused), nil
 		},
 	}, func(c *Config) { c.Passed = func(p Passed) { passed <- p } }).start(t)
-	tr.send(t, plainEvent(events.SourceUpdate, "kind", "StatefulSet"))
+	tr.send(t, newEvent(events.SourceUpdate, "kind", "StatefulSet"))
 
 	last := await(t, "the end of the chain", finished)
 	if ref, err := events.SetOf(last); err != nil || ref.Name != "web" || ref.Operation != "o" {
 		t.Errorf("the last function got %s (%v)", last, err)
 	}
 	if last.Extensions()["knativebrokerttl"] != nil {
-		t.Error("a function sees the Broker's hop counter")
+		t.Error("a function receives the Broker's hop counter")
 	}
 	var got []string
 	for range 6 {
@@ -180,11 +181,11 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestRetry: what fails for now is tried again, and its reply goes on as if nothing had been.
-func TestRetry(t *testing.T) {
+// TestTransientFailureIsRetried: after retries, the reply reaches the next function.
+func TestTransientFailureIsRetried(t *testing.T) {
 	tries, letters := atomic.Int32{}, atomic.Int32{}
 	next := make(chan event.Event, 1)
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Backup: func(context.Context, event.Event) (*event.Event, error) {
 			if tries.Add(1) <= 3 {
 				return nil, errors.New("not now")
@@ -201,21 +202,21 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestDeadLetters: what no retry can mend goes to the dead-letter function at once, what does not mend in time after the
-// last try; both say where, with which status and why, in the words of a Knative cluster.
-func TestDeadLetters(t *testing.T) {
+// TestUndeliverableEventGoesToDeadLetter: after a permanent error the event goes to the dead-letter function at once, after a transient
+// error when all retries have failed. The event carries the address, status and error, as on a Knative cluster.
+func TestUndeliverableEventGoesToDeadLetter(t *testing.T) {
 	for name, row := range map[string]struct {
 		err   error
 		tries int32
 		code  string
 	}{
-		"permanent":         {fault.Permanent(errors.New("the request makes no sense")), 1, "422"},
-		"for now, for ever": {errors.New("the request makes no sense"), 9, "503"},
+		"permanent error":                    {fault.Permanent(errors.New("the request makes no sense")), 1, "422"},
+		"transient error that does not pass": {errors.New("the request makes no sense"), 9, "503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tries := atomic.Int32{}
 			letter := make(chan event.Event, 1)
-			tr := newTrial(t, map[api.Function]handlerFunc{
+			tr := newTestEngine(t, map[api.Function]handlerFunc{
 				api.Backup:     func(context.Context, event.Event) (*event.Event, error) { tries.Add(1); return nil, row.err },
 				api.DeadLetter: func(_ context.Context, e event.Event) (*event.Event, error) { letter <- e; return nil, nil },
 			}).start(t)
@@ -241,10 +242,10 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestSourceNeverWaits: an event is taken while a function is still busy with the one before.
-func TestSourceNeverWaits(t *testing.T) {
+// TestEventIsAcceptedWhileFunctionIsBusy: the source does not wait for functions.
+func TestEventIsAcceptedWhileFunctionIsBusy(t *testing.T) {
 	busy, free := make(chan string, 2), make(chan struct{})
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(_ context.Context, e event.Event) (*event.Event, error) {
 			busy <- e.Type()
 			<-free
@@ -252,16 +253,16 @@ func TestSourceNeverWaits(t *testing.T) {
 		},
 	}).start(t)
 	defer close(free)
-	tr.send(t, plainEvent(events.SourceAdd))
+	tr.send(t, newEvent(events.SourceAdd))
 	await(t, "the first event", busy)
-	tr.send(t, plainEvent(events.SourceUpdate))
+	tr.send(t, newEvent(events.SourceUpdate))
 	await(t, "the second event, while the first is handled", busy)
 }
 
-// TestEndCancelsWhatDoesNotFinish: a function that hangs does not keep the process.
-func TestEndCancelsWhatDoesNotFinish(t *testing.T) {
+// TestShutdownCancelsHangingFunction: a function that hangs does not delay the end of the process.
+func TestShutdownCancelsHangingFunction(t *testing.T) {
 	busy, cancelled := make(chan struct{}, 1), make(chan struct{})
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(ctx context.Context, _ event.Event) (*event.Event, error) {
 			busy <- struct{}{}
 			<-ctx.Done()
@@ -269,8 +270,8 @@ func TestEndCancelsWhatDoesNotFinish(t *testing.T) {
 			return nil, ctx.Err()
 		},
 	}).start(t)
-	tr.drain = time.Millisecond
-	tr.send(t, plainEvent(events.SourceAdd))
+	tr.drainTimeout = time.Millisecond
+	tr.send(t, newEvent(events.SourceAdd))
 	await(t, "the event", busy)
 	if err := tr.stop(); err != nil {
 		t.Error(err)
@@ -278,10 +279,10 @@ func TestEndCancelsWhatDoesNotFinish(t *testing.T) {
 	await(t, "the function's context to end", cancelled)
 }
 
-// TestEndFinishesTheChain: what is under way goes on to its end, replies included; nothing new comes in.
-func TestEndFinishesTheChain(t *testing.T) {
+// TestShutdownFinishesRunningChain: events in flight and their replies are delivered, and new events are refused.
+func TestShutdownFinishesRunningChain(t *testing.T) {
 	busy, free, next := make(chan struct{}), make(chan struct{}), make(chan event.Event, 1)
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Backup: func(context.Context, event.Event) (*event.Event, error) {
 			close(busy)
 			<-free
@@ -293,10 +294,10 @@ func TestEndFinishesTheChain(t *testing.T) {
 	await(t, "the event", busy)
 	ended := make(chan error, 1)
 	go func() { ended <- tr.stop() }()
-	for !tr.gate.isClosed() { //nolint:revive // a channel would be there for this test only
+	for !tr.gate.isClosed() { //nolint:revive // only this test would need a channel
 	}
-	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), plainEvent(events.SourceAdd)); err == nil {
-		t.Error("an ending engine took an event")
+	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), newEvent(events.SourceAdd)); err == nil {
+		t.Error("a stopping engine accepted an event")
 	}
 	close(free)
 	await(t, "the reply at the next function", next)
@@ -305,10 +306,10 @@ func TestEndFinishesTheChain(t *testing.T) {
 	}
 }
 
-// TestTick: one at the start, more later, as a PingSource sends them.
-func TestTick(t *testing.T) {
+// TestTicksAtStartAndPeriodically: the ticks look like the events of a PingSource.
+func TestTicksAtStartAndPeriodically(t *testing.T) {
 	ticks := make(chan event.Event, 100)
-	newTrial(t, map[api.Function]handlerFunc{
+	newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(_ context.Context, e event.Event) (*event.Event, error) { ticks <- e; return nil, nil },
 	}, func(c *Config) { c.Tick = 10 * time.Millisecond }).start(t)
 	first, second := await(t, "the tick at the start", ticks), await(t, "the next one", ticks)
@@ -317,26 +318,26 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// TestBrokerAddress: anybody on the machine may post an event, as to a Broker, but not one of any size.
-func TestBrokerAddress(t *testing.T) {
+// TestBrokerAddressAcceptsBoundedEvents: clients on the machine may post events, up to a maximum size.
+func TestBrokerAddressAcceptsBoundedEvents(t *testing.T) {
 	got := make(chan event.Event, 1)
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.DetectResize: func(_ context.Context, e event.Event) (*event.Event, error) { got <- e; return nil, nil },
 	}, func(c *Config) { c.BrokerAddress = freeAddress(t) })
 	tr.start(t)
-	tr.send(t, plainEvent(events.OperationFailed)) // answered, so the servers are up
+	tr.send(t, newEvent(events.OperationFailed)) // a response shows that the servers are running
 	url := "http://" + tr.config.BrokerAddress + "/drydock/default"
 	if err := serve.NewSender(url, nil).Send(t.Context(), events.NewStep("test", events.Retry, web)); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the posted event", got)
 
-	large := plainEvent(events.Retry)
+	large := newEvent(events.Retry)
 	if err := large.SetData(event.TextPlain, strings.Repeat("x", serve.MaxBytes+1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := serve.NewSender(url, nil).Send(t.Context(), large); err == nil {
-		t.Error("an event without bounds was taken")
+		t.Error("an event over the maximum size was accepted")
 	}
 }
 
@@ -350,7 +351,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestStream(t *testing.T) {
+// TestStreamSendsEventsAsJSONLines: the log and the reader get the same lines.
+func TestStreamSendsEventsAsJSONLines(t *testing.T) {
 	var log strings.Builder
 	stream := NewStream(&log)
 	server := httptest.NewServer(stream)
@@ -371,7 +373,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-func TestStreamIsForTheMachinesUser(t *testing.T) {
+// TestStreamRefusesRemoteClients: the stream contains names of objects.
+func TestStreamRefusesRemoteClients(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/events", nil)
 	r.RemoteAddr = "10.1.2.3:4"
 	w := httptest.NewRecorder()
@@ -381,8 +384,8 @@ func TestStreamIsForTheMachinesUser(t *testing.T) {
 	}
 }
 
-// TestWiringIsChecked: what is missing is found at the start, not with the first event.
-func TestWiringIsChecked(t *testing.T) {
+// TestNewRefusesIncompleteWiring: New finds missing parts before the first event.
+func TestNewRefusesIncompleteWiring(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*Config)
 		want   string
@@ -393,7 +396,7 @@ func TestWiringIsChecked(t *testing.T) {
 		"two Brokers":           {func(c *Config) { c.Triggers[1].Spec.Broker = "other" }, "an engine has one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(newTrial(t, nil, row.change).config)
+			_, err := New(newTestEngine(t, nil, row.change).config)
 			if err == nil || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %v, want %q", err, row.want)
 			}
@@ -401,14 +404,14 @@ func TestWiringIsChecked(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfAnEvent: Knative's filters leave a goroutine behind each time they are made.
-func TestNothingIsLeftOfAnEvent(t *testing.T) {
+// TestEventsLeakNoGoroutines: Knative's filters leave a goroutine behind each time they are created.
+func TestEventsLeakNoGoroutines(t *testing.T) {
 	done := make(chan struct{}, 1)
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(context.Context, event.Event) (*event.Event, error) { done <- struct{}{}; return nil, nil },
 	}).start(t)
 	one := func() {
-		tr.send(t, plainEvent(events.SourceAdd))
+		tr.send(t, newEvent(events.SourceAdd))
 		await(t, "the event", done)
 	}
 	const warm, many = 100, 400
@@ -419,7 +422,7 @@ func TestNothingIsLeftOfAnEvent(t *testing.T) {
 	for range many {
 		one()
 	}
-	// Connections come and go, a few for each function; what leaks does so with every event.
+	// The number of connections varies by a few for each function. A leak grows with every event.
 	if after := runtime.NumGoroutine(); after > before+many/2 {
 		t.Errorf("%d goroutines, %d after %d more events", before, after, many)
 	}

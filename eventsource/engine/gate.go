@@ -15,78 +15,78 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// admissionWait is how long an event from outside waits for room. The source's adapter tries again six times within
-// three seconds of waiting, so a full engine holds a watch back for half a minute before an event is lost to the tick.
-const admissionWait = 5 * time.Second
+// admissionTimeout bounds how long an event from outside waits for room. The source's adapter retries six times within three seconds of
+// waiting. A full engine therefore delays a watch for half a minute before an event is lost and left to the tick.
+const admissionTimeout = 5 * time.Second
 
-// gate stands before the channel. It answers 202 at once and delivers afterwards, and it counts what is under way.
-// Events from outside are admitted while there is room; replies always are, since a chain that could not go on would
-// never make room. One event makes at most one reply a Trigger, so what is under way stays bounded.
-type gate struct {
-	limit  int
-	next   http.Handler
-	passed func(Passed)
-	log    *slog.Logger
+// admissionGate is the handler before the channel. It responds with 202 before it delivers an event, and counts the events in flight. It
+// admits events from outside while there is room. It always admits replies, because a blocked chain would never make room. An event causes
+// at most one reply for each Trigger, so the number of events in flight stays bounded.
+type admissionGate struct {
+	limit   int
+	next    http.Handler
+	onEvent func(Passed)
+	log     *slog.Logger
 
-	mu       sync.Mutex
-	inFlight int
-	admitted int           // admitted, not yet in flight
-	closed   bool          // nothing more from outside
-	changed  chan struct{} // closed and replaced when room was made
-	context  context.Context
+	mu              sync.Mutex
+	inFlight        int
+	entering        int           // admitted, not yet in flight
+	closed          bool          // nothing more from outside
+	roomMade        chan struct{} // closed and replaced when room was made
+	deliveryContext context.Context
 
-	refused metric.Int64Counter
-	events  metric.Int64Counter
+	refusedEvents  metric.Int64Counter
+	finishedEvents metric.Int64Counter
 }
 
-func newGate(limit int, passed func(Passed), meter metric.Meter, log *slog.Logger) (*gate, error) {
-	g := &gate{limit: limit, passed: passed, log: log, closed: true, changed: make(chan struct{})}
+func newAdmissionGate(limit int, passed func(Passed), meter metric.Meter, log *slog.Logger) (*admissionGate, error) {
+	g := &admissionGate{limit: limit, onEvent: passed, log: log, closed: true, roomMade: make(chan struct{})}
 	var failed [3]error
-	g.refused, failed[0] = meter.Int64Counter("drydock.engine.refused", metric.WithUnit("{event}"),
-		metric.WithDescription("Events from outside that found no room in the engine."))
-	g.events, failed[1] = meter.Int64Counter("drydock.engine.events", metric.WithUnit("{event}"),
+	g.refusedEvents, failed[0] = meter.Int64Counter("drydock.engine.refused", metric.WithUnit("{event}"),
+		metric.WithDescription("Events from outside that the engine refused for lack of room."))
+	g.finishedEvents, failed[1] = meter.Int64Counter("drydock.engine.events", metric.WithUnit("{event}"),
 		metric.WithDescription("Events that passed the Broker: delivered (to each subscriber or its dead-letter sink), or lost."))
 	_, failed[2] = meter.Int64ObservableUpDownCounter("drydock.engine.in_flight", metric.WithUnit("{event}"),
-		metric.WithDescription("Events under way in the engine."),
+		metric.WithDescription("Events in flight in the engine."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(g.count()))
+			o.Observe(int64(g.inFlightCount()))
 			return nil
 		}))
 	if err := errors.Join(failed[:]...); err != nil {
 		return nil, fmt.Errorf("making the engine's instruments: %w", err)
 	}
-	g.refused.Add(context.Background(), 0) // so that it is there from the start
+	g.refusedEvents.Add(context.Background(), 0) // the metric exists from the start
 	return g, nil
 }
 
-func (g *gate) count() int {
+func (g *admissionGate) inFlightCount() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inFlight
 }
 
-func (g *gate) isClosed() bool {
+func (g *admissionGate) isClosed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.closed
 }
 
-// open lets events in and delivers them within the context.
-func (g *gate) open(ctx context.Context) {
+// open admits events from now on, and delivers them within the context.
+func (g *admissionGate) open(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.context, g.closed = ctx, false
+	g.deliveryContext, g.closed = ctx, false
 }
 
-// drain lets nothing more in and waits until nothing is under way, but not for longer than the limit.
-func (g *gate) drain(limit time.Duration) {
+// drain admits no more events from outside, and waits until no event is in flight. It waits at most for the limit.
+func (g *admissionGate) drain(limit time.Duration) {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	deadline := time.After(limit)
 	for {
 		g.mu.Lock()
-		left, changed := g.inFlight+g.admitted, g.changed
+		left, changed := g.inFlight+g.entering, g.roomMade
 		g.mu.Unlock()
 		if left == 0 {
 			return
@@ -94,28 +94,28 @@ func (g *gate) drain(limit time.Duration) {
 		select {
 		case <-changed:
 		case <-deadline:
-			g.log.Warn("events given up at the end; the tick after the next start makes up for them", "events", left)
+			g.log.Warn("events lost at shutdown; the first tick after the next start finds their work", "events", left)
 			return
 		}
 	}
 }
 
-// admit guards the ingress for events from outside.
-func (g *gate) admit(ingress http.Handler) http.Handler {
+// admitFromOutside wraps the ingress: it refuses events from outside with 503 while there is no room.
+func (g *admissionGate) admitFromOutside(ingress http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.enter(r.Context()) {
-			g.refused.Add(r.Context(), 1)
-			http.Error(w, "too many events are under way; try again later", http.StatusServiceUnavailable)
+		if !g.waitForRoom(r.Context()) {
+			g.refusedEvents.Add(r.Context(), 1)
+			http.Error(w, "too many events are in flight; try again later", http.StatusServiceUnavailable)
 			return
 		}
-		defer g.settle(func() { g.admitted-- })
+		defer g.changeCounts(func() { g.entering-- })
 		ingress.ServeHTTP(w, r)
 	})
 }
 
-// enter waits for room.
-func (g *gate) enter(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, admissionWait)
+// waitForRoom reserves room for one event. It returns false if there is none in time, or if the gate is closed.
+func (g *admissionGate) waitForRoom(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
 	defer cancel()
 	for {
 		g.mu.Lock()
@@ -123,12 +123,12 @@ func (g *gate) enter(ctx context.Context) bool {
 			g.mu.Unlock()
 			return false
 		}
-		if g.inFlight+g.admitted < g.limit {
-			g.admitted++
+		if g.inFlight+g.entering < g.limit {
+			g.entering++
 			g.mu.Unlock()
 			return true
 		}
-		changed := g.changed
+		changed := g.roomMade
 		g.mu.Unlock()
 		select {
 		case <-changed:
@@ -138,17 +138,17 @@ func (g *gate) enter(ctx context.Context) bool {
 	}
 }
 
-// settle changes the counts and wakes who waits for room.
-func (g *gate) settle(change func()) {
+// changeCounts applies the change to the counts, and wakes the events that wait for room.
+func (g *admissionGate) changeCounts(change func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	change()
-	close(g.changed)
-	g.changed = make(chan struct{})
+	close(g.roomMade)
+	g.roomMade = make(chan struct{})
 }
 
-// ServeHTTP takes an event from the ingress and has it delivered.
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP accepts an event from the ingress, responds, and delivers the event in the background.
+func (g *admissionGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, "reading the event: "+err.Error(), http.StatusBadRequest)
@@ -156,40 +156,40 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	g.mu.Lock()
 	g.inFlight++
-	ctx := g.context
+	ctx := g.deliveryContext
 	g.mu.Unlock()
-	if g.passed != nil {
-		g.passed(passedFrom(r.Header))
+	if g.onEvent != nil {
+		g.onEvent(passedEventFrom(r.Header))
 	}
 	deliver := r.Clone(ctx)
 	deliver.Body = io.NopCloser(bytes.NewReader(body))
 	go func() {
-		defer g.settle(func() { g.inFlight-- })
+		defer g.changeCounts(func() { g.inFlight-- })
 		g.deliver(deliver)
 	}()
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// What became of an event.
+// Results of the delivery of an event.
 var (
 	delivered = metric.WithAttributes(attribute.String("result", "delivered"))
 	lost      = metric.WithAttributes(attribute.String("result", "lost"))
 )
 
-// deliver waits until every subscriber has the event, or its dead-letter sink has.
-func (g *gate) deliver(r *http.Request) {
+// deliver sends the event, and waits until each subscriber or its dead-letter sink has accepted it.
+func (g *admissionGate) deliver(r *http.Request) {
 	w := &statusWriter{header: http.Header{}}
 	g.next.ServeHTTP(w, r)
 	if w.status < http.StatusMultipleChoices {
-		g.events.Add(r.Context(), 1, delivered)
+		g.finishedEvents.Add(r.Context(), 1, delivered)
 		return
 	}
-	g.events.Add(r.Context(), 1, lost)
-	g.log.Error("event lost: neither a subscriber nor its dead-letter sink took it; the next tick makes up for it",
+	g.finishedEvents.Add(r.Context(), 1, lost)
+	g.log.Error("event lost: a subscriber and its dead-letter sink did not accept it; the next tick finds its work",
 		"type", r.Header.Get("Ce-Type"), "id", r.Header.Get("Ce-Id"), "subject", r.Header.Get("Ce-Subject"))
 }
 
-// statusWriter keeps nothing but the status.
+// statusWriter is a response writer that keeps only the status.
 type statusWriter struct {
 	header http.Header
 	status int

@@ -14,21 +14,22 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// newTestGate has room for one event, and delivers when told.
-func newTestGate(t *testing.T, deliver http.HandlerFunc) (*gate, http.Handler, *sdkmetric.ManualReader) {
+// newTestGate returns a gate with room for one event, its handler for events from outside, and a reader of its metrics.
+func newTestGate(t *testing.T, deliver http.HandlerFunc) (*admissionGate, http.Handler, *sdkmetric.ManualReader) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
-	g, err := newGate(1, nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"), slog.New(slog.DiscardHandler))
+	g, err := newAdmissionGate(1, nil, sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("test"),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.next = deliver
 	g.open(context.Background())
-	return g, g.admit(g), reader // without an ingress in between
+	return g, g.admitFromOutside(g), reader // without an ingress between them
 }
 
-// counted is the sum of the counter, over the result unless that is empty.
-func counted(t *testing.T, reader *sdkmetric.ManualReader, name, result string) int64 {
+// counterSum returns the sum of the counter for the result. An empty result selects data points without one.
+func counterSum(t *testing.T, reader *sdkmetric.ManualReader, name, result string) int64 {
 	t.Helper()
 	var collected metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &collected); err != nil {
@@ -41,7 +42,7 @@ func counted(t *testing.T, reader *sdkmetric.ManualReader, name, result string) 
 			continue
 		}
 		for _, p := range counter.DataPoints {
-			if is, _ := p.Attributes.Value("result"); is.AsString() == result {
+			if value, _ := p.Attributes.Value("result"); value.AsString() == result {
 				sum += p.Value
 			}
 		}
@@ -49,71 +50,71 @@ func counted(t *testing.T, reader *sdkmetric.ManualReader, name, result string) 
 	return sum
 }
 
-func knock(t *testing.T, h http.Handler) int {
+func post(t *testing.T, h http.Handler) int {
 	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}")))
 	return w.Code
 }
 
-func TestFullEngineHoldsBackItsSource(t *testing.T) {
+func TestEventWithoutRoomWaitsThenIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		g, outside, reader := newTestGate(t, func(w http.ResponseWriter, _ *http.Request) { <-free; w.WriteHeader(http.StatusAccepted) })
-		if code := knock(t, outside); code != http.StatusAccepted {
+		if code := post(t, outside); code != http.StatusAccepted {
 			t.Fatalf("the first event: %d, want 202", code)
 		}
 		start := time.Now()
-		if code := knock(t, outside); code != http.StatusServiceUnavailable || time.Since(start) != admissionWait {
-			t.Errorf("an event without room: %d after %s, want 503 after %s", code, time.Since(start), admissionWait)
+		if code := post(t, outside); code != http.StatusServiceUnavailable || time.Since(start) != admissionTimeout {
+			t.Errorf("an event without room: %d after %s, want 503 after %s", code, time.Since(start), admissionTimeout)
 		}
-		if got := counted(t, reader, "drydock.engine.refused", ""); got != 1 {
+		if got := counterSum(t, reader, "drydock.engine.refused", ""); got != 1 {
 			t.Errorf("%v refused, want 1", got)
 		}
-		if code := knock(t, g); code != http.StatusAccepted {
-			t.Errorf("a reply, without room: %d, want 202 nevertheless", code)
+		if code := post(t, g); code != http.StatusAccepted {
+			t.Errorf("a reply without room: %d, want 202", code)
 		}
 		time.AfterFunc(time.Second, func() { close(free) })
-		if code := knock(t, outside); code != http.StatusAccepted {
-			t.Errorf("an event while room is made: %d, want 202", code)
+		if code := post(t, outside); code != http.StatusAccepted {
+			t.Errorf("an event that waits until there is room: %d, want 202", code)
 		}
 		synctest.Wait()
-		if got := counted(t, reader, "drydock.engine.events", "delivered"); got != 3 {
+		if got := counterSum(t, reader, "drydock.engine.events", "delivered"); got != 3 {
 			t.Errorf("%v delivered, want 3", got)
 		}
-		if g.count() != 0 {
-			t.Errorf("%d events under way at the end, want none", g.count())
+		if g.inFlightCount() != 0 {
+			t.Errorf("%d events in flight at the end, want none", g.inFlightCount())
 		}
 	})
 }
 
-func TestDrainWaitsButNotForEver(t *testing.T) {
+func TestDrainWaitsUpToTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := time.Second
 		g, outside, _ := newTestGate(t, func(http.ResponseWriter, *http.Request) { time.Sleep(work) })
 		for _, row := range []struct{ work, want time.Duration }{{time.Second, time.Second}, {time.Hour, 6 * time.Second}} {
 			work = row.work
 			g.open(context.Background())
-			knock(t, g)
+			post(t, g)
 			start := time.Now()
 			g.drain(6 * time.Second)
 			if took := time.Since(start); took != row.want {
 				t.Errorf("draining work of %s took %s, want %s", row.work, took, row.want)
 			}
-			if code := knock(t, outside); code != http.StatusServiceUnavailable {
-				t.Errorf("an event after the end: %d, want 503", code)
+			if code := post(t, outside); code != http.StatusServiceUnavailable {
+				t.Errorf("an event after the drain: %d, want 503", code)
 			}
 		}
 		time.Sleep(time.Hour)
 	})
 }
 
-func TestLossIsCounted(t *testing.T) {
+func TestLostEventIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, outside, reader := newTestGate(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
-		knock(t, outside)
+		post(t, outside)
 		synctest.Wait()
-		if got := counted(t, reader, "drydock.engine.events", "lost"); got != 1 {
+		if got := counterSum(t, reader, "drydock.engine.events", "lost"); got != 1 {
 			t.Errorf("%v lost, want 1", got)
 		}
 	})

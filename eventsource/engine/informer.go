@@ -8,22 +8,22 @@ import (
 	eventinginformers "knative.dev/eventing/pkg/client/informers/externalversions/eventing/v1"
 )
 
-// objects is an informer that nobody runs: what is in it was put there. It tells Knative's handlers at once, as a running
-// one would. They rely on that: the filter handler makes the filters of a Trigger that it was not told of anew for every
-// event, and each leaves a goroutine behind (pkg/broker/filter, pkg/eventfilter/subscriptionsapi/any_filter.go).
-type objects struct {
+// staticInformer is an informer that never runs. It contains the objects that were added, and notifies Knative's handlers immediately, as a
+// running informer does. The filter handler relies on that: for a Trigger that it was not notified of, it creates new filters for each
+// event. Each of them leaves a goroutine behind (pkg/broker/filter, pkg/eventfilter/subscriptionsapi/any_filter.go).
+type staticInformer struct {
 	cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandler
 }
 
-// AddEventHandler remembers who wants to be told.
-func (o *objects) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandler adds the handler to the handlers that add notifies.
+func (o *staticInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	o.handlers = append(o.handlers, handler)
-	return nil, nil //nolint:nilnil // Knative's handlers do not look at it
+	return nil, nil //nolint:nilnil // Knative's handlers ignore it
 }
 
-// put stores the object for the listers and tells the handlers.
-func (o *objects) put(object any) error {
+// add stores the object for the listers and notifies the handlers.
+func (o *staticInformer) add(object any) error {
 	if err := o.GetIndexer().Add(object); err != nil {
 		return fmt.Errorf("storing %T: %w", object, err)
 	}
@@ -33,23 +33,25 @@ func (o *objects) put(object any) error {
 	return nil
 }
 
-// brokers and triggers are the generated informers with objects in their place; their listers read the same store.
+// brokers is the generated informer with a static informer in its place. Its lister reads the same store.
 type brokers struct {
 	eventinginformers.BrokerInformer
-	*objects
+	*staticInformer
 }
 
-func (b brokers) Informer() cache.SharedIndexInformer { return b.objects }
+func (b brokers) Informer() cache.SharedIndexInformer { return b.staticInformer }
 
+// triggers is like brokers.
 type triggers struct {
 	eventinginformers.TriggerInformer
-	*objects
+	*staticInformer
 }
 
-func (t triggers) Informer() cache.SharedIndexInformer { return t.objects }
+func (t triggers) Informer() cache.SharedIndexInformer { return t.staticInformer }
 
 func newInformers() (externalversions.SharedInformerFactory, brokers, triggers) {
 	factory := externalversions.NewSharedInformerFactory(nil, 0) // never started, so it needs no client
 	b, t := factory.Eventing().V1().Brokers(), factory.Eventing().V1().Triggers()
-	return factory, brokers{b, &objects{SharedIndexInformer: b.Informer()}}, triggers{t, &objects{SharedIndexInformer: t.Informer()}}
+	return factory, brokers{b, &staticInformer{SharedIndexInformer: b.Informer()}}, triggers{t,
+		&staticInformer{SharedIndexInformer: t.Informer()}}
 }

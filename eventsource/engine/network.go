@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// network connects the engine's clients to its server inside the process. Every host name of the cluster's domain that
-// the engine serves leads to the one listener; the server tells them apart by the Host header.
+// network connects the engine's clients to its server inside the process. All host names that the engine serves lead to one listener, and
+// the server distinguishes them by the Host header.
 type network struct {
 	listener  *pipeListener
 	hosts     map[string]bool
-	transport *http.Transport // reaches the engine's hosts and nothing else
+	transport *http.Transport // reaches only the engine's hosts
 }
 
 func newNetwork() *network {
 	n := &network{listener: &pipeListener{connections: make(chan net.Conn), closed: make(chan struct{})}, hosts: map[string]bool{}}
 	n.transport = &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dial(ctx) },
-		MaxIdleConnsPerHost: idleConnections,
+		MaxIdleConnsPerHost: idleConnectionsPerHost,
 		IdleConnTimeout:     time.Minute,
 	}
 	return n
@@ -43,15 +43,15 @@ func (n *network) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// installed is the network of the running engine. Knative's clients live as long as the process, so their dialer looks
-// it up anew.
-var installed struct {
+// currentNetwork is the network of the running engine. Knative's clients live as long as the process, so their dialer reads it for each
+// connection.
+var currentNetwork struct {
 	sync.RWMutex
 	network *network
 }
 
-// patchTransport lets http.DefaultTransport reach the engine's hosts. Knative's clients clone it, and offer no other
-// way to choose a transport (knative.dev/eventing pkg/kncloudevents/http_client.go, pkg/adapter/v2/cloudevents.go).
+// patchTransport makes http.DefaultTransport reach the engine's hosts. Knative's clients clone it, and offer no other way to set a
+// transport (knative.dev/eventing pkg/kncloudevents/http_client.go, pkg/adapter/v2/cloudevents.go).
 var patchTransport = sync.OnceFunc(func() {
 	patched := http.DefaultTransport.(*http.Transport).Clone()
 	dial, proxy := patched.DialContext, patched.Proxy
@@ -70,32 +70,32 @@ var patchTransport = sync.OnceFunc(func() {
 	http.DefaultTransport = patched
 })
 
-// networkOf is the network that has the host of the address; nil for the world outside.
+// networkOf returns the network with the host of the address, or nil for a host outside the engine.
 func networkOf(address string) *network {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = address
 	}
-	installed.RLock()
-	defer installed.RUnlock()
-	if installed.network != nil && installed.network.hosts[host] {
-		return installed.network
+	currentNetwork.RLock()
+	defer currentNetwork.RUnlock()
+	if currentNetwork.network != nil && currentNetwork.network.hosts[host] {
+		return currentNetwork.network
 	}
 	return nil
 }
 
-// install makes the network the process's; the function returned takes it back.
-func (n *network) install() (restore func()) {
+// makeCurrent makes the network the current one of the process. The returned function removes it.
+func (n *network) makeCurrent() (restore func()) {
 	set := func(to *network) {
-		installed.Lock()
-		defer installed.Unlock()
-		installed.network = to
+		currentNetwork.Lock()
+		defer currentNetwork.Unlock()
+		currentNetwork.network = to
 	}
 	set(n)
 	return func() { set(nil) }
 }
 
-// pipeListener accepts the server ends of pipes.
+// pipeListener is a listener whose connections are the server ends of pipes.
 type pipeListener struct {
 	connections chan net.Conn
 	closed      chan struct{}
@@ -121,4 +121,4 @@ func (l *pipeListener) Addr() net.Addr { return pipeAddress{} }
 type pipeAddress struct{}
 
 func (pipeAddress) Network() string { return "pipe" }
-func (pipeAddress) String() string  { return "the process's own network" }
+func (pipeAddress) String() string  { return "the network inside the process" }

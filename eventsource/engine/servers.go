@@ -20,7 +20,7 @@ func listenTCP(address string) (net.Listener, error) {
 }
 
 func (s *servers) start(server *http.Server, listener net.Listener) {
-	s.all = append(s.all, server)
+	s.servers = append(s.servers, server)
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serving on %s: %w", listener.Addr(), err)
@@ -28,21 +28,21 @@ func (s *servers) start(server *http.Server, listener net.Listener) {
 	}()
 }
 
-// stop closes the servers; what is not done within the grace is cut off.
+// stop shuts the servers down. It closes connections that are still open after the grace.
 func (s *servers) stop(grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	for _, server := range s.all {
+	for _, server := range s.servers {
 		if server.Shutdown(ctx) != nil {
 			_ = server.Close()
 		}
 	}
 }
 
-// limitBody bounds events from outside: Knative's ingress reads a body whole, whatever its size.
+// limitBody bounds the size of events from outside, because Knative's ingress reads a body of any size into memory.
 func limitBody(next http.Handler) http.Handler { return http.MaxBytesHandler(next, serve.MaxBytes) }
 
-// newTick is the event of a PingSource named "tick" (knative.dev/eventing pkg/adapter/mtping).
+// newTick returns the event of a PingSource named "tick" (knative.dev/eventing pkg/adapter/mtping).
 func newTick(namespace string) event.Event {
 	e := event.New()
 	e.SetType(sourcesv1.PingSourceEventType)

@@ -28,29 +28,29 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 )
 
-// Source is Knative's ApiServerSource adapter inside the process. Like on a cluster it sends nothing for what exists when
-// it starts, nor for what happened while its watch was interrupted: that is the tick's.
+// Source runs Knative's ApiServerSource adapter inside the process. As on a cluster, it sends no events for objects that exist when it
+// starts, and none for changes during an interrupted watch. The tick finds them.
 type Source struct {
-	// Config reaches the API server.
+	// Config is the client configuration for the API server.
 	Config *rest.Config
-	// Namespaces to watch; none is all.
+	// Namespaces are the namespaces to watch. If there are none, it watches all.
 	Namespaces []string
 }
 
-// sinkTimeout, in seconds, is longer than an event waits for admission.
+// sinkTimeout is the adapter's timeout in seconds. It is longer than admissionTimeout.
 const sinkTimeout = "15"
 
-// run keeps the adapter running until the context ends. It comes back by itself only when it cannot even list what
-// resources the API server has.
+// run keeps the adapter running until the context ends. The adapter recovers from errors itself, except when it cannot list the resources
+// of the API server.
 func (s *Source) run(ctx context.Context, namespace, sink string, log *slog.Logger) {
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 6, Cap: 30 * time.Second}
 	for ctx.Err() == nil {
-		err := s.start(ctx, namespace, sink, log)
+		err := s.startAdapter(ctx, namespace, sink, log)
 		if ctx.Err() != nil {
 			return
 		}
 		delay := backoff.Step()
-		log.Warn("source stopped, starting it again; the tick goes on meanwhile", "error", fmt.Sprint(err), "in", delay)
+		log.Warn("source stopped and is started again; only ticks find changes until then", "error", fmt.Sprint(err), "in", delay)
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):
@@ -58,12 +58,12 @@ func (s *Source) run(ctx context.Context, namespace, sink string, log *slog.Logg
 	}
 }
 
-func (s *Source) start(ctx context.Context, namespace, sink string, log *slog.Logger) error {
+func (s *Source) startAdapter(ctx context.Context, namespace, sink string, log *slog.Logger) error {
 	watched := s.adapterConfig()
-	if err := s.leaveOutMissing(&watched, log); err != nil {
+	if err := s.removeMissingResources(&watched, log); err != nil {
 		return err
 	}
-	env, err := environment(watched, namespace, sink)
+	env, err := adapterEnvironment(watched, namespace, sink)
 	if err != nil {
 		return err
 	}
@@ -75,15 +75,16 @@ func (s *Source) start(ctx context.Context, namespace, sink string, log *slog.Lo
 	}
 	config := rest.CopyConfig(s.Config)
 	config.QPS, config.Burst = 50, 100
-	ctx = logging.WithLogger(injection.WithConfig(ctx, config), newZap(log).Sugar())
+	ctx = logging.WithLogger(injection.WithConfig(ctx, config), newZapLogger(log).Sugar())
 	for _, add := range injection.Default.GetClients() {
 		ctx = add(ctx, config)
 	}
 	return apiserver.NewAdapter(ctx, env, client).Start(ctx)
 }
 
-// leaveOutMissing takes Drydock's own custom resources off the list where they are not installed: the adapter does not start if it misses one.
-func (s *Source) leaveOutMissing(watched *apiserver.Config, log *slog.Logger) error {
+// removeMissingResources removes Drydock's custom resources from the watched resources if they are not installed. The adapter would not
+// start without them.
+func (s *Source) removeMissingResources(watched *apiserver.Config, log *slog.Logger) error {
 	client, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	if err != nil {
 		return fmt.Errorf("making the source's client: %w", err)
@@ -91,8 +92,10 @@ func (s *Source) leaveOutMissing(watched *apiserver.Config, log *slog.Logger) er
 	_, err = client.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
 	switch {
 	case apierrors.IsNotFound(err):
-		log.Warn("there are no Scalers: install config/crd, and start drydock-standalone again to have them watched")
-		watched.Resources = slices.DeleteFunc(watched.Resources, func(r apiserver.ResourceWatch) bool { return r.GVR.Group == v1alpha1.GroupVersion.Group })
+		log.Warn("the CustomResourceDefinition of Scalers is not installed; apply config/crd and restart drydock-standalone to watch " +
+			"Scalers")
+		watched.Resources = slices.DeleteFunc(watched.Resources,
+			func(r apiserver.ResourceWatch) bool { return r.GVR.Group == v1alpha1.GroupVersion.Group })
 		return nil
 	case err != nil:
 		return fmt.Errorf("asking which resources the API server has: %w", err)
@@ -100,8 +103,9 @@ func (s *Source) leaveOutMissing(watched *apiserver.Config, log *slog.Logger) er
 	return nil
 }
 
-// environment makes the adapter's configuration, which it takes from the process's environment only.
-func environment(watched apiserver.Config, namespace, sink string) (adapter.EnvConfigAccessor, error) {
+// adapterEnvironment returns the adapter's configuration. The adapter reads it only from the environment, so the function sets the
+// variables for a moment.
+func adapterEnvironment(watched apiserver.Config, namespace, sink string) (adapter.EnvConfigAccessor, error) {
 	config, err := json.Marshal(watched)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the source's configuration: %w", err)
@@ -126,9 +130,9 @@ func environment(watched apiserver.Config, namespace, sink string) (adapter.EnvC
 	return env, nil
 }
 
-// adapterConfig is what config/base/source.yaml asks of Knative.
+// adapterConfig returns the same configuration as config/base/source.yaml.
 func (s *Source) adapterConfig() apiserver.Config {
-	of := func(group, resource, selector string) apiserver.ResourceWatch {
+	watch := func(group, resource, selector string) apiserver.ResourceWatch {
 		return apiserver.ResourceWatch{
 			GVR:           schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource},
 			LabelSelector: selector,
@@ -144,10 +148,10 @@ func (s *Source) adapterConfig() apiserver.Config {
 		AllNamespaces: len(s.Namespaces) == 0,
 		EventMode:     sourcesv1.ResourceMode,
 		Resources: []apiserver.ResourceWatch{
-			of("apps", "statefulsets", api.ManagedLabel+"=true"),
-			of("", "persistentvolumeclaims", api.OperationLabel),
-			of("batch", "jobs", api.OperationLabel),
-			of("", "pods", api.OperationLabel),
+			watch("apps", "statefulsets", api.ManagedLabel+"=true"),
+			watch("", "persistentvolumeclaims", api.OperationLabel),
+			watch("batch", "jobs", api.OperationLabel),
+			watch("", "pods", api.OperationLabel),
 			scalers,
 		},
 	}

@@ -22,8 +22,8 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// cluster reaches the control plane of the test suite.
-func cluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
+// connectToCluster connects to the control plane of the test suite.
+func connectToCluster(t *testing.T) (*rest.Config, kubernetes.Interface) {
 	t.Helper()
 	path := os.Getenv("DRYDOCK_TEST_KUBECONFIG")
 	if path == "" {
@@ -55,7 +55,7 @@ func newNamespace(t *testing.T, client kubernetes.Interface) string {
 	return ns.Name
 }
 
-func set(name string, labels map[string]string) *appsv1.StatefulSet {
+func newSet(name string, labels map[string]string) *appsv1.StatefulSet {
 	app := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
@@ -69,23 +69,24 @@ func set(name string, labels map[string]string) *appsv1.StatefulSet {
 	}
 }
 
-func claim(name string) *corev1.PersistentVolumeClaim {
+func newClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: "o"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}},
 		},
 	}
 }
 
-// TestSource: the adapter tells of changes in the namespaces it was given, of sets that opted in and claims of an
-// operation only, and it is not held up by a function that is busy.
-func TestSource(t *testing.T) {
-	config, client := cluster(t)
+// TestSourceReportsOnlyWatchedObjects: the adapter reports opted-in sets and claims of operations in its namespaces. A busy function does
+// not delay it.
+func TestSourceReportsOnlyWatchedObjects(t *testing.T) {
+	config, client := connectToCluster(t)
 	watched, other := newNamespace(t, client), newNamespace(t, client)
 	seen, done := make(chan string, 100), make(chan struct{})
-	tr := newTrial(t, map[api.Function]handlerFunc{
+	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(_ context.Context, e event.Event) (*event.Event, error) {
 			seen <- fmt.Sprintf("%s %s %s/%s", e.Type(), e.Extensions()["kind"], e.Extensions()["namespace"], e.Extensions()["name"])
 			<-done
@@ -102,13 +103,14 @@ func TestSource(t *testing.T) {
 		}
 	}
 	createClaim := func(name string) {
-		if _, err := client.CoreV1().PersistentVolumeClaims(watched).Create(t.Context(), claim(name), metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().PersistentVolumeClaims(watched).Create(t.Context(), newClaim(name),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The adapter says nothing of what exists before a watch of it, and does not say when each of them begins.
+	// The adapter does not report objects that exist before its watches begin, and does not show when they begin.
 	for begun, i := map[string]bool{}, 0; !begun["StatefulSet"] || !begun["PersistentVolumeClaim"]; i++ {
-		create(watched, set(fmt.Sprintf("probe-%d", i), managed))
+		create(watched, newSet(fmt.Sprintf("probe-%d", i), managed))
 		createClaim(fmt.Sprintf("probe-%d", i))
 		for quiet := false; !quiet; {
 			select {
@@ -119,12 +121,13 @@ func TestSource(t *testing.T) {
 			}
 		}
 	}
-	create(other, set("elsewhere", managed))
-	create(watched, set("stranger", nil))
+	create(other, newSet("elsewhere", managed))
+	create(watched, newSet("stranger", nil))
 	createClaim("data-web-0")
-	create(watched, set("web", managed))
+	create(watched, newSet("web", managed))
 	patch := []byte(`{"metadata":{"annotations":{"drydock.dev/resize":"auto"}}}`)
-	if _, err := client.AppsV1().StatefulSets(watched).Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := client.AppsV1().StatefulSets(watched).Patch(t.Context(), "web", types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.AppsV1().StatefulSets(watched).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// LoadTriggers reads the files */triggers.yaml and checks each Trigger with the code of Knative's webhook.
+// LoadTriggers reads the files */triggers.yaml, and validates each Trigger with the code of Knative's webhook.
 func LoadTriggers(files fs.FS) ([]*eventingv1.Trigger, error) {
 	names, err := fs.Glob(files, "*/triggers.yaml")
 	if err != nil {
@@ -30,7 +30,7 @@ func LoadTriggers(files fs.FS) ([]*eventingv1.Trigger, error) {
 		if err := yaml.UnmarshalStrict(text, trigger); err != nil {
 			return nil, fmt.Errorf("reading %s, one Trigger a file: %w", name, err)
 		}
-		if err := check(trigger); err != nil {
+		if err := completeAndValidate(trigger); err != nil {
 			return nil, fmt.Errorf("checking Trigger %s of %s: %w", trigger.Name, path.Dir(name), err)
 		}
 		triggers = append(triggers, trigger)
@@ -38,9 +38,10 @@ func LoadTriggers(files fs.FS) ([]*eventingv1.Trigger, error) {
 	return triggers, nil
 }
 
-// check completes the Trigger and says what is wrong with it. A Trigger's delivery replaces the Broker's as a whole, so
-// it has to be whole; a retry without policy and delay is a loop without pause (knative.dev/eventing pkg/kncloudevents).
-func check(t *eventingv1.Trigger) error {
+// completeAndValidate sets the Trigger's defaults, and returns an error if it is invalid. The delivery of a Trigger replaces the Broker's
+// delivery completely, so it must be complete. A retry without policy and delay loops without pause (knative.dev/eventing
+// pkg/kncloudevents).
+func completeAndValidate(t *eventingv1.Trigger) error {
 	flags, err := feature.NewFlagsConfigFromMap(map[string]string{})
 	if err != nil {
 		return fmt.Errorf("making Knative's default features: %w", err)
@@ -56,11 +57,12 @@ func check(t *eventingv1.Trigger) error {
 	}
 	for _, filter := range t.Spec.Filters {
 		if len(filter.Any) > 0 {
-			return errors.New(`spec.filters uses "any", which races in Knative's broker filter (subscriptionsapi/any_filter.go); write one cesql with OR`)
+			return errors.New(`spec.filters uses "any", which races in Knative's broker filter (subscriptionsapi/any_filter.go). Write ` +
+				`one cesql with OR`)
 		}
 	}
 	if t.Kind != "Trigger" || t.Name == "" || t.Namespace == "" {
-		return errors.New("want kind Trigger with name and namespace")
+		return errors.New("the manifest must have kind Trigger, a name and a namespace")
 	}
 	t.UID = types.UID("standalone-" + t.Name)
 	return nil

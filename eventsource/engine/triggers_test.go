@@ -19,8 +19,8 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// shipped are the Triggers of deploy/.
-func shipped(t *testing.T) []*eventingv1.Trigger {
+// shippedTriggers returns the Triggers in deploy/.
+func shippedTriggers(t *testing.T) []*eventingv1.Trigger {
 	t.Helper()
 	triggers, err := LoadTriggers(deploy.Triggers)
 	if err != nil {
@@ -29,7 +29,7 @@ func shipped(t *testing.T) []*eventingv1.Trigger {
 	return triggers
 }
 
-func plainEvent(eventType string, extensions ...string) event.Event {
+func newEvent(eventType string, extensions ...string) event.Event {
 	e := event.New()
 	e.SetID("1")
 	e.SetSource("test")
@@ -40,54 +40,58 @@ func plainEvent(eventType string, extensions ...string) event.Event {
 	return e
 }
 
-// TestShippedTriggersRoute asks Knative's own filters who gets which event.
-func TestShippedTriggersRoute(t *testing.T) {
+// TestShippedTriggersRouteEvents: Knative's filters decide which function gets an event.
+func TestShippedTriggersRouteEvents(t *testing.T) {
 	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
 	step := func(eventType string) event.Event { return events.NewStep("try", eventType, web) }
-	concerns := func(text string) event.Event { return plainEvent(events.ObjectChanged, "concerns", text) }
+	concerns := func(text string) event.Event { return newEvent(events.ObjectChanged, "concerns", text) }
 	for name, row := range map[string]struct {
 		event event.Event
 		want  []string
 	}{
-		"an object is added":                {plainEvent(events.SourceAdd), []string{"sift"}},
-		"an object changes":                 {plainEvent(events.SourceUpdate), []string{"sift"}},
-		"an object goes":                    {plainEvent(events.SourceDelete), []string{"sift"}},
-		"an event in reference mode":        {plainEvent("dev.knative.apiserver.ref.update"), nil},
-		"the tick":                          {plainEvent(events.Tick), []string{"sift"}},
-		"almost the tick":                   {plainEvent(events.Tick + ".x"), nil},
-		"sift wakes one":                    {events.NewChanged(web, "s", api.Backup), []string{"backup"}},
-		"sift wakes two":                    {events.NewChanged(web, "s", api.DetectResize, api.Restore), []string{"detect-resize", "restore"}},
-		"sift wakes all":                    {concerns("backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"), []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks"}},
-		"a name within a longer one":        {concerns("backup-verify old-restore detect-resize-v2 xpause-owner cleanup-pods"), nil},
-		"a longer name beside the right":    {concerns("backup-verify restore"), []string{"restore"}},
-		"concerns nobody":                   {concerns("-"), nil},
-		"changed, but concerns are missing": {plainEvent(events.ObjectChanged), nil},
-		"a quote in it":                     {concerns("' OR TRUE OR '"), nil},
-		"a wildcard in it":                  {concerns("%"), nil},
-		"concerns in another type's event":  {plainEvent("dev.drydock.party", "concerns", "backup"), nil},
-		"a resize is asked for":             {step(events.ResizeRequested), []string{"detect-resize"}},
-		"a retry":                           {step(events.Retry), []string{"cleanup-pod", "detect-resize", "idle-timeout", "scale-hooks"}},
-		"a resize is detected":              {step(events.ResizeDetected), []string{"pause-owner"}},
-		"the owner consents":                {step(events.OwnerPaused), []string{"backup", "idle-timeout"}},
-		"the owner consents to a resize":    {plainEvent(events.OwnerPaused, "purpose", "resize"), []string{"backup"}},
-		"the owner consents to a sleep":     {plainEvent(events.OwnerPaused, "purpose", "sleep"), []string{"idle-timeout"}},
-		"somebody uses a set":               {step(events.Activity), []string{"idle-timeout"}},
-		"somebody needs a group":            {plainEvent(events.Wake, "group", "orders", "namespace", "n"), []string{"idle-timeout"}},
-		"nobody needs a set":                {step(events.Sleep), []string{"idle-timeout"}},
-		"a sleep is decided":                {step(events.SleepDecided), []string{"pause-owner"}},
-		"a wake-up is decided":              {step(events.WakeDecided), []string{"pause-owner"}},
-		"a set is scaled":                   {step(events.Scaled), []string{"pause-owner"}},
-		"the copy is done":                  {step(events.BackupCompleted), []string{"restore"}},
-		"a member has changed":              {step(events.MemberChanged), []string{"backup"}},
-		"the switch is done":                {step(events.RestoreCompleted), []string{"pause-owner"}},
-		"the owner goes on":                 {step(events.OwnerResumed), nil},
-		"a failure":                         {step(events.OperationFailed), []string{"pause-owner"}},
-		"nothing is left of a scale-down":   {step(events.CleanupCompleted), nil},
-		"a stranger":                        {plainEvent("com.example.event"), nil},
+		"an object is added":               {newEvent(events.SourceAdd), []string{"sift"}},
+		"an object changes":                {newEvent(events.SourceUpdate), []string{"sift"}},
+		"an object is deleted":             {newEvent(events.SourceDelete), []string{"sift"}},
+		"an event in reference mode":       {newEvent("dev.knative.apiserver.ref.update"), nil},
+		"the tick":                         {newEvent(events.Tick), []string{"sift"}},
+		"a type that begins like the tick": {newEvent(events.Tick + ".x"), nil},
+		"sift wakes one function":          {events.NewChanged(web, "s", api.Backup), []string{"backup"}},
+		"sift wakes two functions": {events.NewChanged(web, "s", api.DetectResize, api.Restore),
+			[]string{"detect-resize", "restore"}},
+		"sift wakes all functions": {concerns("backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner " +
+			"restore scale-hooks"), []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+			"restore", "scale-hooks"}},
+		"a name within a longer one":           {concerns("backup-verify old-restore detect-resize-v2 xpause-owner cleanup-pods"), nil},
+		"a longer name beside a correct one":   {concerns("backup-verify restore"), []string{"restore"}},
+		"concerns no function":                 {concerns("-"), nil},
+		"concerns are missing":                 {newEvent(events.ObjectChanged), nil},
+		"concerns contain a quote":             {concerns("' OR TRUE OR '"), nil},
+		"concerns contain a wildcard":          {concerns("%"), nil},
+		"concerns in an event of another type": {newEvent("dev.drydock.party", "concerns", "backup"), nil},
+		"a resize is requested":                {step(events.ResizeRequested), []string{"detect-resize"}},
+		"a retry": {step(events.Retry), []string{"cleanup-pod", "detect-resize", "idle-timeout",
+			"scale-hooks"}},
+		"a resize is detected":           {step(events.ResizeDetected), []string{"pause-owner"}},
+		"the owner consents":             {step(events.OwnerPaused), []string{"backup", "idle-timeout"}},
+		"the owner consents to a resize": {newEvent(events.OwnerPaused, "purpose", "resize"), []string{"backup"}},
+		"the owner consents to a sleep":  {newEvent(events.OwnerPaused, "purpose", "sleep"), []string{"idle-timeout"}},
+		"a set is active":                {step(events.Activity), []string{"idle-timeout"}},
+		"a group is woken":               {newEvent(events.Wake, "group", "orders", "namespace", "n"), []string{"idle-timeout"}},
+		"a sleep is requested":           {step(events.Sleep), []string{"idle-timeout"}},
+		"a sleep is decided":             {step(events.SleepDecided), []string{"pause-owner"}},
+		"a wake-up is decided":           {step(events.WakeDecided), []string{"pause-owner"}},
+		"a set is scaled":                {step(events.Scaled), []string{"pause-owner"}},
+		"the copy is done":               {step(events.BackupCompleted), []string{"restore"}},
+		"a member has changed":           {step(events.MemberChanged), []string{"backup"}},
+		"the swap is done":               {step(events.RestoreCompleted), []string{"pause-owner"}},
+		"the owner was resumed":          {step(events.OwnerResumed), nil},
+		"a failure":                      {step(events.OperationFailed), []string{"pause-owner"}},
+		"a cleanup is done":              {step(events.CleanupCompleted), nil},
+		"an unknown type":                {newEvent("com.example.event"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, trigger := range shipped(t) {
+			for _, trigger := range shippedTriggers(t) {
 				filter := subscriptionsapi.CreateSubscriptionsAPIFilters(zap.NewNop(), trigger.Spec.Filters)
 				if filter.Filter(context.Background(), row.event) != eventfilter.FailFilter {
 					got = append(got, trigger.Spec.Subscriber.Ref.Name)
@@ -101,9 +105,9 @@ func TestShippedTriggersRoute(t *testing.T) {
 	}
 }
 
-// TestShippedDelivery: an event is tried for the better part of a minute, and then told to a human.
-func TestShippedDelivery(t *testing.T) {
-	for _, trigger := range shipped(t) {
+// TestShippedTriggersDeliverySettings: an event is retried for most of a minute, and then goes to the dead-letter function.
+func TestShippedTriggersDeliverySettings(t *testing.T) {
+	for _, trigger := range shippedTriggers(t) {
 		d := trigger.Spec.Delivery
 		got := []any{*d.Retry, string(*d.BackoffPolicy), *d.BackoffDelay, *d.Timeout, d.DeadLetterSink.Ref.Name}
 		if diff := cmp.Diff([]any{int32(8), "exponential", "PT0.2S", "PT60S", "dead-letter"}, got); diff != "" {
@@ -112,21 +116,21 @@ func TestShippedDelivery(t *testing.T) {
 	}
 }
 
-// TestTriggersAreChecked: a manifest that Knative's webhook would refuse, or that would deliver badly, is refused.
-func TestTriggersAreChecked(t *testing.T) {
+// TestInvalidTriggersAreRefused: LoadTriggers refuses manifests that Knative's webhook refuses, and incomplete deliveries.
+func TestInvalidTriggersAreRefused(t *testing.T) {
 	good, err := deploy.Triggers.ReadFile("backup/triggers.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct{ from, to, want string }{
-		"as shipped":              {"", "", ""},
-		"an unknown field":        {"  broker: default", "  broker: default\n  brooker: x", `unknown field "brooker"`},
-		"no broker":               {"  broker: default", "", "missing field(s): spec.broker"},
-		"an expression that errs": {"EXISTS concerns", "EXISTS AND", "invalid value"},
-		"two dialects in one":     {"    - cesql:", "    - exact: {type: x}\n      cesql:", "multiple dialects"},
-		"a retry without policy":  {"    backoffPolicy: exponential\n", "", "spec.delivery needs"},
-		"a delay that is none":    {"PT0.2S", "soon", "invalid value: soon"},
-		"no namespace":            {"  namespace: drydock\n  annotations", "  annotations", "namespace"},
+		"as shipped":                 {"", "", ""},
+		"an unknown field":           {"  broker: default", "  broker: default\n  brooker: x", `unknown field "brooker"`},
+		"no broker":                  {"  broker: default", "", "missing field(s): spec.broker"},
+		"an invalid expression":      {"EXISTS concerns", "EXISTS AND", "invalid value"},
+		"two dialects in one filter": {"    - cesql:", "    - exact: {type: x}\n      cesql:", "multiple dialects"},
+		"a retry without policy":     {"    backoffPolicy: exponential\n", "", "spec.delivery needs"},
+		"an invalid delay":           {"PT0.2S", "soon", "invalid value: soon"},
+		"no namespace":               {"  namespace: drydock\n  annotations", "  annotations", "namespace"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := string(good)

@@ -10,9 +10,9 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// TestEventOfAnAppliedSetIsRead reads a set with six variables and two probes, as an API server answers it after a server-side apply: the
-// managedFields consist of many small objects.
-func TestEventOfAnAppliedSetIsRead(t *testing.T) {
+// TestEventOfServerSideAppliedSetIsRead: the managedFields of such a set consist of many small objects, which must stay below the limits
+// for JSON. The set has six variables and two probes.
+func TestEventOfServerSideAppliedSetIsRead(t *testing.T) {
 	text, err := os.ReadFile("testdata/applied-set.json")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// BenchmarkSift judges a status update of a managed set, as a rollout causes many of: the event that has to be cheap.
+// BenchmarkSift judges a status update of an opted-in set. A rollout causes many of them, so this event must be cheap.
 func BenchmarkSift(b *testing.B) {
 	f, e := New(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)), rolloutEvent(b)
 	b.SetBytes(int64(len(e.Data())))
@@ -27,7 +27,7 @@ func BenchmarkSift(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// rolloutEvent is as ApiServerSource sends it: the whole object.
+// rolloutEvent returns such an update as ApiServerSource sends it, with the whole object.
 func rolloutEvent(t testing.TB) event.Event {
 	set := &appsv1.StatefulSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
@@ -38,7 +38,8 @@ func rolloutEvent(t testing.TB) event.Event {
 	}
 	for range 40 { // managed fields make up most of a real object
 		set.ManagedFields = append(set.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kube-controller-manager",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:replicas":{},"f:readyReplicas":{},"f:updatedReplicas":{},"f:currentReplicas":{}}}`)}})
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:replicas":{},"f:readyReplicas":{},` +
+				`"f:updatedReplicas":{},"f:currentReplicas":{}}}`)}})
 	}
 	body, err := json.Marshal(set)
 	if err != nil {

@@ -17,42 +17,47 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// cleaned is a set of two replicas with a cleanup pod template. The document is to be the last option.
-func cleaned(options ...build.Option) *appsv1.StatefulSet {
+// setWithCleanup returns a set of two replicas with a cleanup pod template. The cleanup record must be the last option.
+func setWithCleanup(options ...build.Option) *appsv1.StatefulSet {
 	return build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed"),
 		build.Annotation(api.CleanupTemplateAnnotation, `{"spec":{"containers":[{"name":"drain"}]}}`)}, options...)...)
 }
 
-// tells stores the document of a cleanup on the set, with the set's own digest, identity and count.
-func tells(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
+// withCleanupRecord stores the record of a cleanup on the set, with the set's own digest, UID and count.
+func withCleanupRecord(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
-		doc := &api.Cleanup{
-			Header:   api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}},
-			Replicas: statefulset.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: statefulset.Start(set), End: statefulset.Span(set).End},
+		record := &api.Cleanup{
+			Header: api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase,
+				Request: cleanup.Digest(set), Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}},
+			Replicas: statefulset.Replicas(set), Generation: set.Generation, Span: &api.Span{Start: statefulset.Start(set),
+				End: statefulset.Span(set).End},
 		}
 		for _, option := range options {
-			option(doc)
+			option(record)
 		}
-		build.Annotation(api.CleanupAnnotation, doc.Encode())(set)
+		build.Annotation(api.CleanupAnnotation, record.Encode())(set)
 	})
 }
 
-func finished(ago time.Duration) func(*api.Cleanup) {
+func finishedBefore(ago time.Duration) func(*api.Cleanup) {
 	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
 }
 
-func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
+// TestFunctionsWokenBySetWithCleanup: an event of a set wakes cleanup-pod only if it has something to do.
+// Invariants: I3, I6.
+func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 	const wakes = "cleanup-pod"
-	ready, active := tells(api.Succeeded), tells(api.Cleaning)
-	refused, failed := tells(api.Refused), tells(api.Failed, finished(time.Minute))
+	ready, active := withCleanupRecord(api.Succeeded), withCleanupRecord(api.Cleaning)
+	refused, failed := withCleanupRecord(api.Refused), withCleanupRecord(api.Failed, finishedBefore(time.Minute))
 	older := func(s *api.Cleanup) { s.Request = "older" }
-	retry, abort, optOut := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.AbortAnnotation, ""), build.Label(api.ManagedLabel, "")
+	retry, abort, optOut := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.AbortAnnotation, ""),
+		build.Label(api.ManagedLabel, "")
 	none := build.Annotation(api.CleanupTemplateAnnotation, "")
 	onDelete, held := build.Annotation(api.CleanupOnDeleteAnnotation, "true"), build.Finalizers("a", api.CleanupFinalizer)
 	resizing := build.Status(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0")))
 	zero := build.Replicas(0)
-	going := opts(onDelete, held, build.Deleting())
-	goes := func(options ...build.Option) []build.Option { return append(slices.Clone(going), options...) }
+	deleting := opts(onDelete, held, build.Deleting())
+	deletingWith := func(options ...build.Option) []build.Option { return append(slices.Clone(deleting), options...) }
 	since := func(ago time.Duration) build.Option {
 		return func(o metav1.Object) { o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(-ago)}) }
 	}
@@ -61,81 +66,103 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 		options []build.Option
 		want    string
 	}{
-		"a new template":                           {updated, nil, wakes},
-		"all is accounted for":                     {updated, opts(ready), ""},
-		"the same, the set was added":              {added, opts(ready), ""},
-		"the set was scaled, or up and down again": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Generation = 3 })), wakes},
-		"a replica came":                           {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), wakes},
-		"a replica is to come":                     {updated, opts(build.Counting(1, 1), tells(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), ""},
-		"more are there than are wanted":           {updated, opts(build.Counting(5, 5), ready), ""},
-		"the start has moved":                      {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span.Start = 1 })), wakes},
-		"a claim was not bound": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) {
+		"a new template":                                            {updated, nil, wakes},
+		"the record accounts for all claims":                        {updated, opts(ready), ""},
+		"the record accounts for all claims, and the set was added": {added, opts(ready), ""},
+		"the set's generation has changed": {updated,
+			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Generation = 3 })), wakes},
+		"a member was added": {updated,
+			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), wakes},
+		"a member will be added": {updated, opts(build.Counting(1, 1),
+			withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), ""},
+		"the set has more members than requested": {updated, opts(build.Counting(5, 5), ready), ""},
+		"the start ordinal has changed": {updated,
+			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.Start = 1 })), wakes},
+		"a leftover claim was not bound": {updated, opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) {
 			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.ClaimUnbound}}
 		})), wakes},
-		"a claim was never used": {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) {
+		"a leftover claim was never used": {updated, opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) {
 			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.NeverUsed}}
 		})), ""},
-		"nobody has counted":                          {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Span = nil })), wakes},
-		"another template":                            {updated, opts(tells(api.Succeeded, older)), wakes},
-		"no template":                                 {updated, opts(none), ""},
-		"no template, and it had one":                 {updated, opts(none, tells(api.Succeeded, older)), ""},
-		"no template, but a cleanup runs":             {updated, opts(none, active), wakes},
-		"no claims":                                   {updated, opts(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil })), ""},
-		"a cleanup runs":                              {updated, opts(active), wakes},
-		"a cleanup runs, and a retry":                 {updated, opts(retry, active), wakes},
-		"I3: the document is another set's":           {updated, opts(tells(api.Succeeded, func(s *api.Cleanup) { s.Set.UID = "uid-2" })), wakes},
-		"a document that nobody can read":             {updated, opts(build.Annotation(api.CleanupAnnotation, "{")), wakes},
-		"the template was refused":                    {updated, opts(refused), ""},
-		"it was refused, the set was scaled":          {updated, opts(tells(api.Refused, func(s *api.Cleanup) { s.Replicas, s.Span = 7, nil })), ""},
-		"it was refused, and a retry":                 {updated, opts(retry, refused), wakes},
-		"another one was refused":                     {updated, opts(tells(api.Refused, older)), wakes},
-		"a cleanup has failed":                        {updated, opts(failed), ""},
-		"a cleanup has failed, and a retry":           {updated, opts(retry, failed), wakes},
-		"a retry, but nothing failed":                 {updated, opts(retry, ready), ""},
-		"a cleanup has failed, the set was scaled":    {updated, opts(tells(api.Failed, func(s *api.Cleanup) { s.Generation = 7 })), wakes},
-		"aborted, but nothing runs":                   {updated, opts(abort, ready), ""},
-		"it is not opted in":                          {updated, opts(optOut), ""},
-		"it is not opted in any more, a cleanup runs": {updated, opts(optOut, active), wakes},
-		"it left the watch":                           {deleted, opts(optOut, active), wakes},
-		"it left the watch, nothing ran":              {deleted, opts(optOut, ready), ""},
-		"I6: a resize runs":                           {updated, opts(resizing, zero), "backup"},
-		"I6: a resize is given up":                    {updated, opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
-		"a resize that nobody can read":               {updated, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
-		"I6: it sleeps":                               {updated, opts(build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
-		"a sleep that nobody can read":                {updated, opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
-		"the finalizer is missing":                    {updated, opts(onDelete, ready), wakes},
-		"the finalizer is there":                      {updated, opts(onDelete, held, ready), ""},
-		"the finalizer is there for nothing":          {updated, opts(held, ready), wakes},
-		"the finalizer of one that is not opted in":   {updated, opts(onDelete, held, optOut, ready), wakes},
-		"the finalizer is missing, it sleeps":         {updated, opts(onDelete, build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), wakes},
-		"it goes, nothing holds it":                   {updated, opts(build.Deleting(), ready), ""},
-		"it goes, nothing holds it, a cleanup runs":   {updated, opts(build.Deleting(), active), wakes},
-		"it goes, and is to be held: too late":        {updated, opts(build.Deleting(), onDelete, ready), ""},
-		"it is gone":                                  {deleted, opts(ready), ""},
-		"it is gone, a cleanup ran":                   {deleted, opts(active), wakes},
-		"it is gone, somebody took our finalizer":     {deleted, goes(active), ""},
-		"held":                                       {updated, goes(ready), wakes},
-		"held, without a document":                   {updated, goes(), wakes},
-		"held, a cleanup runs":                       {updated, goes(active), wakes},
-		"held, refused":                              {updated, goes(refused), wakes},
-		"held, without the label":                    {updated, goes(optOut, failed), wakes},
-		"held, failed before it was deleted":         {updated, goes(failed), wakes},
-		"held, failed in the second of the deletion": {updated, goes(tells(api.Failed, finished(0))), wakes},
-		"held, failed, nobody knows when":            {updated, goes(tells(api.Failed)), wakes},
-		"held, failed since":                         {updated, goes(since(time.Hour), failed), ""},
-		"held, failed since, and a retry":            {updated, goes(since(time.Hour), retry, failed), wakes},
-		"held, failed since, aborted":                {updated, goes(since(time.Hour), abort, failed), wakes},
-		"held, failed since, it is not asked for":    {updated, goes(since(time.Hour), build.Annotation(api.CleanupOnDeleteAnnotation, ""), failed), wakes},
-		"held, failed since, another template":       {updated, goes(since(time.Hour), tells(api.Failed, finished(time.Minute), older)), wakes},
+		"the record has no span": {updated,
+			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span = nil })), wakes},
+		"another template": {updated,
+			opts(withCleanupRecord(api.Succeeded, older)), wakes},
+		"no template": {updated, opts(none), ""},
+		"the template was removed": {updated,
+			opts(none, withCleanupRecord(api.Succeeded, older)), ""},
+		"the template was removed while a cleanup runs": {updated, opts(none, active), wakes},
+		"no claims": {updated,
+			opts(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil })), ""},
+		"a cleanup is active":                              {updated, opts(active), wakes},
+		"a cleanup is active, and a user asks for a retry": {updated, opts(retry, active), wakes},
+		"the record belongs to another set": {updated,
+			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Set.UID = "uid-2" })), wakes},
+		"the cleanup record cannot be read": {updated,
+			opts(build.Annotation(api.CleanupAnnotation, "{")), wakes},
+		"the template was refused": {updated, opts(refused), ""},
+		"the template was refused, and the set was scaled": {updated,
+			opts(withCleanupRecord(api.Refused, func(s *api.Cleanup) { s.Replicas, s.Span = 7, nil })), ""},
+		"the template was refused, and a user asks for a retry": {updated, opts(retry, refused), wakes},
+		"another template was refused": {updated,
+			opts(withCleanupRecord(api.Refused, older)), wakes},
+		"a cleanup has failed":                              {updated, opts(failed), ""},
+		"a cleanup has failed, and a user asks for a retry": {updated, opts(retry, failed), wakes},
+		"a retry, and nothing has failed":                   {updated, opts(retry, ready), ""},
+		"a cleanup has failed, and the set was scaled": {updated,
+			opts(withCleanupRecord(api.Failed, func(s *api.Cleanup) { s.Generation = 7 })), wakes},
+		"an abort without a cleanup":                      {updated, opts(abort, ready), ""},
+		"the set has not opted in":                        {updated, opts(optOut), ""},
+		"the set has opted out while a cleanup runs":      {updated, opts(optOut, active), wakes},
+		"the set has lost its label while a cleanup runs": {deleted, opts(optOut, active), wakes},
+		"the set has lost its label without a cleanup":    {deleted, opts(optOut, ready), ""},
+		"a resize is active":                              {updated, opts(resizing, zero), "backup"},
+		"a resize is being reverted": {updated,
+			opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
+		"the resize record cannot be read": {updated,
+			opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
+		"the set sleeps": {updated,
+			opts(build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
+		"the sleep record cannot be read": {updated,
+			opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
+		"the finalizer is missing":            {updated, opts(onDelete, ready), wakes},
+		"the finalizer is set":                {updated, opts(onDelete, held, ready), ""},
+		"the finalizer is set and not needed": {updated, opts(held, ready), wakes},
+		"the finalizer is set, and the set has not opted in": {updated,
+			opts(onDelete, held, optOut, ready), wakes},
+		"the finalizer is missing while the set sleeps": {updated,
+			opts(onDelete, build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), wakes},
+		"being deleted without the finalizer": {updated, opts(build.Deleting(), ready), ""},
+		"being deleted without the finalizer while a cleanup runs": {updated, opts(build.Deleting(), active),
+			wakes},
+		"being deleted, too late for the finalizer": {updated,
+			opts(build.Deleting(), onDelete, ready), ""},
+		"the set was deleted":                                               {deleted, opts(ready), ""},
+		"the set was deleted during a cleanup":                              {deleted, opts(active), wakes},
+		"the set was deleted, and another client had removed the finalizer": {deleted, deletingWith(active), ""},
+		"being deleted with the finalizer":                                  {updated, deletingWith(ready), wakes},
+		"being deleted with the finalizer, without a record":                {updated, deletingWith(), wakes},
+		"being deleted with the finalizer while a cleanup runs":             {updated, deletingWith(active), wakes},
+		"being deleted with the finalizer, template refused":                {updated, deletingWith(refused), wakes},
+		"being deleted with the finalizer, opted out":                       {updated, deletingWith(optOut, failed), wakes},
+		"being deleted with the finalizer, cleanup failed before":           {updated, deletingWith(failed), wakes},
+		"being deleted with the finalizer, cleanup failed in the same second": {updated,
+			deletingWith(withCleanupRecord(api.Failed, finishedBefore(0))), wakes},
+		"being deleted with the finalizer, cleanup failed at an unknown time": {updated,
+			deletingWith(withCleanupRecord(api.Failed)), wakes},
+		"being deleted with the finalizer, cleanup failed since": {updated,
+			deletingWith(since(time.Hour), failed), ""},
+		"being deleted with the finalizer, cleanup failed since, retry": {updated,
+			deletingWith(since(time.Hour), retry, failed), wakes},
+		"being deleted with the finalizer, cleanup failed since, abort": {updated,
+			deletingWith(since(time.Hour), abort, failed), wakes},
+		"being deleted with the finalizer, cleanup failed since, cleanup-on-delete removed": {updated,
+			deletingWith(since(time.Hour), build.Annotation(api.CleanupOnDeleteAnnotation, ""), failed), wakes},
+		"being deleted with the finalizer, cleanup failed since, another template": {updated,
+			deletingWith(since(time.Hour), withCleanupRecord(api.Failed, finishedBefore(time.Minute), older)), wakes},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := wakenBy(t, row.change, cleaned(row.options...))
-			if row.want == "|" { // who looks after the other operation
-				if strings.Contains(got, wakes) {
-					t.Errorf("wakes %q", got)
-				}
-				return
-			}
+			got := functionsWokenBySet(t, row.change, setWithCleanup(row.options...))
 			if got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
@@ -143,16 +170,17 @@ func TestWhoIsWokenByASetThatIsCleanedUp(t *testing.T) {
 	}
 }
 
-// cleanerOf is the running cleanup pod of web-2.
-func cleanerOf(options ...build.Option) *corev1.Pod {
+// cleanupPod returns the running cleanup pod of web-2.
+func cleanupPod(options ...build.Option) *corev1.Pod {
 	link := api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}}
 	return build.Pod("web-2", []string{"data-web-2"}, append([]build.Option{build.LinkOf(link)}, options...)...)
 }
 
-func TestWhoIsWokenByACleanupPod(t *testing.T) {
+func TestFunctionsWokenByCleanupPod(t *testing.T) {
 	container := func(init bool, restarts int32, last *corev1.ContainerStateTerminated) build.Option {
 		return build.Edit(func(p *corev1.Pod) {
-			all := []corev1.ContainerStatus{{Name: "first"}, {Name: "drain", RestartCount: restarts, LastTerminationState: corev1.ContainerState{Terminated: last}}}
+			all := []corev1.ContainerStatus{{Name: "first"}, {Name: "drain", RestartCount: restarts,
+				LastTerminationState: corev1.ContainerState{Terminated: last}}}
 			if init {
 				p.Status.InitContainerStatuses = all
 			} else {
@@ -166,32 +194,32 @@ func TestWhoIsWokenByACleanupPod(t *testing.T) {
 		pod    *corev1.Pod
 		want   string
 	}{
-		"it is made":                        {added, cleanerOf(build.InPhase(corev1.PodPending)), ""},
-		"it runs":                           {updated, cleanerOf(), ""},
-		"it has succeeded":                  {updated, cleanerOf(build.InPhase(corev1.PodSucceeded)), "cleanup-pod"},
-		"it has failed":                     {updated, cleanerOf(build.InPhase(corev1.PodFailed)), "cleanup-pod"},
-		"a container was started again":     {updated, cleanerOf(container(false, 1, failed)), "cleanup-pod"},
-		"a container has failed":            {updated, cleanerOf(container(false, 0, failed)), "cleanup-pod"},
-		"an init container has failed":      {updated, cleanerOf(container(true, 0, failed)), "cleanup-pod"},
-		"a container has ended well":        {updated, cleanerOf(container(true, 0, well)), ""},
-		"it ends":                           {updated, cleanerOf(build.Deleting()), "cleanup-pod"},
-		"it is gone":                        {deleted, cleanerOf(), "cleanup-pod"},
-		"forged: a link elsewhere":          {deleted, cleanerOf(build.Edit(func(p *corev1.Pod) { p.Namespace = "payroll" })), ""},
-		"its label names another operation": {deleted, cleanerOf(build.Label(api.OperationLabel, "other")), ""},
+		"it is pending":                        {added, cleanupPod(build.InPhase(corev1.PodPending)), ""},
+		"it is running":                        {updated, cleanupPod(), ""},
+		"it has succeeded":                     {updated, cleanupPod(build.InPhase(corev1.PodSucceeded)), "cleanup-pod"},
+		"it has failed":                        {updated, cleanupPod(build.InPhase(corev1.PodFailed)), "cleanup-pod"},
+		"a container was restarted":            {updated, cleanupPod(container(false, 1, failed)), "cleanup-pod"},
+		"a container has failed":               {updated, cleanupPod(container(false, 0, failed)), "cleanup-pod"},
+		"an init container has failed":         {updated, cleanupPod(container(true, 0, failed)), "cleanup-pod"},
+		"a container has succeeded":            {updated, cleanupPod(container(true, 0, well)), ""},
+		"it is being deleted":                  {updated, cleanupPod(build.Deleting()), "cleanup-pod"},
+		"the set was deleted":                  {deleted, cleanupPod(), "cleanup-pod"},
+		"a forged link into another namespace": {deleted, cleanupPod(build.Edit(func(p *corev1.Pod) { p.Namespace = "payroll" })), ""},
+		"its label names another operation":    {deleted, cleanupPod(build.Label(api.OperationLabel, "other")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := woken(t, row.change, "Pod", row.pod); got != row.want {
+			if got := functionsWoken(t, row.change, "Pod", row.pod); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
 	}
 }
 
-// TestI6SweepFindsCleanups that no event tells of.
-// Invariants: I6.
-func TestI6SweepFindsCleanups(t *testing.T) {
+// TestSweepFindsUnfinishedCleanups: the sweep finds cleanups that no event has reported.
+// Invariants: I3, I4, I6.
+func TestSweepFindsUnfinishedCleanups(t *testing.T) {
 	type list = []metav1.Object
-	ready, active := tells(api.Succeeded), tells(api.Cleaning)
+	ready, active := withCleanupRecord(api.Succeeded), withCleanupRecord(api.Cleaning)
 	optOut := build.Label(api.ManagedLabel, "")
 	held, label := build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, api.FinalizerForCleanup)
 	other := build.MemberLink(api.RoleMover, 0)
@@ -199,23 +227,36 @@ func TestI6SweepFindsCleanups(t *testing.T) {
 		in   cluster
 		want string
 	}{
-		"a set that was looked at":                     {cluster{"statefulsets": list{cleaned(ready)}}, ""},
-		"a set that was not":                           {cluster{"statefulsets": list{cleaned()}}, "web: cleanup-pod"},
-		"a cleanup runs":                               {cluster{"statefulsets": list{cleaned(active)}, "pods": list{cleanerOf()}}, "web: cleanup-pod"},
-		"a pod whose set is gone":                      {cluster{"pods": list{cleanerOf()}}, "web: cleanup-pod"},
-		"I4: a pod whose set has lost its document":    {cluster{"statefulsets": list{cleaned(ready)}, "pods": list{cleanerOf()}}, "web: cleanup-pod"},
-		"I3: a pod whose set is another one":           {cluster{"statefulsets": list{cleaned(build.UID("uid-2"), ready)}, "pods": list{cleanerOf()}}, "web: cleanup-pod"},
-		"a pod whose set has lost its label":           {cluster{"statefulsets": list{cleaned(optOut, active)}, "pods": list{cleanerOf()}}, "web: cleanup-pod"},
-		"pods of others":                               {cluster{"pods": list{build.Pod("x", nil), build.Pod("y", nil, other), cleanerOf(build.Label(api.OperationLabel, "other"))}}, ""},
-		"a set with our finalizer that lost its label": {cluster{"statefulsets": list{cleaned(optOut, held, label, ready)}}, "web: cleanup-pod"},
-		"it goes":                                       {cluster{"statefulsets": list{cleaned(optOut, held, label, build.Deleting(), ready)}}, "web: cleanup-pod"},
-		"our finalizer on one that is opted in":         {cluster{"statefulsets": list{cleaned(held, label, build.Annotation(api.CleanupOnDeleteAnnotation, "true"), ready)}}, ""},
-		"a set that lost its label, without finalizer":  {cluster{"statefulsets": list{cleaned(optOut, ready)}}, ""},
-		"a set that lost its label, the finalizer gone": {cluster{"statefulsets": list{cleaned(optOut, label, ready)}}, ""},
-		"a document that nobody can read":               {cluster{"statefulsets": list{cleaned(build.Annotation(api.CleanupAnnotation, "{"))}}, "web: cleanup-pod"},
+		"a set whose record is complete": {cluster{"statefulsets": list{setWithCleanup(ready)}}, ""},
+		"a set without a record": {cluster{"statefulsets": list{setWithCleanup()}},
+			"web: cleanup-pod"},
+		"a cleanup is active": {cluster{"statefulsets": list{setWithCleanup(active)},
+			"pods": list{cleanupPod()}}, "web: cleanup-pod"},
+		"a cleanup pod whose set was deleted": {cluster{"pods": list{cleanupPod()}}, "web: cleanup-pod"},
+		"a cleanup pod whose set has lost its record": {cluster{"statefulsets": list{setWithCleanup(ready)},
+			"pods": list{cleanupPod()}}, "web: cleanup-pod"},
+		"a cleanup pod whose set was " +
+			"replaced": {cluster{"statefulsets": list{setWithCleanup(build.UID("uid-2"), ready)}, "pods": list{cleanupPod()}},
+			"web: cleanup-pod"},
+		"a cleanup pod whose set has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
+			active)}, "pods": list{cleanupPod()}}, "web: cleanup-pod"},
+		"pods of other owners": {cluster{"pods": list{build.Pod("x", nil),
+			build.Pod("y", nil, other), cleanupPod(build.Label(api.OperationLabel, "other"))}}, ""},
+		"a set with Drydock's finalizer has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
+			held, label, ready)}}, "web: cleanup-pod"},
+		"a set with Drydock's finalizer and without its label is being deleted": {cluster{"statefulsets": list{setWithCleanup(optOut,
+			held, label, build.Deleting(), ready)}}, "web: cleanup-pod"},
+		"an opted-in set with Drydock's finalizer": {cluster{"statefulsets": list{setWithCleanup(held,
+			label, build.Annotation(api.CleanupOnDeleteAnnotation, "true"), ready)}}, ""},
+		"a set without the finalizer has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
+			ready)}}, ""},
+		"a set whose finalizer was removed has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
+			label, ready)}}, ""},
+		"the cleanup record cannot be " +
+			"read": {cluster{"statefulsets": list{setWithCleanup(build.Annotation(api.CleanupAnnotation, "{"))}}, "web: cleanup-pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to := &sent{}
+			to := &sentEvents{}
 			if err := sweep(t, row.in, to); err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +267,7 @@ func TestI6SweepFindsCleanups(t *testing.T) {
 	}
 	lists := build.Plurals()
 	delete(lists, "pods")
-	if err := sweepLists(t, lists, &sent{}); err == nil {
-		t.Error("the list of pods fails, and that is no error")
+	if err := sweepLists(t, lists, &sentEvents{}); err == nil {
+		t.Error("the list of pods fails, and the sweep returns no error")
 	}
 }

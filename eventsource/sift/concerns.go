@@ -21,92 +21,93 @@ import (
 	"drydock.dev/shared/scale"
 )
 
-// look is who has to look at which StatefulSet, and what was seen that says so.
-type look struct {
-	ref      events.Ref
-	seen     string
-	concerns []api.Function
+// notice names a StatefulSet, the functions that must observe it, and the object state that is the reason.
+type notice struct {
+	ref       events.Ref
+	cause     string
+	functions []api.Function
 }
 
-// features judge a change of a StatefulSet, each for its own functions.
-var features = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scale.Concerned}
+// judges return the functions that a change of a StatefulSet concerns, one judge for each feature.
+var judges = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scale.Concerned}
 
-// concerned returns the functions that the change concerns.
-func concerned(c operation.Change) []api.Function {
+// concernedByChange returns the functions of all features that the change concerns.
+func concernedByChange(c operation.Change) []api.Function {
 	var all []api.Function
-	for _, judge := range features {
+	for _, judge := range judges {
 		all = append(all, judge(c)...)
 	}
 	return all
 }
 
-// Sift decides on the copy of the object that the event carries, and on nothing else: a wrong hint costs a look, a
-// missing one a tick's wait.
-func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (look, error) {
+// Sift returns the functions that the event concerns. It judges only the copy of the object in the event. A function that is woken
+// unnecessarily costs one observation; a function that is not woken waits for the next tick. A notice without functions means that the
+// event concerns none.
+func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (notice, error) {
 	gone := e.Type() == events.SourceDelete
 	kind, _ := e.Extensions()["kind"].(string)
 	switch kind {
 	case "StatefulSet":
 		set := &appsv1.StatefulSet{}
-		return siftAs(e, set, func() look {
-			return lookOf(set, concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Retry: retry,
+		return decodeAndJudge(e, set, func() notice {
+			return noticeOf(set, concernedByChange(operation.Change{Set: set, Records: operation.Of(set), Now: now, Retry: retry,
 				Added: e.Type() == events.SourceAdd, Gone: gone}))
 		})
 	case "PersistentVolumeClaim":
 		claim := &corev1.PersistentVolumeClaim{}
-		return siftAs(e, claim, func() look { return lookOfLinked(claim, resize.ConcernedByClaim(claim, gone)) })
+		return decodeAndJudge(e, claim, func() notice { return noticeOfLinked(claim, resize.ConcernedByClaim(claim, gone)) })
 	case "Job":
 		job := &batchv1.Job{}
-		return siftAs(e, job, func() look {
+		return decodeAndJudge(e, job, func() notice {
 			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook {
-				return lookOfLinked(job, scale.ConcernedByJob(job, gone))
+				return noticeOfLinked(job, scale.ConcernedByJob(job, gone))
 			}
-			return lookOfLinked(job, resize.ConcernedByJob(job, gone))
+			return noticeOfLinked(job, resize.ConcernedByJob(job, gone))
 		})
 	case "Scaler":
 		scaler := &v1alpha1.Scaler{}
-		return siftAs(e, scaler, func() look { return lookOfScaler(scaler, scale.ConcernedByScaler(scaler, gone)) })
+		return decodeAndJudge(e, scaler, func() notice { return noticeOfScaler(scaler, scale.ConcernedByScaler(scaler, gone)) })
 	case "Pod":
 		pod := &corev1.Pod{}
-		return siftAs(e, pod, func() look {
+		return decodeAndJudge(e, pod, func() notice {
 			if link, err := api.LoadLink(pod); err == nil && link != nil && link.Role == api.RoleCleaner {
-				return lookOfLinked(pod, cleanup.ConcernedByPod(pod, gone))
+				return noticeOfLinked(pod, cleanup.ConcernedByPod(pod, gone))
 			}
-			return lookOfLinked(pod, resize.ConcernedByPod(pod, gone))
+			return noticeOfLinked(pod, resize.ConcernedByPod(pod, gone))
 		})
 	}
-	return look{}, nil
+	return notice{}, nil
 }
 
-func siftAs(e cloudevents.Event, into any, decide func() look) (look, error) {
+func decodeAndJudge(e cloudevents.Event, into any, decide func() notice) (notice, error) {
 	if err := bounded.JSON(e.Data(), into); err != nil {
-		return look{}, fmt.Errorf("reading the object in event %q (%s): %w", e.ID(), e.Subject(), err)
+		return notice{}, fmt.Errorf("reading the object in event %q (%s): %w", e.ID(), e.Subject(), err)
 	}
 	return decide(), nil
 }
 
-func lookOf(set *appsv1.StatefulSet, concerns []api.Function) look {
+func noticeOf(set *appsv1.StatefulSet, concerns []api.Function) notice {
 	ref := events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion}
-	return look{ref: ref, seen: seen(set), concerns: concerns}
+	return notice{ref: ref, cause: stateID(set), functions: concerns}
 }
 
-// lookOfLinked is for an object that belongs to an operation: the link says to which StatefulSet. A link into another
-// namespace is forged.
-func lookOfLinked(object metav1.Object, concerns []api.Function) look {
+// noticeOfLinked returns the notice for an object of an operation. Its link names the StatefulSet. A link into another namespace is forged,
+// and the notice is empty.
+func noticeOfLinked(object metav1.Object, concerns []api.Function) notice {
 	link, err := api.LoadLink(object)
 	if err != nil || link == nil || link.Namespace != object.GetNamespace() {
-		return look{}
+		return notice{}
 	}
 	ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID, Operation: link.Operation}
-	return look{ref: ref, seen: seen(object), concerns: concerns}
+	return notice{ref: ref, cause: stateID(object), functions: concerns}
 }
 
-// lookOfScaler is for a Scaler: its target is the StatefulSet to look at.
-func lookOfScaler(scaler *v1alpha1.Scaler, concerns []api.Function) look {
-	return look{ref: events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}, seen: seen(scaler), concerns: concerns}
+// noticeOfScaler returns the notice for the StatefulSet that is the Scaler's target.
+func noticeOfScaler(scaler *v1alpha1.Scaler, concerns []api.Function) notice {
+	return notice{ref: events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}, cause: stateID(scaler), functions: concerns}
 }
 
-// seen names a state of an object: unique in the cluster, so a good event id.
-func seen(object metav1.Object) string {
+// stateID returns an id for the object's present state. It is unique in the cluster, and becomes part of the event id.
+func stateID(object metav1.Object) string {
 	return string(object.GetUID()) + "/" + object.GetResourceVersion()
 }

@@ -1,6 +1,6 @@
-// Package sift is where cluster events come in. Of the many changes that Knative's ApiServerSource reports, it passes
-// on the few that a function has to look at, as one small event that names the functions; and on each tick it sweeps
-// the cluster for what no event has told.
+// Package sift receives the cluster's events. Knative's ApiServerSource reports every change of an object. sift forwards the few changes
+// that concern a function, as a small event that names the set and the functions. On each tick it sweeps the cluster for unfinished work
+// that no event has reported.
 //
 //	in    dev.knative.apiserver.resource.{add,update,delete}; the tick
 //	get   nothing on an event; on the tick: StatefulSets, claims, journals, pods, Jobs, Scalers, volumes
@@ -28,44 +28,46 @@ type Sender interface {
 	Send(ctx context.Context, e event.Event) error
 }
 
-// Function is sift.
+// Function is the function sift.
 type Function struct {
 	client     *kube.Client
 	namespaces []string
 	retry      time.Duration
 	growPeriod time.Duration
-	send       Sender
+	sender     Sender
 	log        *slog.Logger
 	sweeping   sync.Mutex
-	// swept is when the latest sweep began that had no error; sweeping guards it.
-	swept time.Time
+	// lastSweep is the start of the latest sweep without an error. The mutex sweeping guards it.
+	lastSweep time.Time
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) *Function {
 	namespaces := settings.Namespaces
 	if len(namespaces) == 0 {
-		namespaces = []string{""} // all, in one list call
+		namespaces = []string{""} // all namespaces, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod, send: send, log: log}
+	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod, sender: send,
+		log: log}
 }
 
-// Handle answers a change with one event, or with none. It is safe to repeat: the answer's id derives from what it saw.
+// Handle replies to a change with one event, or with none. It replies to a tick with none, and sends an event for each set that the sweep
+// found. It is safe to repeat: the id of the reply derives from the object's state.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if e.Type() == events.Tick {
 		if !f.sweeping.TryLock() {
-			return nil, nil // each sweep takes memory, and anyone may send ticks; the next one finds what this one misses
+			return nil, nil // each sweep takes memory, and any client may send ticks; the next sweep finds the same work
 		}
 		defer f.sweeping.Unlock()
 		return nil, f.sweep(ctx)
 	}
-	l, err := Sift(e, time.Now(), f.retry)
+	n, err := Sift(e, time.Now(), f.retry)
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}
-	if len(l.concerns) == 0 {
+	if len(n.functions) == 0 {
 		return nil, nil
 	}
-	answer := events.NewChanged(l.ref, l.seen, l.concerns...)
-	return &answer, nil
+	reply := events.NewChanged(n.ref, n.cause, n.functions...)
+	return &reply, nil
 }

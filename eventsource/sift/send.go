@@ -10,36 +10,36 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// senders is how many events of a sweep are on their way at once. The Broker answers when every function that takes the event has
-// worked on it, some seconds at most.
-const senders = 8
+// parallelSends is the number of events that a sweep sends at the same time. The Broker replies when every subscribed function has handled
+// the event, after some seconds at most.
+const parallelSends = 8
 
-// sendAll sends what the sweep has found. Of one namespace one event is on its way at a time, and the namespaces take turns, first
-// in random order: what a namespace makes slow, delays the namespace.
+// sendAll sends an event for each notice of the sweep. It sends one event of a namespace at a time, and the namespaces take turns in
+// random order. A namespace with slow events therefore delays only itself.
 func (f *Function) sendAll(ctx context.Context, found *findings) error {
 	queues := found.queues()
 	rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
-	waiting := make(chan []look, len(queues)) // a queue is in it, or with a worker, or done
+	ready := make(chan []notice, len(queues)) // each unfinished queue is in the channel or with a worker
 	for _, queue := range queues {
-		waiting <- queue
+		ready <- queue
 	}
-	var left, workers sync.WaitGroup
-	left.Add(len(queues))
-	go func() { left.Wait(); close(waiting) }()
+	var unfinished, workers sync.WaitGroup
+	unfinished.Add(len(queues))
+	go func() { unfinished.Wait(); close(ready) }()
 	var mu sync.Mutex
 	var failed error
-	for range min(senders, len(queues)) {
+	for range min(parallelSends, len(queues)) {
 		workers.Go(func() {
-			for queue := range waiting {
-				if err := f.sendOne(ctx, queue[0]); err != nil {
+			for queue := range ready {
+				if err := f.sendNotice(ctx, queue[0]); err != nil {
 					mu.Lock()
 					failed = errors.Join(failed, err)
 					mu.Unlock()
 				}
 				if len(queue) > 1 && ctx.Err() == nil {
-					waiting <- queue[1:]
+					ready <- queue[1:]
 				} else {
-					left.Done()
+					unfinished.Done()
 				}
 			}
 		})
@@ -48,24 +48,24 @@ func (f *Function) sendAll(ctx context.Context, found *findings) error {
 	return errors.Join(failed, context.Cause(ctx))
 }
 
-func (f *Function) sendOne(ctx context.Context, l look) error {
-	if err := f.send.Send(ctx, events.NewChanged(l.ref, l.seen, l.concerns...)); err != nil {
-		return fmt.Errorf("sending what the tick found on %s/%s: %w", l.ref.Namespace, l.ref.Name, err)
+func (f *Function) sendNotice(ctx context.Context, n notice) error {
+	if err := f.sender.Send(ctx, events.NewChanged(n.ref, n.cause, n.functions...)); err != nil {
+		return fmt.Errorf("sending the event of the sweep for %s/%s: %w", n.ref.Namespace, n.ref.Name, err)
 	}
 	return nil
 }
 
-// queues returns the looks by namespace, each queue in the order in which the sweep found them.
-func (r *findings) queues() [][]look {
-	var queues [][]look
+// queues returns the notices by namespace, each queue in the order of the sweep.
+func (r *findings) queues() [][]notice {
+	var queues [][]notice
 	index := map[string]int{}
 	for _, ref := range r.order {
-		at, known := index[ref.Namespace]
+		position, known := index[ref.Namespace]
 		if !known {
-			at, queues = len(queues), append(queues, nil)
-			index[ref.Namespace] = at
+			position, queues = len(queues), append(queues, nil)
+			index[ref.Namespace] = position
 		}
-		queues[at] = append(queues[at], r.looks[ref])
+		queues[position] = append(queues[position], r.notices[ref])
 	}
 	return queues
 }

@@ -17,21 +17,21 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// slowFor takes long for the events of one namespace.
-type slowFor struct {
+// slowSender delays the events of one namespace.
+type slowSender struct {
 	namespace string
-	takes     time.Duration
+	delay     time.Duration
 	mu        sync.Mutex
 	sent      []string // namespaces
 }
 
-func (s *slowFor) Send(ctx context.Context, e event.Event) error {
+func (s *slowSender) Send(ctx context.Context, e event.Event) error {
 	namespace, _ := e.Extensions()["namespace"].(string)
 	if namespace == s.namespace {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(s.takes):
+		case <-time.After(s.delay):
 		}
 	}
 	s.mu.Lock()
@@ -40,11 +40,12 @@ func (s *slowFor) Send(ctx context.Context, e event.Event) error {
 	return nil
 }
 
-func found(sets map[string]int) *findings {
-	f := &findings{looks: map[events.Ref]look{}}
+func findingsWith(sets map[string]int) *findings {
+	f := &findings{notices: map[events.Ref]notice{}}
 	for _, namespace := range slices.Sorted(maps.Keys(sets)) {
 		for i := range sets[namespace] {
-			f.add(look{ref: events.Ref{Namespace: namespace, Name: fmt.Sprint("web-", i)}, seen: "1", concerns: []api.Function{api.Restore}})
+			f.add(notice{ref: events.Ref{Namespace: namespace, Name: fmt.Sprint("web-", i)}, cause: "1",
+				functions: []api.Function{api.Restore}})
 		}
 	}
 	return f
@@ -52,12 +53,12 @@ func found(sets map[string]int) *findings {
 
 func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to := &slowFor{namespace: "aaa", takes: 8 * time.Second}
-		f := &Function{send: to, log: slog.New(slog.DiscardHandler)}
+		to := &slowSender{namespace: "aaa", delay: 8 * time.Second}
+		f := &Function{sender: to, log: slog.New(slog.DiscardHandler)}
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
-		if err := f.sendAll(ctx, found(map[string]int{"aaa": 500, "bbb": 40, "ccc": 3})); err == nil {
-			t.Error("not all was sent, and that is no error")
+		if err := f.sendAll(ctx, findingsWith(map[string]int{"aaa": 500, "bbb": 40, "ccc": 3})); err == nil {
+			t.Error("some events were not sent, and there is no error")
 		}
 		for namespace, want := range map[string]int{"aaa": 3, "bbb": 40, "ccc": 3} {
 			if got := len(slices.DeleteFunc(slices.Clone(to.sent), func(n string) bool { return n != namespace })); got != want {
@@ -68,12 +69,12 @@ func TestSlowNamespaceDoesNotDelayOthers(t *testing.T) {
 }
 
 func TestSweepSendsEachEventOnce(t *testing.T) {
-	to := &slowFor{}
-	f := &Function{send: to, log: slog.New(slog.DiscardHandler)}
-	if err := f.sendAll(t.Context(), found(map[string]int{"a": 7, "b": 1, "c": 90, "d": 2})); err != nil || len(to.sent) != 100 {
+	to := &slowSender{}
+	f := &Function{sender: to, log: slog.New(slog.DiscardHandler)}
+	if err := f.sendAll(t.Context(), findingsWith(map[string]int{"a": 7, "b": 1, "c": 90, "d": 2})); err != nil || len(to.sent) != 100 {
 		t.Errorf("%d events sent, error %v", len(to.sent), err)
 	}
-	if err := f.sendAll(t.Context(), found(nil)); err != nil {
+	if err := f.sendAll(t.Context(), findingsWith(nil)); err != nil {
 		t.Error(err)
 	}
 }

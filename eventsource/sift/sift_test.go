@@ -26,8 +26,8 @@ const (
 	deleted = events.SourceDelete
 )
 
-// changeOf is what Knative's ApiServerSource sends about an object.
-func changeOf(t *testing.T, eventType, kind string, object any) event.Event {
+// changeEvent returns the event that Knative's ApiServerSource sends for an object.
+func changeEvent(t *testing.T, eventType, kind string, object any) event.Event {
 	t.Helper()
 	e := event.New()
 	e.SetID("random")
@@ -46,10 +46,10 @@ func handle(t *testing.T, e event.Event) (*event.Event, error) {
 	return New(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)).Handle(t.Context(), e)
 }
 
-// woken says who has to look, as the event names them.
-func woken(t *testing.T, eventType, kind string, object any) string {
+// functionsWoken returns the functions that the reply to the event names.
+func functionsWoken(t *testing.T, eventType, kind string, object any) string {
 	t.Helper()
-	answer, err := handle(t, changeOf(t, eventType, kind, object))
+	answer, err := handle(t, changeEvent(t, eventType, kind, object))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ type setRow struct {
 
 func opts(options ...build.Option) []build.Option { return options }
 
-// refusedFor stores the refusal of the set's request, as the set is so far.
+// refusedFor stores the refusal of the set's request. It must follow the options that change the set.
 func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(s *api.Resize) {
@@ -79,7 +79,9 @@ func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	})
 }
 
-func TestWhoIsWokenByASet(t *testing.T) {
+// TestFunctionsWokenBySet: an event of a set wakes the functions of a resize that would act.
+// Invariants: I3.
+func TestFunctionsWokenBySet(t *testing.T) {
 	counting0 := build.Counting(1, 0)
 	moving := func(phases ...api.MemberPhase) *api.Resize {
 		return build.Operation(api.Moving, func(s *api.Resize) {
@@ -89,74 +91,86 @@ func TestWhoIsWokenByASet(t *testing.T) {
 		})
 	}
 	copying, swapping := moving(api.MemberCopying), moving(api.MemberSwapping)
-	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"), func(s *api.Resize) { s.Set.UID = "" })
+	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"),
+		func(s *api.Resize) { s.Set.UID = "" })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
 	asks, owned := build.Resize("data=128Mi"), build.Owned("Database", "main")
 	for name, row := range map[string]setRow{
-		"no request": {updated, nil, nil, ""},
-		"a request that differs from the template":   {updated, nil, opts(asks), "detect-resize"},
-		"a request for what the template says":       {updated, nil, opts(build.Resize("data=64Mi")), ""},
-		"a set that was added, its claims may lag":   {added, nil, opts(build.Resize("auto")), "detect-resize"},
-		"auto, an update: the sweep compares claims": {updated, nil, opts(build.Resize("auto")), ""},
-		"a request that cannot be read":              {updated, nil, opts(build.Resize("much")), "detect-resize"},
-		"a template that there is not":               {updated, nil, opts(build.Resize("db=1Gi")), "detect-resize"},
-		"a request on a set that is not opted in":    {updated, nil, opts(asks, build.Label(api.ManagedLabel, "")), ""},
-		"a request on a set that goes":               {updated, nil, opts(asks, build.Deleting()), ""},
-		"a set with a request is deleted":            {deleted, nil, opts(asks), ""},
-		"a request that was refused":                 {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute)), ""},
-		"it was refused, and the set has changed since": {updated, nil, opts(asks, refusedFor(api.RequestInvalid, time.Minute),
+		"a set without a request":                  {updated, nil, nil, ""},
+		"a request that differs from the template": {updated, nil, opts(asks), "detect-resize"},
+		"a request that the template meets":        {updated, nil, opts(build.Resize("data=64Mi")), ""},
+		"a set that was added, with request auto":  {added, nil, opts(build.Resize("auto")), "detect-resize"},
+		"an update of a set with request auto":     {updated, nil, opts(build.Resize("auto")), ""},
+		"a request that is invalid":                {updated, nil, opts(build.Resize("much")), "detect-resize"},
+		"a request for an unknown template":        {updated, nil, opts(build.Resize("db=1Gi")), "detect-resize"},
+		"a request on a set that has not opted in": {updated, nil, opts(asks, build.Label(api.ManagedLabel, "")), ""},
+		"a request on a set that is being deleted": {updated, nil, opts(asks, build.Deleting()), ""},
+		"a set with a request is deleted":          {deleted, nil, opts(asks), ""},
+		"a request that was refused":               {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute)), ""},
+		"a request that was refused before the set changed": {updated, nil, opts(asks, refusedFor(api.RequestInvalid, time.Minute),
 			build.Annotation(api.ResizeMethodAnnotation, "copy")), "detect-resize"},
-		"it was refused, and the set has another spec": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute), build.Generation(6)), "detect-resize"},
-		"it was refused, has changed, and sleeps": {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
-			build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
-		"a request that was refused, and a retry":                 {updated, build.Operation(api.Refused), opts(asks, retry), "detect-resize"},
-		"another request after a failure":                         {updated, build.Operation(api.Failed), opts(build.Resize("data=1Gi")), "detect-resize"},
-		"the same request after a success":                        {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
-		"a retry without a request":                               {updated, build.Operation(api.Failed), opts(retry), ""},
-		"a status that cannot be read":                            {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
-		"planned":                                                 {updated, build.Operation(api.Planned), nil, "pause-owner"},
-		"expanding: it waits for the claims":                      {updated, build.Operation(api.Expanding), nil, ""},
-		"expanding: somebody aborts":                              {updated, build.Operation(api.Expanding), opts(abort), "detect-resize restore"},
-		"moving: members wait for their turn":                     {updated, moving(api.MemberPending), nil, "backup"},
-		"moving: a member is copied":                              {updated, copying, nil, "backup"},
-		"moving: a member waits for the gate":                     {updated, moving(api.MemberWaiting), nil, "backup restore"},
-		"moving: a member is told to stop":                        {updated, moving(api.MemberStopping), nil, "restore"},
-		"moving: the final pass, in which the member may be lost": {updated, moving(api.MemberFinalPass), nil, "backup restore"},
-		"moving: the claims of a member are swapped":              {updated, swapping, nil, "restore"},
-		"moving: a member starts":                                 {updated, moving(api.MemberStarting), nil, "restore"},
-		"moving: all members are moved":                           {updated, moving(api.MemberMoved, api.MemberMoved), nil, "restore"},
-		"moving: nothing is to be moved":                          {updated, moving(), nil, "restore"},
-		"moving: one member is moved, another waits for its turn": {updated, moving(api.MemberMoved, api.MemberPending), nil, "backup"},
-		"moving: one member starts, another is copied":            {updated, moving(api.MemberStarting, api.MemberCopying), nil, "backup restore"},
-		"moving: somebody scales":                                 {updated, copying, opts(build.Replicas(2), build.Generation(6)), "backup"},
-		"moving: somebody aborts":                                 {updated, copying, opts(abort), "backup restore"},
-		"moving: the set is gone":                                 {deleted, swapping, nil, "restore"},
-		"moving: our new set is there":                            {added, unnamed, opts(build.UID("uid-2")), "backup restore"},
-		"moving: our new set has no identity yet":                 {updated, unnamed, opts(build.UID("uid-2")), "backup restore"},
+		"a request that was refused before the spec changed": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute),
+			build.Generation(6)), "detect-resize"},
+		"a request that was refused before the spec changed, and the set sleeps": {updated, nil,
+			opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
+				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
+		"a retry of a refused request": {updated, build.Operation(api.Refused), opts(asks, retry),
+			"detect-resize"},
+		"another request after a failure": {updated, build.Operation(api.Failed),
+			opts(build.Resize("data=1Gi")), "detect-resize"},
+		"the same request after a success": {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
+		"a retry without a request":        {updated, build.Operation(api.Failed), opts(retry), ""},
+		"a status that cannot be read": {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")),
+			"detect-resize"},
+		"planned":                    {updated, build.Operation(api.Planned), nil, "pause-owner"},
+		"expanding: the claims grow": {updated, build.Operation(api.Expanding), nil, ""},
+		"expanding: a user aborts": {updated, build.Operation(api.Expanding), opts(abort),
+			"detect-resize restore"},
+		"moving: members wait for their turn":                      {updated, moving(api.MemberPending), nil, "backup"},
+		"moving: a member is copied":                               {updated, copying, nil, "backup"},
+		"moving: a member waits for the gate":                      {updated, moving(api.MemberWaiting), nil, "backup restore"},
+		"moving: a member must stop":                               {updated, moving(api.MemberStopping), nil, "restore"},
+		"moving: the final pass":                                   {updated, moving(api.MemberFinalPass), nil, "backup restore"},
+		"moving: the claims of a member are swapped":               {updated, swapping, nil, "restore"},
+		"moving: a member starts":                                  {updated, moving(api.MemberStarting), nil, "restore"},
+		"moving: all members have moved":                           {updated, moving(api.MemberMoved, api.MemberMoved), nil, "restore"},
+		"moving: no member needs to move":                          {updated, moving(), nil, "restore"},
+		"moving: one member has moved, another waits for its turn": {updated, moving(api.MemberMoved, api.MemberPending), nil, "backup"},
+		"moving: one member starts, another is copied": {updated, moving(api.MemberStarting, api.MemberCopying), nil,
+			"backup restore"},
+		"moving: another client scales": {updated, copying, opts(build.Replicas(2), build.Generation(6)),
+			"backup"},
+		"moving: a user aborts":                            {updated, copying, opts(abort), "backup restore"},
+		"moving: the set was deleted":                      {deleted, swapping, nil, "restore"},
+		"moving: the new set was added":                    {added, unnamed, opts(build.UID("uid-2")), "backup restore"},
+		"moving: the record has no UID of the new set yet": {updated, unnamed, opts(build.UID("uid-2")), "backup restore"},
 		"finishing": {updated, build.Operation(api.Finishing), nil, "restore"},
-		"finishing: no member of an owned set is ready":  {updated, build.Operation(api.Finishing), opts(counting0, owned), "restore pause-owner"},
-		"finishing: one member of an owned set is ready": {updated, build.Operation(api.Finishing), opts(build.Replicas(2), build.Counting(2, 1), owned), "restore"},
-		"reverting":                         {updated, build.Operation(api.Reverting), nil, "restore"},
-		"a resize that failed":              {updated, build.Operation(api.Failed), opts(asks), ""},
-		"a resize that failed, and a retry": {updated, build.Operation(api.Failed), opts(asks, retry), "detect-resize"},
+		"finishing: no member of an owned set is ready": {updated, build.Operation(api.Finishing), opts(counting0, owned),
+			"restore pause-owner"},
+		"finishing: one member of an owned set is ready": {updated, build.Operation(api.Finishing),
+			opts(build.Replicas(2), build.Counting(2, 1), owned), "restore"},
+		"reverting":                  {updated, build.Operation(api.Reverting), nil, "restore"},
+		"a resize that failed":       {updated, build.Operation(api.Failed), opts(asks), ""},
+		"a retry of a failed resize": {updated, build.Operation(api.Failed), opts(asks, retry), "detect-resize"},
 		"an operation is active, and the set is being deleted": {added, copying, opts(build.Deleting()), "backup restore"},
-		"I3: an operation of another set of this name":         {updated, copying, opts(build.UID("uid-2")), ""},
+		"an operation of another set with this name":           {updated, copying, opts(build.UID("uid-2")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := append(opts(build.Template("data", "64Mi", "fixed")), row.options...)
 			if row.status != nil {
 				options = append(options, build.Status(row.status))
 			}
-			if got := woken(t, row.change, "StatefulSet", build.Set("web", options...)); got != row.want {
+			if got := functionsWoken(t, row.change, "StatefulSet", build.Set("web", options...)); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
 	}
 }
 
-func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
+func TestFunctionsWokenByObjectsOfOperation(t *testing.T) {
 	job := build.Job(0, 1)
-	hook := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: new(int)}
+	hook := api.Link{Operation: build.ID, Role: api.RoleHook, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Member: new(int)}
 	done, counted := build.InPhase(corev1.PodSucceeded), build.Finalizers(batchv1.JobTrackingFinalizer)
 	placed, pending := build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }), build.InPhase(corev1.PodPending)
 	forged := api.Link{Operation: "x", Role: api.RoleMover, Namespace: "payroll", Set: api.SetRef{Name: "db"}}
@@ -166,49 +180,68 @@ func TestWhoIsWokenByWhatBelongsToAnOperation(t *testing.T) {
 		object metav1.Object
 		want   string
 	}{
-		"a claim of nobody":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi"), ""},
-		"a source changes":                   {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), ""},
-		"a source is going":                  {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0"), build.Deleting()), "restore"},
-		"a source is gone":                   {deleted, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), "restore"},
-		"a target is bound":                  {updated, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi"), ""},
-		"a target is going":                  {updated, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi", build.Deleting()), ""},
-		"a target is gone":                   {deleted, "PersistentVolumeClaim", build.Target("data-web-0", "1Gi"), "restore"},
-		"a successor is not bound":           {added, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0"), build.On("")), ""},
-		"a successor is bound":               {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0")), "restore"},
-		"a mover runs":                       {updated, "Job", job, ""},
-		"a mover succeeded":                  {updated, "Job", build.Job(0, 1, build.Complete()), "backup"},
-		"a mover failed":                     {updated, "Job", build.Job(0, 1, build.Failed("BackoffLimitExceeded", "")), "backup"},
-		"a mover that is done is going":      {updated, "Job", build.Job(0, 1, build.Complete(), build.Deleting()), ""},
-		"a mover is gone":                    {deleted, "Job", job, "restore"},
-		"a hook has succeeded":               {updated, "Job", build.Job(0, 1, build.Complete(), build.LinkOf(hook)), "restore"},
-		"a hook has failed":                  {updated, "Job", build.Job(0, 1, build.Failed("BackoffLimitExceeded", ""), build.LinkOf(hook)), "restore"},
-		"a hook runs":                        {updated, "Job", build.Job(0, 1, build.LinkOf(hook)), ""},
-		"a mover's pod has not started":      {updated, "Pod", build.Mover(job, pending, counted), ""},
-		"a mover's pod runs, or waits":       {updated, "Pod", build.Mover(job, placed, counted), "backup"},
-		"a mover's pod has succeeded":        {updated, "Pod", build.Mover(job, placed, done, counted), "backup"},
-		"its Job knows":                      {updated, "Pod", build.Mover(job, placed, done), ""},
-		"it is going":                        {updated, "Pod", build.Mover(job, placed, done, counted, build.Deleting()), ""},
-		"a mover's pod has failed":           {updated, "Pod", build.Mover(job, placed, build.InPhase(corev1.PodFailed), counted), "backup"},
-		"a held pod changes":                 {updated, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0)), "restore"},
-		"a held pod has stopped":             {updated, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Stopped()), "restore"},
-		"a held pod is gone":                 {deleted, "Pod", build.With(build.PodOf("web", 0, "data"), build.Held(0)), "restore"},
-		"a mover's pod is gone":              {deleted, "Pod", build.Mover(job), "restore backup"},
-		"a link into another namespace":      {deleted, "Job", build.Job(0, 1, build.LinkOf(forged)), ""},
-		"a link that the label disagrees to": {deleted, "Job", build.Job(0, 1, build.Label(api.OperationLabel, "other")), ""},
-		"a link that cannot be read":         {deleted, "Job", build.Job(0, 1, build.Annotation(api.OperationAnnotation, "{")), ""},
-		"a kind that is no concern of ours":  {updated, "ConfigMap", build.Claim("x", "1Gi"), ""},
+		"a claim without a link": {updated, "PersistentVolumeClaim", build.Claim("data-web-0", "1Gi"), ""},
+		"a source changes": {updated, "PersistentVolumeClaim",
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), ""},
+		"a source is being deleted": {updated, "PersistentVolumeClaim",
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0"), build.Deleting()), "restore"},
+		"a source was deleted": {deleted, "PersistentVolumeClaim",
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")), "restore"},
+		"a target is bound": {updated, "PersistentVolumeClaim",
+			build.Target("data-web-0", "1Gi"), ""},
+		"a target is being deleted": {updated, "PersistentVolumeClaim",
+			build.Target("data-web-0", "1Gi", build.Deleting()), ""},
+		"a target was deleted": {deleted, "PersistentVolumeClaim",
+			build.Target("data-web-0", "1Gi"), "restore"},
+		"a successor is not bound": {added, "PersistentVolumeClaim",
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0"), build.On("")), ""},
+		"a successor is bound": {updated, "PersistentVolumeClaim",
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0")), "restore"},
+		"a mover is running": {updated, "Job", job, ""},
+		"a mover succeeded":  {updated, "Job", build.Job(0, 1, build.Complete()), "backup"},
+		"a mover failed": {updated, "Job", build.Job(0, 1,
+			build.Failed("BackoffLimitExceeded", "")), "backup"},
+		"a finished mover is being deleted": {updated, "Job", build.Job(0, 1, build.Complete(),
+			build.Deleting()), ""},
+		"a mover was deleted": {deleted, "Job", job, "restore"},
+		"a hook has succeeded": {updated, "Job", build.Job(0, 1, build.Complete(),
+			build.LinkOf(hook)), "restore"},
+		"a hook has failed": {updated, "Job", build.Job(0, 1,
+			build.Failed("BackoffLimitExceeded", ""), build.LinkOf(hook)), "restore"},
+		"a hook is running":                                       {updated, "Job", build.Job(0, 1, build.LinkOf(hook)), ""},
+		"a mover's pod has not started":                           {updated, "Pod", build.Mover(job, pending, counted), ""},
+		"a mover's pod is scheduled":                              {updated, "Pod", build.Mover(job, placed, counted), "backup"},
+		"a mover's pod has succeeded":                             {updated, "Pod", build.Mover(job, placed, done, counted), "backup"},
+		"a mover's pod has succeeded, and its Job has counted it": {updated, "Pod", build.Mover(job, placed, done), ""},
+		"a mover's pod is being deleted": {updated, "Pod", build.Mover(job, placed, done, counted,
+			build.Deleting()), ""},
+		"a mover's pod has failed": {updated, "Pod", build.Mover(job, placed,
+			build.InPhase(corev1.PodFailed), counted), "backup"},
+		"a held pod changes": {updated, "Pod", build.With(build.PodOf("web", 0, "data"),
+			build.Held(0)), "restore"},
+		"a held pod has stopped": {updated, "Pod", build.With(build.PodOf("web", 0, "data"),
+			build.Held(0), build.Stopped()), "restore"},
+		"a held pod was deleted": {deleted, "Pod", build.With(build.PodOf("web", 0, "data"),
+			build.Held(0)), "restore"},
+		"a mover's pod was deleted":     {deleted, "Pod", build.Mover(job), "restore backup"},
+		"a link into another namespace": {deleted, "Job", build.Job(0, 1, build.LinkOf(forged)), ""},
+		"a link with another operation than the label": {deleted, "Job", build.Job(0, 1,
+			build.Label(api.OperationLabel, "other")), ""},
+		"a link that is invalid": {deleted, "Job", build.Job(0, 1,
+			build.Annotation(api.OperationAnnotation, "{")), ""},
+		"another kind": {updated, "ConfigMap", build.Claim("x", "1Gi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := woken(t, row.change, row.kind, row.object); got != row.want {
+			if got := functionsWoken(t, row.change, row.kind, row.object); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
 	}
 }
 
-func TestAnswerNamesTheSetAndNothingElse(t *testing.T) {
+func TestReplyContainsOnlyIdentityOfSet(t *testing.T) {
 	job := build.Job(0, 1, build.Complete())
-	answer, err := handle(t, changeOf(t, updated, "Job", job))
+	answer, err := handle(t, changeEvent(t, updated, "Job", job))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,34 +252,35 @@ func TestAnswerNamesTheSetAndNothingElse(t *testing.T) {
 	if answer.ID() != "uid-"+job.Name+"/rv-"+job.Name+"/backup" || answer.Type() != events.ObjectChanged {
 		t.Errorf("id %s, type %s", answer.ID(), answer.Type())
 	}
-	again, _ := handle(t, changeOf(t, updated, "Job", job))
+	again, _ := handle(t, changeEvent(t, updated, "Job", job))
 	if again.ID() != answer.ID() {
-		t.Error("the same change seen twice is not the same event")
+		t.Error("two events for the same change have different ids")
 	}
 	secret := build.Set("web", build.Resize("much"), build.Annotation("password", "hunter2"))
-	answer, _ = handle(t, changeOf(t, updated, "StatefulSet", secret))
+	answer, _ = handle(t, changeEvent(t, updated, "StatefulSet", secret))
 	var data map[string]any
-	if err := json.Unmarshal(answer.Data(), &data); err != nil || len(data) != 2 || data["uid"] != "uid-web" || data["resourceVersion"] != "rv-web" {
+	if err := json.Unmarshal(answer.Data(), &data); err != nil || len(data) != 2 || data["uid"] != "uid-web" ||
+		data["resourceVersion"] != "rv-web" {
 		t.Errorf("data %s (%v)", answer.Data(), err)
 	}
 }
 
-func TestWhatCannotBeReadIsPermanent(t *testing.T) {
+func TestUnreadableObjectIsPermanentError(t *testing.T) {
 	for _, kind := range []string{"StatefulSet", "PersistentVolumeClaim", "Job", "Pod"} {
-		e := changeOf(t, updated, kind, map[string]any{"metadata": 7})
+		e := changeEvent(t, updated, kind, map[string]any{"metadata": 7})
 		if answer, err := handle(t, e); answer != nil || !fault.IsPermanent(err) {
 			t.Errorf("%s: answers %v, %v", kind, answer, err)
 		}
 	}
 }
 
-// TestPodOfSomebodyWithOurLabel: the label alone is no link.
-func TestPodOfSomebodyWithOurLabel(t *testing.T) {
+// TestPodWithOnlyOperationLabelWakesNoFunction: a user may set the label, but only the annotation is a link.
+func TestPodWithOnlyOperationLabelWakesNoFunction(t *testing.T) {
 	pod := build.Pod("x", nil, build.Label(api.OperationLabel, build.ID))
-	if got := woken(t, deleted, "Pod", pod); got != "" {
+	if got := functionsWoken(t, deleted, "Pod", pod); got != "" {
 		t.Errorf("wakes %q", got)
 	}
-	if got := woken(t, updated, "Pod", build.With(pod, build.InPhase(corev1.PodFailed))); got != "" {
+	if got := functionsWoken(t, updated, "Pod", build.With(pod, build.InPhase(corev1.PodFailed))); got != "" {
 		t.Errorf("wakes %q", got)
 	}
 }

@@ -21,17 +21,17 @@ import (
 
 const retryAfter = 13 * time.Minute
 
-// wakenBy says who has to look after a change of the set, at the time of the builders.
-func wakenBy(t *testing.T, change string, set *appsv1.StatefulSet) string {
+// functionsWokenBySet returns the functions that a change of the set wakes at build.Now.
+func functionsWokenBySet(t *testing.T, change string, set *appsv1.StatefulSet) string {
 	t.Helper()
-	l, err := Sift(changeOf(t, change, "StatefulSet", set), build.Now, retryAfter)
+	l, err := Sift(changeEvent(t, change, "StatefulSet", set), build.Now, retryAfter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return words(l.concerns)
+	return joined(l.functions)
 }
 
-func words(concerns []api.Function) string {
+func joined(concerns []api.Function) string {
 	var all []string
 	for _, f := range concerns {
 		all = append(all, string(f))
@@ -39,8 +39,8 @@ func words(concerns []api.Function) string {
 	return strings.Join(all, " ")
 }
 
-// swept says whom a sweep at the time of the builders wakes, as SET: CONCERNS.
-func swept(t *testing.T, objects ...metav1.Object) string {
+// sweptSets returns the functions that a sweep a minute after build.Now wakes, as SET: FUNCTIONS.
+func sweptSets(t *testing.T, objects ...metav1.Object) string {
 	t.Helper()
 	lists := build.Plurals()
 	for _, o := range objects {
@@ -51,8 +51,8 @@ func swept(t *testing.T, objects ...metav1.Object) string {
 		lists[plural] = append(lists[plural], o)
 	}
 	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
-	found := &findings{tick: "1", looks: map[events.Ref]look{}, active: map[string]bool{}, given: map[string]bool{}}
-	now := build.Now.Add(time.Minute) // not one in which paused owners are looked at
+	found := &findings{tick: "1", notices: map[events.Ref]notice{}, active: map[string]bool{}, replicasRestored: map[string]bool{}}
+	now := build.Now.Add(time.Minute) // not a minute that checks paused owners
 	if err := f.sweepSets(t.Context(), "", now, found); err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +61,18 @@ func swept(t *testing.T, objects ...metav1.Object) string {
 	}
 	var all []string
 	for _, ref := range found.order {
-		all = append(all, ref.Name+": "+words(found.looks[ref].concerns))
+		all = append(all, ref.Name+": "+joined(found.notices[ref].functions))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
 }
 
-// idleWeb is a set with a timeout of an hour that nobody has used for two.
+// idleWeb returns a set with an idle timeout of one hour and no activity for two.
 func idleWeb(options ...build.Option) *appsv1.StatefulSet {
-	return idleSetOf("web", options...)
+	return idleSet("web", options...)
 }
 
-func idleSetOf(name string, options ...build.Option) *appsv1.StatefulSet {
+func idleSet(name string, options ...build.Option) *appsv1.StatefulSet {
 	return build.Set(name, append(opts(build.IdleTimeout("1h"), build.Active(2*time.Hour)), options...)...)
 }
 
@@ -80,8 +80,8 @@ func sleepOf(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 	return build.WithSleep(build.Sleep(phase, options...))
 }
 
-// notKnown takes an annotation away.
-func notKnown(key string) build.Option {
+// withoutAnnotation removes the annotation.
+func withoutAnnotation(key string) build.Option {
 	return func(o metav1.Object) {
 		annotations := o.GetAnnotations()
 		delete(annotations, key)
@@ -89,59 +89,72 @@ func notKnown(key string) build.Option {
 	}
 }
 
-func TestWhoIsWokenByASetThatMaySleep(t *testing.T) {
+// TestFunctionsWokenBySetWithIdleTimeout: an event of a set wakes idle-timeout when a sleep may begin.
+// Invariants: I3, I6.
+func TestFunctionsWokenBySetWithIdleTimeout(t *testing.T) {
 	zero, used := build.Replicas(0), build.Active(0)
-	rested, resting := build.Ended(api.Aborted, retryAfter), build.Ended(api.Aborted, time.Minute)
+	endedBefore, endedNow := build.Ended(api.Aborted, retryAfter), build.Ended(api.Aborted, time.Minute)
 	retry := build.Annotation(api.RetryAnnotation, "")
-	soon := build.IdleTimeout("soon")
-	said := sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(build.Set("web", soon)).Complaint()))
+	invalid := build.IdleTimeout("soon")
+	reported := sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(build.Set("web", invalid)).Complaint()))
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
 	for name, row := range map[string]struct {
 		change  string
 		options []build.Option
 		want    string
 	}{
-		"nothing was active":                             {updated, nil, "idle-timeout"},
-		"it was active":                                  {updated, opts(used), ""},
-		"no clock puts it to sleep":                      {updated, opts(notKnown(api.IdleTimeoutAnnotation)), ""},
-		"nobody knows when it was used":                  {updated, opts(notKnown(api.LastActivityAnnotation)), "idle-timeout"},
-		"at zero, and nobody knows":                      {updated, opts(notKnown(api.LastActivityAnnotation), zero), ""},
-		"it is paused":                                   {updated, opts(used, build.Paused()), "idle-timeout"},
-		"it is paused, and at zero":                      {updated, opts(build.Paused(), zero), ""},
-		"it is at zero by somebody else":                 {updated, opts(zero), ""},
-		"at zero, to be awake until a time":              {updated, opts(zero, build.AwakeFor(time.Hour)), ""},
-		"at zero, and it is said how many":               {updated, opts(zero, build.AwakeFor(time.Hour), two), "idle-timeout"},
-		"at zero, nobody needs it":                       {updated, opts(zero, two), ""},
-		"it is not opted in":                             {updated, opts(build.Label(api.ManagedLabel, "")), ""},
-		"it is being deleted":                            {updated, opts(build.Deleting()), ""},
-		"it is deleted":                                  {deleted, nil, ""},
-		"a resize runs":                                  {updated, opts(build.Status(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))), zero), "backup"},
-		"a resize is given up":                           {updated, opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
-		"a resize that nobody can read":                  {updated, opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
-		"a resize is asked for, too":                     {updated, opts(build.Resize("x=1Gi")), "detect-resize idle-timeout"},
-		"its sleep failed a moment ago":                  {updated, opts(sleepOf(api.Failed, resting)), ""},
-		"the same, and a retry":                          {updated, opts(sleepOf(api.Failed, resting), retry), "idle-timeout"},
-		"its sleep failed a while ago":                   {updated, opts(sleepOf(api.Failed, rested)), "idle-timeout"},
-		"its sleep has ended, it was used":               {updated, opts(sleepOf(api.Succeeded, build.Ended(api.Awake, 0)), used), ""},
-		"a mistake":                                      {updated, opts(soon), "idle-timeout"},
-		"a mistake that was told":                        {updated, opts(soon, said), ""},
-		"a mistake on a set at zero":                     {updated, opts(soon, zero), "idle-timeout"},
-		"a mistake that was corrected":                   {updated, opts(said), "idle-timeout"},
-		"a sleep that nobody can read":                   {updated, opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
-		"I3: the sleep is another set's":                 {updated, opts(sleepOf(api.Asleep), build.UID("uid-2"), used), ""},
-		"kept warm at this hour":                         {updated, opts(build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")), ""},
-		"I6: a resize that waits for the end of a sleep": {updated, opts(build.Resize("x=1Gi"), sleepOf(api.Asleep), zero), ""},
+		"it was idle long enough": {updated, nil, "idle-timeout"},
+		"it was active now":       {updated, opts(used), ""},
+		"it has no idle timeout":  {updated, opts(withoutAnnotation(api.IdleTimeoutAnnotation)), ""},
+		"its last activity is unknown": {updated, opts(withoutAnnotation(api.LastActivityAnnotation)),
+			"idle-timeout"},
+		"it is at zero, and its last activity is unknown": {updated, opts(withoutAnnotation(api.LastActivityAnnotation),
+			zero), ""},
+		"it is paused":                                {updated, opts(used, build.Paused()), "idle-timeout"},
+		"it is paused and at zero":                    {updated, opts(build.Paused(), zero), ""},
+		"another client has scaled it to zero":        {updated, opts(zero), ""},
+		"at zero, with awake-until":                   {updated, opts(zero, build.AwakeFor(time.Hour)), ""},
+		"at zero, with awake-until and wake-replicas": {updated, opts(zero, build.AwakeFor(time.Hour), two), "idle-timeout"},
+		"at zero, with wake-replicas only":            {updated, opts(zero, two), ""},
+		"the set has not opted in":                    {updated, opts(build.Label(api.ManagedLabel, "")), ""},
+		"it is being deleted":                         {updated, opts(build.Deleting()), ""},
+		"it was deleted":                              {deleted, nil, ""},
+		"a resize is active": {updated,
+			opts(build.Status(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))), zero), "backup"},
+		"a resize is being reverted": {updated, opts(build.Status(build.Operation(api.Reverting)),
+			zero), "restore"},
+		"the resize record cannot be read": {updated, opts(build.Annotation(api.StatusAnnotation, "{")),
+			"detect-resize"},
+		"a resize is requested as well":                              {updated, opts(build.Resize("x=1Gi")), "detect-resize idle-timeout"},
+		"its sleep failed a minute ago":                              {updated, opts(sleepOf(api.Failed, endedNow)), ""},
+		"its sleep failed a minute ago, and a user asks for a retry": {updated, opts(sleepOf(api.Failed, endedNow), retry), "idle-timeout"},
+		"its sleep failed before the retry interval":                 {updated, opts(sleepOf(api.Failed, endedBefore)), "idle-timeout"},
+		"its sleep has ended, and it was active now": {updated, opts(sleepOf(api.Succeeded, build.Ended(api.Awake, 0)),
+			used), ""},
+		"an invalid annotation":                   {updated, opts(invalid), "idle-timeout"},
+		"an invalid annotation, already reported": {updated, opts(invalid, reported), ""},
+		"an invalid annotation on a set at zero":  {updated, opts(invalid, zero), "idle-timeout"},
+		"a corrected annotation":                  {updated, opts(reported), "idle-timeout"},
+		"the sleep record cannot be read": {updated, opts(build.Annotation(api.SleepAnnotation, "{")),
+			"idle-timeout"},
+		"the sleep record belongs to another set": {updated, opts(sleepOf(api.Asleep), build.UID("uid-2"), used), ""},
+		"keep-warm at this hour": {updated,
+			opts(build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")), ""},
+		"a resize waits for the end of a sleep": {updated, opts(build.Resize("x=1Gi"), sleepOf(api.Asleep), zero), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := wakenBy(t, row.change, idleWeb(row.options...)); got != row.want {
+			if got := functionsWokenBySet(t, row.change, idleWeb(row.options...)); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
 	}
 }
 
-func TestWhoIsWokenByASetThatSleeps(t *testing.T) {
-	zero, used, abort, optOut := build.Replicas(0), build.Active(0), build.Annotation(api.AbortAnnotation, ""), build.Label(api.ManagedLabel, "")
+// TestFunctionsWokenBySetWithSleepRecord: an event of a set wakes the function that takes the next step of its sleep.
+// Invariants: I4, I6.
+func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
+	zero, used, abort, optOut := build.Replicas(0), build.Active(0), build.Annotation(api.AbortAnnotation, ""),
+		build.Label(api.ManagedLabel, "")
 	left, unseen := build.Counting(2, 2), build.Unseen()
 	stopped := build.OwnerStops()
 	hasPaused := sleepOf(api.Asleep, build.Because(idle.ForPause))
@@ -150,127 +163,153 @@ func TestWhoIsWokenByASetThatSleeps(t *testing.T) {
 		options []build.Option
 		want    string
 	}{
-		"planned":                                   {updated, opts(sleepOf(api.Planned)), "pause-owner"},
-		"planned, and used":                         {updated, opts(sleepOf(api.Planned), used), "idle-timeout"},
-		"planned, and aborted":                      {updated, opts(sleepOf(api.Planned), abort), "idle-timeout"},
-		"planned, and not opted in":                 {updated, opts(sleepOf(api.Planned), optOut), "idle-timeout"},
-		"planned, and being deleted":                {updated, opts(sleepOf(api.Planned), build.Deleting()), ""},
-		"stopping: it is to be scaled":              {updated, opts(sleepOf(api.Stopping)), "idle-timeout"},
-		"stopping: pods end":                        {updated, opts(sleepOf(api.Stopping), zero, left), ""},
-		"stopping: the controller has not seen it":  {updated, opts(sleepOf(api.Stopping), zero, unseen), ""},
-		"stopping: all pods have ended":             {updated, opts(sleepOf(api.Stopping), zero), "idle-timeout"},
-		"stopping: used":                            {updated, opts(sleepOf(api.Stopping), zero, left, used), "idle-timeout"},
-		"stopping: aborted":                         {updated, opts(sleepOf(api.Stopping), zero, left, abort), "idle-timeout"},
-		"stopping: not opted in":                    {updated, opts(sleepOf(api.Stopping), zero, left, optOut), "idle-timeout"},
-		"I4: stopping: somebody puts replicas back": {updated, opts(sleepOf(api.Stopping, build.ScaledDown(0)), left), "idle-timeout"},
-		"I6: stopping: the tick, for its deadline":  {added, opts(sleepOf(api.Stopping), zero, left), "idle-timeout"},
-		"asleep":                                     {updated, opts(sleepOf(api.Asleep), zero), ""},
-		"asleep: also for a new watch":               {added, opts(sleepOf(api.Asleep), zero), ""},
-		"asleep: used before":                        {updated, opts(sleepOf(api.Asleep), zero, build.Active(61*time.Second)), ""},
-		"asleep: used":                               {updated, opts(sleepOf(api.Asleep), zero, build.Active(time.Minute)), "idle-timeout"},
-		"asleep: aborted":                            {updated, opts(sleepOf(api.Asleep), zero, abort), "idle-timeout"},
-		"asleep: not opted in":                       {updated, opts(sleepOf(api.Asleep), zero, optOut), "idle-timeout"},
-		"asleep: the timeout was taken away":         {updated, opts(sleepOf(api.Asleep), zero, notKnown(api.IdleTimeoutAnnotation)), "idle-timeout"},
-		"asleep: its hour has come":                  {updated, opts(sleepOf(api.Asleep), zero, build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")), "idle-timeout"},
-		"I4: asleep: somebody starts it":             {updated, opts(sleepOf(api.Asleep)), "idle-timeout"},
-		"asleep: a mistake":                          {updated, opts(sleepOf(api.Asleep), zero, build.IdleTimeout("x")), "idle-timeout"},
-		"paused: used":                               {updated, opts(hasPaused, build.Paused(), zero, used), ""},
-		"paused: not any more":                       {updated, opts(hasPaused, zero), "idle-timeout"},
-		"waking: pods start":                         {updated, opts(sleepOf(api.Waking), build.Counting(1, 0)), ""},
-		"waking: no pod of an owned set is ready":    {updated, opts(sleepOf(api.Waking), build.Counting(1, 0), build.Owned("Database", "main")), "pause-owner"},
-		"waking: not seen by the controller yet":     {updated, opts(sleepOf(api.Waking), build.Unseen(), build.Counting(1, 0), build.Owned("Database", "main")), ""},
-		"waking: ready":                              {updated, opts(sleepOf(api.Waking)), "idle-timeout"},
-		"waking: it waits for another one":           {updated, opts(sleepOf(api.Waking), zero), ""},
-		"I6: waking: the tick, for its deadline":     {added, opts(sleepOf(api.Waking), build.Counting(1, 0)), "idle-timeout"},
-		"I6: waking: its operator, told at the tick": {added, opts(sleepOf(api.Waking, stopped), zero), "pause-owner idle-timeout"},
-		"waking by its operator: pods start":         {updated, opts(sleepOf(api.Waking, stopped), build.Counting(1, 0)), ""},
-		"waking by its operator: ready":              {updated, opts(sleepOf(api.Waking, stopped)), "idle-timeout"},
+		"planned":                             {updated, opts(sleepOf(api.Planned)), "pause-owner"},
+		"planned, and active now":             {updated, opts(sleepOf(api.Planned), used), "idle-timeout"},
+		"planned, and aborted":                {updated, opts(sleepOf(api.Planned), abort), "idle-timeout"},
+		"planned, and opted out":              {updated, opts(sleepOf(api.Planned), optOut), "idle-timeout"},
+		"planned, and being deleted":          {updated, opts(sleepOf(api.Planned), build.Deleting()), ""},
+		"stopping: it is not scaled down yet": {updated, opts(sleepOf(api.Stopping)), "idle-timeout"},
+		"stopping: pods terminate":            {updated, opts(sleepOf(api.Stopping), zero, left), ""},
+		"stopping: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Stopping), zero, unseen), ""},
+		"stopping: all pods have ended":                                   {updated, opts(sleepOf(api.Stopping), zero), "idle-timeout"},
+		"stopping: active now": {updated, opts(sleepOf(api.Stopping), zero, left, used),
+			"idle-timeout"},
+		"stopping: aborted": {updated, opts(sleepOf(api.Stopping), zero, left, abort),
+			"idle-timeout"},
+		"stopping: opted out": {updated, opts(sleepOf(api.Stopping), zero, left, optOut),
+			"idle-timeout"},
+		"stopping: another client restores the replicas": {updated, opts(sleepOf(api.Stopping, build.ScaledDown(0)),
+			left), "idle-timeout"},
+		"stopping: a new watch, for its deadline": {added, opts(sleepOf(api.Stopping), zero, left), "idle-timeout"},
+		"asleep":                         {updated, opts(sleepOf(api.Asleep), zero), ""},
+		"asleep: a new watch":            {added, opts(sleepOf(api.Asleep), zero), ""},
+		"asleep: active before it slept": {updated, opts(sleepOf(api.Asleep), zero, build.Active(61*time.Second)), ""},
+		"asleep: active since":           {updated, opts(sleepOf(api.Asleep), zero, build.Active(time.Minute)), "idle-timeout"},
+		"asleep: aborted":                {updated, opts(sleepOf(api.Asleep), zero, abort), "idle-timeout"},
+		"asleep: opted out":              {updated, opts(sleepOf(api.Asleep), zero, optOut), "idle-timeout"},
+		"asleep: the idle timeout was removed": {updated, opts(sleepOf(api.Asleep), zero,
+			withoutAnnotation(api.IdleTimeoutAnnotation)), "idle-timeout"},
+		"asleep: keep-warm begins": {updated, opts(sleepOf(api.Asleep), zero,
+			build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")), "idle-timeout"},
+		"asleep: another client starts it": {updated, opts(sleepOf(api.Asleep)), "idle-timeout"},
+		"asleep: an invalid annotation":    {updated, opts(sleepOf(api.Asleep), zero, build.IdleTimeout("x")), "idle-timeout"},
+		"paused: active now":               {updated, opts(hasPaused, build.Paused(), zero, used), ""},
+		"paused: the pause was removed":    {updated, opts(hasPaused, zero), "idle-timeout"},
+		"waking: pods start":               {updated, opts(sleepOf(api.Waking), build.Counting(1, 0)), ""},
+		"waking: no pod of an owned set is ready": {updated, opts(sleepOf(api.Waking), build.Counting(1, 0),
+			build.Owned("Database", "main")), "pause-owner"},
+		"waking: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Waking), build.Unseen(),
+			build.Counting(1, 0), build.Owned("Database", "main")), ""},
+		"waking: ready":                         {updated, opts(sleepOf(api.Waking)), "idle-timeout"},
+		"waking: it waits for another set":      {updated, opts(sleepOf(api.Waking), zero), ""},
+		"waking: a new watch, for its deadline": {added, opts(sleepOf(api.Waking), build.Counting(1, 0)), "idle-timeout"},
+		"waking by its operator: a new watch":   {added, opts(sleepOf(api.Waking, stopped), zero), "pause-owner idle-timeout"},
+		"waking by its operator: pods start":    {updated, opts(sleepOf(api.Waking, stopped), build.Counting(1, 0)), ""},
+		"waking by its operator: ready":         {updated, opts(sleepOf(api.Waking, stopped)), "idle-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := wakenBy(t, row.change, idleWeb(row.options...)); got != row.want {
+			if got := functionsWokenBySet(t, row.change, idleWeb(row.options...)); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
 	}
 }
 
-// TestAMemberThatIsWokenWithItsGroup: idle-timeout announces only what it does to the set that its event names, so it is the
-// update of the other set that tells pause-owner to have its operator start it.
-func TestAMemberThatIsWokenWithItsGroup(t *testing.T) {
+// TestWakingGroupMemberWakesPauseOwner: idle-timeout announces only the set that its event names. The update of another member must wake
+// pause-owner, so that its operator starts that member.
+func TestWakingGroupMemberWakesPauseOwner(t *testing.T) {
 	set := idleWeb(build.InGroup("shop"), build.Replicas(0), sleepOf(api.Waking, build.OwnerStops()))
-	if got := wakenBy(t, updated, set); !strings.Contains(got, "pause-owner") {
+	if got := functionsWokenBySet(t, updated, set); !strings.Contains(got, "pause-owner") {
 		t.Errorf("wakes %q", got)
 	}
 }
 
-// TestAMemberWithATimeoutOfItsGroup: what the set alone does not tell is no reason for its waking.
-func TestAMemberWithATimeoutOfItsGroup(t *testing.T) {
+// TestGroupMemberWithoutOwnTimeoutWakesNoExtraFunction: the timeout of its group is not visible in the set, and no reason to wake it.
+func TestGroupMemberWithoutOwnTimeoutWakesNoExtraFunction(t *testing.T) {
 	for want, options := range map[string][]build.Option{
 		"pause-owner": opts(sleepOf(api.Planned)),
 		"":            opts(sleepOf(api.Asleep), build.Replicas(0)),
 	} {
 		set := build.Set("web", append(opts(build.InGroup("shop"), build.Active(2*time.Hour)), options...)...)
-		if got := wakenBy(t, updated, set); got != want {
+		if got := functionsWokenBySet(t, updated, set); got != want {
 			t.Errorf("wakes %q, want %q", got, want)
 		}
 	}
 }
 
-// TestASetThatLeavesTheWatch: without the label it is deleted as far as the watch can see, and the event has it as it was.
-func TestASetThatLeavesTheWatch(t *testing.T) {
+// TestSleepingSetThatLosesLabelWakesIdleTimeout: the watch reports a set without the label as deleted, in its last labelled state.
+func TestSleepingSetThatLosesLabelWakesIdleTimeout(t *testing.T) {
 	for _, phase := range []api.Phase{api.Planned, api.Stopping, api.Asleep, api.Waking} {
-		got := wakenBy(t, deleted, idleWeb(sleepOf(phase), build.Replicas(0), build.Counting(1, 1)))
+		got := functionsWokenBySet(t, deleted, idleWeb(sleepOf(phase), build.Replicas(0), build.Counting(1, 1)))
 		if !strings.Contains(got, "idle-timeout") {
-			t.Errorf("%s: wakes %q; nobody else will look until the tick", phase, got)
+			t.Errorf("%s: wakes %q, so nothing happens until the tick", phase, got)
 		}
 	}
 }
 
-// TestI6SweepFindsEveryUnfinishedSleep, and nothing else.
-// Invariants: I6.
-func TestI6SweepFindsEveryUnfinishedSleep(t *testing.T) {
+// TestSweepFindsEveryUnfinishedSleep: the sweep wakes no function for other sets.
+// Invariants: I6, I7.
+func TestSweepFindsEveryUnfinishedSleep(t *testing.T) {
 	zero, shop := build.Replicas(0), build.InGroup("shop")
 	type list = []metav1.Object
 	asked := sleepOf(api.Asleep, build.Because(idle.ForAsk))
-	said := func(set *appsv1.StatefulSet) build.Option {
-		return sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(set).Complaint()), build.Ended(api.RequestInvalid, time.Hour))
+	reported := func(set *appsv1.StatefulSet) build.Option {
+		return sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(set).Complaint()),
+			build.Ended(api.RequestInvalid, time.Hour))
 	}
 	for name, row := range map[string]struct {
 		in   list
 		want string
 	}{
-		"a set that nobody has used":             {list{idleWeb()}, "web: idle-timeout"},
-		"one that is used":                       {list{idleWeb(build.Active(0))}, ""},
-		"one that is not opted in":               {list{idleWeb(build.Label(api.ManagedLabel, ""))}, ""},
-		"I7: one that sleeps":                    {list{idleWeb(zero, sleepOf(api.Asleep))}, ""},
-		"I7: for a year":                         {list{idleWeb(zero, sleepOf(api.Asleep, build.Slept(8760*time.Hour)), build.Active(8765*time.Hour))}, ""},
-		"I7: one that is paused and sleeps":      {list{idleWeb(zero, build.Paused(), sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
-		"I7: one that is at zero":                {list{idleWeb(zero)}, ""},
-		"I7: one that was refused a moment ago":  {list{idleWeb(sleepOf(api.Refused, build.Ended(api.OwnerNotPausable, 0)))}, ""},
-		"planned":                                {list{idleWeb(sleepOf(api.Planned))}, "web: pause-owner"},
-		"stopping":                               {list{idleWeb(zero, build.Counting(1, 1), sleepOf(api.Stopping))}, "web: idle-timeout"},
-		"asleep, and somebody has started it":    {list{idleWeb(sleepOf(api.Asleep))}, "web: idle-timeout"},
-		"asleep, and somebody has used it":       {list{idleWeb(zero, build.Active(0), sleepOf(api.Asleep))}, "web: idle-timeout"},
-		"asleep, and its hour has come":          {list{idleWeb(zero, build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00"), sleepOf(api.Asleep))}, "web: idle-timeout"},
-		"waking":                                 {list{idleWeb(build.Counting(1, 0), sleepOf(api.Waking))}, "web: idle-timeout"},
-		"waking, by its operator":                {list{idleWeb(zero, sleepOf(api.Waking, build.OwnerStops()))}, "web: pause-owner idle-timeout"},
-		"a sleep that nobody can read":           {list{idleWeb(build.Annotation(api.SleepAnnotation, "{"))}, "web: idle-timeout"},
-		"a resize, and an old sleep":             {list{idleWeb(sleepOf(api.Succeeded), build.Status(build.Operation(api.Planned)))}, "web: pause-owner"},
-		"a group that nobody uses":               {list{idleWeb(shop), idleSetOf("db", shop)}, "db: idle-timeout, web: idle-timeout"},
-		"a group of which one is used":           {list{idleWeb(shop), idleSetOf("db", shop, build.Active(0))}, ""},
-		"a group of which one has a timeout":     {list{idleWeb(shop), idleSetOf("db", shop, notKnown(api.IdleTimeoutAnnotation))}, "db: idle-timeout, web: idle-timeout"},
-		"I7: a group that sleeps":                {list{idleWeb(shop, zero, sleepOf(api.Asleep)), idleSetOf("db", shop, zero, sleepOf(api.Asleep))}, ""},
-		"I7: with one timeout for both":          {list{idleWeb(shop, zero, sleepOf(api.Asleep)), idleSetOf("db", shop, zero, sleepOf(api.Asleep), notKnown(api.IdleTimeoutAnnotation))}, ""},
-		"a group that sleeps, one is used":       {list{idleWeb(shop, zero, sleepOf(api.Asleep)), idleSetOf("db", shop, zero, sleepOf(api.Asleep), build.Active(0))}, "db: idle-timeout, web: idle-timeout"},
-		"I7: a group that sleeps, one is paused": {list{idleWeb(shop, zero, sleepOf(api.Asleep)), idleSetOf("db", shop, zero, build.Paused(), build.Active(0), sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
-		"a group on its way: the others go, too": {list{idleWeb(shop, zero, asked), idleSetOf("db", shop, build.Active(90*time.Second))}, "db: idle-timeout"},
-		"two groups of one name":                 {list{idleWeb(shop), elsewhere(idleSetOf("db", shop, build.Active(0)))}, "web: idle-timeout"},
-		"a group of the name of a set":           {list{idleWeb(), idleSetOf("db", build.InGroup("web"), build.Active(0))}, "web: idle-timeout"},
-		"I7: a mistake that was told":            {list{idleWeb(build.IdleTimeout("x"), said(idleWeb(build.IdleTimeout("x"))))}, ""},
-		"a member whose last use nobody knows":   {list{idleWeb(shop, build.Active(0)), build.Set("db", shop)}, "db: idle-timeout"},
+		"a set that was idle long enough": {list{idleWeb()}, "web: idle-timeout"},
+		"a set that was active now":       {list{idleWeb(build.Active(0))}, ""},
+		"a set that has not opted in":     {list{idleWeb(build.Label(api.ManagedLabel, ""))}, ""},
+		"a set that sleeps":               {list{idleWeb(zero, sleepOf(api.Asleep))}, ""},
+		"a set that has slept for a year": {list{idleWeb(zero, sleepOf(api.Asleep, build.Slept(8760*time.Hour)),
+			build.Active(8765*time.Hour))}, ""},
+		"a set that is paused and sleeps": {list{idleWeb(zero, build.Paused(),
+			sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
+		"a set at zero":                      {list{idleWeb(zero)}, ""},
+		"a set whose sleep was just refused": {list{idleWeb(sleepOf(api.Refused, build.Ended(api.OwnerNotPausable, 0)))}, ""},
+		"planned":                            {list{idleWeb(sleepOf(api.Planned))}, "web: pause-owner"},
+		"stopping": {list{idleWeb(zero, build.Counting(1, 1), sleepOf(api.Stopping))},
+			"web: idle-timeout"},
+		"asleep, and another client has started it": {list{idleWeb(sleepOf(api.Asleep))}, "web: idle-timeout"},
+		"asleep, and active since":                  {list{idleWeb(zero, build.Active(0), sleepOf(api.Asleep))}, "web: idle-timeout"},
+		"asleep, and keep-warm begins": {list{idleWeb(zero, build.Annotation(api.KeepWarmAnnotation,
+			"Sun 12:00-13:00"), sleepOf(api.Asleep))}, "web: idle-timeout"},
+		"waking": {list{idleWeb(build.Counting(1, 0), sleepOf(api.Waking))}, "web: idle-timeout"},
+		"waking by its operator": {list{idleWeb(zero, sleepOf(api.Waking, build.OwnerStops()))},
+			"web: pause-owner idle-timeout"},
+		"the sleep record cannot be read": {list{idleWeb(build.Annotation(api.SleepAnnotation, "{"))}, "web: idle-timeout"},
+		"a planned resize and an ended sleep": {list{idleWeb(sleepOf(api.Succeeded),
+			build.Status(build.Operation(api.Planned)))}, "web: pause-owner"},
+		"a group that was idle long enough": {list{idleWeb(shop), idleSet("db", shop)},
+			"db: idle-timeout, web: idle-timeout"},
+		"a group with an active member": {list{idleWeb(shop), idleSet("db", shop, build.Active(0))}, ""},
+		"a group with one idle timeout": {list{idleWeb(shop), idleSet("db", shop,
+			withoutAnnotation(api.IdleTimeoutAnnotation))}, "db: idle-timeout, web: idle-timeout"},
+		"a group that sleeps": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
+			idleSet("db", shop, zero, sleepOf(api.Asleep))}, ""},
+		"a group with one idle timeout sleeps": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
+			idleSet("db", shop, zero, sleepOf(api.Asleep), withoutAnnotation(api.IdleTimeoutAnnotation))}, ""},
+		"a sleeping group with an active member": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
+			idleSet("db", shop, zero, sleepOf(api.Asleep), build.Active(0))}, "db: idle-timeout, web: idle-timeout"},
+		"a sleeping group with a paused member": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
+			idleSet("db", shop, zero, build.Paused(), build.Active(0), sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
+		"a group that falls asleep member by member": {list{idleWeb(shop, zero, asked),
+			idleSet("db", shop, build.Active(90*time.Second))}, "db: idle-timeout"},
+		"two groups with the same name in two namespaces": {list{idleWeb(shop), elsewhere(idleSet("db", shop, build.Active(0)))},
+			"web: idle-timeout"},
+		"a group with the name of another set": {list{idleWeb(), idleSet("db", build.InGroup("web"), build.Active(0))},
+			"web: idle-timeout"},
+		"an invalid annotation, already reported": {list{idleWeb(build.IdleTimeout("x"),
+			reported(idleWeb(build.IdleTimeout("x"))))}, ""},
+		"a member whose last activity is unknown": {list{idleWeb(shop, build.Active(0)), build.Set("db", shop)},
+			"db: idle-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := swept(t, row.in...); got != row.want {
+			if got := sweptSets(t, row.in...); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})
@@ -282,37 +321,42 @@ func elsewhere(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return set
 }
 
-// TestI7AGroupWithoutAnOrderIsToldOnce: idle-timeout has said so on each that depends on another, and it stays awake.
+// TestReportedCircleOfGroupIsNotSweptAgain: idle-timeout has reported the circle on each set in it, and the group stays awake.
 // Invariants: I7.
-func TestI7AGroupWithoutAnOrderIsToldOnce(t *testing.T) {
+func TestReportedCircleOfGroupIsNotSweptAgain(t *testing.T) {
 	shop := build.InGroup("shop")
 	const circle = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
-	said := sleepOf(api.Refused, build.Told(api.RequestInvalid, circle))
-	if got := swept(t, idleWeb(shop, build.DependsOn("db"), said), idleSetOf("db", shop, build.DependsOn("web"), said), idleSetOf("queue", shop)); got != "" {
+	reported := sleepOf(api.Refused, build.Told(api.RequestInvalid, circle))
+	if got := sweptSets(t, idleWeb(shop, build.DependsOn("db"), reported), idleSet("db", shop, build.DependsOn("web"), reported),
+		idleSet("queue", shop)); got != "" {
 		t.Errorf("wakes %q at every tick", got)
 	}
 }
 
-// TestI5RecordsOfASleepLeadToWhoEndsIt: the set lost its label or its document, or is gone.
-// Invariants: I5.
-func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
+// TestSleepJournalsWakeFunctionsThatEndSleep: the set was deleted, or has lost its label or its record.
+// Invariants: I5, I7.
+func TestSleepJournalsWakeFunctionsThatEndSleep(t *testing.T) {
 	sleep := build.Sleep(api.Asleep)
 	record := resources.MakeSleepRecord(build.Set("web"), sleep)
-	paused := resources.MakeOwnerRecord(build.Set("web"), sleep, api.PausedOwner{Version: api.PauseVersion, Resource: "redis", Name: "main", UID: types.UID("u")})
+	paused := resources.MakeOwnerRecord(build.Set("web"), sleep, api.PausedOwner{Version: api.PauseVersion, Resource: "redis",
+		Name: "main", UID: types.UID("u")})
 	lost := idleWeb(build.Replicas(0), sleepOf(api.Asleep), build.Label(api.ManagedLabel, ""))
 	for name, row := range map[string]struct {
 		in   []metav1.Object
 		want []string
 	}{
-		"the set is gone":                  {[]metav1.Object{record, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the set lost its label":           {[]metav1.Object{lost, record}, []string{"idle-timeout"}},
-		"it lost its label, with an owner": {[]metav1.Object{lost, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the sleep has ended":              {[]metav1.Object{idleWeb(sleepOf(api.Succeeded), build.Active(0)), record, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the set has its replicas back":    {[]metav1.Object{idleWeb(build.Counting(1, 0), sleepOf(api.Waking)), record, paused}, []string{"idle-timeout", "pause-owner"}},
-		"I7: the set sleeps, all is well":  {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record, paused}, nil},
+		"the set was deleted":                                {[]metav1.Object{record, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the set has lost its label":                         {[]metav1.Object{lost, record}, []string{"idle-timeout"}},
+		"the set has lost its label, and an owner is paused": {[]metav1.Object{lost, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the sleep has ended": {[]metav1.Object{idleWeb(sleepOf(api.Succeeded), build.Active(0)),
+			record, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the set's replicas were restored": {[]metav1.Object{idleWeb(build.Counting(1, 0), sleepOf(api.Waking)),
+			record, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the set sleeps, and nothing is wrong": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record,
+			paused}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := swept(t, row.in...)
+			got := sweptSets(t, row.in...)
 			for _, function := range row.want {
 				if !strings.Contains(got, function) {
 					t.Errorf("wakes %q, want %v", got, row.want)
@@ -325,20 +369,20 @@ func TestI5RecordsOfASleepLeadToWhoEndsIt(t *testing.T) {
 	}
 }
 
-// TestAMemberThatFellAsleepTellsItsGroup: the one that it depends on may sleep next, and need not wait for the tick.
-func TestAMemberThatFellAsleepTellsItsGroup(t *testing.T) {
+// TestMemberThatFellAsleepWakesIdleTimeoutForItsGroup: the set that it depends on may sleep next, without waiting for the tick.
+func TestMemberThatFellAsleepWakesIdleTimeoutForItsGroup(t *testing.T) {
 	for name, row := range map[string]struct {
 		change  string
 		options []build.Option
 		want    string
 	}{
-		"just now":            {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), "idle-timeout"},
-		"a while ago":         {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(time.Minute))), ""},
-		"at the tick":         {added, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), ""},
-		"one without a group": {updated, opts(sleepOf(api.Asleep, build.Slept(0))), ""},
+		"just now":                  {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), "idle-timeout"},
+		"a minute ago":              {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(time.Minute))), ""},
+		"just now, for a new watch": {added, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), ""},
+		"just now, without a group": {updated, opts(sleepOf(api.Asleep, build.Slept(0))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := wakenBy(t, row.change, idleWeb(append(row.options, build.Replicas(0))...)); got != row.want {
+			if got := functionsWokenBySet(t, row.change, idleWeb(append(row.options, build.Replicas(0))...)); got != row.want {
 				t.Errorf("wakes %q, want %q", got, row.want)
 			}
 		})

@@ -1,4 +1,4 @@
-// Command hook-function answers the hooks of Scalers, as a Knative function. Put your work into moveData.
+// Command hook-function is a Knative function that runs the hooks of Scalers. Put your code into moveData.
 package main
 
 import (
@@ -15,24 +15,26 @@ const (
 	failed    = "dev.drydock.scale.hook.failed"
 )
 
-// facts are what moveData needs of the request.
+// facts is the part of the request that moveData needs.
 type facts struct {
 	Hook, Direction, Namespace, Set string
 	Removed                         []int
 }
 
-// moveData moves data away from the members that are to be removed. It can run more than once for a scaling.
+// moveData moves data away from the members that will be removed. It can run more than once for a scaling, so it must be safe to repeat.
 func moveData(_ context.Context, f facts) error {
 	log.Printf("hook %q of %q in %q, direction %q, removed: %v", f.Hook, f.Set, f.Namespace, f.Direction, f.Removed)
 	return nil
 }
 
-// answer returns the request with the type of an answer. The data goes back too, since it has the key that Drydock looks for.
+// answer runs the hook, and returns the request with the type of an answer. The answer contains the data of the request, because Drydock
+// checks its key.
 func answer(ctx context.Context, request cloudevents.Event) (*cloudevents.Event, error) {
 	var f facts
 	var data map[string]any
 	if request.Type() != requested || request.DataAs(&f) != nil || request.DataAs(&data) != nil {
-		return nil, cloudevents.NewHTTPResult(400, "event %q of type %s is no request for a hook; check the filter of the Trigger", request.ID(), request.Type())
+		return nil, cloudevents.NewHTTPResult(400, "event %q of type %s is not a hook request; check the filter of the Trigger",
+			request.ID(), request.Type())
 	}
 	reply := request.Clone()
 	reply.SetID(request.ID() + "/answer")

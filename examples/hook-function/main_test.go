@@ -14,20 +14,21 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// request is an event as scale-hooks sends it.
+// request returns a hook request like the ones of scale-hooks, with the type.
 func request(t *testing.T, eventType string) cloudevents.Event {
 	t.Helper()
 	e := events.NewStep(api.ScaleHooks, eventType, events.Ref{Namespace: "shop", Name: "web", UID: "uid-web", Operation: "c0ffee012345"})
-	data := events.HookRequest{Key: "secret", HookFacts: api.HookFacts{Hook: "pre", Direction: "down", Current: 2, Desired: 1, Added: []int{}, Removed: []int{1},
-		Namespace: "shop", Set: "web", Scaler: "web", Operation: "c0ffee012345"}}
+	data := events.HookRequest{Key: "secret", HookFacts: api.HookFacts{Hook: "pre", Direction: "down", Current: 2, Desired: 1,
+		Added: []int{}, Removed: []int{1}, Namespace: "shop", Set: "web", Scaler: "web", Operation: "c0ffee012345"}}
 	if err := e.SetData(cloudevents.ApplicationJSON, data); err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// TestAnswerOverHTTPIsOneThatScaleHooksTakes: the handler gets a request as a Broker delivers it, and its reply names the same set.
-func TestAnswerOverHTTPIsOneThatScaleHooksTakes(t *testing.T) {
+// TestReplyOverHTTPIsValidHookAnswer: the handler receives a request like a Broker's. scale-hooks accepts its reply, which names the same
+// set.
+func TestReplyOverHTTPIsValidHookAnswer(t *testing.T) {
 	protocol, err := cloudevents.NewHTTP()
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func TestAnswerOverHTTPIsOneThatScaleHooksTakes(t *testing.T) {
 	}
 }
 
-func TestAnswerToAnotherTypeIsRefused(t *testing.T) {
+func TestEventOfAnotherTypeIsRefused(t *testing.T) {
 	reply, err := answer(t.Context(), request(t, events.ScaleCompleted))
 	if reply != nil || cloudevents.IsACK(err) || !strings.Contains(err.Error(), "check the filter of the Trigger") {
 		t.Errorf("%v, %v", reply, err)

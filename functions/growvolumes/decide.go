@@ -15,94 +15,96 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// Decide is pure. It requests a resize "at least", which detect-resize carries out, and only where every claim of the template can grow in
-// place, so that no member stops. It makes one Warning of each obstacle.
+// Decide requests a resize of templates whose volumes are nearly full. The request is "at least this size" (12Gi+), and detect-resize
+// carries it out. Decide requests it only if every claim of the template can grow in place, so that no member stops. It records one Warning
+// for each obstacle. It is pure.
 func Decide(in Input) plan.Plan {
-	p, _ := decide(in)
+	p, _ := decideWithWarnings(in)
 	return p
 }
 
-// decide also returns the warnings that hold.
-func decide(in Input) (plan.Plan, []api.GrowthWarning) {
-	reason := in.rests()
+// decideWithWarnings returns the decision of Decide, and all current warnings, also the ones reported before.
+func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
+	reason := in.inactiveReason()
 	if reason != "" && reason != api.NoGrowth {
 		return plan.Noop(reason), nil
 	}
-	memory, err := api.LoadGrowth(in.Set)
+	growth, err := api.LoadGrowth(in.Set)
 	switch {
-	case reason == api.NoGrowth && (memory == nil || len(memory.Told) == 0):
+	case reason == api.NoGrowth && (growth == nil || len(growth.Told) == 0):
 		return plan.Noop(reason), nil
-	case reason == api.NoGrowth: // what was told does not hold any more
-		return in.tell(memory, reason, nil)
+	case reason == api.NoGrowth: // the reported warnings no longer apply
+		return in.report(growth, reason, nil)
 	}
 	if err != nil {
-		return plan.Do(api.GrowInvalid, in.note(true, api.GrowInvalid, err.Error())), nil
+		return plan.Do(api.GrowInvalid, in.event(true, api.GrowInvalid, err.Error())), nil
 	}
-	if memory == nil {
-		memory = api.NewGrowth(in.Set)
+	if growth == nil {
+		growth = api.NewGrowth(in.Set)
 	}
-	if in.Invalid != "" {
-		return in.tell(memory, api.GrowInvalid, []api.GrowthWarning{{Reason: api.GrowInvalid, Message: in.Invalid}})
+	if in.RulesError != "" {
+		return in.report(growth, api.GrowInvalid, []api.GrowthWarning{{Reason: api.GrowInvalid, Message: in.RulesError}})
 	}
-	needs, warnings := in.needs()
+	needs, warnings := in.findNeeds()
 	if len(needs) == 0 {
-		return in.tell(memory, api.EnoughFree, warnings)
+		return in.report(growth, api.EnoughFree, warnings)
 	}
-	needs, blocked := in.possible(needs)
+	needs, blocked := in.withoutObstacle(needs)
 	if warnings = append(warnings, blocked...); len(needs) == 0 {
-		return in.tell(memory, api.GrowthBlocked, warnings)
+		return in.report(growth, api.GrowthBlocked, warnings)
 	}
-	return in.ask(memory, needs, warnings)
+	return in.requestGrowth(growth, needs, warnings)
 }
 
-// rests returns why the set does not grow whatever the usage of its volumes is; "" if it may.
-func (in Input) rests() api.Reason {
-	if reason, _ := in.busy(); reason != "" {
+// inactiveReason returns why the set does not grow, whatever the usage of its volumes. It returns "" if the set may grow.
+func (in Input) inactiveReason() api.Reason {
+	if reason, _ := in.busyReason(); reason != "" {
 		return reason
 	}
-	if !in.Asks {
+	if !in.Enabled {
 		return api.NoGrowth
 	}
 	return ""
 }
 
-// ask writes the request for the templates that need to grow. A request that stands is kept for the other templates.
-func (in Input) ask(memory *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
-	standing, state, why := in.standing(memory)
+// requestGrowth writes a request for the templates that need to grow. The new request keeps the sizes of the current request for the other
+// templates.
+func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
+	current, state, why := in.currentRequest(growth)
 	switch state {
-	case open:
-		return in.tell(memory, api.GrowthPaused, append(warnings, in.waiting(memory, needs)...))
-	case blocks:
+	case requestOpen:
+		return in.report(growth, api.GrowthPaused, append(warnings, in.stalledRequest(growth, needs)...))
+	case requestBlocks:
 		for _, n := range needs {
-			warnings = append(warnings, n.blocked(why))
+			warnings = append(warnings, n.blockedWarning(why))
 		}
-		return in.tell(memory, api.GrowthBlocked, warnings)
+		return in.report(growth, api.GrowthBlocked, warnings)
 	}
-	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return in.pauses(memory, n, state) })
+	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return in.mustPause(growth, n, state) })
 	if len(due) == 0 {
-		return in.tell(memory, api.GrowthPaused, warnings)
+		return in.report(growth, api.GrowthPaused, warnings)
 	}
-	next, text := memory.Clone(), render(in.kept(standing, state), due)
-	if state == refused && text == memory.Request {
+	next, text := growth.Clone(), renderRequest(in.keptTargets(current, state), due)
+	if state == requestRefused && text == growth.Request {
 		for _, n := range due {
-			warnings = append(warnings, n.blocked(why))
+			warnings = append(warnings, n.blockedWarning(why))
 		}
-		return in.tell(memory, api.GrowthBlocked, warnings)
+		return in.report(growth, api.GrowthBlocked, warnings)
 	}
 	if next.Asked == nil {
 		next.Asked = map[string]api.AskedGrowth{}
 	}
 	var notes []plan.Action
 	for _, n := range due {
-		next.Asked[n.template] = api.AskedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Saw: n.saw}
-		notes = append(notes, in.note(false, api.VolumesGrow, n.announcement()))
+		next.Asked[n.template] = api.AskedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Saw: n.shortage}
+		notes = append(notes, in.event(false, api.VolumesGrow, n.announcement()))
 	}
 	next.Request = text
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.ResizeAnnotation, text)
-	if patch.Empty() { // the same request has failed
+	if patch.Empty() { // the same request has failed before, so only a retry starts it again
 		patch.Annotate(api.RetryAnnotation, retryByGrowth)
 	}
-	notes = append(notes, in.news(next, warnings)...)
+	notes = append(notes, in.eventsForNew(next, warnings)...)
 	patch.Annotate(api.GrowthAnnotation, next.Encode())
 	return plan.Do(api.VolumesGrow, append(patch.Actions(), notes...)...), warnings
 }
@@ -110,27 +112,28 @@ func (in Input) ask(memory *api.Growth, needs []need, warnings []api.GrowthWarni
 // retryByGrowth is the value of the retry annotation that grow-volumes writes.
 const retryByGrowth = "growth"
 
-// pauses reports whether it is too early for the template to grow again.
-func (in Input) pauses(memory *api.Growth, n need, state state) bool {
+// mustPause reports whether the template must wait before it grows again: after a growth for the rule's interval, and after a failure for
+// the rule's pause.
+func (in Input) mustPause(growth *api.Growth, n need, state requestState) bool {
 	pause := n.rule.Every
 	switch state {
-	case failed:
+	case requestFailed:
 		pause = n.rule.Pause()
-	case refused: // nothing has grown
+	case requestRefused: // no volume has grown
 		return false
 	}
-	last, grown := memory.Asked[n.template]
+	last, grown := growth.Asked[n.template]
 	record := operation.Of(in.Set).Resize
-	if state == failed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
+	if state == requestFailed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
 		return true
 	}
 	return grown && in.Now.Sub(last.At.Time) < pause
 }
 
-// tell stores the warnings that hold, and makes Events of the new ones. Nothing new writes nothing.
-func (in Input) tell(memory *api.Growth, reason api.Reason, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
-	next := memory.Clone()
-	notes := in.news(next, warnings)
+// report stores the current warnings, and records an Event for each new one. If nothing has changed, the plan writes nothing.
+func (in Input) report(growth *api.Growth, reason api.Reason, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
+	next := growth.Clone()
+	notes := in.eventsForNew(next, warnings)
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	if _, known := in.Set.Annotations[api.GrowthAnnotation]; known || !next.Empty() {
 		patch.Annotate(api.GrowthAnnotation, next.Encode())
@@ -143,26 +146,27 @@ func (in Input) tell(memory *api.Growth, reason api.Reason, warnings []api.Growt
 	return plan.Do(reason, append(patch.Actions(), notes...)...), warnings
 }
 
-func (in Input) news(next *api.Growth, warnings []api.GrowthWarning) []plan.Action {
+// eventsForNew stores the warnings in next, and returns an Event for each warning that was not stored before.
+func (in Input) eventsForNew(next *api.Growth, warnings []api.GrowthWarning) []plan.Action {
 	var notes []plan.Action
 	for _, w := range next.Tell(warnings) {
-		notes = append(notes, in.note(true, w.Reason, w.Message))
+		notes = append(notes, in.event(true, w.Reason, w.Message))
 	}
 	return notes
 }
 
-func (in Input) note(warning bool, reason api.Reason, message string) plan.Action {
+func (in Input) event(warning bool, reason api.Reason, message string) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason, Message: message, UID: in.Set.UID})
 }
 
-// render writes the request: what stands, and what is due, as "data=12Gi+,logs=2Gi+".
-func render(standing map[string]api.Target, due []need) string {
+// renderRequest returns the request with the current targets and the due growth, for example "data=12Gi+,logs=2Gi+".
+func renderRequest(current map[string]api.Target, due []need) string {
 	sizes := map[string]string{}
-	for template, target := range standing {
+	for template, target := range current {
 		sizes[template] = sizeText(target.Size)
 	}
 	for _, n := range due {
-		if has, stands := standing[n.template]; !stands || has.Size.Cmp(n.target) < 0 {
+		if target, requested := current[n.template]; !requested || target.Size.Cmp(n.target) < 0 {
 			sizes[n.template] = sizeText(n.target)
 		}
 	}
@@ -174,48 +178,52 @@ func render(standing map[string]api.Target, due []need) string {
 	return strings.Join(parts, ",")
 }
 
-// sizeText writes a size as a number with a binary suffix. The fence of the account takes no exponent, as in 1e12 (config/policy/fence-sets.yaml).
+// sizeText renders a size as a number with a binary suffix. The admission policy for Drydock's account accepts no exponent such as 1e12
+// (config/policy/fence-sets.yaml).
 func sizeText(size resource.Quantity) string {
 	return resource.NewQuantity(size.Value(), resource.BinarySI).String()
 }
 
-// kept returns the sizes of growth's own request that stay in the next one. What the claims do not have yet, the rules of now have to allow.
-func (in Input) kept(standing map[string]api.Target, state state) map[string]api.Target {
-	if state == met {
-		return standing
+// keptTargets returns the targets of the current request that stay in the next request. A target that the claims have not reached yet must
+// be allowed by the present rules.
+func (in Input) keptTargets(current map[string]api.Target, state requestState) map[string]api.Target {
+	if state == requestMet {
+		return current
 	}
 	kept := map[string]api.Target{}
-	for template, target := range standing {
-		rule, asked := in.Rules.For(template)
+	for template, target := range current {
+		rule, hasRule := in.Rules.For(template)
 		if target.Size.Cmp(rule.Max) > 0 {
 			target.Size = rule.Max
 		}
-		if asked {
+		if hasRule {
 			kept[template] = target
 		}
 	}
 	return kept
 }
 
-// longestWait is how long growth's own request may wait to begin before that is told.
-const longestWait = 15 * time.Minute
+// maxWaitForBegin is how long a request of grow-volumes may wait to begin before a warning reports it.
+const maxWaitForBegin = 15 * time.Minute
 
-// waiting returns warnings about growth's own request if it has not begun for long, as while a claim has lost its volume.
-func (in Input) waiting(memory *api.Growth, needs []need) (warnings []api.GrowthWarning) {
+// stalledRequest returns warnings if a request of grow-volumes has not begun for maxWaitForBegin, for example because a claim has lost its
+// volume.
+func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api.GrowthWarning) {
 	reason, _ := resize.Rests(resize.Input{Observed: in.Observed})
 	text := in.Set.Annotations[api.ResizeAnnotation]
 	for _, n := range needs {
-		last, asked := memory.Asked[n.template]
-		if reason == "" && text == memory.Request && asked && in.Now.Sub(last.At.Time) > longestWait {
-			warnings = append(warnings, n.blocked(fmt.Sprintf("the request %s=%s has not begun yet. See what it waits for: kubectl describe -n %s sts/%s",
+		last, asked := growth.Asked[n.template]
+		if reason == "" && text == growth.Request && asked && in.Now.Sub(last.At.Time) > maxWaitForBegin {
+			warnings = append(warnings, n.blockedWarning(fmt.Sprintf("the request %s=%s has not begun yet. Find the cause: "+
+				"kubectl describe -n %s sts/%s",
 				api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
 		}
 	}
 	return warnings
 }
 
-// stuck returns how many templates have a volume that is nearly full and does not grow.
-func stuck(warnings []api.GrowthWarning) int {
+// countStuck returns the number of templates with a volume that is nearly full and cannot grow.
+func countStuck(warnings []api.GrowthWarning) int {
 	n := 0
 	for _, w := range warnings {
 		if w.Reason == api.GrowthLimit || w.Reason == api.GrowthBlocked {

@@ -1,11 +1,13 @@
-// Package growvolumes has the volumes of a StatefulSet grow when they are nearly full, where the set or its namespace asks for that.
+// Package growvolumes requests larger volumes for a StatefulSet when they are nearly full. The set or its namespace must have rules for
+// growth.
 //
-//	in    object.changed, which the sweep of sift sends for sets that ask to grow
-//	get   the StatefulSet, its claims, the ConfigMap drydock-grow; how full the volumes are, of Prometheus or the kubelets of its members' nodes;
-//	      where one is nearly full, StorageClasses
-//	do    patch StatefulSet: the request of a resize, its retry, and what it remembers; create a token of the account volume-stats
-//	out   nothing: detect-resize sees the request
-//	never requests a resize that stops a member, and never uses figures that are unknown, old or contradictory
+//	in    object.changed, which the sweep of sift sends for sets with rules for growth
+//	get   the StatefulSet, its claims, the ConfigMap drydock-grow; the usage of the volumes from Prometheus or from the kubelets of
+//	      the members' nodes; StorageClasses if a volume is nearly full
+//	do    patch StatefulSet: the request of a resize, its retry, and the annotation drydock.dev/growth; create a token of the
+//	      account volume-stats
+//	out   nothing: detect-resize observes the request
+//	never requests a resize that stops a member, and never uses figures that are missing, old or contradictory
 package growvolumes
 
 import (
@@ -21,7 +23,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is grow-volumes.
+// Function is the function grow-volumes.
 type Function struct {
 	client   *kube.Client
 	settings api.Settings
@@ -29,12 +31,13 @@ type Function struct {
 	log      *slog.Logger
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, settings: settings, apply: apply.New(client, api.GrowVolumes, log), log: log}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once: it reads the live set for every event, and measures its volumes once.
+// Handle is safe to repeat, to reorder and to run twice at once: it reads the live set for each event. It measures the volumes once for
+// each event, also if a conflict repeats the decision.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	var measured *measurement
 	return f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
@@ -42,8 +45,8 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		decided, warnings := decide(in)
-		f.apply.Growth(ctx, ref, stuck(warnings))
+		decided, warnings := decideWithWarnings(in)
+		f.apply.Growth(ctx, ref, countStuck(warnings))
 		return decided, nil
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// row is a situation, its sentence first.
+// row is a situation: a sentence, and the input for it.
 type row struct {
 	says string
 	in   Input
@@ -29,85 +29,86 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: told(r.in),
+		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: inputLines(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)
 }
 
-// told renders what the input says besides what was observed.
-func told(in Input) []string {
-	var words []string
+// inputLines renders the parts of the input that are not in the observed world.
+func inputLines(in Input) []string {
+	var lines []string
 	for name, u := range in.Usage {
-		word := fmt.Sprintf("usage of %s: %dMi of %dMi free", name, u.Free>>20, u.Capacity>>20)
+		line := fmt.Sprintf("usage of %s: %dMi of %dMi free", name, u.Free>>20, u.Capacity>>20)
 		if u.Inodes > 0 {
-			word += fmt.Sprintf(", %d of %d inodes", u.InodesFree, u.Inodes)
+			line += fmt.Sprintf(", %d of %d inodes", u.InodesFree, u.Inodes)
 		}
-		words = append(words, word)
+		lines = append(lines, line)
 	}
-	slices.Sort(words)
-	if in.Invalid != "" {
-		words = append(words, "rules: "+in.Invalid)
+	slices.Sort(lines)
+	if in.RulesError != "" {
+		lines = append(lines, "rules: "+in.RulesError)
 	}
-	return words
+	return lines
 }
 
 const (
-	roomy = "roomy" // its volumes can grow
-	fixed = "fixed"
+	expandable = "roomy" // this class allows expansion
+	fixed      = "fixed"
 )
 
-// web is a set with the rule, and with two members. Each has a claim of 100Mi that is half full.
+// web returns a set with the rule and two members. Each member has a claim of 100Mi that is half full.
 func web(rule string, change ...func(*Input)) Input {
-	return made(rule, nil, change...)
+	return webWith(rule, nil, change...)
 }
 
-// made is web with options of the set.
-func made(rule string, options []build.Option, change ...func(*Input)) Input {
-	all := append([]build.Option{build.Replicas(2), build.Template("data", "100Mi", roomy), build.Annotation(api.GrowAnnotation, rule)}, options...)
+// webWith returns web with options for the set.
+func webWith(rule string, options []build.Option, change ...func(*Input)) Input {
+	all := append([]build.Option{build.Replicas(2), build.Template("data", "100Mi", expandable),
+		build.Annotation(api.GrowAnnotation, rule)}, options...)
 	set := build.Set("web", all...)
-	in := Input{Observed: build.World(set), Asks: true, Usage: map[string]grow.Usage{},
-		Classes: map[string]*storagev1.StorageClass{roomy: {AllowVolumeExpansion: ptr.To(true)}, fixed: {}}}
+	in := Input{Observed: build.World(set), Enabled: true, Usage: map[string]grow.Usage{},
+		Classes: map[string]*storagev1.StorageClass{expandable: {AllowVolumeExpansion: ptr.To(true)}, fixed: {}}}
 	for _, name := range []string{"data-web-0", "data-web-1"} {
-		claim(name, "100Mi")(&in)
-		free(name, 50)(&in)
+		withClaim(name, "100Mi")(&in)
+		withFree(name, 50)(&in)
 	}
 	for _, c := range change {
 		c(&in)
 	}
 	rules, err := grow.RulesOf(set, nil)
 	if err != nil {
-		in.Invalid = err.Error()
+		in.RulesError = err.Error()
 	}
 	in.Rules = rules
-	in.Asks = grow.Asks(set, false)
+	in.Enabled = grow.Asks(set, false)
 	return in
 }
 
-// claim adds or replaces a claim whose volume has the size.
-func claim(name, size string, options ...build.Option) func(*Input) {
+// withClaim adds or replaces a claim with a volume of the size.
+func withClaim(name, size string, options ...build.Option) func(*Input) {
 	return func(in *Input) {
-		c := build.Claim(name, size, append([]build.Option{build.OfClass(roomy), has(size)}, options...)...)
+		c := build.Claim(name, size, append([]build.Option{build.OfClass(expandable), hasCapacity(size)}, options...)...)
 		in.Claims = append(slices.DeleteFunc(in.Claims, func(o *corev1.PersistentVolumeClaim) bool { return o.Name == name }), c)
 	}
 }
 
-func has(size string) build.Option {
+func hasCapacity(size string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 	})
 }
 
-// free says how many percent of the claim's volume are free.
-func free(name string, percent int64) func(*Input) {
+// withFree sets the free share of the claim's volume, in percent.
+func withFree(name string, percent int64) func(*Input) {
 	return func(in *Input) {
 		capacity := in.Claim(name).Status.Capacity[corev1.ResourceStorage]
 		in.Usage[name] = grow.Usage{Capacity: capacity.Value(), Free: capacity.Value() * percent / 100, At: in.Now}
 	}
 }
 
-// reports changes what is known of a claim's volume.
-func reports(name string, change func(*grow.Usage)) func(*Input) {
+// withUsage changes the measured usage of the claim's volume.
+func withUsage(name string, change func(*grow.Usage)) func(*Input) {
 	return func(in *Input) {
 		u := in.Usage[name]
 		change(&u)
@@ -115,28 +116,30 @@ func reports(name string, change func(*grow.Usage)) func(*Input) {
 	}
 }
 
-func silent(name string) func(*Input) { return func(in *Input) { delete(in.Usage, name) } }
+func withoutUsage(name string) func(*Input) { return func(in *Input) { delete(in.Usage, name) } }
 
-// edit changes the set.
-func edit(change func(*appsv1.StatefulSet)) func(*Input) { return func(in *Input) { change(in.Set) } }
-
-// remembers is what the function has stored before.
-func remembers(change func(*api.Growth)) build.Option {
-	memory := &api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web"}
-	change(memory)
-	return build.Annotation(api.GrowthAnnotation, memory.Encode())
+// editSet changes the set.
+func editSet(change func(*appsv1.StatefulSet)) func(*Input) {
+	return func(in *Input) { change(in.Set) }
 }
 
-// asked is that it has asked for the request, so long ago.
-func asked(request string, ago time.Duration) build.Option {
-	return remembers(func(g *api.Growth) {
+// withGrowth stores the state of grow-volumes from an earlier decision on the set.
+func withGrowth(change func(*api.Growth)) build.Option {
+	growth := &api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web"}
+	change(growth)
+	return build.Annotation(api.GrowthAnnotation, growth.Encode())
+}
+
+// withOwnRequest stores that grow-volumes wrote the request some time ago.
+func withOwnRequest(request string, ago time.Duration) build.Option {
+	return withGrowth(func(g *api.Growth) {
 		g.Request = request
 		g.Asked = map[string]api.AskedGrowth{"data": {At: metav1.NewTime(build.Now.Add(-ago)), Size: "110Mi", Saw: "it was full"}}
 	})
 }
 
-// ended is the record of a resize for the request that has ended so long ago.
-func ended(phase api.Phase, request string, ago time.Duration, options ...func(*api.Resize)) build.Option {
+// withEndedResize stores the record of a resize for the request that ended some time ago.
+func withEndedResize(phase api.Phase, request string, ago time.Duration, options ...func(*api.Resize)) build.Option {
 	all := append([]func(*api.Resize){func(r *api.Resize) {
 		r.Request, r.Finished = request, ptr.To(metav1.NewTime(build.Now.Add(-ago)))
 		r.Reason = api.ResizeCompleted

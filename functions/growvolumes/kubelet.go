@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// mostSummary bounds the summary of a kubelet, in bytes. A node with 500 pods has some 5 MiB.
-	mostSummary = 16 << 20
-	// kubeletsAtOnce bounds how many kubelets are asked at the same time.
-	kubeletsAtOnce = 4
+	// maxSummaryBytes bounds the summary of a kubelet. The summary of a node with 500 pods has about 5 MiB.
+	maxSummaryBytes = 16 << 20
+	// parallelKubelets is the number of kubelets that are asked at the same time.
+	parallelKubelets = 4
 )
 
-// byKubelets asks the kubelet of each node that a member of the set runs on. A kubelet that does not answer leaves its volumes unknown. Each
-// kubelet gets a token that reads the statistics of kubelets, and nothing else.
-func (f *Function) byKubelets(ctx context.Context, in Input) (map[string]grow.Usage, error) {
+// usageFromKubelets asks the kubelet of each node that a member of the set runs on. If a kubelet does not answer, the usage of its volumes
+// stays unknown. The token that a kubelet receives can only read statistics of kubelets.
+func (f *Function) usageFromKubelets(ctx context.Context, in Input) (map[string]grow.Usage, error) {
 	nodes, err := f.nodesOf(ctx, in)
 	if err != nil || len(nodes) == 0 {
 		return nil, err
@@ -50,7 +50,7 @@ func (f *Function) byKubelets(ctx context.Context, in Input) (map[string]grow.Us
 		failed []error
 		mu     sync.Mutex
 		group  sync.WaitGroup
-		slots  = make(chan struct{}, kubeletsAtOnce)
+		slots  = make(chan struct{}, parallelKubelets)
 	)
 	for _, name := range nodes {
 		slots <- struct{}{}
@@ -71,21 +71,23 @@ func (f *Function) byKubelets(ctx context.Context, in Input) (map[string]grow.Us
 	return usage, errors.Join(failed...)
 }
 
-// nodesOf returns the names of the nodes that members of the set run on, sorted.
+// nodesOf returns the sorted names of the nodes that members of the set run on.
 func (f *Function) nodesOf(ctx context.Context, in Input) ([]string, error) {
 	var names []string
-	err := kube.Pages(ctx, f.client, plan.Pods, in.Set.Namespace, statefulset.SelectorOf(in.Set), &corev1.PodList{}, func(l *corev1.PodList) {
-		for i := range l.Items {
-			pod := &l.Items[i]
-			if statefulset.IsPodOf(pod, in.Set) && pod.Spec.NodeName != "" && !slices.Contains(names, pod.Spec.NodeName) {
-				names = append(names, pod.Spec.NodeName)
+	err := kube.Pages(ctx, f.client, plan.Pods, in.Set.Namespace, statefulset.SelectorOf(in.Set), &corev1.PodList{},
+		func(l *corev1.PodList) {
+			for i := range l.Items {
+				pod := &l.Items[i]
+				if statefulset.IsPodOf(pod, in.Set) && pod.Spec.NodeName != "" && !slices.Contains(names, pod.Spec.NodeName) {
+					names = append(names, pod.Spec.NodeName)
+				}
 			}
-		}
-	})
+		})
 	slices.Sort(names)
 	return names, err
 }
 
+// summary returns the body of the kubelet's /stats/summary.
 func (f *Function) summary(ctx context.Context, client *http.Client, token, name string) ([]byte, error) {
 	node := &corev1.Node{}
 	found, err := f.client.Get(ctx, kube.Nodes, "", name, node)
@@ -93,9 +95,9 @@ func (f *Function) summary(ctx context.Context, client *http.Client, token, name
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, errors.New("the node is gone")
+		return nil, errors.New("the node does not exist")
 	}
-	address, err := kubeletOf(node)
+	address, err := kubeletAddress(node)
 	if err != nil {
 		return nil, err
 	}
@@ -110,27 +112,27 @@ func (f *Function) summary(ctx context.Context, client *http.Client, token, name
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing was written
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", response.Status)
+		return nil, fmt.Errorf("the kubelet answers %s", response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostSummary+1))
-	if err == nil && len(body) > mostSummary {
-		err = fmt.Errorf("its summary has more than %d bytes", mostSummary)
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxSummaryBytes+1))
+	if err == nil && len(body) > maxSummaryBytes {
+		err = fmt.Errorf("the summary has more than %d bytes", maxSummaryBytes)
 	}
 	return body, err
 }
 
-// kubeletOf returns where the kubelet listens, as the node's status says.
-func kubeletOf(node *corev1.Node) (string, error) {
+// kubeletAddress returns the host and port of the kubelet from the node's status.
+func kubeletAddress(node *corev1.Node) (string, error) {
 	port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP && net.ParseIP(a.Address) != nil && port > 0 {
 			return net.JoinHostPort(a.Address, strconv.Itoa(port)), nil
 		}
 	}
-	return "", errors.New("its status has no internal address with a port of the kubelet")
+	return "", errors.New("the node's status has no internal address with a kubelet port")
 }
 
-// kubeletClient trusts the authorities of the cluster, or those in the administrator's file.
+// kubeletClient returns a client that trusts the certificate authorities of the cluster, or of the administrator's file.
 func (f *Function) kubeletClient() (*http.Client, error) {
 	authorities := f.client.Authorities()
 	if path := f.settings.GrowKubeletCA; path != "" {
@@ -145,8 +147,10 @@ func (f *Function) kubeletClient() (*http.Client, error) {
 	if len(authorities) > 0 {
 		trust.RootCAs = x509.NewCertPool()
 		if !trust.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, errors.New("the authorities of the kubelets have no certificate in PEM; look at DRYDOCK_GROW_KUBELET_CA_FILE")
+			return nil, errors.New("the certificate authorities of the kubelets contain no certificate in PEM. Check " +
+				"DRYDOCK_GROW_KUBELET_CA_FILE")
 		}
 	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}, CheckRedirect: podprobe.NoRedirect}, nil
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true},
+		CheckRedirect: podprobe.NoRedirect}, nil
 }

@@ -13,39 +13,43 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// need is a template whose claims need more space.
+// need is a template with a claim that needs more space.
 type need struct {
 	template string
 	rule     api.GrowRule
 	fullest  statefulset.Claim
-	// from is the size of the fullest claim, target what each claim is to have at least.
+	// from is the size of the fullest claim. target is the minimum size of each claim after the growth.
 	from, target resource.Quantity
-	// saw is the reason, for people.
-	saw string
+	// shortage is the reason, for messages.
+	shortage string
 }
 
+// announcement returns the message of the Event for the growth.
 func (n need) announcement() string {
-	return fmt.Sprintf("%s. The claims of template %s grow from %s to %s", n.saw, n.template, &n.from, &n.target)
+	return fmt.Sprintf("%s. The claims of template %s grow from %s to %s", n.shortage, n.template, &n.from, &n.target)
 }
 
-func (n need) blocked(why string) api.GrowthWarning {
+// blockedWarning returns the Warning that the template cannot grow, with the reason.
+func (n need) blockedWarning(why string) api.GrowthWarning {
 	return api.GrowthWarning{Template: n.template, Reason: api.GrowthBlocked,
 		Message: fmt.Sprintf("the volumes of template %s are nearly full and do not grow: %s", n.template, why)}
 }
 
-// needs returns the templates that need to grow and are below their limit, and warnings about the others.
-func (in Input) needs() (needs []need, warnings []api.GrowthWarning) {
+// findNeeds returns the templates that need to grow and may grow further. It returns warnings for templates at their limit, without a known
+// usage, or without existence in the set.
+func (in Input) findNeeds() (needs []need, warnings []api.GrowthWarning) {
 	for _, template := range in.Rules.Unknown(in.Set) {
-		warnings = append(warnings, api.GrowthWarning{Template: template, Reason: api.GrowInvalid, Message: fmt.Sprintf("%s names template %s, "+
-			"which StatefulSet %s does not have. Name one of its volumeClaimTemplates", api.GrowAnnotation, template, in.Set.Name)})
+		warnings = append(warnings, api.GrowthWarning{Template: template, Reason: api.GrowInvalid,
+			Message: fmt.Sprintf("%s names template %s, "+
+				"which StatefulSet %s does not have. Name one of its volumeClaimTemplates", api.GrowAnnotation, template, in.Set.Name)})
 	}
 	for i := range in.Set.Spec.VolumeClaimTemplates {
 		template := in.Set.Spec.VolumeClaimTemplates[i].Name
-		rule, asked := in.Rules.For(template)
-		if !asked {
+		rule, hasRule := in.Rules.For(template)
+		if !hasRule {
 			continue
 		}
-		need, warning := in.needOf(template, rule)
+		need, warning := in.needOfTemplate(template, rule)
 		if warning != nil {
 			warnings = append(warnings, *warning)
 		} else if need != nil {
@@ -55,8 +59,8 @@ func (in Input) needs() (needs []need, warnings []api.GrowthWarning) {
 	return needs, warnings
 }
 
-// members returns the claims of the template that members of the set use, the lowest ordinal first.
-func (in Input) members(template string) []statefulset.Claim {
+// memberClaims returns the claims of the template that members of the set use, by ordinal.
+func (in Input) memberClaims(template string) []statefulset.Claim {
 	claims := slices.DeleteFunc(statefulset.ClaimsOf(in.Set, in.Claims), func(c statefulset.Claim) bool {
 		return c.Template != template || !in.Wants(c.Ordinal) || c.DeletionTimestamp != nil
 	})
@@ -64,10 +68,10 @@ func (in Input) members(template string) []statefulset.Claim {
 	return claims
 }
 
-// needOf finds the fullest member of a template that has less free than the rule asks for. A member without known figures does not count;
-// if nothing is known of any, that is a warning.
-func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
-	claims := in.members(template)
+// needOfTemplate returns the need of the template's fullest claim, if it has less free space than the rule requires. Claims with unknown
+// usage do not count. If the usage of every claim is unknown, it returns a warning.
+func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
+	claims := in.memberClaims(template)
 	var fullest *need
 	known, first := false, ""
 	lowest := 0.0
@@ -80,12 +84,12 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 			continue
 		}
 		known = true
-		if u.At.Before(in.resized()) {
+		if u.At.Before(in.latestResizeEnd()) {
 			continue // measured before the latest resize
 		}
-		saw := shortage(c.Name, u, rule)
-		if share := float64(u.Free) / float64(u.Capacity); saw != "" && (fullest == nil || share < lowest) {
-			fullest, lowest = &need{template: template, rule: rule, fullest: c, saw: saw}, share
+		shortage := shortageOf(c.Name, u, rule)
+		if share := float64(u.Free) / float64(u.Capacity); shortage != "" && (fullest == nil || share < lowest) {
+			fullest, lowest = &need{template: template, rule: rule, fullest: c, shortage: shortage}, share
 		}
 	}
 	switch {
@@ -93,23 +97,25 @@ func (in Input) needOf(template string, rule api.GrowRule) (*need, *api.GrowthWa
 		return nil, nil
 	case !known:
 		return nil, &api.GrowthWarning{Template: template, Reason: api.UsageUnknown, Message: fmt.Sprintf("the volumes of template %s "+
-			"do not grow, since their usage is unknown (%s). Check the log of grow-volumes and its settings DRYDOCK_GROW_*", template, first)}
+			"do not grow, because their usage is unknown (%s). Check the log of grow-volumes and its settings DRYDOCK_GROW_*",
+			template, first)}
 	case fullest == nil:
 		return nil, nil
 	}
-	return in.sized(*fullest, claims)
+	return in.withTarget(*fullest, claims)
 }
 
-// sized sets the target of the need. All claims get at least the size of the largest one.
-func (in Input) sized(n need, claims []statefulset.Claim) (*need, *api.GrowthWarning) {
-	n.from = sizeOf(n.fullest)
+// withTarget returns the need with its target size, or a warning if the limit allows no growth. All claims get at least the size of the
+// largest claim.
+func (in Input) withTarget(n need, claims []statefulset.Claim) (*need, *api.GrowthWarning) {
+	n.from = volumeSize(n.fullest)
 	n.target = n.rule.Max
-	if by := n.rule.By.Of(n.from.Value()); by < n.rule.Max.Value()-n.from.Value() { // no sum overflows
-		n.target = rounded(n.from.Value() + by)
+	if by := n.rule.By.Of(n.from.Value()); by < n.rule.Max.Value()-n.from.Value() { // a difference, because a sum could overflow
+		n.target = roundUp(n.from.Value() + by)
 	}
 	largest := statefulset.Requested(statefulset.Template(in.Set, n.template))
 	for _, c := range claims {
-		if size := sizeOf(c); size.Cmp(largest) > 0 {
+		if size := volumeSize(c); size.Cmp(largest) > 0 {
 			largest = size
 		}
 	}
@@ -122,8 +128,9 @@ func (in Input) sized(n need, claims []statefulset.Claim) (*need, *api.GrowthWar
 	if n.target.Cmp(n.from) > 0 {
 		return &n, nil
 	}
-	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit, Message: fmt.Sprintf("a volume of template %s is nearly full and "+
-		"does not grow beyond max:%s. Raise max in %s, or free space on the volume", n.template, &n.rule.Max, in.Rules.Where)}
+	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit,
+		Message: fmt.Sprintf("a volume of template %s is nearly full and "+
+			"does not grow beyond max:%s. Raise max in %s, or free space on the volume", n.template, &n.rule.Max, in.Rules.Where)}
 }
 
 // usageOf returns the usage of the claim's volume, or why it is unknown.
@@ -133,21 +140,21 @@ func (in Input) usageOf(c statefulset.Claim) (grow.Usage, string) {
 	case statefulset.IsBlock(c.PersistentVolumeClaim):
 		return u, "raw block volumes report no usage"
 	case !reported:
-		return u, "no report about it"
+		return u, "its usage was not reported"
 	}
 	return u, u.Problem(c.Status.Capacity["storage"], in.Now)
 }
 
-// resized returns when the latest resize has ended; zero if there was none.
-func (in Input) resized() time.Time {
+// latestResizeEnd returns when the latest resize ended; zero if there was none.
+func (in Input) latestResizeEnd() time.Time {
 	if record := operation.Of(in.Set).Resize; record != nil && record.Finished != nil {
 		return record.Finished.Time
 	}
 	return time.Time{}
 }
 
-// shortage says what the volume has too little of, by the rule; "" if it has enough.
-func shortage(claim string, u grow.Usage, rule api.GrowRule) string {
+// shortageOf names the space or inodes that the volume lacks by the rule; "" if it has enough.
+func shortageOf(claim string, u grow.Usage, rule api.GrowRule) string {
 	switch free := percent(u.Free, u.Capacity); {
 	case u.Free < rule.Below.Of(u.Capacity):
 		return fmt.Sprintf("claim %s has %d%% of its space free, less than %s", claim, free, rule.Below)
@@ -159,19 +166,19 @@ func shortage(claim string, u grow.Usage, rule api.GrowRule) string {
 
 func percent(part, whole int64) int { return int(float64(part) / float64(whole) * 100) }
 
-// sizeOf returns the size of the claim's volume. A claim that asks for more than it has may never get that.
-func sizeOf(c statefulset.Claim) resource.Quantity {
-	size, has := statefulset.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
-	if has.Cmp(size) > 0 {
-		return has
+// volumeSize returns the size of the claim's volume. The request of a claim may be larger, and may never be fulfilled.
+func volumeSize(c statefulset.Claim) resource.Quantity {
+	size, capacity := statefulset.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
+	if capacity.Cmp(size) > 0 {
+		return capacity
 	}
 	return size
 }
 
 const mebi, gibi = 1 << 20, 1 << 30
 
-// rounded rounds a size up to whole MiB, or to whole GiB from 10 GiB on: clouds give no less.
-func rounded(bytes int64) resource.Quantity {
+// roundUp rounds a size up to whole MiB, or to whole GiB from 10 GiB on. Cloud disks have no finer sizes.
+func roundUp(bytes int64) resource.Quantity {
 	unit := int64(mebi)
 	if bytes >= 10*gibi {
 		unit = gibi
@@ -179,43 +186,47 @@ func rounded(bytes int64) resource.Quantity {
 	return *resource.NewQuantity((bytes+unit-1)/unit*unit, resource.BinarySI)
 }
 
-// possible returns the needs for which claims can grow in place, and warnings about the others.
-func (in Input) possible(needs []need) (can []need, warnings []api.GrowthWarning) {
+// withoutObstacle returns the needs whose claims can grow in place, and a warning for each other need.
+func (in Input) withoutObstacle(needs []need) (possible []need, warnings []api.GrowthWarning) {
 	for _, n := range needs {
 		if why := in.obstacle(n); why != "" {
-			warnings = append(warnings, n.blocked(why))
+			warnings = append(warnings, n.blockedWarning(why))
 		} else {
-			can = append(can, n)
+			possible = append(possible, n)
 		}
 	}
-	return can, warnings
+	return possible, warnings
 }
 
 // obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
-// template that has a volume, also those that no member uses now.
+// template with a volume, including claims that no member uses at present.
 func (in Input) obstacle(n need) string {
-	if owner := statefulset.Controller(in.Set); owner != nil && api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
-		return fmt.Sprintf("%s %s controls the StatefulSet and sets their size. Raise the size there, or set the annotation %s=%s",
+	if owner := statefulset.Controller(in.Set); owner != nil &&
+		api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
+		return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or set the annotation %s=%s",
 			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	}
 	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "", api.MethodAuto, api.MethodExpand:
 	default:
-		return fmt.Sprintf("%s=%.40s stops members, and growth stops none. Remove that annotation, or request a resize with %s",
+		return fmt.Sprintf("the annotation %s=%.40s stops members, and growth must not stop any. Remove that annotation, or request a "+
+			"resize with %s",
 			api.ResizeMethodAnnotation, method, api.ResizeAnnotation)
 	}
-	var rigid []string
+	var fixedClaims []string
 	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
 		class := in.Classes[statefulset.ClassOf(c.PersistentVolumeClaim)]
 		expands := class != nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
-		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && statefulset.Grows(c.PersistentVolumeClaim, api.Target{Size: n.target}) {
-			rigid = append(rigid, fmt.Sprintf("%s (class %q)", c.Name, statefulset.ClassOf(c.PersistentVolumeClaim)))
+		if c.Template == n.template && c.Spec.VolumeName != "" && !expands && statefulset.Grows(c.PersistentVolumeClaim,
+			api.Target{Size: n.target}) {
+			fixedClaims = append(fixedClaims, fmt.Sprintf("%s (class %q)", c.Name, statefulset.ClassOf(c.PersistentVolumeClaim)))
 		}
 	}
-	if len(rigid) > 0 {
-		slices.Sort(rigid)
-		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or request a resize with %s, which copies",
-			rigid[0], api.ResizeAnnotation)
+	if len(fixedClaims) > 0 {
+		slices.Sort(fixedClaims)
+		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or request a resize by copy "+
+			"with %s",
+			fixedClaims[0], api.ResizeAnnotation)
 	}
 	return ""
 }

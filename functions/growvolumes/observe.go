@@ -19,28 +19,29 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Input is what Decide decides on.
+// Input is everything that Decide depends on.
 type Input struct {
-	// Observed has the set and its claims, and nothing else.
+	// Observed contains only the set and its claims.
 	*world.Observed
-	// Asks reports whether the set asks to grow, by itself or by the default of its namespace.
-	Asks  bool
-	Rules grow.Rules
-	// Invalid is why the rules cannot be read; empty if they can.
-	Invalid string
+	// Enabled reports whether growth is enabled for the set, by its own annotation or by the default of its namespace.
+	Enabled bool
+	Rules   grow.Rules
+	// RulesError is why the rules cannot be read; empty if they can.
+	RulesError string
 	// Usage is the measured usage, by claim.
 	Usage map[string]grow.Usage
-	// Classes are the StorageClasses of claims, by name. They are read only where a volume is nearly full.
+	// Classes are the StorageClasses of the claims, by name. They are read only if a volume is nearly full. A class that does not exist is
+	// nil.
 	Classes map[string]*storagev1.StorageClass
 }
 
-// measurement is the usage of a set's volumes, as one source reports it.
+// measurement is the usage of a set's volumes, by claim, from one source.
 type measurement struct{ usage map[string]grow.Usage }
 
-// mostClaims bounds the claims of a set that are read.
-const mostClaims = 10_000
+// maxClaims bounds the number of claims that are read for a set.
+const maxClaims = 10_000
 
-// observe reads what Decide needs. The volumes are measured once an event, and only where something could follow.
+// observe reads the input of Decide. It measures the volumes once for each event, and only if the set may grow.
 func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measurement) (Input, error) {
 	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}}
 	set := &appsv1.StatefulSet{}
@@ -49,7 +50,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measu
 		return in, err
 	}
 	in.Set = set
-	if err := f.observeRules(ctx, &in); err != nil || in.rests() != "" || in.Invalid != "" {
+	if err := f.observeRules(ctx, &in); err != nil || in.inactiveReason() != "" || in.RulesError != "" {
 		return in, err
 	}
 	if err := f.observeClaims(ctx, &in); err != nil {
@@ -59,13 +60,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measu
 		*measured = &measurement{f.measure(ctx, in)}
 	}
 	in.Usage = (*measured).usage
-	if needs, _ := in.needs(); len(needs) > 0 {
+	if needs, _ := in.findNeeds(); len(needs) > 0 {
 		return in, f.observeClasses(ctx, &in)
 	}
 	return in, nil
 }
 
-// observeRules reads the rules of the set, or else those of its namespace.
+// observeRules reads the rules of the set. A set without its own rules has the default rules of its namespace.
 func (f *Function) observeRules(ctx context.Context, in *Input) error {
 	var config *corev1.ConfigMap
 	if _, own := in.Set.Annotations[api.GrowAnnotation]; !own && statefulset.Managed(in.Set) {
@@ -78,28 +79,30 @@ func (f *Function) observeRules(ctx context.Context, in *Input) error {
 			config = read
 		}
 	}
-	if in.Asks = grow.Asks(in.Set, config != nil); !in.Asks {
+	if in.Enabled = grow.Asks(in.Set, config != nil); !in.Enabled {
 		return nil
 	}
 	rules, err := grow.RulesOf(in.Set, config)
 	if err != nil {
-		in.Invalid = err.Error()
+		in.RulesError = err.Error()
 	}
 	in.Rules = rules
 	return nil
 }
 
 func (f *Function) observeClaims(ctx context.Context, in *Input) error {
-	err := kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
-		for i := range l.Items {
-			if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok && len(in.Claims) < mostClaims {
-				in.Claims = append(in.Claims, l.Items[i].DeepCopy()) // a pointer would keep the whole page
+	err := kube.Pages(ctx, f.client, plan.Claims, in.Set.Namespace, "", &corev1.PersistentVolumeClaimList{},
+		func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				if _, _, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name); ok && len(in.Claims) < maxClaims {
+					in.Claims = append(in.Claims, l.Items[i].DeepCopy()) // a pointer would keep the whole page
+				}
 			}
-		}
-	})
-	if err == nil && len(in.Claims) == mostClaims {
-		return fmt.Errorf("StatefulSet %s/%s has %d claims or more, which are too many; delete those of removed replicas", in.Set.Namespace,
-			in.Set.Name, mostClaims)
+		})
+	if err == nil && len(in.Claims) == maxClaims {
+		return fmt.Errorf("StatefulSet %s/%s has %d claims or more, which are too many. Delete the claims of removed members",
+			in.Set.Namespace,
+			in.Set.Name, maxClaims)
 	}
 	return err
 }
@@ -108,7 +111,8 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 	in.Classes = map[string]*storagev1.StorageClass{}
 	for _, c := range in.Claims {
 		name := statefulset.ClassOf(c)
-		if _, read := in.Classes[name]; read || name == "" || c.Status.Phase != corev1.ClaimBound { // tenants write any name on a claim
+		// a tenant can write any class name on an unbound claim
+		if _, read := in.Classes[name]; read || name == "" || c.Status.Phase != corev1.ClaimBound {
 			continue
 		}
 		class := &storagev1.StorageClass{}
@@ -124,7 +128,7 @@ func (f *Function) observeClasses(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// measure asks the source that the settings name. It leaves out a volume without figures, and logs why.
+// measure returns the usage of the volumes from the source in the settings. It omits a volume without figures, and logs why.
 func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage {
 	ctx, cancel := context.WithTimeout(ctx, f.settings.GrowTimeout)
 	defer cancel()
@@ -132,25 +136,26 @@ func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage 
 	var err error
 	switch f.settings.GrowUsage {
 	case api.GrowByKubelet, "":
-		usage, err = f.byKubelets(ctx, in)
+		usage, err = f.usageFromKubelets(ctx, in)
 	case api.GrowByPrometheus:
-		usage, err = f.byPrometheus(ctx, in)
+		usage, err = f.usageFromPrometheus(ctx, in)
 	default:
-		err = fmt.Errorf("DRYDOCK_GROW_USAGE=%s is not a source of usage; write %s or %s", f.settings.GrowUsage, api.GrowByKubelet, api.GrowByPrometheus)
+		err = fmt.Errorf("DRYDOCK_GROW_USAGE=%s is no source of usage. Set it to %s or %s", f.settings.GrowUsage, api.GrowByKubelet,
+			api.GrowByPrometheus)
 	}
 	if err != nil {
-		f.log.WarnContext(ctx, "measuring volumes", "set", in.Set.Namespace+"/"+in.Set.Name, "error", err.Error())
+		f.log.WarnContext(ctx, "cannot measure the volumes of a StatefulSet", "set", in.Set.Namespace+"/"+in.Set.Name, "error", err.Error())
 	}
 	return usage
 }
 
-// asked returns the names of the members' claims that have a rule, sorted.
-func (in Input) asked() []string {
+// claimsWithRule returns the sorted names of the members' claims that a rule covers.
+func (in Input) claimsWithRule() []string {
 	var names []string
 	for i := range in.Set.Spec.VolumeClaimTemplates {
 		template := in.Set.Spec.VolumeClaimTemplates[i].Name
-		if _, ruled := in.Rules.For(template); ruled {
-			for _, c := range in.members(template) {
+		if _, hasRule := in.Rules.For(template); hasRule {
+			for _, c := range in.memberClaims(template) {
 				names = append(names, c.Name)
 			}
 		}

@@ -29,7 +29,7 @@ import (
 
 const statsToken = "token-of-volume-stats"
 
-// apiServer answers reads, and gives tokens of the account volume-stats only.
+// apiServer answers reads, and creates tokens only for the account volume-stats.
 type apiServer struct{ build.Lists }
 
 func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func (s apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// cluster has a node whose kubelet answers as the handler does, and a set of two members on it.
+// cluster returns a function for a cluster with one node, whose kubelet is the handler, and a set with two members on it.
 func cluster(t *testing.T, kubelet http.HandlerFunc, settings api.Settings) (*Function, Input, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewTLSServer(kubelet)
@@ -58,7 +58,8 @@ func cluster(t *testing.T, kubelet http.HandlerFunc, settings api.Settings) (*Fu
 	number, _ := strconv.Atoi(port)
 	node := build.Node()
 	node.Name = "node-1"
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-1"}, {Type: corev1.NodeInternalIP, Address: host}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "node-1"},
+		{Type: corev1.NodeInternalIP, Address: host}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(number)
 	lists["nodes"] = append(lists["nodes"], node)
 	for ordinal := range 2 {
@@ -72,7 +73,7 @@ func cluster(t *testing.T, kubelet http.HandlerFunc, settings api.Settings) (*Fu
 	return New(kube.NewClient(&rest.Config{Host: back.URL}), settings, slog.New(slog.DiscardHandler)), in, server
 }
 
-// authority is a file with the certificate of the server.
+// authority returns the path of a file with the server's certificate.
 func authority(t *testing.T, server *httptest.Server) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -88,8 +89,8 @@ func summaryOf(claim string) string {
 		build.Now.Format(time.RFC3339), claim, build.Namespace)
 }
 
-// TestKubeletIsAsked: over TLS, for its statistics, with the token of an account that can do nothing else.
-func TestKubeletIsAsked(t *testing.T) {
+// TestKubeletReceivesOnlyStatsToken: the function reads the statistics over TLS. The token belongs to an account with no other permission.
+func TestKubeletReceivesOnlyStatsToken(t *testing.T) {
 	var got []*http.Request
 	f, in, server := cluster(t, func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r)
@@ -105,8 +106,8 @@ func TestKubeletIsAsked(t *testing.T) {
 	}
 }
 
-// TestKubeletIsVerified: one with a certificate of an authority that is not known gets no token.
-func TestKubeletIsVerified(t *testing.T) {
+// TestKubeletWithUnknownAuthorityGetsNoToken: only the setting for insecure kubelets allows such a certificate.
+func TestKubeletWithUnknownAuthorityGetsNoToken(t *testing.T) {
 	asked := 0
 	f, in, _ := cluster(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
@@ -117,22 +118,22 @@ func TestKubeletIsVerified(t *testing.T) {
 	}
 	f.settings.GrowKubeletInsecure = true
 	if usage := f.measure(t.Context(), in); len(usage) != 1 || asked != 1 {
-		t.Errorf("as the administrator asks for: usage %v, asked %d times", usage, asked)
+		t.Errorf("insecure kubelets are allowed: usage %v, asked %d times", usage, asked)
 	}
 }
 
-// TestKubeletThatIsHostile leaves the volumes unknown.
-func TestKubeletThatIsHostile(t *testing.T) {
+// TestHostileKubeletLeavesUsageUnknown: errors, redirects, foreign names and endless answers give no usage.
+func TestHostileKubeletLeavesUsageUnknown(t *testing.T) {
 	for says, answer := range map[string]http.HandlerFunc{
-		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"nonsense": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nonsense") },
+		"an error":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"an invalid answer": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "nonsense") },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.com/", http.StatusFound)
 		},
-		"other names": func(w http.ResponseWriter, _ *http.Request) {
+		"claims of another namespace": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.ReplaceAll(summaryOf("x"), build.Namespace, "other"))
 		},
-		"no end": func(w http.ResponseWriter, _ *http.Request) {
+		"an endless answer": func(w http.ResponseWriter, _ *http.Request) {
 			piece := []byte(strings.Repeat(" ", 1<<20))
 			for range 40 {
 				if _, err := w.Write(piece); err != nil {
@@ -150,7 +151,7 @@ func TestKubeletThatIsHostile(t *testing.T) {
 	}
 }
 
-// prometheusWith asks a Prometheus that answers so.
+// prometheusWith returns a function whose Prometheus gives the answer, and the parameters that Prometheus receives.
 func prometheusWith(t *testing.T, code int, body string) (map[string]string, Input, *Function) {
 	t.Helper()
 	seen := map[string]string{}
@@ -171,46 +172,52 @@ func vector(series ...string) string {
 }
 
 func series(name, value string, labels ...string) string {
-	all := map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": build.Namespace, "persistentvolumeclaim": "data-web-0", "node": "a"}
+	all := map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": build.Namespace,
+		"persistentvolumeclaim": "data-web-0", "node": "a"}
 	for i := 0; i+1 < len(labels); i += 2 {
 		all[labels[i]] = labels[i+1]
 	}
 	text, _ := json.Marshal(all)
-	return fmt.Sprintf(`{"metric":%s,"value":[%d,%q]}`, text, build.Now.Add(behind).Unix(), value)
+	return fmt.Sprintf(`{"metric":%s,"value":[%d,%q]}`, text, build.Now.Add(maxSampleAge).Unix(), value)
 }
 
-// TestPrometheusIsAsked: with one query for the set, for its claims only.
-func TestPrometheusIsAsked(t *testing.T) {
-	seen, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", "100"), series("available_bytes", "7"), series("inodes", "50"), series("inodes_free", "5"),
+// TestOneQueryForClaimsOfSet: the function reads the usage of a set with one query, which selects only its claims.
+func TestOneQueryForClaimsOfSet(t *testing.T) {
+	seen, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", "100"), series("available_bytes", "7"),
+		series("inodes", "50"), series("inodes_free", "5"),
 		series("capacity_bytes", "100", "namespace", "other"), series("available_bytes", "1", "namespace", "other")))
 	usage := f.measure(t.Context(), in)
-	if u := usage["data-web-0"]; len(usage) != 1 || u.Free != 7 || u.Capacity != 100 || u.Inodes != 50 || u.InodesFree != 5 || !u.At.Equal(build.Now) {
+	if u := usage["data-web-0"]; len(usage) != 1 || u.Free != 7 || u.Capacity != 100 || u.Inodes != 50 || u.InodesFree != 5 ||
+		!u.At.Equal(build.Now) {
 		t.Errorf("usage %+v", usage)
 	}
-	want := `{__name__=~"kubelet_volume_stats_(capacity_bytes|available_bytes|inodes|inodes_free)",namespace="shop",persistentvolumeclaim=~"data-web-0|data-web-1"}`
+	want := `{__name__=~"kubelet_volume_stats_(capacity_bytes|available_bytes|inodes|inodes_free)",` +
+		`namespace="shop",persistentvolumeclaim=~"data-web-0|data-web-1"}`
 	if seen["query"] != want || seen["path"] != "/shop/api/v1/query" {
 		t.Errorf("%v, want %s", seen, want)
 	}
 }
 
-// TestPrometheusThatIsHostile leaves the volumes unknown.
-func TestPrometheusThatIsHostile(t *testing.T) {
+// TestHostilePrometheusLeavesUsageUnknown: errors, warnings and impossible values give no usable usage.
+func TestHostilePrometheusLeavesUsageUnknown(t *testing.T) {
 	capacity, free := series("capacity_bytes", "100"), series("available_bytes", "7")
 	for says, row := range map[string]struct {
 		code int
 		body string
 	}{
-		"an error":                             {500, vector(capacity, free)},
-		"nonsense":                             {200, "nonsense"},
-		"a warning":                            {200, `{"status":"success","warnings":["partial"],"data":{"resultType":"vector","result":[` + capacity + "," + free + `]}}`},
-		"a value that is no number":            {200, vector(capacity, series("available_bytes", "NaN"))},
-		"a value below zero":                   {200, vector(capacity, series("available_bytes", "-7"))},
-		"a value without end":                  {200, vector(series("capacity_bytes", "+Inf"), free)},
-		"no capacity":                          {200, vector(free)},
-		"no free space":                        {200, vector(capacity)},
-		"a figure twice":                       {200, vector(capacity, free, free)},
-		"two nodes that contradict each other": {200, vector(capacity, free, series("capacity_bytes", "200", "node", "b"), series("available_bytes", "7", "node", "b"))},
-		"more than is read":                    {200, strings.Repeat(" ", 9<<20) + vector(capacity, free)},
+		"an error":          {500, vector(capacity, free)},
+		"an invalid answer": {200, "nonsense"},
+		"a warning": {200,
+			`{"status":"success","warnings":["partial"],"data":{"resultType":"vector","result":[` + capacity + "," + free + `]}}`},
+		"a value that is not a number": {200, vector(capacity, series("available_bytes", "NaN"))},
+		"a value below zero":           {200, vector(capacity, series("available_bytes", "-7"))},
+		"an infinite value":            {200, vector(series("capacity_bytes", "+Inf"), free)},
+		"no capacity":                  {200, vector(free)},
+		"no free space":                {200, vector(capacity)},
+		"a duplicate figure":           {200, vector(capacity, free, free)},
+		"two contradictory nodes": {200, vector(capacity, free, series("capacity_bytes", "200", "node", "b"),
+			series("available_bytes", "7", "node", "b"))},
+		"an answer that is too large": {200, strings.Repeat(" ", 9<<20) + vector(capacity, free)},
 	} {
 		t.Run(says, func(t *testing.T) {
 			_, in, f := prometheusWith(t, row.code, row.body)
@@ -223,8 +230,8 @@ func TestPrometheusThatIsHostile(t *testing.T) {
 	}
 }
 
-// TestPrometheusOnTwoNodes: the larger free space counts.
-func TestPrometheusOnTwoNodes(t *testing.T) {
+// TestLargerFreeSpaceOfTwoNodesCounts: a volume does not grow if one of two reports shows enough free space.
+func TestLargerFreeSpaceOfTwoNodesCounts(t *testing.T) {
 	_, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", "100"), series("available_bytes", "7"),
 		series("capacity_bytes", "100", "node", "b"), series("available_bytes", "9", "node", "b")))
 	if u := f.measure(t.Context(), in)["data-web-0"]; u.Free != 9 {
@@ -232,8 +239,8 @@ func TestPrometheusOnTwoNodes(t *testing.T) {
 	}
 }
 
-// TestUnknownSourceOfUsage: a mistake in DRYDOCK_GROW_USAGE asks no kubelet, and the log names it.
-func TestUnknownSourceOfUsage(t *testing.T) {
+// TestUnknownUsageSourceIsLogged: with an invalid DRYDOCK_GROW_USAGE no kubelet is asked, and the log names the setting.
+func TestUnknownUsageSourceIsLogged(t *testing.T) {
 	var out bytes.Buffer
 	f := New(nil, api.Settings{GrowUsage: "prom", GrowTimeout: time.Second}, slog.New(slog.NewTextHandler(&out, nil)))
 	in := Input{Observed: &world.Observed{Set: build.Set("web")}}

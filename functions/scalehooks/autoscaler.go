@@ -18,68 +18,69 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// autoscale creates the autoscaler of the Scaler that has the set, restores it, and deletes autoscalers of the other Scalers. It is a
-// separate step, so that a refused autoscaler stops no scaling.
-func (w work) autoscale() plan.Plan {
-	if w.Refused != "" {
+// reconcileAutoscalers creates or restores the autoscaler of the Scaler that scales the set, and deletes the autoscalers of the other
+// Scalers. It is a separate step, so that a rejected autoscaler does not stop a scaling.
+func (w work) reconcileAutoscalers() plan.Plan {
+	if w.AutoscalerError != "" {
 		return plan.Noop(api.AutoscalerRefused)
 	}
 	var actions []plan.Action
 	for _, s := range w.Scalers {
-		switch is := w.autoscaler(s); {
-		case is == nil && w.autoscales(s):
+		switch live := w.autoscalerNamedAfter(s); {
+		case live == nil && w.wantsAutoscaler(s):
 			actions = append(actions, plan.Create(plan.Autoscalers, makeAutoscaler(s)))
-		case is == nil || !metav1.IsControlledBy(is, s) || is.DeletionTimestamp != nil:
+		case live == nil || !metav1.IsControlledBy(live, s) || live.DeletionTimestamp != nil:
 		case s.Spec.Mode.Unreadable():
-		case !w.autoscales(s):
-			actions = append(actions, plan.Delete(plan.Autoscalers, is))
+		case !w.wantsAutoscaler(s):
+			actions = append(actions, plan.Delete(plan.Autoscalers, live))
 		default:
-			actions = append(actions, restoreAutoscaler(is, s)...)
+			actions = append(actions, restoreAutoscaler(live, s)...)
 		}
 	}
 	return plan.Do(api.AutoscalerKept, actions...)
 }
 
-// autoscales reports whether the Scaler is to have an autoscaler. A Scaler that cannot scale has none, because
-// its count would change without effect.
-func (w work) autoscales(s *v1alpha1.Scaler) bool {
+// wantsAutoscaler reports whether the Scaler should have an autoscaler. A Scaler that cannot scale has none, because its count would change
+// without effect.
+func (w work) wantsAutoscaler(s *v1alpha1.Scaler) bool {
 	return s == w.scaler && scale.Autoscaled(s) && w.Set != nil && w.Set.DeletionTimestamp == nil && statefulset.Managed(w.Set)
 }
 
-// autoscaler returns the HorizontalPodAutoscaler that has the Scaler's name, or nil.
-func (in Input) autoscaler(s *v1alpha1.Scaler) *autoscalingv2.HorizontalPodAutoscaler {
-	for _, is := range in.Autoscalers {
-		if is.Name == s.Name {
-			return is
+// autoscalerNamedAfter returns the HorizontalPodAutoscaler with the Scaler's name, or nil. Its owner may be another object.
+func (in Input) autoscalerNamedAfter(s *v1alpha1.Scaler) *autoscalingv2.HorizontalPodAutoscaler {
+	for _, a := range in.Autoscalers {
+		if a.Name == s.Name {
+			return a
 		}
 	}
 	return nil
 }
 
-// restoreAutoscaler puts the spec back, if another client has changed it or the Scaler says another one.
-func restoreAutoscaler(is *autoscalingv2.HorizontalPodAutoscaler, s *v1alpha1.Scaler) []plan.Action {
+// restoreAutoscaler returns the patch that restores the autoscaler's spec. It returns nil if the spec is the one of the Scaler.
+func restoreAutoscaler(live *autoscalingv2.HorizontalPodAutoscaler, s *v1alpha1.Scaler) []plan.Action {
 	want := autoscalerSpec(s)
-	forgetTolerance(want.Behavior, is.Spec.Behavior)
-	if equality.Semantic.DeepEqual(want, is.Spec) {
+	dropUnsupportedTolerance(want.Behavior, live.Spec.Behavior)
+	if equality.Semantic.DeepEqual(want, live.Spec) {
 		return nil
 	}
-	return plan.PatchOf(plan.Autoscalers, is).Replace("/spec", want, "spec").Actions()
+	return plan.PatchOf(plan.Autoscalers, live).Replace("/spec", want, "spec").Actions()
 }
 
-// forgetTolerance takes from want the tolerances that is lacks: an API server without the feature gate HPAConfigurableTolerance drops them.
-func forgetTolerance(want, is *autoscalingv2.HorizontalPodAutoscalerBehavior) {
-	if want == nil || is == nil {
+// dropUnsupportedTolerance removes from want each tolerance that live lacks. An API server without the feature gate
+// HPAConfigurableTolerance drops them, and Drydock would otherwise patch the autoscaler forever.
+func dropUnsupportedTolerance(want, live *autoscalingv2.HorizontalPodAutoscalerBehavior) {
+	if want == nil || live == nil {
 		return
 	}
-	for _, rules := range [][2]*autoscalingv2.HPAScalingRules{{want.ScaleUp, is.ScaleUp}, {want.ScaleDown, is.ScaleDown}} {
+	for _, rules := range [][2]*autoscalingv2.HPAScalingRules{{want.ScaleUp, live.ScaleUp}, {want.ScaleDown, live.ScaleDown}} {
 		if rules[1] != nil && rules[1].Tolerance == nil {
 			rules[0].Tolerance = nil
 		}
 	}
 }
 
-// makeAutoscaler makes the HorizontalPodAutoscaler that scales the Scaler. It goes with the Scaler. It does not block the deletion, which
-// would need a right on the finalizers of Scalers.
+// makeAutoscaler returns the HorizontalPodAutoscaler that scales the Scaler. The garbage collector deletes it with the Scaler. It does not
+// block the Scaler's deletion, because blockOwnerDeletion would need permission on the finalizers of Scalers.
 func makeAutoscaler(s *v1alpha1.Scaler) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
 		TypeMeta: metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
@@ -91,7 +92,8 @@ func makeAutoscaler(s *v1alpha1.Scaler) *autoscalingv2.HorizontalPodAutoscaler {
 
 const scalerKind = "Scaler"
 
-// autoscalerSpec says everything that the API server would add, so that its defaults are never taken for a change.
+// autoscalerSpec returns the spec for the Scaler's autoscaler, with all defaults of the API server filled in. A default that the server
+// adds is therefore never mistaken for a change.
 func autoscalerSpec(s *v1alpha1.Scaler) autoscalingv2.HorizontalPodAutoscalerSpec {
 	spec := autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: scalerKind, Name: s.Name}}
@@ -99,19 +101,20 @@ func autoscalerSpec(s *v1alpha1.Scaler) autoscalingv2.HorizontalPodAutoscalerSpe
 		spec.MinReplicas, spec.MaxReplicas, spec.Metrics = ptr.To(auto.Min), auto.Max, cpuMetric(auto.CPUPercent)
 		return spec
 	}
-	asked := s.Spec.Mode.HPA.DeepCopy()
-	spec.MinReplicas, spec.MaxReplicas, spec.Metrics = ptr.To(ptr.Deref(asked.MinReplicas, 1)), asked.MaxReplicas, asked.Metrics
+	requested := s.Spec.Mode.HPA.DeepCopy()
+	spec.MinReplicas, spec.MaxReplicas, spec.Metrics = ptr.To(ptr.Deref(requested.MinReplicas, 1)), requested.MaxReplicas, requested.Metrics
 	if len(spec.Metrics) == 0 {
 		spec.Metrics = cpuMetric(0)
 	}
-	if asked.Behavior != nil {
-		spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rulesOf(asked.Behavior.ScaleUp, upRules()),
-			ScaleDown: rulesOf(asked.Behavior.ScaleDown, downRules())}
+	if requested.Behavior != nil {
+		spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: rulesWithDefaults(requested.Behavior.ScaleUp,
+			defaultScaleUpRules()),
+			ScaleDown: rulesWithDefaults(requested.Behavior.ScaleDown, defaultScaleDownRules())}
 	}
 	return spec
 }
 
-// defaultCPUPercent is the API server's default, too.
+// defaultCPUPercent equals the API server's default.
 const defaultCPUPercent = 80
 
 func cpuMetric(percent int32) []autoscalingv2.MetricSpec {
@@ -123,69 +126,71 @@ func cpuMetric(percent int32) []autoscalingv2.MetricSpec {
 		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr.To(percent)}}}}
 }
 
-// upRules and downRules are the defaults of the API server (kubernetes pkg/apis/autoscaling/v2/defaults.go).
-func upRules() *autoscalingv2.HPAScalingRules {
+// defaultScaleUpRules returns the default rules of the API server (kubernetes pkg/apis/autoscaling/v2/defaults.go).
+func defaultScaleUpRules() *autoscalingv2.HPAScalingRules {
 	return &autoscalingv2.HPAScalingRules{
 		StabilizationWindowSeconds: ptr.To[int32](0), SelectPolicy: ptr.To(autoscalingv2.MaxChangePolicySelect),
 		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15},
 			{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}}}
 }
 
-func downRules() *autoscalingv2.HPAScalingRules {
+// defaultScaleDownRules returns the default rules of the API server, from the same source.
+func defaultScaleDownRules() *autoscalingv2.HPAScalingRules {
 	return &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.MaxChangePolicySelect),
 		Policies: []autoscalingv2.HPAScalingPolicy{{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}}}
 }
 
-// rulesOf returns the rules that the user asks for, completed by the defaults.
-func rulesOf(asked, rules *autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
-	if asked == nil {
+// rulesWithDefaults returns the requested rules. Fields without a request keep their values from rules, which holds the defaults.
+func rulesWithDefaults(requested, rules *autoscalingv2.HPAScalingRules) *autoscalingv2.HPAScalingRules {
+	if requested == nil {
 		return rules
 	}
-	if asked.StabilizationWindowSeconds != nil {
-		rules.StabilizationWindowSeconds = asked.StabilizationWindowSeconds
+	if requested.StabilizationWindowSeconds != nil {
+		rules.StabilizationWindowSeconds = requested.StabilizationWindowSeconds
 	}
-	if asked.SelectPolicy != nil {
-		rules.SelectPolicy = asked.SelectPolicy
+	if requested.SelectPolicy != nil {
+		rules.SelectPolicy = requested.SelectPolicy
 	}
-	if asked.Policies != nil {
-		rules.Policies = asked.Policies
+	if requested.Policies != nil {
+		rules.Policies = requested.Policies
 	}
-	rules.Tolerance = asked.Tolerance
+	rules.Tolerance = requested.Tolerance
 	return rules
 }
 
-// autoscalerProblem returns why the Scaler does not have the autoscaler that it asks for, or nil.
+// autoscalerProblem returns why the Scaler lacks the autoscaler that its mode requests, or nil.
 func (w work) autoscalerProblem() *problem {
-	if !w.autoscales(w.scaler) {
+	if !w.wantsAutoscaler(w.scaler) {
 		return nil
 	}
-	switch is := w.autoscaler(w.scaler); {
-	case w.Refused != "":
+	switch live := w.autoscalerNamedAfter(w.scaler); {
+	case w.AutoscalerError != "":
 		return &problem{reason: api.AutoscalerRefused,
-			message: "the HorizontalPodAutoscaler could not be written: " + short(w.Refused, longestQuote)}
-	case is != nil && !metav1.IsControlledBy(is, w.scaler):
+			message: "the HorizontalPodAutoscaler could not be written: " + truncate(w.AutoscalerError, maxQuote)}
+	case live != nil && !metav1.IsControlledBy(live, w.scaler):
 		return &problem{reason: api.AutoscalerTaken, message: fmt.Sprintf("HorizontalPodAutoscaler %s does not belong to the Scaler. "+
-			"Delete it, or choose the mode externallyScaled: kubectl delete -n %s horizontalpodautoscaler %s", is.Name, is.Namespace, is.Name)}
+			"Set the mode externallyScaled, or delete the autoscaler: kubectl delete -n %s horizontalpodautoscaler %s", live.Name,
+			live.Namespace, live.Name)}
 	}
 	return nil
 }
 
-// tellAutoscaler sets the condition about the Scaler's autoscaler. It is there until the autoscaler has gone.
-func (w work) tellAutoscaler(s *v1alpha1.Scaler, next *v1alpha1.ScalerStatus) {
-	is := w.autoscaler(s)
-	own := is != nil && metav1.IsControlledBy(is, s)
-	if !own && !w.autoscales(s) {
+// setAutoscaledCondition sets the condition Autoscaled of the Scaler. The condition stays until the autoscaler is deleted.
+func (w work) setAutoscaledCondition(s *v1alpha1.Scaler, next *v1alpha1.ScalerStatus) {
+	live := w.autoscalerNamedAfter(s)
+	owned := live != nil && metav1.IsControlledBy(live, s)
+	if !owned && !w.wantsAutoscaler(s) {
 		meta.RemoveStatusCondition(&next.Conditions, v1alpha1.ConditionAutoscaled)
 		return
 	}
-	if is == nil && w.Refused == "" {
-		return // it could not be made yet
+	if live == nil && w.AutoscalerError == "" {
+		return // the autoscaler was not created yet
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionAutoscaled, Status: metav1.ConditionTrue, ObservedGeneration: s.Generation,
-		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales the Scaler", s.Name),
+		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales this Scaler", s.Name),
 		LastTransitionTime: *operation.Moment(w.Now)}
-	if why := w.autoscalerProblem(); s == w.scaler && why != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(why.reason), short(why.message, longestMessage)
+	if problem := w.autoscalerProblem(); s == w.scaler && problem != nil {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problem.reason), truncate(problem.message, maxConditionMessage)
 	}
 	meta.SetStatusCondition(&next.Conditions, c)
 }

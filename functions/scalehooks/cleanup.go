@@ -8,19 +8,20 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// awaitCleanup waits until cleanup-pod has deleted the claims of the removed members.
-func (w work) awaitCleanup(then func() plan.Plan) plan.Plan {
+// awaitCleanup waits until cleanup-pod has deleted the claims of the removed members, and then calls next.
+func (w work) awaitCleanup(next func() plan.Plan) plan.Plan {
 	cleanup := operation.Of(w.Set).Cleanup
 	switch {
-	case w.record.Paused: // its members are away: nothing of them is cleaned up
-		return then()
-	case len(w.LeftBehind) == 0 && !cleanup.Active():
-		return then()
+	case w.record.Paused: // the members of a paused set start again, so cleanup-pod keeps their claims
+		return next()
+	case len(w.LeftoverClaims) == 0 && !cleanup.Active():
+		return next()
 	case cleanup != nil && operation.CleanupRests(cleanup) && cleanup.Started.After(w.record.Started.Time):
-		return w.giveUp(api.HookFailed, fmt.Sprintf("the cleanup of %d claims has failed: %s", len(w.LeftBehind), cleanup.Message))
+		return w.failScaling(api.HookFailed, fmt.Sprintf("the cleanup of %d claims has failed: %s", len(w.LeftoverClaims), cleanup.Message))
 	case operation.Overdue(w.record, w.Now):
-		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("%d claims of removed members were not cleaned up within %s; the annotation %s of the "+
-			"StatefulSet tells why", len(w.LeftBehind), w.deadline(w.record.Phase), api.CleanupAnnotation))
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("%d claims of removed members were not cleaned up within %s. Read the "+
+			"annotation %s of the "+
+			"StatefulSet for the reason", len(w.LeftoverClaims), w.deadline(w.record.Phase), api.CleanupAnnotation))
 	}
-	return w.wait(api.HookRunning, "%d claims are being cleaned up", len(w.LeftBehind))
+	return w.wait(api.HookRunning, "%d claims are being cleaned up", len(w.LeftoverClaims))
 }

@@ -20,106 +20,110 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Input is what Decide decides on.
+// Input is everything that Decide depends on.
 type Input struct {
 	Now             time.Time
 	Namespace, Name string
-	Set             *appsv1.StatefulSet // nil: it does not exist
-	// Scalers whose target is the set.
+	Set             *appsv1.StatefulSet // nil if it does not exist
+	// Scalers are the Scalers whose target is the set.
 	Scalers []*v1alpha1.Scaler
-	// Jobs are the hooks of the set's scalings.
+	// Jobs are the hook Jobs of the set's scalings.
 	Jobs []*batchv1.Job
-	// Autoscalers have the names of Scalers: of the Scaler that has the set, and of Scalers with the condition Autoscaled.
+	// Autoscalers are the HorizontalPodAutoscalers named after the Scaler that scales the set, and after Scalers with the condition
+	// Autoscaled.
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
-	// Refused is why a write of an autoscaler failed in this event; empty if none did.
-	Refused string
-	// FailedPod is the latest pod of the Job that has failed in the present phase; nil if there is none, or it could not be read.
+	// AutoscalerError is why a write of an autoscaler failed during this event; empty if none did.
+	AutoscalerError string
+	// FailedPod is the latest failed pod of the hook Job that failed in the current phase. It is nil if there is none, or pods could not be
+	// read.
 	FailedPod *corev1.Pod
-	// Rejected is why the API server refused a write of this event for good; empty if it did not.
-	Rejected string
-	// Forbidden is true if that is a 403, which may pass: of a quota, an admission webhook or a policy.
+	// Rejection is why the API server permanently rejected a write during this event; empty if it did not.
+	Rejection string
+	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
 	Forbidden bool
-	// Unwritten is the Scaler whose status the API server refused to take in this event; empty if it did not.
-	Unwritten string
-	// RetryStays is true if the API server refused to remove a retry in this event.
-	RetryStays bool
-	// LeftBehind are the claims of members that the scaling has removed. They are read only while it waits for their cleanup.
-	LeftBehind []string
-	// Answer is what the event tells about a hook; nil for any other event.
+	// RefusedStatusOf is the name of the Scaler whose status the API server rejected during this event; empty if it did not.
+	RefusedStatusOf string
+	// RetryNotRemovable is true if the API server rejected the removal of a retry annotation during this event.
+	RetryNotRemovable bool
+	// LeftoverClaims are the names of the removed members' claims. They are read only while the scaling waits for their cleanup.
+	LeftoverClaims []string
+	// Answer is the answer of a user's function to a hook request; nil if the event carries none.
 	Answer *events.HookAnswer
-	// Key is random, and new with each event. A request that Decide sends has it.
+	// Key is a random string, new for each event. A hook request that Decide sends carries it, and a valid answer repeats it.
 	Key string
-	// Retry is true if the event asks to take up what has failed.
+	// Retry is true if the event asks for a retry of a failed scaling.
 	Retry    bool
 	Settings api.Settings
-	// Trace is the traceparent of an operation that begins now; empty when tracing is off.
+	// Trace is the traceparent for an operation that begins with this event; empty if tracing is off.
 	Trace string
 }
 
-// mayBegin reports whether a scaling may begin with this event.
-func (in Input) mayBegin() bool {
+// mayBeginScaling reports whether this event may begin a scaling.
+func (in Input) mayBeginScaling() bool {
 	return in.Set != nil && len(in.Scalers) > 0 && !operation.Of(in.Set).Scaling()
 }
 
-// work is an Input with what is known of its scaling.
+// work is an Input with the record of the set's scaling and the Scaler that scales the set.
 type work struct {
 	Input
 	record *api.Scale
-	scaler *v1alpha1.Scaler // the one that scales the set
+	scaler *v1alpha1.Scaler // nil if the set has no Scaler
 }
 
-// Decide is pure. It takes one step.
+// Decide returns the next step for the set. It is pure.
 func Decide(in Input) plan.Plan {
 	if in.Set == nil || in.Set.DeletionTimestamp != nil {
-		return in.lost()
+		return in.decideWithoutSet()
 	}
 	record, err := api.LoadScale(in.Set)
 	if err != nil {
-		return in.unreadable(err)
+		return in.reportUnreadableRecord(err)
 	}
 	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}
-	if p := w.autoscale(); p.Kind == plan.KindDo { // first: nothing that waits, or has failed, keeps an autoscaler of a paused Scaler
+	// first: a paused Scaler loses its autoscaler even if its scaling waits or has failed
+	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
 	if w.scaler == nil {
-		return w.unowned()
+		return w.decideWithoutScaler()
 	}
-	if w.Unwritten != "" && w.Unwritten != w.scaler.Name {
-		w.Rejected = "" // that of a Scaler that scales nothing
+	if w.RefusedStatusOf != "" && w.RefusedStatusOf != w.scaler.Name {
+		w.Rejection = "" // it concerns a Scaler that does not scale the set
 	}
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !statefulset.Managed(in.Set):
-		return w.unmanaged()
+		return w.decideNotOptedIn()
 	case taken && record.Active():
-		return w.end(w.stop(api.ScalerGone, "the Scaler was deleted during the scaling"))
+		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
-		return w.goOn()
-	case w.Rejected != "": // nothing is under way that could be given up
-		return w.report(&problem{reason: api.Rejected, message: refused + in.Rejected})
+		return w.advance()
+	case w.Rejection != "": // no scaling is active that could fail
+		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejection})
 	case operation.Of(in.Set).Busy(api.KindScale):
-		return w.report(&problem{reason: api.InProgress, message: "another operation has the StatefulSet; the Scaler waits for its end", waits: true})
+		return w.report(&problem{reason: api.InProgress, message: "another operation is active on the StatefulSet. The Scaler waits " +
+			"until it ends", temporary: true})
 	case record == nil || taken:
-		return w.adopt()
-	case w.strays():
-		return w.fix()
+		return w.takeOver()
+	case w.deviatesFromFixedCount():
+		return w.restoreFixedCount()
 	case record.Phase == api.Failed:
-		return w.failed()
+		return w.decideFailed()
 	case scale.Retried(w.scaler):
-		return w.forgetRetry()
+		return w.removeRetry()
 	}
-	if p := w.tidy(record); p.Kind == plan.KindDo {
+	if p := w.deleteFinishedHooks(record); p.Kind == plan.KindDo {
 		return p
 	}
-	return w.rest()
+	return w.decideIdle()
 }
 
-// lost decides for a set that does not exist, or is being deleted.
-func (in Input) lost() plan.Plan {
-	if p := in.tidy(nil); p.Kind == plan.KindDo {
+// decideWithoutSet handles a set that does not exist, or is being deleted.
+func (in Input) decideWithoutSet() plan.Plan {
+	if p := in.deleteFinishedHooks(nil); p.Kind == plan.KindDo {
 		return p
 	}
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
-	if p := w.autoscale(); p.Kind == plan.KindDo {
+	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
 	if w.scaler == nil {
@@ -127,13 +131,14 @@ func (in Input) lost() plan.Plan {
 	}
 	if in.Set != nil {
 		return w.report(&problem{reason: api.TargetDeleting,
-			message: fmt.Sprintf("StatefulSet %s is being deleted; the Scaler scales the next one of that name", in.Name)})
+			message: fmt.Sprintf("StatefulSet %s is being deleted. The Scaler scales the next StatefulSet with this name", in.Name)})
 	}
-	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("there is no StatefulSet %s; create it, or delete the Scaler", in.Name)})
+	return w.report(&problem{reason: api.TargetMissing, message: fmt.Sprintf("StatefulSet %s does not exist. Create it, or delete the "+
+		"Scaler", in.Name)})
 }
 
-// unreadable decides for a set whose record cannot be read.
-func (in Input) unreadable(err error) plan.Plan {
+// reportUnreadableRecord handles a set whose record cannot be read: it changes only the Scaler's status.
+func (in Input) reportUnreadableRecord(err error) plan.Plan {
 	w := work{Input: in, scaler: scale.Owner(in.Scalers, nil)}
 	p := w.report(&problem{reason: api.StatusInvalid, message: err.Error()})
 	if p.Kind == plan.KindDo {
@@ -142,42 +147,44 @@ func (in Input) unreadable(err error) plan.Plan {
 	return p
 }
 
-// unowned decides for a set whose Scaler was deleted. The set stays as it is, and its record is removed. A paused set keeps the record
-// until it has members again: without the record, cleanup-pod would take the members for removed, and clean up their claims.
-func (w work) unowned() plan.Plan {
-	if p := w.tidy(nil); p.Kind == plan.KindDo || w.record == nil {
-		return p // the record goes last, since it is by that that the sweep finds the set
+// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record. A paused set keeps the record
+// until it has members again: without it, cleanup-pod would consider the members removed and clean up their claims.
+func (w work) decideWithoutScaler() plan.Plan {
+	if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo || w.record == nil {
+		return p // the record is removed last, because the sweep finds the set by its record
 	}
 	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
-		if w.record.Active() { // an active record would keep the set from every other operation
-			next := w.stop(api.ScalerGone, "the Scaler was deleted during the scaling")
+		if w.record.Active() { // an active record would block every other operation of the set
+			next := w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling")
 			next.Adopts = true
-			return w.end(next)
+			return w.endScaling(next)
 		}
 		if w.record.Adopts {
 			return plan.Noop(api.SetPaused)
 		}
 		next := w.record.Clone()
-		next.Adopts = true // from now on the policies let every client scale the set
+		next.Adopts = true // the admission policies then let every client scale the set
 		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }
 
-func (w work) unmanaged() plan.Plan {
-	message := fmt.Sprintf("StatefulSet %s has not opted in: kubectl label -n %s statefulset %s %s=true", w.Name, w.Namespace, w.Name, api.ManagedLabel)
+// decideNotOptedIn handles a set without the opt-in label. Its active scaling fails.
+func (w work) decideNotOptedIn() plan.Plan {
+	message := fmt.Sprintf("StatefulSet %s has not opted in. Opt in: kubectl label -n %s statefulset %s %s=true", w.Name, w.Namespace,
+		w.Name, api.ManagedLabel)
 	if w.record.Active() {
-		return w.end(w.stop(api.NotManaged, message))
+		return w.endScaling(w.stoppedRecord(api.NotManaged, message))
 	}
-	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 		return p
 	}
 	return w.report(&problem{reason: api.NotManaged, message: message})
 }
 
-// stop returns the record of a scaling that ends at once. One that was given up before has failed there: no retry begins with its hook for a
-// failure.
-func (w work) stop(reason api.Reason, message string) *api.Scale {
+// stoppedRecord returns the record of a scaling that fails now, without the hook onFailure. If that hook was running, the record keeps the
+// phase that failed before it: a retry begins there, never with the hook onFailure.
+func (w work) stoppedRecord(reason api.Reason, message string) *api.Scale {
 	next := operation.Fail(w.record, api.Failed, w.Now, reason, message)
 	if w.record.Phase == api.Failing {
 		next.FailedAt = w.record.FailedAt
@@ -185,205 +192,216 @@ func (w work) stop(reason api.Reason, message string) *api.Scale {
 	return next
 }
 
-// adopt begins to look after the set, with the count that it has.
-func (w work) adopt() plan.Plan {
+// takeOver stores the first record of the Scaler for the set, with the count that the set has.
+func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	next := w.fresh(api.Succeeded, live, live)
-	// Without the record of a pause, members that the Scaler wants back pass for away, so that cleanup-pod deletes none of their claims.
+	next := w.newRecord(api.Succeeded, live, live)
+	// A set at zero without a record may be paused: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their
+	// claims.
 	next.Paused = next.Paused || w.record == nil && live == 0 && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
-	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s looks after the StatefulSet", w.scaler.Name)
-	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt) // it is none, and not the one before
+	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
+	// no operation runs under this id; it must differ from the previous one
+	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt)
 	next.Finished = operation.Moment(w.Now)
-	var notes []plan.Action
-	if known := w.scaler.Status.Target; known != nil && known.UID != w.Set.UID {
-		notes = append(notes, w.warn(api.TargetReplaced, "StatefulSet %s is another one than before (UID %s, was %s); Scaler %s looks after it from now on",
-			w.Name, w.Set.UID, known.UID, w.scaler.Name))
+	var warnings []plan.Action
+	if previous := w.scaler.Status.Target; previous != nil && previous.UID != w.Set.UID {
+		warnings = append(warnings, w.warn(api.TargetReplaced, "StatefulSet %s was created again (UID %s, before %s). Scaler %s scales "+
+			"the new one",
+			w.Name, w.Set.UID, previous.UID, w.scaler.Name))
 	}
-	return w.store(api.ScalerReady, next, notes...)
+	return w.storeRecord(api.ScalerReady, next, warnings...)
 }
 
-// rest decides for a set without a scaling under way.
-func (w work) rest() plan.Plan {
+// decideIdle handles a set without an active scaling.
+func (w work) decideIdle() plan.Plan {
 	live, wanted := statefulset.Replicas(w.Set), w.scaler.Wanted()
 	switch {
 	case w.scaler.Spec.Mode.Unreadable():
-		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read; look at the quantities in its metrics, such as 1e1.5"})
-	case wanted == nil && live == 0 && w.record.Paused: // a manifest without a count has replaced the Scaler
-		return w.wish(w.record.Previous)
+		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read. Check the quantities in its metrics; " +
+			"1e1.5, for example, is invalid"})
+	case wanted == nil && live == 0 && w.record.Paused: // a manifest without spec.replicas has replaced the Scaler during a pause
+		return w.setRequestedCount(w.record.Previous)
 	case wanted == nil:
-		return w.wish(live)
+		return w.setRequestedCount(live)
 	case live != w.record.Target && live == *wanted:
-		return w.settle(live)
-	case live != w.record.Target && w.adopts():
-		return w.wish(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d; Scaler %s wants that count now",
+		return w.recordLiveCount(live)
+	case live != w.record.Target && w.adoptsLiveCount():
+		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
+			"adopts that count",
 			w.record.Target, live, w.scaler.Name))
-	case live > w.record.Target && w.drains(): // a member that was added may have data by now
-		return w.begin(*wanted)
+	case live > w.record.Target && w.hasPreHook(): // an added member may have data by now, so it must be drained
+		return w.beginScaling(*wanted)
 	case live != w.record.Target:
-		return w.putBack(w.record.Target)
+		return w.revertCount(w.record.Target)
 	case live != *wanted:
-		return w.begin(*wanted)
-	case w.record.Adopts != w.yields():
+		return w.beginScaling(*wanted)
+	case w.record.Adopts != w.acceptsOtherClients():
 		next := w.record.Clone()
 		next.Adopts = !next.Adopts
-		return w.store(api.StatusUpdated, next)
+		return w.storeRecord(api.StatusUpdated, next)
 	}
 	return w.report(nil)
 }
 
-// drains reports whether no member may be removed without a hook before.
-func (w work) drains() bool { return w.scaler.Spec.Hooks.Pre != nil }
+// hasPreHook reports whether a hook must run before members are removed.
+func (w work) hasPreHook() bool { return w.scaler.Spec.Hooks.Pre != nil }
 
-// adopts reports whether another client's count becomes spec.replicas. It does not during a pause, and with a fixed count.
-func (w work) adopts() bool {
-	return w.yields() && !w.scaler.Spec.Paused
+// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not during a pause, and not with
+// a fixed count.
+func (w work) adoptsLiveCount() bool {
+	return w.acceptsOtherClients() && !w.scaler.Spec.Paused
 }
 
-// yields reports whether the conflict policy lets other clients decide. A fixed count leaves nothing to decide.
-func (w work) yields() bool {
+// acceptsOtherClients reports whether the conflict policy is adopt. A fixed count overrides the policy.
+func (w work) acceptsOtherClients() bool {
 	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scale.Fixed(w.scaler) == nil
 }
 
-// strays reports whether the Scaler has a fixed count and asks for another one.
-func (w work) strays() bool {
+// deviatesFromFixedCount reports whether spec.replicas of the Scaler differs from its fixed count.
+func (w work) deviatesFromFixedCount() bool {
 	fixed := scale.Fixed(w.scaler)
 	return fixed != nil && (w.scaler.Spec.Replicas == nil || *w.scaler.Spec.Replicas != *fixed)
 }
 
-// fix makes the fixed count the one that is wanted. It warns if another client has asked for another count, and not the mode has changed.
-func (w work) fix() plan.Plan {
-	fixed, asked := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
-	var notes []plan.Action
-	if asked != nil && *asked != w.record.Target && !w.scaler.Spec.Paused {
-		notes = append(notes, w.warn(api.CountFixed, "another client has asked for %d members; Scaler %s has the fixed count %d. "+
-			"Change spec.mode of the Scaler instead", *asked, w.scaler.Name, fixed))
+// restoreFixedCount sets spec.replicas of the Scaler to the fixed count. It warns if another client has changed spec.replicas. It does not
+// warn if spec.mode has changed.
+func (w work) restoreFixedCount() plan.Plan {
+	fixed, requested := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
+	var warnings []plan.Action
+	if requested != nil && *requested != w.record.Target && !w.scaler.Spec.Paused {
+		warnings = append(warnings, w.warn(api.CountFixed, "another client has requested %d members, but Scaler %s has the fixed count "+
+			"%d. "+
+			"Change spec.mode of the Scaler instead", *requested, w.scaler.Name, fixed))
 	}
-	p := w.wish(fixed, notes...)
+	p := w.setRequestedCount(fixed, warnings...)
 	p.Reason = api.CountFixed
 	return p
 }
 
-// wish writes the count to spec.replicas of the Scaler.
-func (w work) wish(count int32, notes ...plan.Action) plan.Plan {
+// setRequestedCount sets spec.replicas of the Scaler.
+func (w work) setRequestedCount(count int32, notes ...plan.Action) plan.Plan {
 	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }
 
-// settle stores that the set has the count that the Scaler wants, so there is no scaling. Another client has scaled it.
-func (w work) settle(live int32) plan.Plan {
-	next := w.fresh(api.Succeeded, live, live)
-	next.Reason, next.Message = api.CountAdopted, fmt.Sprintf("the StatefulSet has the %d members that are wanted", live)
+// recordLiveCount stores that another client has already scaled the set to the requested count, so that no scaling is needed.
+func (w work) recordLiveCount(live int32) plan.Plan {
+	next := w.newRecord(api.Succeeded, live, live)
+	next.Reason, next.Message = api.CountAdopted, fmt.Sprintf("the StatefulSet already has the requested %d members", live)
 	next.Finished = operation.Moment(w.Now)
-	return w.store(api.CountAdopted, next)
+	return w.storeRecord(api.CountAdopted, next)
 }
 
-// begin stores the record of the scaling before it changes anything. The target stays as it is until the scaling ends.
-func (w work) begin(target int32) plan.Plan {
-	if target == 0 && w.scaler.Spec.Paused && w.losesClaims() {
-		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+// beginScaling stores the record of a new scaling before anything else changes. The target does not change until the scaling ends.
+func (w work) beginScaling(target int32) plan.Plan {
+	if target == 0 && w.scaler.Spec.Paused && w.pauseDeletesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.pauseDeletesClaimsMessage()})
 	}
-	if err := w.checkHooks(); err != nil {
+	if err := w.validateHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
-	if gone := statefulset.Replicas(w.Set) - target; w.drains() && gone > resources.MostOrdinals {
-		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the hook can be told of %d members that go, and not of %d; scale down in smaller steps",
-			resources.MostOrdinals, gone)})
+	if removed := statefulset.Replicas(w.Set) - target; w.hasPreHook() && removed > resources.MostOrdinals {
+		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the pre hook can be given at most %d members to remove, "+
+			"not %d. "+
+			"Scale down in smaller steps", resources.MostOrdinals, removed)})
 	}
-	next := w.enter(w.fresh(api.PreScaling, statefulset.Replicas(w.Set), target), api.PreScaling)
+	next := w.enterPhase(w.newRecord(api.PreScaling, statefulset.Replicas(w.Set), target), api.PreScaling)
 	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
-	return w.store(api.ScalingStarted, next, w.tell(next, false))
+	return w.storeRecord(api.ScalingStarted, next, w.eventFor(next, false))
 }
 
-// fresh is a record of the next operation.
-func (w work) fresh(phase api.Phase, previous, target int32) *api.Scale {
+// newRecord returns the record of the next operation.
+func (w work) newRecord(phase api.Phase, previous, target int32) *api.Scale {
 	next := &api.Scale{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: phase, Request: fmt.Sprint(target), Attempt: 1,
 			Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Started: *operation.Moment(w.Now), Trace: w.Trace},
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: statefulset.Start(w.Set),
 	}
-	next.Adopts = w.yields()
+	next.Adopts = w.acceptsOtherClients()
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
-		// Members stay away until the count rises: a scaling up that fails before that has removed none.
+		// A pause lasts until the count rises: a scale-up that fails before that has started no member.
 		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && previous == 0)
 	}
-	// A user may remove the record, and attempts count from 1 again: the time keeps the operations apart.
+	// If a user removes the record, attempts count from 1 again. The time then keeps the operation ids different.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
 	return next
 }
 
-// failed decides for a scaling that was given up: nothing happens until its user asks for a retry.
-func (w work) failed() plan.Plan {
-	if !scale.Retried(w.scaler) && !w.Retry && !w.resumes() {
-		if p := w.tidy(w.record); p.Kind == plan.KindDo {
+// decideFailed handles a failed scaling. It waits until a user asks for a retry, or until a failed pause ends.
+func (w work) decideFailed() plan.Plan {
+	if !scale.Retried(w.scaler) && !w.Retry && !w.pauseHasEnded() {
+		if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 			return p
 		}
 		return w.report(nil)
 	}
 	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), statefulset.Replicas(w.Set)
-	if wanted != w.record.Target || w.moved() || !failsAt(w.record.FailedAt) { // the hooks have run for other members, or the record does not say for which
+	// the hooks have run for other members, or the record names no valid phase
+	if wanted != w.record.Target || w.membersChanged() || !canFailIn(w.record.FailedAt) {
 		if wanted == live {
-			return w.settle(live)
+			return w.recordLiveCount(live)
 		}
-		return w.begin(wanted)
+		return w.beginScaling(wanted)
 	}
-	if err := w.checkHooks(); err != nil {
+	if err := w.validateHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
-	next := w.enter(w.fresh(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
-	next.Reason, next.Message = api.Retrying, fmt.Sprintf("taken up again at %s", stages[next.Phase])
-	return w.store(api.Retrying, next, w.tell(next, false))
+	next := w.enterPhase(w.newRecord(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
+	next.Reason, next.Message = api.Retrying, fmt.Sprintf("retrying from stage %s", stages[next.Phase])
+	return w.storeRecord(api.Retrying, next, w.eventFor(next, false))
 }
 
-// resumes reports whether the scaling that has failed was a pause, and the Scaler is not paused any more: the members come back, as they do after
-// a pause that has not failed. idle-timeout wakes a set by that.
-func (w work) resumes() bool {
+// pauseHasEnded reports whether the failed scaling was a pause, and the Scaler is no longer paused. The members then start again, as after
+// a successful pause. idle-timeout wakes a set this way.
+func (w work) pauseHasEnded() bool {
 	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
 }
 
-// failsAt reports whether a scaling can fail in the phase. A record that another client has written may name any.
-func failsAt(phase api.Phase) bool {
+// canFailIn reports whether a scaling can fail in the phase. A record written by another client may name any phase.
+func canFailIn(phase api.Phase) bool {
 	return phase == api.PreScaling || phase == api.Scaling || phase == api.PostScaling
 }
 
-// moved reports whether the set has other members than the failed scaling has left it with.
-func (w work) moved() bool {
-	is := w.record.Target
+// membersChanged reports whether the set's members differ from the members after the failed scaling.
+func (w work) membersChanged() bool {
+	expected := w.record.Target
 	if w.record.FailedAt == api.PreScaling {
-		is = w.record.Previous
+		expected = w.record.Previous
 	}
-	return statefulset.Replicas(w.Set) != is || statefulset.Start(w.Set) != w.record.Start
+	return statefulset.Replicas(w.Set) != expected || statefulset.Start(w.Set) != w.record.Start
 }
 
-// forgetRetry removes a retry that is taken, or not needed.
-func (w work) forgetRetry() plan.Plan {
+// removeRetry removes the retry annotation from the Scaler, because the retry has begun or is not needed.
+func (w work) removeRetry() plan.Plan {
 	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
 }
 
-// end stores a record in a terminal phase.
-func (w work) end(next *api.Scale) plan.Plan {
+// endScaling stores a record in a terminal phase, and announces the end.
+func (w work) endScaling(next *api.Scale) plan.Plan {
 	next.Ask, next.CleansUp = nil, false
-	p := w.store(next.Reason, next, w.tell(next, next.Phase == api.Failed))
+	p := w.storeRecord(next.Reason, next, w.eventFor(next, next.Phase == api.Failed))
 	if next.Phase == api.Failed {
 		return p.Then(events.OperationFailed, next.Operation).For(api.KindScale)
 	}
 	return p.Then(events.ScaleCompleted, next.Operation)
 }
 
-// store patches the record into the set, and then tells the Scaler's user. If a write fails, the writes after the notes
-// are skipped, and the next look makes up for them.
-func (w work) store(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
+// storeRecord writes the record to the set, then the notes (Kubernetes Events), then the Scalers' status. If a write fails, the later
+// writes are skipped, and the next event repeats them.
+func (w work) storeRecord(reason api.Reason, next *api.Scale, notes ...plan.Action) plan.Plan {
 	actions := append(operation.Store(w.Set, next).Actions(), notes...)
 	w.record = next
 	return plan.Do(reason, append(actions, w.statuses(nil)...)...)
 }
 
-func (w work) tell(next *api.Scale, warning bool) plan.Action {
+// eventFor returns the Kubernetes Event that reports the record's state.
+func (w work) eventFor(next *api.Scale, warning bool) plan.Action {
 	return operation.NoteOf(w.Set, next, warning)
 }
 
-// warn makes a Kubernetes Event on the set.
+// warn returns a Warning, a Kubernetes Event on the set.
 func (w work) warn(reason api.Reason, message string, args ...any) plan.Action {
 	note := plan.Note{Warning: true, Reason: reason, Message: fmt.Sprintf(message, args...), UID: w.Set.UID}
 	if w.record != nil {

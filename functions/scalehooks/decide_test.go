@@ -14,229 +14,118 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-func TestSetThatIsNotScaled(t *testing.T) {
-	check(t, map[string]row{
-		"there is no set and no Scaler": {in: on(),
-			want: "noop SetGone"},
-		"there is no set": {in: on(pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 0, Healthy False TargetMissing, Failed False TargetMissing, Progressing False TargetMissing"},
-		"there is no set, it was told": {in: reported(on(pilot())),
-			want: "noop TargetMissing"},
-		"there is no set, a hook runs": {in: on(pilot(), hook("pre")),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"there is no set, a hook is ending": {in: reported(on(pilot(), hook("pre", build.Deleting()))),
-			want: "noop TargetMissing"},
-		"there is no set, the Scaler goes": {in: on(pilot(build.Deleting())),
-			want: "noop SetGone"},
-		"the set is being deleted": {in: on(web(2, build.Deleting()), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False TargetDeleting, Failed False TargetDeleting, Progressing False TargetDeleting"},
-		"the set is deleted during a scaling": {in: on(web(2, build.Deleting(), records(api.PreScaling)), pilot(hooked), hook("pre")),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"the record cannot be read": {in: on(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot()),
-			want:   `do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}; event StatusInvalid "reading annotation drydock.dev/scale of StatefulSet shop/web: unexpected end of JSON input; remove the annotation if no operation runs"`,
-			status: "idle 2, Healthy False StatusInvalid, Failed False StatusInvalid, Progressing False StatusInvalid"},
-		"the record cannot be read, it is told": {in: reported(on(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot())),
-			want: "noop StatusInvalid"},
-		"the record cannot be read, no Scaler": {in: on(web(2, build.Annotation(api.ScaleAnnotation, "{"))),
-			want: "noop StatusInvalid"},
-		"the record is another set's": {in: on(web(2, build.UID("uid-other"), records(api.PreScaling)), pilot()),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"there is no Scaler": {in: on(web(2)),
-			want: "noop HookEnded"},
-		"the Scaler was deleted": {in: on(web(2, quiet(2))),
-			want: "do ScalerGone: patch statefulsets web {-scale}"},
-		"the Scaler is being deleted": {in: on(web(2, quiet(2)), pilot(build.Deleting())),
-			want: "do ScalerGone: patch statefulsets web {-scale}"},
-		"the Scaler was deleted, a hook runs": {in: on(web(2, records(api.PreScaling)), hook("pre")),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"the Scaler was deleted while scaling": {in: on(web(3, records(api.Scaling))),
-			want: "do ScalerGone: patch statefulsets web {-scale}"},
-		"the Scaler was deleted after failing": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling)))),
-			want: "do ScalerGone: patch statefulsets web {-scale}"},
-		"it is not opted in": {in: on(web(2, optOut), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False NotManaged, Failed False NotManaged, Progressing False NotManaged"},
-		"it is not opted in, it was told": {in: reported(on(web(2, optOut), pilot())),
-			want: "noop NotManaged"},
-		"it is not opted in, and looked after": {in: on(web(2, optOut, quiet(2)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False NotManaged, Failed False NotManaged, Progressing False NotManaged"},
-		"it is not opted in any more": {in: on(web(2, optOut, records(api.PreScaling)), pilot(hooked), hook("pre")),
-			want:   `do NotManaged: patch statefulsets web {+scale}; event NotManaged "StatefulSet web has not opted in: kubectl label -n shop statefulset web drydock.dev/managed=true"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed NotManaged at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling NotManaged, Healthy False NotManaged, Failed True NotManaged, Progressing False UpToDate, Failed 2 to 3"},
-		"it is not any more, and members start": {in: on(web(3, optOut, records(api.Scaling)), pilot()),
-			want:   `do NotManaged: patch statefulsets web {+scale}; event NotManaged "StatefulSet web has not opted in: kubectl label -n shop statefulset web drydock.dev/managed=true"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed NotManaged at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 3, failed at scaling NotManaged, Healthy False NotManaged, Failed True NotManaged, Progressing False UpToDate, Failed 2 to 3"},
-		"it is not any more, and it fails": {in: on(web(2, optOut, records(api.Failing, gaveUp(api.PreScaling))), pilot(hooked), hook("onFailure")),
-			want:   `do NotManaged: patch statefulsets web {+scale}; event NotManaged "StatefulSet web has not opted in: kubectl label -n shop statefulset web drydock.dev/managed=true"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed NotManaged at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling NotManaged, Healthy False NotManaged, Failed True NotManaged, Progressing False UpToDate, Failed 2 to 3"},
-		"it was not any more, and a hook is left": {in: on(web(2, optOut, records(api.Failed, gaveUp(api.PreScaling))), pilot(hooked), hook("pre")),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"a resize runs": {in: on(web(2, build.Status(build.Operation(api.Moving)), quiet(2)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True InProgress"},
-		"a resize runs, no record": {in: on(web(2, build.Status(build.Operation(api.Moving))), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True InProgress"},
-		"a resize runs, it is told": {in: reported(on(web(2, build.Status(build.Operation(api.Moving)), quiet(2)), pilot())),
-			want: "noop InProgress"},
-		"a resize cannot be read": {in: on(web(2, build.Annotation(api.StatusAnnotation, "{"), quiet(2)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True InProgress"},
-		"it sleeps, and had no Scaler before": {in: on(web(0, build.WithSleep(build.Sleep(api.Asleep))), pilot(wants(2))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing True InProgress"},
-		"it sleeps by the Scaler": {in: on(web(0, build.WithSleep(build.Sleep(api.Asleep)), records(api.Succeeded, away)), pilot(wants(2), pausing)),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing False Paused, Succeeded 3 to 0"},
-		"a cleanup runs": {in: on(web(2, cleaning, quiet(2)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True InProgress"},
-		"a resize ran before": {in: on(web(2, build.Status(build.Operation(api.Succeeded)), quiet(2)), pilot()),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"a resize runs, and somebody retries": {in: on(web(2, build.Status(build.Operation(api.Moving)), records(api.Failed, gaveUp(api.PreScaling))), pilot(retry)),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False InProgress, Failed 2 to 3"},
-	})
+func TestSetThatCannotBeScaled(t *testing.T) {
+	check(t,
+		row{"the set and the Scaler do not exist", observed()},
+		row{"the set does not exist", observed(pilot())},
+		row{"the set does not exist, already reported", withReportedStatus(observed(pilot()))},
+		row{"the set does not exist, and a hook Job is running", observed(pilot(), hookJob("pre"))},
+		row{"the set does not exist, and a hook Job is being deleted",
+			withReportedStatus(observed(pilot(), hookJob("pre", build.Deleting())))},
+		row{"the set does not exist, and the Scaler is being deleted", observed(pilot(build.Deleting()))},
+		row{"the set is being deleted", observed(web(2, build.Deleting()), pilot())},
+		row{"the set is deleted during a scaling", observed(web(2, build.Deleting(), withRecord(api.PreScaling)), pilot(withHooks),
+			hookJob("pre"))},
+		row{"the record cannot be read", observed(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot())},
+		row{"the record cannot be read, already " +
+			"reported", withReportedStatus(observed(web(2, build.Annotation(api.ScaleAnnotation, "{")), pilot()))},
+		row{"the record cannot be read, no Scaler", observed(web(2, build.Annotation(api.ScaleAnnotation, "{")))},
+		row{"the record belongs to another set", observed(web(2, build.UID("uid-other"), withRecord(api.PreScaling)), pilot())},
+		row{"the set has no Scaler", observed(web(2))},
+		row{"the Scaler was deleted", observed(web(2, withEndedScaling(2)))},
+		row{"the Scaler is being deleted", observed(web(2, withEndedScaling(2)), pilot(build.Deleting()))},
+		row{"the Scaler was deleted while the pre hook runs", observed(web(2, withRecord(api.PreScaling)), hookJob("pre"))},
+		row{"the Scaler was deleted while members started", observed(web(3, withRecord(api.Scaling)))},
+		row{"the Scaler was deleted after a failed scaling", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling))))},
+		row{"the set has not opted in", observed(web(2, notOptedIn), pilot())},
+		row{"the set has not opted in, already reported", withReportedStatus(observed(web(2, notOptedIn), pilot()))},
+		row{"the set has opted out without a scaling", observed(web(2, notOptedIn, withEndedScaling(2)), pilot())},
+		row{"the set opts out while the pre hook runs", observed(web(2, notOptedIn, withRecord(api.PreScaling)), pilot(withHooks),
+			hookJob("pre"))},
+		row{"the set opts out while members start", observed(web(3, notOptedIn, withRecord(api.Scaling)), pilot())},
+		row{"the set opts out while the failure hook " +
+			"runs", observed(web(2, notOptedIn, withRecord(api.Failing, failedAt(api.PreScaling))), pilot(withHooks),
+			hookJob("onFailure"))},
+		row{"the set opted out, and a hook Job remains", observed(web(2, notOptedIn, withRecord(api.Failed, failedAt(api.PreScaling))),
+			pilot(withHooks), hookJob("pre"))},
+		row{"a resize is active", observed(web(2, build.Status(build.Operation(api.Moving)), withEndedScaling(2)), pilot())},
+		row{"a resize is active, and the set has no scale record", observed(web(2, build.Status(build.Operation(api.Moving))), pilot())},
+		row{"a resize is active, already " +
+			"reported", withReportedStatus(observed(web(2, build.Status(build.Operation(api.Moving)), withEndedScaling(2)), pilot()))},
+		row{"the record of a resize cannot be read", observed(web(2, build.Annotation(api.StatusAnnotation, "{"), withEndedScaling(2)),
+			pilot())},
+		row{"the set sleeps, and its Scaler is new", observed(web(0, build.WithSleep(build.Sleep(api.Asleep))), pilot(wants(2)))},
+		row{"the set sleeps because its Scaler is " +
+			"paused", observed(web(0, build.WithSleep(build.Sleep(api.Asleep)), withRecord(api.Succeeded, pausedAtZero)),
+			pilot(wants(2), pausedScaler))},
+		row{"a cleanup is running", observed(web(2, withRunningCleanup, withEndedScaling(2)), pilot())},
+		row{"a resize has ended", observed(web(2, build.Status(build.Operation(api.Succeeded)), withEndedScaling(2)), pilot())},
+		row{"a resize is active, and a user asks for a " +
+			"retry", observed(web(2, build.Status(build.Operation(api.Moving)), withRecord(api.Failed, failedAt(api.PreScaling))),
+			pilot(withRetry))},
+	)
 }
 
-// cleaning is the document of a cleanup that runs.
-var cleaning = build.Annotation(api.CleanupAnnotation, (&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "c0ffee012345",
-	Kind: api.KindCleanup, Phase: api.Cleaning, Request: "x", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"},
-	Started: metav1.NewTime(build.Now)}}).Encode())
+// withRunningCleanup adds the record of an active cleanup.
+var withRunningCleanup = build.Annotation(api.CleanupAnnotation,
+	(&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "c0ffee012345",
+		Kind: api.KindCleanup, Phase: api.Cleaning, Request: "x", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Started: metav1.NewTime(build.Now)}}).Encode())
 
-func TestFirstLook(t *testing.T) {
-	known := edited(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-before"} })
-	same := edited(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
-	check(t, map[string]row{
-		"the count differs": {in: on(web(2), pilot()),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"the count is the same": {in: on(web(3), pilot()),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"the Scaler has no count": {in: on(web(2), pilot(wishless)),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"the set was replaced": {in: on(web(2), pilot(known)),
-			want:   `do ScalerReady: patch statefulsets web {+scale}; event TargetReplaced "StatefulSet web is another one than before (UID uid-web, was uid-before); Scaler pilot looks after it from now on"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"the record was removed": {in: on(web(2), pilot(same)),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"another Scaler had it": {in: on(web(2, records(api.Succeeded, of("uid-gone"))), pilot()),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 2, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"another Scaler failed": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling), of("uid-gone"))), pilot()),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 2, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"another Scaler's scaling runs": {in: on(web(2, records(api.PreScaling, of("uid-gone"))), pilot(), hook("pre")),
-			want:   `do ScalerGone: patch statefulsets web {+scale}; event ScalerGone "the Scaler was deleted during the scaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed ScalerGone at PreScaling, 2 to 3 for uid-gone, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling ScalerGone, Healthy False ScalerGone, Failed True ScalerGone, Progressing False UpToDate, Failed 2 to 3"},
-		"another Scaler's scaling fails": {in: on(web(2, records(api.Failing, gaveUp(api.PreScaling), of("uid-gone"))), pilot()),
-			want:   `do ScalerGone: patch statefulsets web {+scale}; event ScalerGone "the Scaler was deleted during the scaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed ScalerGone at PreScaling, 2 to 3 for uid-gone, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling ScalerGone, Healthy False ScalerGone, Failed True ScalerGone, Progressing False UpToDate, Failed 2 to 3"},
-		"a retry comes with the creation": {in: on(web(2), pilot(retry)),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-	})
+func TestScalerTakesOverSet(t *testing.T) {
+	known := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-before"} })
+	same := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
+	check(t,
+		row{"the set has another count", observed(web(2), pilot())},
+		row{"the set already has the requested count", observed(web(3), pilot())},
+		row{"the Scaler has no count", observed(web(2), pilot(withoutCount))},
+		row{"the set was replaced", observed(web(2), pilot(known))},
+		row{"the record was removed", observed(web(2), pilot(same))},
+		row{"a previous Scaler scaled the set", observed(web(2, withRecord(api.Succeeded, ofScaler("uid-gone"))), pilot())},
+		row{"the scaling of a previous Scaler has " +
+			"failed", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling), ofScaler("uid-gone"))), pilot())},
+		row{"a previous Scaler's scaling is active", observed(web(2, withRecord(api.PreScaling, ofScaler("uid-gone"))), pilot(),
+			hookJob("pre"))},
+		row{"a previous Scaler's failure hook is " +
+			"running", observed(web(2, withRecord(api.Failing, failedAt(api.PreScaling), ofScaler("uid-gone"))), pilot())},
+		row{"the new Scaler has a retry annotation", observed(web(2), pilot(withRetry))},
+	)
 }
 
-func TestRest(t *testing.T) {
-	check(t, map[string]row{
-		"the count is the one that is wanted": {in: on(web(3, quiet(3)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"it is told": {in: reported(on(web(3, quiet(3)), pilot())),
-			want: "noop UpToDate"},
-		"a scaling has ended": {in: on(web(3, records(api.Succeeded)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate, Succeeded 2 to 3"},
-		"a scaling has ended, no history": {in: on(web(3, records(api.Succeeded)), pilot(edited(noHistory))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"a scaling has ended, and it is told": {in: reported(on(web(3, records(api.Succeeded)), pilot())),
-			want: "noop UpToDate"},
-		"members come and go": {in: on(web(3, build.Counting(1, 1), quiet(3)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 1, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"spec.replicas is missing": {in: on(web(2, quiet(2)), pilot(wishless)),
-			want: "do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 2}"},
-		"spec.replicas is missing, the set is 0": {in: on(web(0, quiet(0)), pilot(wishless)),
-			want: "do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 0}"},
-		"a stranger has scaled": {in: on(web(5, quiet(3)), pilot()),
-			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
-			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s"},
-		"a stranger has scaled to none": {in: on(web(0, quiet(3)), pilot()),
-			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 0; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
-			next: "Succeeded ScalerReady, 3 to 3 for uid-pilot, attempt 1, finished -30s"},
-		"a stranger has scaled, adopt": {in: on(web(5, quiet(3)), pilot(adopting)),
-			want: `do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 5}; event CountAdopted "another client has scaled the StatefulSet from 3 to 5; Scaler pilot wants that count now"`},
-		"a stranger has scaled to the wish": {in: on(web(3, quiet(2)), pilot()),
-			want:   "do CountAdopted: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded CountAdopted, 3 to 3 for uid-pilot, attempt 2, new, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"the same, adopt": {in: on(web(3, quiet(2)), pilot(adopting)),
-			want:   "do CountAdopted: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded CountAdopted, 3 to 3 for uid-pilot, attempt 2, new, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"a stranger, and another wish": {in: on(web(5, quiet(2)), pilot()),
-			want: `do CountReverted: patch statefulsets web {+scale, replicas = 2}; event CountReverted "another client has scaled the StatefulSet to 5; Scaler pilot has put 2 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
-			next: "Succeeded ScalerReady, 2 to 2 for uid-pilot, attempt 1, finished -30s"},
-		"begin": {in: on(web(2, quiet(2)), pilot()),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"begin with hooks": {in: on(web(2, quiet(2)), pilot(hooked)),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"begin to scale down": {in: on(web(3, quiet(3)), pilot(wants(1))),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 3 to 1"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 3 to 1 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"begin to scale to none": {in: on(web(3, quiet(3)), pilot(wants(0))),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 3 to 0"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 3 to 0 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"a template cannot be read": {in: on(web(2, quiet(2)), pilot(unread)),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False HookInvalid, Failed False HookInvalid, Progressing False HookInvalid"},
-		"a template cannot be read, it is told": {in: reported(on(web(2, quiet(2)), pilot(unread))),
-			want: "noop HookInvalid"},
-		"a template, and nothing to do": {in: on(web(3, quiet(3)), pilot(unread)),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"a retry, where nothing has failed": {in: on(web(3, quiet(3)), pilot(retry)),
-			want: "do NothingFailed: patch scalers.v1alpha1.drydock.dev pilot {-retry}"},
-		"a retry by event, nothing has failed": {in: retried(reported(on(web(3, quiet(3)), pilot()))),
-			want: "noop UpToDate"},
-		"a hook of before is left": {in: on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", complete)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-post-scaling"},
-		"a hook of before is ending": {in: reported(on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", build.Deleting()))),
-			want: "noop UpToDate"},
-		"a write was refused before": {in: rejected(on(web(2, quiet(2)), pilot())),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 2, Healthy False Rejected, Failed False Rejected, Progressing False Rejected"},
-	})
+func TestSetWithoutActiveScaling(t *testing.T) {
+	check(t,
+		row{"the set has the requested count", observed(web(3, withEndedScaling(3)), pilot())},
+		row{"already reported", withReportedStatus(observed(web(3, withEndedScaling(3)), pilot()))},
+		row{"a scaling has ended", observed(web(3, withRecord(api.Succeeded)), pilot())},
+		row{"a scaling has ended, and historyLimit is 0", observed(web(3, withRecord(api.Succeeded)), pilot(editScaler(noHistory)))},
+		row{"a scaling has ended, already reported", withReportedStatus(observed(web(3, withRecord(api.Succeeded)), pilot()))},
+		row{"members fail without a change of the count", observed(web(3, build.Counting(1, 1), withEndedScaling(3)), pilot())},
+		row{"the Scaler has no spec.replicas", observed(web(2, withEndedScaling(2)), pilot(withoutCount))},
+		row{"the Scaler has no spec.replicas, and the set is at zero", observed(web(0, withEndedScaling(0)), pilot(withoutCount))},
+		row{"another client has scaled", observed(web(5, withEndedScaling(3)), pilot())},
+		row{"another client has scaled to zero", observed(web(0, withEndedScaling(3)), pilot())},
+		row{"another client has scaled, policy adopt", observed(web(5, withEndedScaling(3)), pilot(withAdoptPolicy))},
+		row{"another client has scaled to the requested count", observed(web(3, withEndedScaling(2)), pilot())},
+		row{"another client has scaled to the requested count, policy adopt", observed(web(3, withEndedScaling(2)),
+			pilot(withAdoptPolicy))},
+		row{"another client has scaled, and the request has changed", observed(web(5, withEndedScaling(2)), pilot())},
+		row{"a scaling begins", observed(web(2, withEndedScaling(2)), pilot())},
+		row{"a scaling with hooks begins", observed(web(2, withEndedScaling(2)), pilot(withHooks))},
+		row{"a scale-down begins", observed(web(3, withEndedScaling(3)), pilot(wants(1)))},
+		row{"a scale-down to zero begins", observed(web(3, withEndedScaling(3)), pilot(wants(0)))},
+		row{"a hook template is invalid", observed(web(2, withEndedScaling(2)), pilot(withInvalidHooks))},
+		row{"a hook template is invalid, already " +
+			"reported", withReportedStatus(observed(web(2, withEndedScaling(2)), pilot(withInvalidHooks)))},
+		row{"a hook template is invalid, and no scaling is needed", observed(web(3, withEndedScaling(3)), pilot(withInvalidHooks))},
+		row{"retry by annotation, nothing has failed", observed(web(3, withEndedScaling(3)), pilot(withRetry))},
+		row{"retry by event, nothing has failed", withRetryEvent(withReportedStatus(observed(web(3, withEndedScaling(3)), pilot())))},
+		row{"a hook Job of the finished scaling still exists", observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", completed))},
+		row{"a hook Job of the finished scaling is being " +
+			"deleted", withReportedStatus(observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", build.Deleting())))},
+		row{"a write was rejected", withRejection(observed(web(2, withEndedScaling(2)), pilot()))},
+	)
 }
 
 func noHistory(s *v1alpha1.Scaler) {
@@ -244,450 +133,246 @@ func noHistory(s *v1alpha1.Scaler) {
 	s.Spec.HistoryLimit = &none
 }
 
-func TestBeforeTheChange(t *testing.T) {
-	started := records(api.PreScaling)
-	late := records(api.PreScaling, overdue)
-	check(t, map[string]row{
-		"there is no hook": {in: on(web(2, started), pilot()),
-			want:   "do CountChanged: patch statefulsets web {+scale, replicas = 3}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 30m0s",
-			status: "scaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"there is no hook, and it is late": {in: on(web(2, late), pilot()),
-			want:   "do CountChanged: patch statefulsets web {+scale, replicas = 3}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 30m0s",
-			status: "scaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"the hook is missing": {in: on(web(2, started), pilot(hooked)),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"the hook is missing, and it is late": {in: on(web(2, late), pilot(hooked)),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"the hook runs": {in: on(web(2, started), pilot(hooked), hook("pre")),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"the hook runs, it is told": {in: reported(on(web(2, started), pilot(hooked), hook("pre"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling runs)"},
-		"the hook is complete": {in: on(web(2, started), pilot(hooked), hook("pre", complete)),
-			want:   "do CountChanged: patch statefulsets web {+scale, replicas = 3}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 30m0s",
-			status: "scaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"the hook is complete, and it is late": {in: on(web(2, late), pilot(hooked), hook("pre", complete)),
-			want:   "do CountChanged: patch statefulsets web {+scale, replicas = 3}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 30m0s",
-			status: "scaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"the hook has failed": {in: on(web(2, started), pilot(hooked), hook("pre", failed)),
-			want:   "do HookFailed: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing True HookFailed"},
-		"the hook is overdue": {in: on(web(2, late), pilot(hooked), hook("pre")),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"the hook is being deleted": {in: reported(on(web(2, started), pilot(hooked), hook("pre", build.Deleting()))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling is being deleted)"},
-		"it was complete, and is being deleted": {in: reported(on(web(2, started), pilot(hooked), hook("pre", complete, build.Deleting()))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling is being deleted)"},
-		"it is being deleted, and overdue": {in: on(web(2, late), pilot(hooked), hook("pre", build.Deleting())),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"the template cannot be read": {in: on(web(2, started), pilot(unread)),
-			want:   "do HookInvalid: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing HookInvalid at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling HookInvalid, Healthy False HookInvalid, Failed True HookInvalid, Progressing True HookInvalid"},
-		"the same, and the hook is complete": {in: on(web(2, started), pilot(unread), hook("pre", complete)),
-			want:   "do CountChanged: patch statefulsets web {+scale, replicas = 3}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 30m0s",
-			status: "scaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"the hook was taken out while it runs": {in: reported(on(web(2, started), pilot(), hook("pre"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling runs)"},
-		"the hook is of another operation": {in: on(web(2, started), pilot(hooked), hook("pre", another)),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"the hook after it is there": {in: on(web(2, started), pilot(hooked), hook("post")),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-post-scaling"},
-		"a stranger scales": {in: on(web(5, started), pilot(hooked), hook("pre")),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at preScaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a stranger scales to the target": {in: on(web(3, started), pilot(hooked), hook("pre")),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at preScaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a stranger scales, adopt": {in: on(web(5, started), pilot(hooked, adopting), hook("pre")),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at preScaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a retry": {in: on(web(2, started), pilot(hooked, retry), hook("pre")),
-			want: "do NothingFailed: patch scalers.v1alpha1.drydock.dev pilot {-retry}"},
-		"a write is refused": {in: rejected(on(web(2, started), pilot(hooked))),
-			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing Rejected at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
-		"an annotation of a user is on the set": {in: reported(on(web(2, build.Resize("data=1Gi"), started), pilot(hooked), hook("pre"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-pre-scaling runs)"},
-	})
+func TestPreScaling(t *testing.T) {
+	started := withRecord(api.PreScaling)
+	late := withRecord(api.PreScaling, overdue)
+	check(t,
+		row{"the Scaler has no hook", observed(web(2, started), pilot())},
+		row{"the Scaler has no hook, after the deadline", observed(web(2, late), pilot())},
+		row{"the hook Job is missing", observed(web(2, started), pilot(withHooks))},
+		row{"the hook Job is missing after the deadline", observed(web(2, late), pilot(withHooks))},
+		row{"the hook is running", observed(web(2, started), pilot(withHooks), hookJob("pre"))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre")))},
+		row{"the hook is complete", observed(web(2, started), pilot(withHooks), hookJob("pre", completed))},
+		row{"the hook is complete after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre", completed))},
+		row{"the hook has failed", observed(web(2, started), pilot(withHooks), hookJob("pre", failed))},
+		row{"the hook runs after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre"))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre", build.Deleting())))},
+		row{"the hook was complete and is being " +
+			"deleted", withReportedStatus(observed(web(2, started), pilot(withHooks), hookJob("pre", completed, build.Deleting())))},
+		row{"the hook is being deleted after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre", build.Deleting()))},
+		row{"the template is invalid", observed(web(2, started), pilot(withInvalidHooks))},
+		row{"the template is invalid, and the hook is complete", observed(web(2, started), pilot(withInvalidHooks),
+			hookJob("pre", completed))},
+		row{"the hook was removed from the Scaler while it runs", withReportedStatus(observed(web(2, started), pilot(), hookJob("pre")))},
+		row{"the hook Job belongs to another operation", observed(web(2, started), pilot(withHooks), hookJob("pre", ofAnotherOperation))},
+		row{"the post hook Job already exists", observed(web(2, started), pilot(withHooks), hookJob("post"))},
+		row{"another client scales", observed(web(5, started), pilot(withHooks), hookJob("pre"))},
+		row{"another client scales to the target", observed(web(3, started), pilot(withHooks), hookJob("pre"))},
+		row{"another client scales, policy adopt", observed(web(5, started), pilot(withHooks, withAdoptPolicy), hookJob("pre"))},
+		row{"retry by annotation", observed(web(2, started), pilot(withHooks, withRetry), hookJob("pre"))},
+		row{"a write is rejected", withRejection(observed(web(2, started), pilot(withHooks)))},
+		row{"the set has a resize annotation", withReportedStatus(observed(web(2, build.Resize("data=1Gi"), started), pilot(withHooks),
+			hookJob("pre")))},
+	)
 }
 
-var another = build.LinkOf(api.Link{Operation: "ffffffffffff", Role: api.RoleScaleHook, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}})
+var ofAnotherOperation = build.LinkOf(api.Link{Operation: "ffffffffffff", Role: api.RoleScaleHook, Namespace: build.Namespace,
+	Set: api.SetRef{Name: "web", UID: "uid-web"}})
 
-func TestChange(t *testing.T) {
-	changed := records(api.Scaling)
-	late := records(api.Scaling, overdue)
-	check(t, map[string]row{
-		"the controller has not seen it": {in: on(web(3, build.Unseen(), changed), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "scaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True CountChanged"},
-		"the same, it is told": {in: reported(on(web(3, build.Unseen(), changed), pilot())),
-			want: "wait WaitingForReady (3 of 3 members are ready, 3 are there)"},
-		"too many are there": {in: reported(on(web(3, build.Counting(4, 3), changed), pilot())),
-			want: "wait WaitingForReady (3 of 3 members are ready, 4 are there)"},
-		"too few are there": {in: reported(on(web(3, build.Counting(2, 2), changed), pilot())),
-			want: "wait WaitingForReady (2 of 3 members are ready, 2 are there)"},
-		"not all are ready": {in: reported(on(web(3, build.Counting(3, 2), changed), pilot())),
-			want: "wait WaitingForReady (2 of 3 members are ready, 3 are there)"},
-		"all are ready": {in: on(web(3, changed), pilot()),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"all are ready, and it is late": {in: on(web(3, late), pilot()),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"not all are ready, and it is late": {in: on(web(3, build.Counting(3, 2), late), pilot(hooked)),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"it is late, and no hook is for that": {in: on(web(3, build.Counting(3, 2), late), pilot()),
-			want: `do DeadlineExceeded: patch statefulsets web {+scale}; event DeadlineExceeded "2 of 3 members are ready, and 3 are there, after 30m0s; ` +
-				`look at the pods of the StatefulSet. Mend that, then: kubectl annotate -n shop scaler pilot drydock.dev/retry="; ` +
-				`patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing False UpToDate, Failed 2 to 3"},
-		"not seen, and it is late": {in: on(web(3, build.Unseen(), late), pilot(hooked)),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at scaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"none is left": {in: on(web(0, records(api.Scaling, func(s *api.Scale) { s.Target = 0 })), pilot(wants(0))),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 0 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 0, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"the hook before is left": {in: on(web(3, changed), pilot(hooked), hook("pre", complete)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"the hook before is there no more": {in: reported(on(web(3, build.Counting(2, 2), changed), pilot(hooked), hook("pre", build.Deleting()))),
-			want: "wait WaitingForReady (2 of 3 members are ready, 2 are there)"},
-		"a stranger scales": {in: on(web(2, changed), pilot()),
-			want: `do CountReverted: patch statefulsets web {+scale, replicas = 3}; event CountReverted "another client has scaled the StatefulSet to 2; Scaler pilot has put 3 back. Scale the Scaler instead: kubectl scale -n shop scaler pilot --replicas=N"`,
-			next: "Scaling CountChanged, 2 to 3 for uid-pilot, attempt 1, due 5m0s"},
-		"a stranger scales, adopt": {in: on(web(5, changed), pilot(hooked, adopting)),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at scaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a write is refused": {in: rejected(on(web(3, changed), pilot(hooked))),
-			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing Rejected at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at scaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
-		"a retry": {in: on(web(3, changed), pilot(retry)),
-			want: "do NothingFailed: patch scalers.v1alpha1.drydock.dev pilot {-retry}"},
-		"the template cannot be read by then": {in: on(web(3, changed), pilot(unread)),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-	})
+func TestScaling(t *testing.T) {
+	changed := withRecord(api.Scaling)
+	late := withRecord(api.Scaling, overdue)
+	check(t,
+		row{"the StatefulSet controller has not observed the count", observed(web(3, build.Unseen(), changed), pilot())},
+		row{"the StatefulSet controller has not observed the count, already reported",
+			withReportedStatus(observed(web(3, build.Unseen(), changed), pilot()))},
+		row{"too many members exist", withReportedStatus(observed(web(3, build.Counting(4, 3), changed), pilot()))},
+		row{"too few members exist", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot()))},
+		row{"not all members are ready", withReportedStatus(observed(web(3, build.Counting(3, 2), changed), pilot()))},
+		row{"all members are ready", observed(web(3, changed), pilot())},
+		row{"all members are ready after the deadline", observed(web(3, late), pilot())},
+		row{"not all members are ready after the deadline", observed(web(3, build.Counting(3, 2), late), pilot(withHooks))},
+		row{"not all members are ready after the deadline, without a failure hook", observed(web(3, build.Counting(3, 2), late), pilot())},
+		row{"the StatefulSet controller has not observed the count before the deadline", observed(web(3, build.Unseen(), late),
+			pilot(withHooks))},
+		row{"the set has reached zero", observed(web(0, withRecord(api.Scaling, func(s *api.Scale) { s.Target = 0 })), pilot(wants(0)))},
+		row{"the pre hook Job still exists", observed(web(3, changed), pilot(withHooks), hookJob("pre", completed))},
+		row{"the pre hook Job is being deleted", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot(withHooks),
+			hookJob("pre", build.Deleting())))},
+		row{"another client scales", observed(web(2, changed), pilot())},
+		row{"another client scales, policy adopt", observed(web(5, changed), pilot(withHooks, withAdoptPolicy))},
+		row{"a write is rejected", withRejection(observed(web(3, changed), pilot(withHooks)))},
+		row{"retry by annotation", observed(web(3, changed), pilot(withRetry))},
+		row{"the template has become invalid", observed(web(3, changed), pilot(withInvalidHooks))},
+	)
 }
 
-func TestAfterTheChange(t *testing.T) {
-	ready := records(api.PostScaling)
-	late := records(api.PostScaling, overdue)
-	check(t, map[string]row{
-		"there is no hook": {in: on(web(3, ready), pilot()),
-			want:   `do ScalingCompleted: patch statefulsets web {+scale}; event ScalingCompleted "scaled from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> scale.completed`,
-			next:   "Succeeded ScalingCompleted, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate, Succeeded 2 to 3"},
-		"the hook is missing": {in: on(web(3, ready), pilot(hooked)),
-			want: "do HookRunning: create jobs drydock-0123456789ab-post-scaling"},
-		"the hook runs, it is told": {in: reported(on(web(3, ready), pilot(hooked), hook("post"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-post-scaling runs)"},
-		"the hook is complete": {in: on(web(3, ready), pilot(hooked), hook("post", complete)),
-			want:   `do ScalingCompleted: patch statefulsets web {+scale}; event ScalingCompleted "scaled from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> scale.completed`,
-			next:   "Succeeded ScalingCompleted, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate, Succeeded 2 to 3"},
-		"the same, and another wish": {in: on(web(3, ready), pilot(hooked, wants(7)), hook("post", complete)),
-			want:   `do ScalingCompleted: patch statefulsets web {+scale}; event ScalingCompleted "scaled from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> scale.completed`,
-			next:   "Succeeded ScalingCompleted, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted, Succeeded 2 to 3"},
-		"the hook has failed": {in: on(web(3, ready), pilot(hooked), hook("post", failed)),
-			want:   "do HookFailed: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing HookFailed at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at postScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing True HookFailed"},
-		"the hook is overdue": {in: on(web(3, late), pilot(hooked), hook("post")),
-			want:   "do DeadlineExceeded: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing DeadlineExceeded at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at postScaling DeadlineExceeded, Healthy False DeadlineExceeded, Failed True DeadlineExceeded, Progressing True DeadlineExceeded"},
-		"the hook is being deleted": {in: reported(on(web(3, ready), pilot(hooked), hook("post", build.Deleting()))),
-			want: "wait HookRunning (Job drydock-0123456789ab-post-scaling is being deleted)"},
-		"the template cannot be read": {in: on(web(3, ready), pilot(unread)),
-			want:   "do HookInvalid: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing HookInvalid at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at postScaling HookInvalid, Healthy False HookInvalid, Failed True HookInvalid, Progressing True HookInvalid"},
-		"a member is not ready any more": {in: reported(on(web(3, build.Counting(3, 2), ready), pilot(hooked), hook("post"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-post-scaling runs)"},
-		"a stranger scales": {in: on(web(5, ready), pilot(hooked), hook("post")),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at postScaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a stranger scales, adopt": {in: on(web(5, ready), pilot(hooked, adopting), hook("post")),
-			want:   "do StartedByOthers: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing StartedByOthers at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at postScaling StartedByOthers, Healthy False StartedByOthers, Failed True StartedByOthers, Progressing True StartedByOthers"},
-		"a write is refused": {in: rejected(on(web(3, ready), pilot(hooked))),
-			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing Rejected at PostScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 3, failed at postScaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
-		"the hook before is there": {in: on(web(3, ready), pilot(hooked), hook("pre", complete)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"the history is full": {in: on(web(3, ready), pilot(edited(fullHistory))),
-			want:   `do ScalingCompleted: patch statefulsets web {+scale}; event ScalingCompleted "scaled from 2 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> scale.completed`,
-			next:   "Succeeded ScalingCompleted, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate, Succeeded 2 to 3, Succeeded 1 to 2"},
-		"the last of the hooks goes last": {in: on(web(3, records(api.Succeeded)), pilot(hooked), hook("post", complete)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-post-scaling"},
-	})
+func TestPostScaling(t *testing.T) {
+	ready := withRecord(api.PostScaling)
+	late := withRecord(api.PostScaling, overdue)
+	check(t,
+		row{"the Scaler has no hook", observed(web(3, ready), pilot())},
+		row{"the hook Job is missing", observed(web(3, ready), pilot(withHooks))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(3, ready), pilot(withHooks), hookJob("post")))},
+		row{"the hook is complete", observed(web(3, ready), pilot(withHooks), hookJob("post", completed))},
+		row{"the hook is complete, and the request has changed", observed(web(3, ready), pilot(withHooks, wants(7)),
+			hookJob("post", completed))},
+		row{"the hook has failed", observed(web(3, ready), pilot(withHooks), hookJob("post", failed))},
+		row{"the hook runs after the deadline", observed(web(3, late), pilot(withHooks), hookJob("post"))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(3, ready), pilot(withHooks), hookJob("post", build.Deleting())))},
+		row{"the template is invalid", observed(web(3, ready), pilot(withInvalidHooks))},
+		row{"a member is no longer ready", withReportedStatus(observed(web(3, build.Counting(3, 2), ready), pilot(withHooks),
+			hookJob("post")))},
+		row{"another client scales", observed(web(5, ready), pilot(withHooks), hookJob("post"))},
+		row{"another client scales, policy adopt", observed(web(5, ready), pilot(withHooks, withAdoptPolicy), hookJob("post"))},
+		row{"a write is rejected", withRejection(observed(web(3, ready), pilot(withHooks)))},
+		row{"the pre hook Job still exists", observed(web(3, ready), pilot(withHooks), hookJob("pre", completed))},
+		row{"the history is full", observed(web(3, ready), pilot(editScaler(fullHistory)))},
+		row{"the post hook Job is deleted after the end", observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
+			hookJob("post", completed))},
+	)
 }
 
 func fullHistory(s *v1alpha1.Scaler) {
 	two := int32(2)
 	s.Spec.HistoryLimit = &two
 	for _, operation := range []string{"222222222222", "111111111111"} {
-		s.Status.History = append(s.Status.History, v1alpha1.ScalingResult{Operation: operation, From: 1, To: 2, Result: "Succeeded", Finished: metav1.NewTime(build.Now)})
+		s.Status.History = append(s.Status.History, v1alpha1.ScalingResult{Operation: operation, From: 1, To: 2, Result: "Succeeded",
+			Finished: metav1.NewTime(build.Now)})
 	}
 }
 
-func TestFailing(t *testing.T) {
-	failing := records(api.Failing, gaveUp(api.PreScaling))
-	made := records(api.Failing, gaveUp(api.PreScaling), hookMade)
-	late := records(api.Failing, gaveUp(api.PreScaling), overdue)
-	check(t, map[string]row{
-		"there is no hook": {in: on(web(2, failing), pilot()),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is missing": {in: on(web(2, failing), pilot(hooked)),
-			want: "do HookRunning: create jobs drydock-0123456789ab-onfailure-scaling"},
-		"the hook runs, it is told": {in: reported(on(web(2, made), pilot(hooked), hook("onFailure"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"the hook is there": {in: reported(on(web(2, failing), pilot(hooked), hook("onFailure"))),
-			want: "do HookRunning: patch statefulsets web {+scale}",
-			next: "Failing HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 5m0s"},
-		"its Job was deleted": {in: on(web(2, made), pilot(hooked)),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is complete": {in: on(web(2, failing), pilot(hooked), hook("onFailure", complete)),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook fails": {in: on(web(2, failing), pilot(hooked), hook("onFailure", failed)),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is overdue": {in: on(web(2, late), pilot(hooked), hook("onFailure")),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is missing, and late": {in: on(web(2, late), pilot(hooked)),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook is being deleted": {in: reported(on(web(2, made), pilot(hooked), hook("onFailure", build.Deleting()))),
-			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"the template cannot be read": {in: on(web(2, failing), pilot(unread)),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"a write is refused": {in: rejected(on(web(2, failing), pilot(hooked))),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PreScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"the hook that failed is left": {in: on(web(2, failing), pilot(hooked), hook("pre", failed)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-pre-scaling"},
-		"a stranger scales": {in: reported(on(web(5, made), pilot(hooked), hook("onFailure"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"a retry comes too early, and stays": {in: reported(on(web(2, made), pilot(hooked, retry), hook("onFailure"))),
-			want: "wait HookRunning (Job drydock-0123456789ab-onfailure-scaling runs)"},
-		"it failed while members started": {in: on(web(3, records(api.Failing, gaveUp(api.Scaling))), pilot()),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 3, failed at scaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"it failed after the change": {in: on(web(3, records(api.Failing, gaveUp(api.PostScaling))), pilot()),
-			want:   `do HookFailed: patch statefulsets web {+scale}; event HookFailed "it failed"; patch scalers.v1alpha1.drydock.dev/status pilot {status} -> operation.failed`,
-			next:   "Failed HookFailed at PostScaling, 2 to 3 for uid-pilot, attempt 1, finished 0s",
-			status: "failed 3, failed at postScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"there is another hook of the name": {in: on(web(2, failing), pilot(hooked), hook("onFailure", another)),
-			want: "do HookRunning: create jobs drydock-0123456789ab-onfailure-scaling"},
-	})
+func TestFailureHook(t *testing.T) {
+	failing := withRecord(api.Failing, failedAt(api.PreScaling))
+	made := withRecord(api.Failing, failedAt(api.PreScaling), withHookMade)
+	late := withRecord(api.Failing, failedAt(api.PreScaling), overdue)
+	check(t,
+		row{"the Scaler has no hook", observed(web(2, failing), pilot())},
+		row{"the hook Job is missing", observed(web(2, failing), pilot(withHooks))},
+		row{"the hook is running, already reported", withReportedStatus(observed(web(2, made), pilot(withHooks), hookJob("onFailure")))},
+		row{"the hook Job exists, and the record does not show " +
+			"it", withReportedStatus(observed(web(2, failing), pilot(withHooks), hookJob("onFailure")))},
+		row{"its Job was deleted", observed(web(2, made), pilot(withHooks))},
+		row{"the hook is complete", observed(web(2, failing), pilot(withHooks), hookJob("onFailure", completed))},
+		row{"the hook fails", observed(web(2, failing), pilot(withHooks), hookJob("onFailure", failed))},
+		row{"the hook runs after the deadline", observed(web(2, late), pilot(withHooks), hookJob("onFailure"))},
+		row{"the hook Job is missing after the deadline", observed(web(2, late), pilot(withHooks))},
+		row{"the hook is being deleted", withReportedStatus(observed(web(2, made), pilot(withHooks),
+			hookJob("onFailure", build.Deleting())))},
+		row{"the template is invalid", observed(web(2, failing), pilot(withInvalidHooks))},
+		row{"a write is rejected", withRejection(observed(web(2, failing), pilot(withHooks)))},
+		row{"the Job of the failed hook still exists", observed(web(2, failing), pilot(withHooks), hookJob("pre", failed))},
+		row{"another client scales", withReportedStatus(observed(web(5, made), pilot(withHooks), hookJob("onFailure")))},
+		row{"retry during the failure hook " +
+			"waits", withReportedStatus(observed(web(2, made), pilot(withHooks, withRetry), hookJob("onFailure")))},
+		row{"the scaling failed while members started", observed(web(3, withRecord(api.Failing, failedAt(api.Scaling))), pilot())},
+		row{"the scaling failed after the count had changed", observed(web(3, withRecord(api.Failing, failedAt(api.PostScaling))),
+			pilot())},
+		row{"a Job of another operation has the hook's name", observed(web(2, failing), pilot(withHooks),
+			hookJob("onFailure", ofAnotherOperation))},
+	)
 }
 
-func hookMade(s *api.Scale) { s.HookMade = true }
+func withHookMade(s *api.Scale) { s.HookMade = true }
 
-func TestFailed(t *testing.T) {
-	at := func(phase api.Phase) build.Option { return records(api.Failed, gaveUp(phase)) }
-	check(t, map[string]row{
-		"it is not told": {in: on(web(2, at(api.PreScaling)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False UpToDate, Failed 2 to 3"},
-		"it is told": {in: reported(on(web(2, at(api.PreScaling)), pilot())),
-			want: "noop UpToDate"},
-		"another wish, no retry": {in: reported(on(web(2, at(api.PreScaling)), pilot(wants(7)))),
-			want: "noop UpToDate"},
-		"a stranger scales": {in: reported(on(web(5, at(api.PreScaling)), pilot())),
-			want: "noop UpToDate"},
-		"a stranger scales, adopt": {in: reported(on(web(5, at(api.PreScaling)), pilot(adopting))),
-			want: "noop UpToDate"},
-		"the hook is left": {in: on(web(2, at(api.PreScaling)), pilot(hooked), hook("onFailure", complete)),
-			want: "do HookEnded: delete jobs drydock-0123456789ab-onfailure-scaling"},
-		"retry before the change": {in: on(web(2, at(api.PreScaling)), pilot(retry, hooked)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at preScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry by event": {in: retried(on(web(2, at(api.PreScaling)), pilot(hooked))),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at preScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry while members start": {in: on(web(3, at(api.Scaling)), pilot(retry)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at scaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "Scaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 30m0s",
-			status: "scaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry after the change": {in: on(web(3, at(api.PostScaling)), pilot(retry, hooked)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at postScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PostScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry without a count": {in: on(web(2, at(api.PreScaling)), pilot(retry, wishless)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at preScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry with another wish": {in: on(web(2, at(api.PreScaling)), pilot(retry, wants(7))),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 2 to 7"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 2 to 7 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"retry after, with another wish": {in: on(web(3, at(api.PostScaling)), pilot(retry, wants(1))),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 3 to 1"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 3 to 1 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"retry, the wish is what there is": {in: on(web(2, at(api.PreScaling)), pilot(retry, wants(2))),
-			want:   "do CountAdopted: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Succeeded CountAdopted, 2 to 2 for uid-pilot, attempt 2, new, finished 0s",
-			status: "idle 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"retry, a template is wrong": {in: on(web(2, at(api.PreScaling)), pilot(retry, unread)),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "failed 2, failed at preScaling HookFailed, Healthy False HookFailed, Failed True HookFailed, Progressing False HookInvalid, Failed 2 to 3"},
-		"retry, a stranger scaled": {in: on(web(5, at(api.PreScaling)), pilot(retry)),
-			want:   `do ScalingStarted: patch statefulsets web {+scale}; event ScalingStarted "scaling from 5 to 3"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling ScalingStarted, 5 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 5, Healthy True ScalerReady, Failed False ScalerReady, Progressing True ScalingStarted"},
-		"retry of what failed for opt-out": {in: on(web(2, records(api.Failed, gaveUp(api.PreScaling), notManaged)), pilot(retry)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at preScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-		"retry, and the hook is still left": {in: on(web(2, at(api.PreScaling)), pilot(retry, hooked), hook("onFailure", complete)),
-			want:   `do Retrying: patch statefulsets web {+scale}; event Retrying "taken up again at preScaling"; patch scalers.v1alpha1.drydock.dev/status pilot {status}`,
-			next:   "PreScaling Retrying, 2 to 3 for uid-pilot, attempt 2, new, due 10m0s",
-			status: "preScaling 2, Healthy True ScalerReady, Failed False ScalerReady, Progressing True Retrying"},
-	})
+func TestFailedScaling(t *testing.T) {
+	at := func(phase api.Phase) build.Option { return withRecord(api.Failed, failedAt(phase)) }
+	check(t,
+		row{"failed, not yet reported", observed(web(2, at(api.PreScaling)), pilot())},
+		row{"already reported", withReportedStatus(observed(web(2, at(api.PreScaling)), pilot()))},
+		row{"the request has changed, without a retry", withReportedStatus(observed(web(2, at(api.PreScaling)), pilot(wants(7))))},
+		row{"another client scales", withReportedStatus(observed(web(5, at(api.PreScaling)), pilot()))},
+		row{"another client scales, policy adopt", withReportedStatus(observed(web(5, at(api.PreScaling)), pilot(withAdoptPolicy)))},
+		row{"the failure hook Job still exists", observed(web(2, at(api.PreScaling)), pilot(withHooks), hookJob("onFailure", completed))},
+		row{"retry before the change", observed(web(2, at(api.PreScaling)), pilot(withRetry, withHooks))},
+		row{"retry by event", withRetryEvent(observed(web(2, at(api.PreScaling)), pilot(withHooks)))},
+		row{"retry while members start", observed(web(3, at(api.Scaling)), pilot(withRetry))},
+		row{"retry after the change", observed(web(3, at(api.PostScaling)), pilot(withRetry, withHooks))},
+		row{"retry without a count", observed(web(2, at(api.PreScaling)), pilot(withRetry, withoutCount))},
+		row{"retry with another request", observed(web(2, at(api.PreScaling)), pilot(withRetry, wants(7)))},
+		row{"retry after the change, with another request", observed(web(3, at(api.PostScaling)), pilot(withRetry, wants(1)))},
+		row{"retry when the set has the requested count", observed(web(2, at(api.PreScaling)), pilot(withRetry, wants(2)))},
+		row{"retry with an invalid template", observed(web(2, at(api.PreScaling)), pilot(withRetry, withInvalidHooks))},
+		row{"retry after another client has scaled", observed(web(5, at(api.PreScaling)), pilot(withRetry))},
+		row{"retry after a failed opt-out", observed(web(2, withRecord(api.Failed, failedAt(api.PreScaling), notManaged)),
+			pilot(withRetry))},
+		row{"retry while the failure hook Job still exists", observed(web(2, at(api.PreScaling)), pilot(withRetry, withHooks),
+			hookJob("onFailure", completed))},
+	)
 }
 
 func notManaged(s *api.Scale) { s.Reason = api.NotManaged }
 
-func TestSecondScaler(t *testing.T) {
+func TestSecondScalerOfSameSet(t *testing.T) {
 	older := scaler("older", 5, build.Age(time.Hour))
-	check(t, map[string]row{
-		"the one of the record scales": {in: on(web(3, quiet(3)), pilot(), older),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-		"both are told": {in: reported(on(web(3, quiet(3)), pilot(), older)),
-			want: "noop UpToDate"},
-		"the older one takes a new set": {in: on(web(2), pilot(), older),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-older, attempt 1, new, finished 0s",
-			status: "idle 0, Healthy False TargetTaken, Failed False TargetTaken, Progressing False TargetTaken"},
-		"of the same age: by UID": {in: on(web(2), pilot(), scaler("another", 9)),
-			want:   "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status another {status}",
-			next:   "Succeeded ScalerReady, 2 to 2 for uid-another, attempt 1, new, finished 0s",
-			status: "idle 0, Healthy False TargetTaken, Failed False TargetTaken, Progressing False TargetTaken"},
-		"the first one goes: the other takes": {in: on(web(3, quiet(3)), pilot(build.Deleting()), older),
-			want: "do ScalerReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			next: "Succeeded ScalerReady, 3 to 3 for uid-older, attempt 2, new, finished 0s"},
-		"the first one goes during a scaling": {in: on(web(3, records(api.Scaling)), pilot(build.Deleting()), older),
-			want: `do ScalerGone: patch statefulsets web {+scale}; event ScalerGone "the Scaler was deleted during the scaling"; patch scalers.v1alpha1.drydock.dev/status older {status} -> operation.failed`,
-			next: "Failed ScalerGone at Scaling, 2 to 3 for uid-pilot, attempt 1, finished 0s"},
-		"a scaling, and the other's retry": {in: on(web(3, records(api.Scaling)), pilot(), scaler("older", 5, retry)),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"there is no set": {in: on(pilot(), older),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			status: "idle 0, Healthy False TargetTaken, Failed False TargetTaken, Progressing False TargetTaken"},
-		"the second one had failed of its own": {in: on(web(3, quiet(3)), pilot(), scaler("older", 5, edited(hadFailed))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}; patch scalers.v1alpha1.drydock.dev/status older {status}",
-			status: "idle 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing False UpToDate"},
-	})
+	check(t,
+		row{"the Scaler in the record scales", observed(web(3, withEndedScaling(3)), pilot(), older)},
+		row{"both Scalers, already reported", withReportedStatus(observed(web(3, withEndedScaling(3)), pilot(), older))},
+		row{"the older Scaler takes over a new set", observed(web(2), pilot(), older)},
+		row{"two Scalers of the same age: the UID decides", observed(web(2), pilot(), scaler("another", 9))},
+		row{"the first Scaler is deleted: the other takes over", observed(web(3, withEndedScaling(3)), pilot(build.Deleting()), older)},
+		row{"the first Scaler is deleted during a scaling", observed(web(3, withRecord(api.Scaling)), pilot(build.Deleting()), older)},
+		row{"a scaling is active, and the other Scaler has a retry annotation", observed(web(3, withRecord(api.Scaling)), pilot(),
+			scaler("older", 5, withRetry))},
+		row{"the set does not exist", observed(pilot(), older)},
+		row{"the second Scaler had failed before", observed(web(3, withEndedScaling(3)), pilot(),
+			scaler("older", 5, editScaler(withFailedStatus)))},
+	)
 }
 
-func hadFailed(s *v1alpha1.Scaler) {
+func withFailedStatus(s *v1alpha1.Scaler) {
 	s.Status.Stage, s.Status.Failed = v1alpha1.StageFailed, &v1alpha1.ScalerFailure{FailedAt: v1alpha1.StageScaling, Reason: "x"}
-	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse, Reason: "x", LastTransitionTime: metav1.NewTime(build.Now)},
+	s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionFalse, Reason: "x",
+		LastTransitionTime: metav1.NewTime(build.Now)},
 		{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "x", LastTransitionTime: metav1.NewTime(build.Now)}}
 }
 
-// TestNewerWishChangesNothing: from its begin to its end a scaling goes to its target.
-func TestNewerWishChangesNothing(t *testing.T) {
-	const ended = "the hook after has ended"
+// TestNewRequestDuringScalingChangesNothing: the target of a scaling does not change before it ends.
+func TestNewRequestDuringScalingChangesNothing(t *testing.T) {
+	const ended = "the post hook is complete"
 	stages := map[string]func(options ...build.Option) Input{
-		"the hook before starts": func(o ...build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o...)) },
-		"the hook before runs":   func(o ...build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre")) },
-		"the hook before has ended": func(o ...build.Option) Input {
-			return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre", complete))
+		"the pre hook starts": func(o ...build.Option) Input { return observed(web(2, withRecord(api.PreScaling)), pilot(o...)) },
+		"the pre hook is running": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre"))
 		},
-		"the hook before has failed": func(o ...build.Option) Input {
-			return on(web(2, records(api.PreScaling)), pilot(o...), hook("pre", failed))
+		"the pre hook is complete": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre", completed))
+		},
+		"the pre hook has failed": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre", failed))
 		},
 		"members start": func(o ...build.Option) Input {
-			return on(web(3, build.Counting(3, 2), records(api.Scaling)), pilot(o...))
+			return observed(web(3, build.Counting(3, 2), withRecord(api.Scaling)), pilot(o...))
 		},
-		"members are ready":   func(o ...build.Option) Input { return on(web(3, records(api.Scaling)), pilot(o...)) },
-		"the hook after runs": func(o ...build.Option) Input { return on(web(3, records(api.PostScaling)), pilot(o...), hook("post")) },
+		"members are ready": func(o ...build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o...)) },
+		"the post hook is running": func(o ...build.Option) Input {
+			return observed(web(3, withRecord(api.PostScaling)), pilot(o...), hookJob("post"))
+		},
 		ended: func(o ...build.Option) Input {
-			return on(web(3, records(api.PostScaling)), pilot(o...), hook("post", complete))
+			return observed(web(3, withRecord(api.PostScaling)), pilot(o...), hookJob("post", completed))
 		},
-		"it fails": func(o ...build.Option) Input {
-			return on(web(2, records(api.Failing, gaveUp(api.PreScaling))), pilot(o...))
+		"the scaling fails": func(o ...build.Option) Input {
+			return observed(web(2, withRecord(api.Failing, failedAt(api.PreScaling))), pilot(o...))
 		},
 	}
 	decide := func(name string, in Input) string {
 		p := Decide(in)
-		if name == ended { // the status tells of the wish then
+		if name == ended { // the final status shows the new request
 			p.Actions = slices.DeleteFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.ScalerStatus })
 		}
-		return encode(p)
+		return toJSON(p)
 	}
 	for name, in := range stages {
-		want := decide(name, in(hooked))
-		for _, wish := range []build.Option{wants(0), wants(2), wants(7), wishless} {
-			if got := decide(name, in(hooked, wish)); got != want {
-				t.Errorf("%s: a newer wish\ngot  %s\nwant %s", name, got, want)
+		want := decide(name, in(withHooks))
+		for _, request := range []build.Option{wants(0), wants(2), wants(7), withoutCount} {
+			if got := decide(name, in(withHooks, request)); got != want {
+				t.Errorf("%s: a new request\ngot  %s\nwant %s", name, got, want)
 			}
 		}
 	}
 }
 
-// TestCountAndRecordAreOneWrite: nothing can come between the change of the count and the word of it.
-func TestCountAndRecordAreOneWrite(t *testing.T) {
-	p := Decide(on(web(2, records(api.PreScaling)), pilot(hooked), hook("pre", complete)))
+// TestCountAndRecordChangeInOneWrite: a crash cannot separate the change of the count from its record.
+func TestCountAndRecordChangeInOneWrite(t *testing.T) {
+	p := Decide(observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), hookJob("pre", completed)))
 	patch := p.Actions[0]
 	paths := ""
 	for _, op := range patch.Ops {
 		paths += op.Path + " "
 	}
-	if want := "/metadata/resourceVersion /metadata/annotations/drydock.dev~1scale /spec/replicas "; patch.Resource != plan.StatefulSets || paths != want {
+	if want := "/metadata/resourceVersion /metadata/annotations/drydock.dev~1scale /spec/replicas " +
+		""; patch.Resource != plan.StatefulSets || paths != want {
 		t.Errorf("%s %s", patch.Resource, paths)
 	}
 	if got := patch.Ops[2].Value; got != int32(3) {
@@ -700,34 +385,37 @@ func TestCountAndRecordAreOneWrite(t *testing.T) {
 	}
 }
 
-// TestDeadlinesOfTheStages are the Scaler's, or those that its schema has.
-func TestDeadlinesOfTheStages(t *testing.T) {
-	own := edited(func(s *v1alpha1.Scaler) {
+// TestStageDeadlinesComeFromScaler: without a valid deadline in the spec, the defaults of the schema apply.
+func TestStageDeadlinesComeFromScaler(t *testing.T) {
+	own := editScaler(func(s *v1alpha1.Scaler) {
 		s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "1m", Scaling: "2m", Post: "3m", OnFailure: "4m"}
 	})
-	none := edited(func(s *v1alpha1.Scaler) { s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "x", Scaling: "0s"} })
+	none := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Deadlines = v1alpha1.ScalerDeadlines{Pre: "x", Scaling: "0s"} })
 	for name, row := range map[string]struct {
 		in        func(build.Option) Input
 		own, none time.Duration
 	}{
-		"before":     {func(o build.Option) Input { return on(web(2, quiet(2)), pilot(o)) }, time.Minute, 10 * time.Minute},
-		"the change": {func(o build.Option) Input { return on(web(2, records(api.PreScaling)), pilot(o)) }, 2 * time.Minute, 30 * time.Minute},
-		"after":      {func(o build.Option) Input { return on(web(3, records(api.Scaling)), pilot(o)) }, 3 * time.Minute, 10 * time.Minute},
+		"before": {func(o build.Option) Input { return observed(web(2, withEndedScaling(2)), pilot(o)) }, time.Minute,
+			10 * time.Minute},
+		"the change": {func(o build.Option) Input { return observed(web(2, withRecord(api.PreScaling)), pilot(o)) }, 2 * time.Minute,
+			30 * time.Minute},
+		"after": {func(o build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o)) }, 3 * time.Minute,
+			10 * time.Minute},
 		"a failure": {func(o build.Option) Input {
-			return on(web(3, build.Counting(3, 1), records(api.Scaling, overdue)), pilot(hooked, o))
+			return observed(web(3, build.Counting(3, 1), withRecord(api.Scaling, overdue)), pilot(withHooks, o))
 		},
 			4 * time.Minute, 10 * time.Minute},
 	} {
 		for option, want := range map[*build.Option]time.Duration{&own: row.own, &none: row.none} {
-			if got := stored(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
+			if got := storedRecord(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
 	}
 }
 
-// TestOperationsOfRetriesDiffer, so that no Job of a hook is taken for another's.
-func TestOperationsOfRetriesDiffer(t *testing.T) {
+// TestEachRetryHasItsOwnOperation: a retry would otherwise take a hook Job of an earlier attempt for its own.
+func TestEachRetryHasItsOwnOperation(t *testing.T) {
 	seen := map[string]string{build.ID: "the first"}
 	for _, phase := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {
 		count := int32(3)
@@ -735,26 +423,27 @@ func TestOperationsOfRetriesDiffer(t *testing.T) {
 			count = 2
 		}
 		for attempt := range 3 {
-			next := stored(Decide(on(web(count, records(api.Failed, gaveUp(phase), func(s *api.Scale) { s.Attempt = attempt })), pilot(retry))))
+			next := storedRecord(Decide(observed(web(count, withRecord(api.Failed, failedAt(phase),
+				func(s *api.Scale) { s.Attempt = attempt })), pilot(withRetry))))
 			if next.Phase != phase || next.FailedAt != "" {
-				t.Errorf("%s: %s", phase, summary(next))
+				t.Errorf("%s: %s", phase, recordSummary(next))
 			}
-			if was, twice := seen[next.Operation]; twice && !strings.Contains(was, "attempt") {
-				t.Errorf("%s attempt %d has the operation of %s", phase, attempt, was)
+			if other, known := seen[next.Operation]; known && !strings.Contains(other, "attempt") {
+				t.Errorf("%s attempt %d has the operation of %s", phase, attempt, other)
 			}
 			seen[next.Operation] = string(phase) + " attempt"
 		}
 	}
 }
 
-// TestRetryOfWhatWasStoppedWhileItFailed begins where the scaling had failed, and not with the hook for a failure.
-func TestRetryOfWhatWasStoppedWhileItFailed(t *testing.T) {
-	in := on(web(3, optOut, records(api.Failing, gaveUp(api.PostScaling))), pilot(hooked))
+// TestRetryAfterOptOutDuringFailureHookResumesFailedStage: the retry begins in the stage that failed, not with the failure hook.
+func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
+	in := observed(web(3, notOptedIn, withRecord(api.Failing, failedAt(api.PostScaling))), pilot(withHooks))
 	for _, a := range Decide(in).Actions {
-		in = in.after(a)
+		in = in.afterAction(a)
 	}
 	in.Set = build.With(in.Set, build.Label(api.ManagedLabel, "true"))
-	if next := stored(Decide(retried(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
-		t.Errorf("it goes on with %s", summary(next))
+	if next := storedRecord(Decide(withRetryEvent(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
+		t.Errorf("the retry stores %s", recordSummary(next))
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/scale"
 )
 
-// longestReport is how many bytes of a container's message a failure quotes.
-const longestReport = 256
+// maxContainerMessage is the number of bytes that a failure message quotes from a container's termination message.
+const maxContainerMessage = 256
 
-// failedHook returns the failed Job of the present phase; nil if there is none. The hook onFailure is left out: its failure has no effect.
+// failedHook returns the failed Job of the current phase, or nil. It ignores the hook onFailure, whose failure has no effect.
 func (in Input) failedHook() *batchv1.Job {
 	if in.Set == nil {
 		return nil
@@ -26,16 +26,16 @@ func (in Input) failedHook() *batchv1.Job {
 	if err != nil || !record.Active() || record.Phase == api.Failing {
 		return nil
 	}
-	job := work{Input: in, record: record}.job(hookOf[record.Phase])
+	job := work{Input: in, record: record}.hookJob(hookOf[record.Phase])
 	if job == nil || scale.Ended(job, batchv1.JobFailed) == nil {
 		return nil
 	}
 	return job
 }
 
-// later returns pod if it is a failed pod of the Job and newer than known, otherwise known. The owner reference decides, since any pod may
-// have the label of a Job.
-func later(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
+// latestFailedPod returns pod if it is a failed pod of the Job and newer than known, otherwise known. The owner reference decides, because
+// any pod may carry the label of a Job.
+func latestFailedPod(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 	switch {
 	case pod.Status.Phase != corev1.PodFailed || !metav1.IsControlledBy(pod, job):
 		return known
@@ -45,8 +45,9 @@ func later(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 	return pod
 }
 
-// failure returns the exit code and the message of the first container that failed, to append to a sentence; empty if there is no pod.
-func (in Input) failure() string {
+// containerFailure returns the exit code and termination message of the first failed container, as the end of a sentence. It is empty
+// without a failed pod.
+func (in Input) containerFailure() string {
 	if in.FailedPod == nil {
 		return ""
 	}
@@ -56,11 +57,11 @@ func (in Input) failure() string {
 		if end == nil || end.ExitCode == 0 {
 			continue
 		}
-		text := fmt.Sprintf("; container %s ended with exit code %d", printable(c.Name, longestReport), end.ExitCode)
+		text := fmt.Sprintf("; container %s ended with exit code %d", printable(c.Name, maxContainerMessage), end.ExitCode)
 		if end.Reason == "OOMKilled" {
 			text += " (OOMKilled)"
 		}
-		if message := printable(end.Message, longestReport); message != "" && in.writesItself(c.Name) {
+		if message := printable(end.Message, maxContainerMessage); message != "" && in.messageComesFromFile(c.Name) {
 			text += ": " + message
 		}
 		return text
@@ -68,16 +69,16 @@ func (in Input) failure() string {
 	return ""
 }
 
-// writesItself reports whether the container's message comes from its termination log only. With another policy it may be the end of its
-// output, which people who read the Scaler may not see.
-func (in Input) writesItself(container string) bool {
+// messageComesFromFile reports whether the container's message comes only from its termination message file. With the other policy the
+// message may be the end of the container's log, and users who may read the Scaler may not be allowed to read that log.
+func (in Input) messageComesFromFile(container string) bool {
 	spec := in.FailedPod.Spec
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 		return c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageReadFile
 	})
 }
 
-// printable returns the words of a container on one line, without characters that a terminal acts on.
+// printable returns the text on one line of at most limit bytes, without control characters that a terminal would interpret.
 func printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -85,5 +86,5 @@ func printable(text string, limit int) string {
 		}
 		return r
 	}, text)
-	return short(strings.Join(strings.Fields(text), " "), limit)
+	return truncate(strings.Join(strings.Fields(text), " "), limit)
 }

@@ -16,74 +16,83 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// hookPod is a pod of the Job that has failed with the code and the message.
+// hookPod returns a failed pod of the Job with the exit code and termination message.
 func hookPod(job *batchv1.Job, code int32, message string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: job.Name + "-x", CreationTimestamp: metav1.NewTime(build.Now),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID, Controller: ptr.To(true)}}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID,
+				Controller: ptr.To(true)}}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "hook", TerminationMessagePolicy: corev1.TerminationMessageReadFile}}},
 		Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "hook",
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, Reason: "Error"}}}}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message,
+				Reason: "Error"}}}}},
 	}
 }
 
-// TestFailureTellsHowTheContainerEnded, and nothing that it has logged.
-func TestFailureTellsHowTheContainerEnded(t *testing.T) {
-	job := hook("pre", failed)
+// TestFailureQuotesExitCodeAndTerminationMessage: the message never quotes the container's log.
+func TestFailureQuotesExitCodeAndTerminationMessage(t *testing.T) {
+	job := hookJob("pre", failed)
 	for name, row := range map[string]struct {
 		code    int32
 		message string
 		change  func(*corev1.Pod)
 		want    string
 	}{
-		"a message":     {3, "web-2 has 4 shards", nil, "; container hook ended with exit code 3: web-2 has 4 shards"},
-		"no message":    {3, "", nil, "; container hook ended with exit code 3"},
-		"several lines": {3, "one\n\ttwo\r\n", nil, "; container hook ended with exit code 3: one two"},
-		"of a terminal": {3, "\x1b[31mred\u202e\u009b", nil, "; container hook ended with exit code 3: [31mred"},
-		"not UTF-8":     {3, "a\xffb", nil, "; container hook ended with exit code 3: a b"},
-		"from the log": {3, "secret", func(p *corev1.Pod) {
+		"a message":        {3, "web-2 has 4 shards", nil, "; container hook ended with exit code 3: web-2 has 4 shards"},
+		"no message":       {3, "", nil, "; container hook ended with exit code 3"},
+		"several lines":    {3, "one\n\ttwo\r\n", nil, "; container hook ended with exit code 3: one two"},
+		"terminal escapes": {3, "\x1b[31mred\u202e\u009b", nil, "; container hook ended with exit code 3: [31mred"},
+		"invalid UTF-8":    {3, "a\xffb", nil, "; container hook ended with exit code 3: a b"},
+		"message from the log": {3, "secret", func(p *corev1.Pod) {
 			p.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 		}, "; container hook ended with exit code 3"},
-		"of no container": {3, "secret", func(p *corev1.Pod) { p.Spec.Containers = nil }, "; container hook ended with exit code 3"},
-		"out of memory":   {137, "", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" }, "; container hook ended with exit code 137 (OOMKilled)"},
-		"it succeeded":    {0, "done", nil, ""},
-		"it runs":         {3, "", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, ""},
-		"an init container": {0, "", func(p *corev1.Pod) {
-			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "wait", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
+		"container not in the spec": {3, "secret", func(p *corev1.Pod) { p.Spec.Containers = nil },
+			"; container hook ended with exit code 3"},
+		"out of memory": {137, "", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled" },
+			"; container hook ended with exit code 137 (OOMKilled)"},
+		"container succeeded":  {0, "done", nil, ""},
+		"container is running": {3, "", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, ""},
+		"init container failed": {0, "", func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "wait",
+				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 		}, "; container wait ended with exit code 1"},
 	} {
-		in := on(web(2, records(api.PreScaling)), pilot(hooked), job)
+		in := observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), job)
 		in.FailedPod = hookPod(job, row.code, row.message)
 		if row.change != nil {
 			row.change(in.FailedPod)
 		}
-		if got := in.failure(); got != row.want {
+		if got := in.containerFailure(); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
-		tellsUser(t, Decide(in), row.want)
+		checkHealthMessage(t, Decide(in), row.want)
 	}
 }
 
-// TestFailureStaysShort whatever a container writes.
-func TestFailureStaysShort(t *testing.T) {
-	job := hook("pre", failed)
-	in := on(web(2, records(api.PreScaling)), pilot(hooked), job)
+// TestQuotedTerminationMessageIsShort: it is short and printable, whatever the container writes.
+func TestQuotedTerminationMessageIsShort(t *testing.T) {
+	job := hookJob("pre", failed)
+	in := observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), job)
 	for _, message := range []string{strings.Repeat("x", 4096), strings.Repeat("ä\n", 2048), strings.Repeat("\xff", 4096)} {
 		in.FailedPod = hookPod(job, 3, message)
-		got := in.failure()
-		if len(got) > longestReport+60 || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		got := in.containerFailure()
+		if len(got) > maxContainerMessage+60 || strings.ContainsFunc(got, func(r rune) bool {
+			return !unicode.IsPrint(r) ||
+				r == unicode.ReplacementChar
+		}) {
 			t.Errorf("%d bytes: %q", len(got), got)
 		}
 	}
 }
 
-// TestWhosePodIsRead: the latest one of the Job's own that has failed.
-func TestWhosePodIsRead(t *testing.T) {
-	job := hook("pre", failed)
+// TestFailureReadsLatestFailedPodOfJob: pods of other owners, and pods that have not failed, are ignored.
+func TestFailureReadsLatestFailedPodOfJob(t *testing.T) {
+	job := hookJob("pre", failed)
 	older, newer := hookPod(job, 1, ""), hookPod(job, 2, "")
 	newer.CreationTimestamp = metav1.NewTime(build.Now.Add(time.Minute))
-	if later(older, newer, job) != newer || later(newer, older, job) != newer || later(nil, older, job) != older {
-		t.Error("not the latest")
+	if latestFailedPod(older, newer, job) != newer || latestFailedPod(newer, older, job) != newer ||
+		latestFailedPod(nil, older, job) != older {
+		t.Error("the pod is not the latest one")
 	}
 	for name, change := range map[string]func(*corev1.Pod){
 		"a pod with the label of the Job":   func(p *corev1.Pod) { p.OwnerReferences = nil },
@@ -92,26 +101,26 @@ func TestWhosePodIsRead(t *testing.T) {
 	} {
 		pod := hookPod(job, 2, "")
 		change(pod)
-		if later(nil, pod, job) != nil {
+		if latestFailedPod(nil, pod, job) != nil {
 			t.Error(name)
 		}
 	}
 }
 
-// TestWhenPodsAreRead: only for the Job of the present phase, once it has failed.
-func TestWhenPodsAreRead(t *testing.T) {
+// TestPodsAreReadOnlyForFailedHookOfThisPhase: in other situations Drydock needs no request for pods.
+func TestPodsAreReadOnlyForFailedHookOfThisPhase(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input
 		want bool
 	}{
-		"failed":           {on(web(2, records(api.PreScaling)), hook("pre", failed)), true},
-		"runs":             {on(web(2, records(api.PreScaling)), hook("pre")), false},
-		"complete":         {on(web(2, records(api.PreScaling)), hook("pre", complete)), false},
-		"of another phase": {on(web(2, records(api.PreScaling)), hook("post", failed)), false},
-		"for a failure":    {on(web(2, records(api.Failing)), hook("onFailure", failed)), false},
-		"nothing runs":     {on(web(2, records(api.Succeeded)), hook("pre", failed)), false},
-		"no record":        {on(web(2), hook("pre", failed)), false},
-		"no set":           {on(hook("pre", failed)), false},
+		"failed":                {observed(web(2, withRecord(api.PreScaling)), hookJob("pre", failed)), true},
+		"running":               {observed(web(2, withRecord(api.PreScaling)), hookJob("pre")), false},
+		"complete":              {observed(web(2, withRecord(api.PreScaling)), hookJob("pre", completed)), false},
+		"hook of another phase": {observed(web(2, withRecord(api.PreScaling)), hookJob("post", failed)), false},
+		"failure hook":          {observed(web(2, withRecord(api.Failing)), hookJob("onFailure", failed)), false},
+		"no active scaling":     {observed(web(2, withRecord(api.Succeeded)), hookJob("pre", failed)), false},
+		"no record":             {observed(web(2), hookJob("pre", failed)), false},
+		"no set":                {observed(hookJob("pre", failed)), false},
 	} {
 		if got := row.in.failedHook() != nil; got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -119,16 +128,16 @@ func TestWhenPodsAreRead(t *testing.T) {
 	}
 }
 
-// calls gives the Scaler hooks by HTTP before the scaling.
-func calls(url string) build.Option {
-	return edited(func(s *v1alpha1.Scaler) {
+// withHTTPHook gives the Scaler a pre hook by HTTP.
+func withHTTPHook(url string) build.Option {
+	return editScaler(func(s *v1alpha1.Scaler) {
 		s.Spec.Hooks = v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{HTTP: &v1alpha1.HookHTTP{URL: url, Timeout: "10s"}}}
 	})
 }
 
-// TestHookByHTTPIsAPodOfDrydocksImage, and a scaling whose URL is no good does not begin.
-func TestHookByHTTPIsAPodOfDrydocksImage(t *testing.T) {
-	in := on(web(2, records(api.PreScaling)), pilot(calls("http://drain/hook")))
+// TestHTTPHookRunsInDrydockImage: a Job with Drydock's image calls the URL. A scaling with an invalid URL does not begin.
+func TestHTTPHookRunsInDrydockImage(t *testing.T) {
+	in := observed(web(2, withRecord(api.PreScaling)), pilot(withHTTPHook("http://drain/hook")))
 	in.Settings = build.Settings()
 	in.Settings.AllowTags = true
 	p := Decide(in)
@@ -141,24 +150,26 @@ func TestHookByHTTPIsAPodOfDrydocksImage(t *testing.T) {
 	}
 	for url, words := range map[string]string{"http://u:secret@drain/": "user or a password", "http:///": "names no host"} {
 		idle := in
-		idle.Set, idle.Scalers = web(2, quiet(2)), []*v1alpha1.Scaler{pilot(calls(url))}
+		idle.Set, idle.Scalers = web(2, withEndedScaling(2)), []*v1alpha1.Scaler{pilot(withHTTPHook(url))}
 		p := Decide(idle)
-		if record := stored(p); record != nil {
+		if record := storedRecord(p); record != nil {
 			t.Errorf("%s: a scaling begins: %s", url, p)
 		}
-		tellsUser(t, p, words)
+		checkHealthMessage(t, p, words)
 	}
 	idle := in
-	idle.Set, idle.Settings = web(2, quiet(2)), api.Settings{}
-	tellsUser(t, Decide(idle), "Set DRYDOCK_IMAGE")
+	idle.Set, idle.Settings = web(2, withEndedScaling(2)), api.Settings{}
+	checkHealthMessage(t, Decide(idle), "Set DRYDOCK_IMAGE")
 }
 
-// TestBackoffLimitIsTheJobs, and 0 without one.
-func TestBackoffLimitIsTheJobs(t *testing.T) {
+// TestHookJobHasBackoffLimitOfScaler: the backoff limit is 0 by default.
+func TestHookJobHasBackoffLimitOfScaler(t *testing.T) {
 	for _, limit := range []int32{0, 3, 10} {
-		in := on(web(2, records(api.PreScaling)), pilot(hooked, edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre.Job.BackoffLimit = limit })))
+		in := observed(web(2, withRecord(api.PreScaling)), pilot(withHooks,
+			editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre.Job.BackoffLimit = limit })))
 		job, is := Decide(in).Actions[0].Object.(*batchv1.Job)
-		if !is || job.Spec.BackoffLimit == nil || *job.Spec.BackoffLimit != limit || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		if !is || job.Spec.BackoffLimit == nil || *job.Spec.BackoffLimit != limit ||
+			job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
 			t.Errorf("%d: %+v", limit, job)
 		}
 	}

@@ -1,12 +1,12 @@
-// Package scalehooks scales StatefulSets that have a Scaler, in stages: the hook before, the change of the count, the hook after.
+// Package scalehooks scales StatefulSets that have a Scaler, in stages: the pre hook, the change of the count, the post hook.
 //
 //	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
-//	get   the StatefulSet, HorizontalPodAutoscalers by the names of its Scalers; list Scalers, and Jobs of operations, of its namespace; while a
-//	      cleanup is waited for: claims; of a hook that has failed: pods
+//	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
+//	      namespace; list claims while a cleanup hook waits; list pods of a failed hook Job
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
-//	never changes the count for a Scaler before its hook has succeeded
+//	never changes the count before the Scaler's pre hook has succeeded
 package scalehooks
 
 import (
@@ -25,7 +25,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Function is scale-hooks.
+// Function is the function scale-hooks.
 type Function struct {
 	client   *kube.Client
 	settings api.Settings
@@ -33,80 +33,85 @@ type Function struct {
 	log      *slog.Logger
 }
 
-// New makes the function.
+// New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, settings: settings, apply: apply.New(client, api.ScaleHooks, log), log: log}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once: an event only makes it look. A write that the API server refuses for good
-// gives the scaling up. A write of an autoscaler that fails is told in the status, and the next event tries again.
+// Handle takes the next step for the event's set. It is safe to repeat, to reorder and to run twice at once: it decides from the live
+// objects, and the event only triggers it. A scaling fails when the API server permanently rejects a write. A failed write of an autoscaler
+// is reported in the Scaler's status, and the next event tries it again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	hook, err := events.HookAnswerOf(e)
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}
-	l := look{Function: f, hook: hook, retry: e.Type() == events.Retry}
-	answer, err := f.apply.HandleDenied(ctx, e, l.step)
-	if err != nil && l.last == api.AutoscalerKept {
-		l = look{Function: f, hook: hook, retry: l.retry, refused: fault.Text(err)}
-		return f.apply.HandleDenied(ctx, e, l.step)
+	h := handling{Function: f, answer: hook, retry: e.Type() == events.Retry}
+	reply, err := f.apply.HandleDenied(ctx, e, h.nextStep)
+	if err != nil && h.lastReason == api.AutoscalerKept {
+		h = handling{Function: f, answer: hook, retry: h.retry, autoscalerError: fault.Text(err)}
+		return f.apply.HandleDenied(ctx, e, h.nextStep)
 	}
-	return answer, err
+	return reply, err
 }
 
-// look is the state while one event is handled.
-type look struct {
+// handling is the state of handling one event, which may take several steps.
+type handling struct {
 	*Function
-	hook        *events.HookAnswer // nil: the event is another one
-	retry, told bool
-	logged      bool
-	last        api.Reason // of the latest plan
-	refused     string     // why a write of an autoscaler failed
-	denial      error      // the first that was told
-	autoscalers bool       // it was about an autoscaler
+	answer              *events.HookAnswer // nil if the event answers no hook request
+	retry               bool
+	rejectionHandled    bool
+	statusRefusalLogged bool
+	lastReason          api.Reason // of the latest plan
+	autoscalerError     string     // why a write of an autoscaler failed; empty if none did
+	firstDenial         error      // the first rejected write
+	autoscalerDenied    bool       // the first rejected write concerned an autoscaler
 }
 
-func (l *look) step(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
-	if denied != nil && l.denial == nil {
-		l.denial, l.autoscalers = denied, l.last == api.AutoscalerKept
+// nextStep observes the set and decides on the next step. denied is the error of the previous step's write that the API server rejected.
+func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+	if denied != nil && h.firstDenial == nil {
+		h.firstDenial, h.autoscalerDenied = denied, h.lastReason == api.AutoscalerKept
 	}
-	if l.autoscalers {
-		return plan.Plan{}, denied // no write of the scaling was refused
+	if h.autoscalerDenied {
+		return plan.Plan{}, denied // the rejection does not concern the scaling
 	}
-	in, err := l.observe(ctx, ref)
+	in, err := h.observe(ctx, ref)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in.Retry, in.Answer, in.Key, in.Refused = l.retry, l.hook, rand.Text(), l.refused
-	if !l.told { // what comes after the end of the scaling, as its hook for a failure, was not refused
-		in.Rejected, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
+	in.Retry, in.Answer, in.Key, in.AutoscalerError = h.retry, h.answer, rand.Text(), h.autoscalerError
+	if !h.rejectionHandled { // the rejection counts once: the steps after it, such as the onFailure hook, were not rejected
+		in.Rejection, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
 	}
-	in.RetryStays = scalerRefused(denied)
-	if in.Unwritten = unwritten(denied); in.Unwritten != "" && !l.logged {
-		l.logged = true // of a Scaler that does not scale the set, nothing else tells
-		l.log.WarnContext(ctx, "the status of a Scaler is refused", "scaler", ref.Namespace+"/"+in.Unwritten, "error", denied.Error())
+	in.RetryNotRemovable = scalerChangeRefused(denied)
+	if in.RefusedStatusOf = scalerOfRefusedStatus(denied); in.RefusedStatusOf != "" && !h.statusRefusalLogged {
+		h.statusRefusalLogged = true // a second Scaler of the set has no other place where this is reported
+		h.log.WarnContext(ctx, "the API server rejects the status of a Scaler", "scaler", ref.Namespace+"/"+in.RefusedStatusOf,
+			"error", denied.Error())
 	}
-	if in.mayBegin() {
-		in.Trace = l.apply.Begin(ctx)
+	if in.mayBeginScaling() {
+		in.Trace = h.apply.Begin(ctx)
 	}
 	decided := Decide(in)
-	l.last = decided.Reason
+	h.lastReason = decided.Reason
 	if decided.Kind == plan.KindDo && decided.Reason != api.AutoscalerKept {
-		l.retry, l.told = false, decided.Reason == api.Rejected // both count once
+		h.retry, h.rejectionHandled = false, decided.Reason == api.Rejected // each counts once
 	}
 	return decided, nil
 }
 
-// unwritten returns the Scaler whose status the API server refused to take; empty if it refused something else.
-func unwritten(denied error) string {
+// scalerOfRefusedStatus returns the name of the Scaler whose status the API server rejected; empty if it rejected another write.
+func scalerOfRefusedStatus(denied error) string {
 	if a := apply.Failed(denied); a != nil && a.Resource == plan.ScalerStatus {
 		return a.Name
 	}
 	return ""
 }
 
-// scalerRefused reports whether the API server refused a change of a Scaler itself. During a scaling that is the removal of a retry.
-func scalerRefused(denied error) bool {
+// scalerChangeRefused reports whether the API server rejected a change of a Scaler's metadata or spec. During a scaling, that change is the
+// removal of the retry annotation.
+func scalerChangeRefused(denied error) bool {
 	a := apply.Failed(denied)
 	return a != nil && a.Resource == plan.Scalers
 }

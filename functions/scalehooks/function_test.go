@@ -17,13 +17,13 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// refusing is an API server that refuses every write for good.
-type refusing struct {
+// refusingServer is an API server that permanently rejects every write.
+type refusingServer struct {
 	build.Lists
 	writes []string
 }
 
-func (r *refusing) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method == http.MethodGet {
 		r.Lists.ServeHTTP(w, request)
 		return
@@ -36,20 +36,23 @@ func (r *refusing) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		"code": http.StatusUnprocessableEntity})
 }
 
-// TestRefusedWriteToAScaler: neither the status of a second Scaler nor a retry that cannot be removed ends or keeps the scaling.
-func TestRefusedWriteToAScaler(t *testing.T) {
+// TestRefusedWriteToScalerDoesNotFailScaling: the scaling continues if the status of a second Scaler is rejected, or the removal of a
+// retry.
+func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 	timeless := func(s *api.Scale) { s.Deadline = nil }
 	for name, row := range map[string]struct {
 		in    Input
 		want  []string
 		fails bool
 	}{
-		"the status of a second one": {reported(on(web(2, records(api.PreScaling, timeless)), pilot(hooked), hook("pre"))),
+		"the status of a second Scaler": {withReportedStatus(observed(web(2, withRecord(api.PreScaling, timeless)), pilot(withHooks),
+			hookJob("pre"))),
 			[]string{"PATCH scalers/other/status"}, false},
-		"a retry": {on(web(2, records(api.PreScaling, timeless)), pilot(hooked, retry)), []string{"PATCH scalers/pilot", "POST jobs"}, true},
+		"retry by annotation": {observed(web(2, withRecord(api.PreScaling, timeless)), pilot(withHooks, withRetry)),
+			[]string{"PATCH scalers/pilot", "POST jobs"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &refusing{Lists: build.Plurals()}
+			server := &refusingServer{Lists: build.Plurals()}
 			server.Lists["statefulsets"] = append(server.Lists["statefulsets"], row.in.Set)
 			server.Lists["scalers"] = append(server.Lists["scalers"], row.in.Scalers[0], scaler("other", 9))
 			for _, job := range row.in.Jobs {

@@ -21,55 +21,82 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// The set of these tests, web, had 2 members, and its Scaler, pilot, wants 3. The scaling is operation build.ID.
+// In these tests, StatefulSet web had 2 members, and its Scaler pilot requests 3. The scaling is operation build.ID.
 
-// row is a situation, the plan for it, what the plan stores as the record, and the status that it gives the first Scaler.
+// row is a situation: a sentence, and the input for it.
 type row struct {
-	in                 Input
-	want, next, status string
+	says string
+	in   Input
 }
 
-func check(t *testing.T, rows map[string]row) {
+// check decides on the rows, checks each decision, and compares it with the golden file of the test.
+func check(t *testing.T, rows ...row) {
 	t.Helper()
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) { expect(t, row) })
+	file := golden.Open(t)
+	for _, row := range rows {
+		t.Run(row.says, func(t *testing.T) { file.Entry(t, row.says, entry(decideAndCheck(t, row.in))) })
 	}
 }
 
-// expect checks a decision as build.Expect does, and what is true of every decision of this function.
-func expect(t *testing.T, row row) {
+// entry renders a plan, the record that it stores, and the status that it gives the Scaler pilot.
+func entry(p plan.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
+	if p.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	b.WriteString("\n")
+	for _, a := range p.Actions {
+		b.WriteString("- " + a.String() + "\n")
+	}
+	if p.Announce != "" {
+		b.WriteString("-> " + strings.TrimPrefix(p.Announce, "dev.drydock.") + "\n")
+	}
+	if record := storedRecord(p); record != nil {
+		b.WriteString("record: " + recordSummary(record) + "\n")
+		if record.Message != "" {
+			b.WriteString("says: " + record.Message + "\n")
+		}
+	}
+	if status := reportedStatus(p, "pilot"); status != nil {
+		b.WriteString("status: " + statusSummary(status) + "\n")
+		for _, c := range status.Conditions {
+			fmt.Fprintf(&b, "- %s: %s\n", c.Type, c.Message)
+		}
+	}
+	return b.String()
+}
+
+// decideAndCheck returns the decision. It applies the checks of build.Expect, and the checks for all decisions of this function.
+func decideAndCheck(t *testing.T, in Input) plan.Plan {
 	t.Helper()
-	before := encode(row.in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(row.in) }, row.want, "", objectsOf(row.in)...)
-	p := Decide(row.in)
-	if got := summary(stored(p)); got != row.next {
-		t.Errorf("stored record\ngot  %s\nwant %s", got, row.next)
+	before := toJSON(in)
+	p := Decide(in)
+	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	if again := Decide(in); toJSON(again) != toJSON(p) {
+		t.Errorf("the same input, another plan:\n%s\n%s", toJSON(p), toJSON(again))
 	}
-	if got := rendered(told(p, "pilot")); got != row.status {
-		t.Errorf("status\ngot  %s\nwant %s", got, row.status)
+	if after := toJSON(in); after != before {
+		t.Errorf("the decision changed its input from\n%s\nto\n%s", before, after)
 	}
-	if again := Decide(row.in); encode(again) != encode(p) {
-		t.Errorf("the same input, another plan:\n%s\n%s", encode(p), encode(again))
-	}
-	if after := encode(row.in); after != before {
-		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
-	}
-	comesToRest(t, row.in)
+	checkConverges(t, in)
+	return p
 }
 
-// comesToRest does what is decided until nothing is, with everybody else holding still. Then deciding writes nothing (I7). On the way no
-// record makes a wrong step, and no failure is told as health.
-func comesToRest(t *testing.T, in Input) {
+// checkConverges carries out the decisions until Decide has no more actions, while no other client acts. The last decision must write
+// nothing (I7). On the way, no record makes an invalid transition, and no failed Scaler is reported healthy.
+func checkConverges(t *testing.T, in Input) {
 	t.Helper()
 	var trail []string
 	for range 20 {
 		p := Decide(in)
 		if p.Kind != plan.KindDo {
 			if len(p.Actions) > 0 {
-				t.Errorf("%s: it writes", p)
+				t.Errorf("%s: a plan that does nothing has actions", p)
 			}
 			return
 		}
@@ -80,36 +107,36 @@ func comesToRest(t *testing.T, in Input) {
 					t.Errorf("%s: %v", a, err)
 				}
 			}
-			in = in.after(a)
+			in = in.afterAction(a)
 		}
-		healthy(t, in)
-		in.Retry, in.Rejected = false, "" // both count once
+		checkHealthConditions(t, in)
+		in.Retry, in.Rejection = false, "" // each counts once
 	}
-	t.Errorf("it does not come to rest:\n%s", strings.Join(trail, "\n"))
+	t.Errorf("the decisions do not converge:\n%s", strings.Join(trail, "\n"))
 }
 
-// healthy checks that what has failed is not told to be well.
-func healthy(t *testing.T, in Input) {
+// checkHealthConditions checks that no failed Scaler is reported healthy.
+func checkHealthConditions(t *testing.T, in Input) {
 	t.Helper()
 	for _, s := range in.Scalers {
 		status := s.Status
 		failed := status.Stage == v1alpha1.StageFailed || status.Failed != nil
-		is := func(kind string) bool { return meta.IsStatusConditionTrue(status.Conditions, kind) }
-		if failed && !is(v1alpha1.ConditionFailed) || failed && is(v1alpha1.ConditionHealthy) {
-			t.Errorf("Scaler %s has failed: %s", s.Name, rendered(&status))
+		isTrue := func(kind string) bool { return meta.IsStatusConditionTrue(status.Conditions, kind) }
+		if failed && !isTrue(v1alpha1.ConditionFailed) || failed && isTrue(v1alpha1.ConditionHealthy) {
+			t.Errorf("Scaler %s has failed: %s", s.Name, statusSummary(&status))
 		}
-		if is(v1alpha1.ConditionHealthy) && is(v1alpha1.ConditionFailed) {
-			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, rendered(&status))
+		if isTrue(v1alpha1.ConditionHealthy) && isTrue(v1alpha1.ConditionFailed) {
+			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, statusSummary(&status))
 		}
 	}
 }
 
-// after is the situation when the action is done. Nobody runs the Jobs, and the StatefulSet controller stands still.
-func (in Input) after(a plan.Action) Input {
+// afterAction returns the situation after the action. The Job controller and the StatefulSet controller do not act.
+func (in Input) afterAction(a plan.Action) Input {
 	switch of, _ := a.Resource.Subresource(); {
 	case a.Verb == plan.VerbRecord:
 	case a.Resource == plan.Autoscalers:
-		in.Autoscalers = autoscalersAfter(in.Autoscalers, a)
+		in.Autoscalers = autoscalersAfterAction(in.Autoscalers, a)
 	case a.Verb == plan.VerbCreate:
 		job := a.Object.(*batchv1.Job).DeepCopy()
 		job.UID, job.ResourceVersion = types.UID("uid-"+job.Name), "rv-"+job.Name
@@ -126,24 +153,24 @@ func (in Input) after(a plan.Action) Input {
 		all := append([]*v1alpha1.Scaler{}, in.Scalers...)
 		for i, s := range all {
 			if s.Name == a.Name {
-				all[i] = patched(s, a)
+				all[i] = afterPatch(s, a)
 			}
 		}
 		in.Scalers = all
 	default:
-		in.Set = patched(in.Set, a)
+		in.Set = afterPatch(in.Set, a)
 	}
 	return in
 }
 
-func autoscalersAfter(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Action) []*autoscalingv2.HorizontalPodAutoscaler {
+func autoscalersAfterAction(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Action) []*autoscalingv2.HorizontalPodAutoscaler {
 	var all []*autoscalingv2.HorizontalPodAutoscaler
-	for _, is := range before {
+	for _, live := range before {
 		switch {
-		case is.Name != a.Name:
-			all = append(all, is)
+		case live.Name != a.Name:
+			all = append(all, live)
 		case a.Verb == plan.VerbPatch:
-			all = append(all, patched(is, a))
+			all = append(all, afterPatch(live, a))
 		}
 	}
 	if a.Verb == plan.VerbCreate {
@@ -152,8 +179,8 @@ func autoscalersAfter(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Ac
 	return all
 }
 
-// patched is the object after the patch, as it goes over the wire.
-func patched[T metav1.Object](object T, a plan.Action) T {
+// afterPatch returns the patched object. The patch passes through JSON, as it does on its way to the API server.
+func afterPatch[T metav1.Object](object T, a plan.Action) T {
 	ops, err := json.Marshal(a.Ops)
 	if err != nil {
 		panic(err)
@@ -162,7 +189,7 @@ func patched[T metav1.Object](object T, a plan.Action) T {
 	if err != nil {
 		panic(err)
 	}
-	text, err := patch.Apply([]byte(encode(object)))
+	text, err := patch.Apply([]byte(toJSON(object)))
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", a, err))
 	}
@@ -173,7 +200,7 @@ func patched[T metav1.Object](object T, a plan.Action) T {
 	return next
 }
 
-func encode(what any) string {
+func toJSON(what any) string {
 	text, err := json.Marshal(what)
 	if err != nil {
 		panic(err)
@@ -198,8 +225,8 @@ func objectsOf(in Input) []metav1.Object {
 	return all
 }
 
-// stored is the record that the plan writes on the set, or nil.
-func stored(p plan.Plan) *api.Scale {
+// storedRecord returns the record that the plan writes to the set, or nil.
+func storedRecord(p plan.Plan) *api.Scale {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
 			text, ok := op.Value.(string)
@@ -216,8 +243,8 @@ func stored(p plan.Plan) *api.Scale {
 	return nil
 }
 
-// told is the status that the plan gives the Scaler, or nil.
-func told(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
+// reportedStatus returns the status that the plan writes to the Scaler, or nil.
+func reportedStatus(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
 	for _, a := range p.Actions {
 		if a.Resource == plan.ScalerStatus && a.Name == scaler {
 			for _, op := range a.Ops {
@@ -230,8 +257,8 @@ func told(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
 	return nil
 }
 
-// summary renders what a record says, without its message. Times are from now.
-func summary(s *api.Scale) string {
+// recordSummary renders a record without its message. Times are relative to build.Now.
+func recordSummary(s *api.Scale) string {
 	if s == nil {
 		return ""
 	}
@@ -261,8 +288,8 @@ func summary(s *api.Scale) string {
 	return text
 }
 
-// rendered renders a status in short.
-func rendered(s *v1alpha1.ScalerStatus) string {
+// statusSummary renders a status on one line.
+func statusSummary(s *v1alpha1.ScalerStatus) string {
 	if s == nil {
 		return ""
 	}
@@ -279,8 +306,8 @@ func rendered(s *v1alpha1.ScalerStatus) string {
 	return text
 }
 
-// on is what is observed.
-func on(objects ...metav1.Object) Input {
+// observed returns the input with the objects.
+func observed(objects ...metav1.Object) Input {
 	in := Input{Now: build.Now, Namespace: build.Namespace, Name: "web"}
 	for _, object := range objects {
 		switch o := object.(type) {
@@ -297,33 +324,33 @@ func on(objects ...metav1.Object) Input {
 	return in
 }
 
-func retried(in Input) Input {
+func withRetryEvent(in Input) Input {
 	in.Retry = true
 	return in
 }
 
-func rejected(in Input) Input {
-	in.Rejected = "statefulsets is forbidden"
+func withRejection(in Input) Input {
+	in.Rejection = "statefulsets is forbidden"
 	return in
 }
 
-// reported is the same, with what the plan says in the status of the Scalers.
-func reported(in Input) Input {
+// withReportedStatus returns the input after the plan's writes to the status of the Scalers.
+func withReportedStatus(in Input) Input {
 	for _, a := range Decide(in).Actions {
 		if a.Resource == plan.ScalerStatus {
-			in = in.after(a)
+			in = in.afterAction(a)
 		}
 	}
 	return in
 }
 
-// web is the set with the count. The record is to be the last option.
+// web returns the set with the count. A record must be the last option.
 func web(count int32, options ...build.Option) *appsv1.StatefulSet {
 	return build.Set("web", append([]build.Option{build.Replicas(count)}, options...)...)
 }
 
-// records stores a record of the scaling from 2 to 3 on the set. One that is active has five minutes left.
-func records(phase api.Phase, options ...func(*api.Scale)) build.Option {
+// withRecord stores a record of the scaling from 2 to 3 on the set. An active scaling has five minutes until its deadline.
+func withRecord(phase api.Phase, options ...func(*api.Scale)) build.Option {
 	record := recordOf(phase, options...)
 	return build.Annotation(api.ScaleAnnotation, record.Encode())
 }
@@ -347,23 +374,23 @@ func recordOf(phase api.Phase, options ...func(*api.Scale)) *api.Scale {
 	return record
 }
 
-// quiet is the record of a set that has the count, and of which no scaling was made.
-func quiet(count int32) build.Option {
-	return records(api.Succeeded, func(s *api.Scale) { s.Previous, s.Target, s.Reason = count, count, api.ScalerReady })
+// withEndedScaling stores the record of a set with the count, and without a scaling so far.
+func withEndedScaling(count int32) build.Option {
+	return withRecord(api.Succeeded, func(s *api.Scale) { s.Previous, s.Target, s.Reason = count, count, api.ScalerReady })
 }
 
-// gaveUp says where a scaling was given up, for a hook.
-func gaveUp(at api.Phase) func(*api.Scale) {
+// failedAt marks the scaling as failed in the phase, because of a hook.
+func failedAt(at api.Phase) func(*api.Scale) {
 	return func(s *api.Scale) { s.FailedAt, s.Reason, s.Message = at, api.HookFailed, "it failed" }
 }
 
 func overdue(s *api.Scale) { s.Deadline = operation.Moment(build.Now.Add(-time.Second)) }
 
-func of(uid types.UID) func(*api.Scale) {
+func ofScaler(uid types.UID) func(*api.Scale) {
 	return func(s *api.Scale) { s.Scaler.UID = uid }
 }
 
-// pilot is the Scaler, which wants 3.
+// pilot returns the Scaler, which requests 3 members.
 func pilot(options ...build.Option) *v1alpha1.Scaler { return scaler("pilot", 3, options...) }
 
 func scaler(name string, wants int32, options ...build.Option) *v1alpha1.Scaler {
@@ -373,43 +400,43 @@ func scaler(name string, wants int32, options ...build.Option) *v1alpha1.Scaler 
 	return build.With(s, options...)
 }
 
-func edited(change func(*v1alpha1.Scaler)) build.Option { return build.Edit(change) }
+func editScaler(change func(*v1alpha1.Scaler)) build.Option { return build.Edit(change) }
 
-// wants sets the count that the Scaler wants.
+// wants sets the count that the Scaler requests.
 func wants(count int32) build.Option {
-	return edited(func(s *v1alpha1.Scaler) { s.Spec.Replicas = &count })
+	return editScaler(func(s *v1alpha1.Scaler) { s.Spec.Replicas = &count })
 }
 
 const template = `{"spec":{"containers":[{"name":"hook","image":"registry.example/hook:1"}]}}`
 
-// hooks gives the Scaler all hooks, with the template.
+// hooks gives the Scaler all three hooks, with the pod template.
 func hooks(text string) build.Option {
 	hook := &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(text)}}}
-	return edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks = v1alpha1.ScalerHooks{Pre: hook, Post: hook, OnFailure: hook} })
+	return editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks = v1alpha1.ScalerHooks{Pre: hook, Post: hook, OnFailure: hook} })
 }
 
 var (
-	hooked   = hooks(template)
-	unread   = hooks(`{"spec":{}}`)
-	adopting = edited(func(s *v1alpha1.Scaler) { s.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
-	retry    = build.Annotation(api.RetryAnnotation, "")
-	optOut   = build.Label(api.ManagedLabel, "")
-	wishless = edited(func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil })
+	withHooks        = hooks(template)
+	withInvalidHooks = hooks(`{"spec":{}}`)
+	withAdoptPolicy  = editScaler(func(s *v1alpha1.Scaler) { s.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
+	withRetry        = build.Annotation(api.RetryAnnotation, "")
+	notOptedIn       = build.Label(api.ManagedLabel, "")
+	withoutCount     = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil })
 )
 
-// hook is the Job of a hook, which runs.
-func hook(kind string, options ...build.Option) *batchv1.Job {
+// hookJob returns the running Job of the hook.
+func hookJob(kind string, options ...build.Option) *batchv1.Job {
 	set := web(2)
-	words, err := resources.ParseScaleHook(set, "hook", template)
+	parsed, err := resources.ParseScaleHook(set, "hook", template)
 	if err != nil {
 		panic(err)
 	}
-	job := resources.MakeScaleHook(set, recordOf(api.PreScaling), kind, words, time.Minute)
+	job := resources.MakeScaleHook(set, recordOf(api.PreScaling), kind, parsed, time.Minute)
 	job.UID, job.ResourceVersion = types.UID("uid-"+job.Name), "rv-"+job.Name
 	return build.With(job, options...)
 }
 
 var (
-	complete = build.Complete()
-	failed   = build.Failed("BackoffLimitExceeded", "it has failed")
+	completed = build.Complete()
+	failed    = build.Failed("BackoffLimitExceeded", "it has failed")
 )

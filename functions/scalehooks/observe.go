@@ -29,7 +29,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			}
 		}
 	})
-	if err != nil && !apierrors.IsNotFound(err) { // the custom resource may have been removed
+	if err != nil && !apierrors.IsNotFound(err) { // NotFound: the CustomResourceDefinition of Scalers was removed
 		return in, err
 	}
 	set := &appsv1.StatefulSet{}
@@ -44,7 +44,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 		return in, err
 	}
 	if found {
-		if err := f.observeLeftBehind(ctx, &in); err != nil {
+		if err := f.observeLeftoverClaims(ctx, &in); err != nil {
 			return in, err
 		}
 	}
@@ -54,30 +54,31 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, f.observeFailure(ctx, &in)
 }
 
-// observeFailure reads the pods of the hook that has failed. Without the right to do so, the failure is told in fewer words.
+// observeFailure reads the pods of the failed hook Job. Without permission to list pods, the failure is reported without their exit codes.
 func (f *Function) observeFailure(ctx context.Context, in *Input) error {
 	job := in.failedHook()
 	if job == nil {
 		return nil
 	}
-	err := kube.Pages(ctx, f.client, plan.Pods, in.Namespace, batchv1.JobNameLabel+"="+job.Name, &corev1.PodList{}, func(l *corev1.PodList) {
-		for i := range l.Items {
-			in.FailedPod = later(in.FailedPod, &l.Items[i], job)
-		}
-	})
+	err := kube.Pages(ctx, f.client, plan.Pods, in.Namespace, batchv1.JobNameLabel+"="+job.Name, &corev1.PodList{},
+		func(l *corev1.PodList) {
+			for i := range l.Items {
+				in.FailedPod = latestFailedPod(in.FailedPod, &l.Items[i], job)
+			}
+		})
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err
 }
 
-// observeAutoscalers reads the HorizontalPodAutoscaler with the name of the Scaler that has the set, in every mode. So a function that was
-// interrupted leaves none behind: an autoscaler that still works changes its Scaler, which causes an event. For the other Scalers it is read
-// if they have the condition Autoscaled.
+// observeAutoscalers reads the HorizontalPodAutoscaler named after the Scaler that scales the set, whatever its mode. An interrupted
+// function therefore leaves no autoscaler behind: a leftover autoscaler changes its Scaler, and that change causes an event. For the other
+// Scalers of the set, the autoscaler is read only if they have the condition Autoscaled.
 func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
 	var record *api.Scale
 	if in.Set != nil {
-		record, _ = api.LoadScale(in.Set) // Decide reports the error
+		record, _ = api.LoadScale(in.Set) // Decide reports an unreadable record
 	}
 	owner := scale.Owner(in.Scalers, record)
 	for _, s := range in.Scalers {
@@ -107,8 +108,8 @@ func (f *Function) observeJobs(ctx context.Context, in *Input) error {
 	})
 }
 
-// isHook reports whether the Job is a hook of a scaling of the set. A user can create a Job with such a link, so the name has to match too:
-// the policy drydock-fence-jobs refuses to delete a Job of another name.
+// isHook reports whether the Job runs a hook for a scaling of the set. Users can create Jobs with such a link, so the name must match, too:
+// the policy drydock-fence-jobs refuses the deletion of a Job with another name.
 func isHook(job *batchv1.Job, set string) bool {
 	link, err := api.LoadLink(job)
 	return err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == set &&
@@ -117,19 +118,20 @@ func isHook(job *batchv1.Job, set string) bool {
 		})
 }
 
-// observeLeftBehind names the claims of members that the scaling has removed, where it waits for cleanup-pod to delete them.
-func (f *Function) observeLeftBehind(ctx context.Context, in *Input) error {
+// observeLeftoverClaims lists the claims of removed members, if the scaling waits for cleanup-pod to delete them.
+func (f *Function) observeLeftoverClaims(ctx context.Context, in *Input) error {
 	record, err := api.LoadScale(in.Set)
 	if err != nil || !record.Active() || !record.CleansUp {
-		return nil // Decide says what is wrong with the record
+		return nil // Decide reports an unreadable record
 	}
-	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
-		for i := range l.Items {
-			name := l.Items[i].Name
-			_, ordinal, ok := statefulset.ParseClaimName(in.Set, name)
-			if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
-				in.LeftBehind = append(in.LeftBehind, name)
+	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{},
+		func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				name := l.Items[i].Name
+				_, ordinal, ok := statefulset.ParseClaimName(in.Set, name)
+				if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
+					in.LeftoverClaims = append(in.LeftoverClaims, name)
+				}
 			}
-		}
-	})
+		})
 }

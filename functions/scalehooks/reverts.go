@@ -12,61 +12,61 @@ import (
 
 const replicasPath = "/spec/replicas"
 
-// After quickReverts within contestWindow the count is contested: each further one waits for contestPause, until nothing was put back for
-// contestWindow.
+// After quickReverts reverts within contestWindow, the count is contested: each further revert waits for contestPause after the last one.
+// This ends when the count was not reverted for contestWindow.
 const (
 	quickReverts  = 3
 	contestWindow = 10 * time.Minute
 	contestPause  = 5 * time.Minute
 )
 
-// putBack undoes a change of the count that no Scaler has made.
-func (w work) putBack(count int32) plan.Plan {
+// revertCount restores the count after another client has changed it.
+func (w work) revertCount(count int32) plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	if count == 0 && w.record.Paused && w.losesClaims() {
-		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.keepClaims()})
+	if count == 0 && w.record.Paused && w.pauseDeletesClaims() {
+		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.pauseDeletesClaimsMessage()})
 	}
 	if contested(w.record.Reverts, w.Now) {
-		return w.contest(count)
+		return w.reportContest(count)
 	}
 	next := w.record.Clone()
-	next.Reverts = oneMore(w.record.Reverts, w.Now)
+	next.Reverts = addRevert(w.record.Reverts, w.Now)
 	patch := plan.Set(operation.Store(w.Set, next), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
-	warning := w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d; Scaler %s has put %d back. "+
+	warning := w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d, and Scaler %s has scaled it back to %d. "+
 		"Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name)
 	return plan.Do(api.CountReverted, append(patch.Actions(), warning)...)
 }
 
-// contest leaves the count of another client for now. A scaling that is late by then is given up. The words are the same for each count, or
-// they would be written as often as it changes.
-func (w work) contest(count int32) plan.Plan {
-	message := fmt.Sprintf("another client scales the StatefulSet again and again; Scaler %s puts %d back every %s. "+
+// reportContest leaves the other client's count for now, and reports the conflict. A scaling past its deadline fails. The message does not
+// name the other client's count: the status would otherwise be written each time that count changes.
+func (w work) reportContest(count int32) plan.Plan {
+	message := fmt.Sprintf("another client keeps scaling the StatefulSet, and Scaler %s scales it back to %d every %s. "+
 		"Stop that client, or set conflictPolicy: adopt", w.scaler.Name, count, contestPause)
 	if w.record.Active() && operation.Overdue(w.record, w.Now) {
-		return w.giveUp(api.CountContested, message)
+		return w.failScaling(api.CountContested, message)
 	}
 	return w.report(&problem{reason: api.CountContested, message: message})
 }
 
-// contested reports whether the next count of another client has to wait before it is put back.
+// contested reports whether the next revert has to wait.
 func contested(r *api.Reverts, now time.Time) bool {
 	return r != nil && r.Count >= quickReverts && now.Sub(r.Last.Time) < contestPause
 }
 
-// oneMore returns the row with a revert of now. A row that was quick enough to be a contest ends when its last revert is old, any other row when
-// its first one is.
-func oneMore(r *api.Reverts, now time.Time) *api.Reverts {
+// addRevert returns the series of reverts with one more, made now. A contested series expires contestWindow after its last revert, any
+// other series contestWindow after its first.
+func addRevert(r *api.Reverts, now time.Time) *api.Reverts {
 	moment := *operation.Moment(now)
-	row := api.Reverts{First: moment}
+	series := api.Reverts{First: moment}
 	if r != nil {
-		since := r.First
+		start := r.First
 		if r.Count >= quickReverts {
-			since = r.Last
+			start = r.Last
 		}
-		if now.Sub(since.Time) < contestWindow {
-			row = *r
+		if now.Sub(start.Time) < contestWindow {
+			series = *r
 		}
 	}
-	row.Count, row.Last = row.Count+1, moment
-	return &row
+	series.Count, series.Last = series.Count+1, moment
+	return &series
 }

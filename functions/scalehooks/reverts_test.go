@@ -12,9 +12,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// fight has another client set the count to 5 for as long as that, and looks every second. It returns when the Scaler has put its own count
-// back.
-func fight(in Input, lasts time.Duration) (reverts []time.Duration, end Input) {
+// contendForCount lets another client set the count to 5 every second. It returns the times at which the Scaler has restored its own count.
+func contendForCount(in Input, lasts time.Duration) (reverts []time.Duration, end Input) {
 	begin := in.Now
 	for in.Now.Sub(begin) < lasts {
 		in.Set = build.With(in.Set, build.Replicas(5))
@@ -23,18 +22,18 @@ func fight(in Input, lasts time.Duration) (reverts []time.Duration, end Input) {
 			reverts = append(reverts, in.Now.Sub(begin))
 		}
 		for _, a := range p.Actions {
-			in = in.after(a)
+			in = in.afterAction(a)
 		}
 		in.Now = in.Now.Add(time.Second)
 	}
 	return reverts, in
 }
 
-// TestFightOverTheCountSlowsDown: another client that always puts its count back must not have the two write as fast as they can.
-func TestFightOverTheCountSlowsDown(t *testing.T) {
-	reverts, in := fight(on(web(3, quiet(3)), pilot()), time.Hour)
+// TestRepeatedRevertsSlowDown: two clients that restore their counts must not write as fast as they can.
+func TestRepeatedRevertsSlowDown(t *testing.T) {
+	reverts, in := contendForCount(observed(web(3, withEndedScaling(3)), pilot()), time.Hour)
 	if len(reverts) < 13 || len(reverts) > 15 || reverts[2] > time.Minute {
-		t.Errorf("the count was put back at %v", reverts)
+		t.Errorf("the count was restored at %v", reverts)
 	}
 	for i := quickReverts; i < len(reverts); i++ {
 		if pause := reverts[i] - reverts[i-1]; pause != contestPause {
@@ -42,43 +41,46 @@ func TestFightOverTheCountSlowsDown(t *testing.T) {
 		}
 	}
 	p := Decide(withCount(in, 5))
-	if got := rendered(told(reportAnew(p, withCount(in, 5)), "pilot")); !strings.Contains(got, "Healthy False CountContested") {
+	if got := statusSummary(reportedStatus(withFreshStatus(p, withCount(in, 5)), "pilot")); !strings.Contains(got,
+		"Healthy False CountContested") {
 		t.Errorf("%s: the status is %s", p, got)
 	}
 	other := in
 	other.Set = in.Set.DeepCopy()
 	*other.Set.Spec.Replicas = 6
 	if p := Decide(other); len(p.Actions) > 0 {
-		t.Errorf("another count is told anew: %s", p)
+		t.Errorf("a third count is reported again: %s", p)
 	}
-	in = withCount(in, 3) // the other client has stopped
-	if got := rendered(told(Decide(in), "pilot")); !strings.Contains(got, "Healthy True") {
-		t.Errorf("after the fight: %s", got)
+	in = withCount(in, 3) // the other client stops
+	if got := statusSummary(reportedStatus(Decide(in), "pilot")); !strings.Contains(got, "Healthy True") {
+		t.Errorf("after the contest: %s", got)
 	}
 	in.Now = in.Now.Add(contestWindow)
-	if again, _ := fight(in, time.Minute); len(again) != quickReverts {
-		t.Errorf("a fight after a pause: the count was put back at %v", again)
+	if again, _ := contendForCount(in, time.Minute); len(again) != quickReverts {
+		t.Errorf("a contest after a pause: the count was restored at %v", again)
 	}
 }
 
-// withCount is the same, where the set has the count.
+// withCount returns the input with another count of the set.
 func withCount(in Input, count int32) Input {
 	in.Set = build.With(in.Set, build.Replicas(count))
 	return in
 }
 
-// reportAnew returns the plan, with the status as if the Scaler had none yet.
-func reportAnew(p plan.Plan, in Input) plan.Plan {
+// withFreshStatus returns the plan. If it has no actions, it decides again as if the Scaler had no status, so that the plan shows the
+// status.
+func withFreshStatus(p plan.Plan, in Input) plan.Plan {
 	if len(p.Actions) > 0 {
 		return p
 	}
-	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0].DeepCopy(), edited(func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }))}
+	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0].DeepCopy(),
+		editScaler(func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }))}
 	return Decide(in)
 }
 
-// TestSlowRevertsAreNoFight: three within an hour are put back at once.
-func TestSlowRevertsAreNoFight(t *testing.T) {
-	in := on(web(3, quiet(3)), pilot())
+// TestOccasionalRevertsAreImmediate: reverts every five minutes do not count as a contest.
+func TestOccasionalRevertsAreImmediate(t *testing.T) {
+	in := observed(web(3, withEndedScaling(3)), pilot())
 	for i := range 6 {
 		in.Now = build.Now.Add(time.Duration(i) * contestWindow / 2)
 		in = withCount(in, 5)
@@ -87,87 +89,78 @@ func TestSlowRevertsAreNoFight(t *testing.T) {
 			t.Fatalf("revert %d: %s", i, p)
 		}
 		for _, a := range p.Actions {
-			in = in.after(a)
+			in = in.afterAction(a)
 		}
 	}
 }
 
-// TestFightDuringAScalingEndsIt at its deadline.
-func TestFightDuringAScalingEndsIt(t *testing.T) {
+// TestContestedScalingFailsAtDeadline: before its deadline the scaling only reports the conflict.
+func TestContestedScalingFailsAtDeadline(t *testing.T) {
 	contest := func(s *api.Scale) {
 		s.Reverts = &api.Reverts{Count: quickReverts, First: *operation.Moment(build.Now), Last: *operation.Moment(build.Now)}
 	}
-	check(t, map[string]row{
-		"in time": {in: on(web(5, records(api.Scaling, contest)), pilot()),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "scaling 5, Healthy False CountContested, Failed False CountContested, Progressing True CountChanged"},
-		"late": {in: on(web(5, records(api.Scaling, contest, overdue)), pilot(hooked, undrained)),
-			want: "do CountContested: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next: "Failing CountContested at Scaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 5, failed at scaling CountContested, Healthy False CountContested, Failed True CountContested, " +
-				"Progressing True CountContested"},
-	})
+	check(t,
+		row{"before the deadline", observed(web(5, withRecord(api.Scaling, contest)), pilot())},
+		row{"after the deadline", observed(web(5, withRecord(api.Scaling, contest, overdue)), pilot(withHooks, withoutPreHook))},
+	)
 }
 
-var undrained = edited(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = nil })
+var withoutPreHook = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = nil })
 
-// TestRevertsOutliveAScaling: the next operation has another record.
-func TestRevertsOutliveAScaling(t *testing.T) {
-	in := on(web(2, records(api.Succeeded, func(s *api.Scale) { s.Previous, s.Target, s.Reverts = 2, 2, &api.Reverts{Count: 2} })), pilot())
-	if next := stored(Decide(in)); next == nil || next.Phase != api.PreScaling || next.Reverts == nil || next.Reverts.Count != 2 {
+// TestRevertCountSurvivesNewScaling: the record of the next operation takes over the reverts.
+func TestRevertCountSurvivesNewScaling(t *testing.T) {
+	in := observed(web(2, withRecord(api.Succeeded, func(s *api.Scale) {
+		s.Previous, s.Target, s.Reverts = 2, 2,
+			&api.Reverts{Count: 2}
+	})), pilot())
+	if next := storedRecord(Decide(in)); next == nil || next.Phase != api.PreScaling || next.Reverts == nil || next.Reverts.Count != 2 {
 		t.Errorf("%+v", next)
 	}
 }
 
-// TestStatusOfAnotherScalerIsRefused: that is nothing to the scaling, and not tried again with the event.
-func TestStatusOfAnotherScalerIsRefused(t *testing.T) {
+// TestRefusedStatusOfOtherScalerIsIgnored: the rejection does not concern the scaling, and the status is not written again for this event.
+func TestRefusedStatusOfOtherScalerIsIgnored(t *testing.T) {
 	other := scaler("other", 9)
 	refusal := func(in Input, name string) Input {
-		in = rejected(in)
-		in.Unwritten = name
+		in = withRejection(in)
+		in.RefusedStatusOf = name
 		return in
 	}
-	check(t, map[string]row{
-		"the other's, the hook is missing": {in: refusal(on(web(2, records(api.PreScaling)), pilot(hooked), other), "other"),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"the other's, members are ready": {in: refusal(on(web(3, records(api.Scaling)), pilot(hooked), other), "other"),
-			want:   "do MembersReady: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "PostScaling MembersReady, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "postScaling 3, Healthy True ScalerReady, Failed False ScalerReady, Progressing True MembersReady"},
-		"the other's, at rest": {in: reported(refusal(on(web(3, quiet(3)), pilot(), other), "other")),
-			want: "noop UpToDate"},
-		"its own": {in: refusal(on(web(2, records(api.PreScaling)), pilot(hooked)), "pilot"),
-			want:   "do Rejected: patch statefulsets web {+scale}; patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			next:   "Failing Rejected at PreScaling, 2 to 3 for uid-pilot, attempt 1, due 10m0s",
-			status: "failed 2, failed at preScaling Rejected, Healthy False Rejected, Failed True Rejected, Progressing True Rejected"},
-	})
+	check(t,
+		row{"the other Scaler's status is rejected before the hook Job is created",
+			refusal(observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), other), "other")},
+		row{"the other Scaler's status is rejected when members are ready",
+			refusal(observed(web(3, withRecord(api.Scaling)), pilot(withHooks), other), "other")},
+		row{"the other Scaler's status is rejected, without a scaling",
+			withReportedStatus(refusal(observed(web(3, withEndedScaling(3)), pilot(), other), "other"))},
+		row{"its own status is rejected", refusal(observed(web(2, withRecord(api.PreScaling)), pilot(withHooks)), "pilot")},
+	)
 }
 
-// TestRetryThatCannotBeRemovedKeepsNoScaling: it would wait for ever. At rest the Scaler tells of the refusal.
-func TestRetryThatCannotBeRemovedKeepsNoScaling(t *testing.T) {
+// TestRetryThatCannotBeRemovedDoesNotBlockScaling: the scaling would wait forever. Without an active scaling the Scaler reports the
+// rejection.
+func TestRetryThatCannotBeRemovedDoesNotBlockScaling(t *testing.T) {
 	stays := func(in Input) Input {
-		in = rejected(in)
-		in.RetryStays = true
+		in = withRejection(in)
+		in.RetryNotRemovable = true
 		return in
 	}
-	check(t, map[string]row{
-		"the hook is missing": {in: stays(on(web(2, records(api.PreScaling)), pilot(hooked, retry))),
-			want: "do HookRunning: create jobs drydock-0123456789ab-pre-scaling"},
-		"at rest": {in: stays(on(web(3, quiet(3)), pilot(retry))),
-			want:   "do StatusUpdated: patch scalers.v1alpha1.drydock.dev/status pilot {status}",
-			status: "idle 3, Healthy False Rejected, Failed False Rejected, Progressing False Rejected"},
-	})
+	check(t,
+		row{"the hook Job is missing", stays(observed(web(2, withRecord(api.PreScaling)), pilot(withHooks, withRetry)))},
+		row{"no scaling is active", stays(observed(web(3, withEndedScaling(3)), pilot(withRetry)))},
+	)
 }
 
-// TestRetryAfterTheCountOfAnotherClient scales the members that there are, whatever the conflict policy. No count has to be put back first.
-func TestRetryAfterTheCountOfAnotherClient(t *testing.T) {
+// TestRetryAfterScaleByAnotherClientUsesLiveCount: with either conflict policy, the retry starts from the live count without restoring
+// another first.
+func TestRetryAfterScaleByAnotherClientUsesLiveCount(t *testing.T) {
 	byOthers := func(s *api.Scale) { s.Reason = api.StartedByOthers }
-	for name, policy := range map[string]build.Option{"revert": edited(func(*v1alpha1.Scaler) {}), "adopt": adopting} {
+	for name, policy := range map[string]build.Option{"revert": editScaler(func(*v1alpha1.Scaler) {}), "adopt": withAdoptPolicy} {
 		for phase, count := range map[api.Phase]int32{api.PreScaling: 5, api.Scaling: 5, api.PostScaling: 0} {
-			in := retried(on(web(count, records(api.Failed, gaveUp(phase), byOthers)), pilot(hooked, policy)))
+			in := withRetryEvent(observed(web(count, withRecord(api.Failed, failedAt(phase), byOthers)), pilot(withHooks, policy)))
 			for range 3 {
 				for _, a := range Decide(in).Actions {
-					in = in.after(a)
+					in = in.afterAction(a)
 				}
 				in.Retry = false
 			}

@@ -17,39 +17,42 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Names of hooks, as in the Scaler's spec.
+// Names of the hooks in the Scaler's spec.
 const (
 	preHook     = "pre"
 	postHook    = "post"
 	failureHook = "onFailure"
 )
 
-// hookOf is the hook that runs in a phase.
+// hookOf maps a phase to the hook that runs in it.
 var hookOf = map[api.Phase]string{api.PreScaling: preHook, api.PostScaling: postHook, api.Failing: failureHook}
 
-// goOn takes the next step of the scaling.
-func (w work) goOn() plan.Plan {
-	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryStays { // a scaling in its phase Failing is retried once it has failed
-		return w.forgetRetry()
+// advance takes the next step of the active scaling.
+func (w work) advance() plan.Plan {
+	// in the phase Failing, the retry waits for the end of the scaling
+	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryNotRemovable {
+		return w.removeRetry()
 	}
-	if w.Rejected != "" && !w.RetryStays {
-		return w.rejected() // before the Jobs: the refused write may be the deletion of a Job
+	if w.Rejection != "" && !w.RetryNotRemovable {
+		return w.handleRejection() // before Jobs are deleted: the rejected write may have been such a deletion
 	}
-	if p := w.tidy(w.record); p.Kind == plan.KindDo {
+	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 		return p
 	}
 	if start := statefulset.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
-		return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has changed spec.ordinals.start from %d to %d, so the hook has run for other members",
+		return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has changed spec.ordinals.start from %d to %d, so the "+
+			"hook has run for different members",
 			w.record.Start, start))
 	}
-	if live, is := statefulset.Replicas(w.Set), w.count(); live != is && w.record.Phase != api.Failing {
-		if w.adopts() || live > is && w.drains() { // a member that was added may have data by now
-			return w.giveUp(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", is, live))
+	if live, expected := statefulset.Replicas(w.Set), w.expectedCount(); live != expected && w.record.Phase != api.Failing {
+		if w.adoptsLiveCount() || live > expected && w.hasPreHook() { // an added member may have data by now, so it must be drained
+			return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", expected,
+				live))
 		}
-		if is == 0 && w.record.Paused && w.losesClaims() { // putting it back would delete claims, and waiting would have no end
-			return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
+		if expected == 0 && w.record.Paused && w.pauseDeletesClaims() { // a revert would delete claims, and the wait would never end
+			return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
 		}
-		return w.putBack(is)
+		return w.revertCount(expected)
 	}
 	switch w.record.Phase {
 	case api.PreScaling:
@@ -57,49 +60,50 @@ func (w work) goOn() plan.Plan {
 	case api.Scaling:
 		return w.awaitMembers()
 	case api.PostScaling:
-		return w.runHook(w.complete)
+		return w.runHook(w.finishSucceeded)
 	}
 	return w.runFailureHook()
 }
 
-// runFailureHook runs the hook for a failure once: the record notes its Job, which another client may delete.
+// runFailureHook runs the hook onFailure once. The record notes that its Job was created, because another client may delete the Job.
 func (w work) runFailureHook() plan.Plan {
-	job := w.job(failureHook)
+	job := w.hookJob(failureHook)
 	switch {
 	case job == nil && w.record.HookMade:
-		return w.fail()
+		return w.finishFailed()
 	case job != nil && !w.record.HookMade && !hasEnded(job) && !operation.Overdue(w.record, w.Now):
 		next := w.record.Clone()
 		next.HookMade = true
-		return w.store(api.HookRunning, next)
+		return w.storeRecord(api.HookRunning, next)
 	}
-	return w.runHook(w.fail)
+	return w.runHook(w.finishFailed)
 }
 
 func hasEnded(job *batchv1.Job) bool {
 	return scale.Ended(job, batchv1.JobComplete) != nil || scale.Ended(job, batchv1.JobFailed) != nil
 }
 
-const refused = "the API server refuses a write: "
+const rejectionPrefix = "the API server rejected a write: "
 
-// rejected gives the scaling up whose write is refused for good. What is forbidden may be allowed soon, as when a quota has room again.
-func (w work) rejected() plan.Plan {
+// handleRejection fails the scaling after the API server has permanently rejected a write. A forbidden write (403) may be allowed later,
+// for example by a quota: such a scaling waits until its deadline.
+func (w work) handleRejection() plan.Plan {
 	if w.Forbidden && !operation.Overdue(w.record, w.Now) {
-		return w.report(&problem{reason: api.Rejected, message: refused + w.Rejected})
+		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + w.Rejection})
 	}
-	return w.giveUp(api.Rejected, refused+w.Rejected)
+	return w.failScaling(api.Rejected, rejectionPrefix+w.Rejection)
 }
 
-// count returns how many members the set is to ask for in the present phase.
-func (w work) count() int32 {
+// expectedCount returns the value that spec.replicas of the set must have in the current phase.
+func (w work) expectedCount() int32 {
 	if w.record.Phase == api.PreScaling {
 		return w.record.Previous
 	}
 	return w.record.Target
 }
 
-// enter gives the record the deadline of the phase.
-func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
+// enterPhase returns the record in the phase, with that phase's deadline.
+func (w work) enterPhase(record *api.Scale, phase api.Phase) *api.Scale {
 	next := operation.Enter(record, phase, w.Now, w.deadline(phase))
 	next.Ask = nil
 	post := w.hook(postHook)
@@ -107,102 +111,108 @@ func (w work) enter(record *api.Scale, phase api.Phase) *api.Scale {
 	return next
 }
 
-// changeCount gives the set the new count, in the same write that says so.
+// changeCount sets the new count in the same write that stores it in the record.
 func (w work) changeCount() plan.Plan {
-	next := w.enter(w.record, api.Scaling)
-	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("the StatefulSet is to have %d members", next.Target)
-	if next.Paused && next.Target == 0 && w.losesClaims() {
-		return w.giveUp(api.PauseDeletesClaims, w.keepClaims())
+	next := w.enterPhase(w.record, api.Scaling)
+	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("spec.replicas of the StatefulSet was set to %d", next.Target)
+	if next.Paused && next.Target == 0 && w.pauseDeletesClaims() {
+		return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
 	}
-	next.Paused = next.Paused && next.Target == 0 // the members come back
-	patch := plan.Set(operation.Store(w.Set, next), replicasPath, statefulset.Replicas(w.Set), next.Target, fmt.Sprintf("replicas = %d", next.Target))
+	next.Paused = next.Paused && next.Target == 0 // a pause ends when its members start again
+	patch := plan.Set(operation.Store(w.Set, next), replicasPath, statefulset.Replicas(w.Set), next.Target,
+		fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next
 	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
 }
 
-// losesClaims reports whether the claims of removed members are deleted with them. A pause takes members away, and not their data.
-func (w work) losesClaims() bool { return statefulset.WhenScaled(w.Set) != statefulset.Retain }
+// pauseDeletesClaims reports whether a pause of the set would delete the claims of its members. A pause must keep the data.
+func (w work) pauseDeletesClaims() bool { return statefulset.WhenScaled(w.Set) != statefulset.Retain }
 
-func (w work) keepClaims() string {
-	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims; set it to %s",
+func (w work) pauseDeletesClaimsMessage() string {
+	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims. "+
+		"Set it to %s",
 		w.Name, statefulset.WhenScaled(w.Set), statefulset.Retain)
 }
 
-// awaitMembers waits until the StatefulSet controller has seen the count, and as many members are there and ready.
+// awaitMembers waits until the StatefulSet controller has observed the new count, and that many members exist and are ready.
 func (w work) awaitMembers() plan.Plan {
 	status, target := w.Set.Status, w.record.Target
 	switch {
 	case statefulset.Seen(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
-		next := w.enter(w.record, api.PostScaling)
+		next := w.enterPhase(w.record, api.PostScaling)
 		next.Reason, next.Message = api.MembersReady, fmt.Sprintf("%d members are ready", target)
-		return w.store(api.MembersReady, next)
+		return w.storeRecord(api.MembersReady, next)
 	case operation.Overdue(w.record, w.Now):
-		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("%d of %d members are ready, and %d are there, after %s; look at the pods of the StatefulSet",
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("%d of %d members are ready, and %d exist, after %s. Check the pods of "+
+			"the StatefulSet",
 			status.ReadyReplicas, target, status.Replicas, w.deadline(api.Scaling)))
 	}
-	return w.wait(api.WaitingForReady, "%d of %d members are ready, %d are there", status.ReadyReplicas, target, status.Replicas)
+	return w.wait(api.WaitingForReady, "%d of %d members are ready, %d exist", status.ReadyReplicas, target, status.Replicas)
 }
 
-func (w work) complete() plan.Plan {
-	return w.end(operation.Conclude(w.record, api.Succeeded, w.Now, api.ScalingCompleted,
+func (w work) finishSucceeded() plan.Plan {
+	return w.endScaling(operation.Conclude(w.record, api.Succeeded, w.Now, api.ScalingCompleted,
 		fmt.Sprintf("scaled from %d to %d", w.record.Previous, w.record.Target)))
 }
 
-// giveUp ends the scaling where it is. If there is a hook for that, it runs first.
-func (w work) giveUp(reason api.Reason, message string) plan.Plan {
+// failScaling ends the scaling in its current phase. If the Scaler has a hook onFailure, the hook runs before the scaling ends.
+func (w work) failScaling(reason api.Reason, message string) plan.Plan {
 	if w.record.Phase == api.Failing {
-		return w.fail()
+		return w.finishFailed()
 	}
-	message = fmt.Sprintf("%s. Mend that, then: kubectl annotate -n %s scaler %s %s=", short(message, longestQuote), w.Namespace, w.scaler.Name, api.RetryAnnotation)
+	message = fmt.Sprintf("%s. Fix the cause, then retry: kubectl annotate -n %s scaler %s %s=", truncate(message, maxQuote),
+		w.Namespace, w.scaler.Name, api.RetryAnnotation)
 	if w.scaler.Spec.Hooks.OnFailure == nil {
-		return w.end(operation.Fail(w.record, api.Failed, w.Now, reason, message))
+		return w.endScaling(operation.Fail(w.record, api.Failed, w.Now, reason, message))
 	}
-	next := w.enter(w.record, api.Failing)
+	next := w.enterPhase(w.record, api.Failing)
 	next.FailedAt, next.Reason, next.Message = w.record.Phase, reason, message
-	return w.store(reason, next)
+	return w.storeRecord(reason, next)
 }
 
-func (w work) fail() plan.Plan {
+func (w work) finishFailed() plan.Plan {
 	next := operation.Conclude(w.record, api.Failed, w.Now, w.record.Reason, w.record.Message)
-	return w.end(next)
+	return w.endScaling(next)
 }
 
-// runHook runs the hook of the phase, and then does what comes after it. A hook for a failure changes nothing by failing.
-func (w work) runHook(then func() plan.Plan) plan.Plan {
+// runHook runs the hook of the current phase, and calls next when the hook has succeeded. The outcome of the hook onFailure does not
+// matter.
+func (w work) runHook(next func() plan.Plan) plan.Plan {
 	hook := hookOf[w.record.Phase]
-	job := w.job(hook)
-	switch asked := w.hook(hook); {
-	case asked == nil || job != nil: // a Job that runs already counts, whatever the hook has become since
-	case asked.Event != nil:
-		return w.runByEvent(hook, then)
-	case asked.Cleanup != nil:
-		return w.awaitCleanup(then)
+	job := w.hookJob(hook)
+	switch spec := w.hook(hook); {
+	case spec == nil || job != nil: // an existing Job counts, even if the hook's kind has changed since
+	case spec.Event != nil:
+		return w.runHookByEvent(hook, next)
+	case spec.Cleanup != nil:
+		return w.awaitCleanup(next)
 	}
 	failing, late := hook == failureHook, operation.Overdue(w.record, w.Now)
-	template, err := w.template(hook)
+	template, err := w.hookTemplate(hook)
 	switch {
 	case template == nil && err == nil && job == nil:
-		return then()
-	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // it is being deleted, so another one has to run
+		return next()
+	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // another Job follows when this one is deleted
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
-		return then()
-	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
-		return then()
+		return next()
+	case failing && (err != nil || w.Rejection != "" || late || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
+		return next()
 	case err != nil:
-		return w.giveUp(api.HookInvalid, err.Error())
+		return w.failScaling(api.HookInvalid, err.Error())
 	case job != nil && scale.Ended(job, batchv1.JobFailed) != nil:
 		c := scale.Ended(job, batchv1.JobFailed)
-		return w.giveUp(api.HookFailed, fmt.Sprintf("hook %s did not succeed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message, w.failure()))
+		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message,
+			w.containerFailure()))
 	case late:
-		return w.giveUp(api.DeadlineExceeded, fmt.Sprintf("hook %s has not ended within %s", hook, w.deadline(w.record.Phase)))
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("hook %s did not end within %s", hook, w.deadline(w.record.Phase)))
 	case job == nil:
 		return plan.Do(api.HookRunning, plan.Create(plan.Jobs, w.makeJob(hook, template)))
 	}
-	return w.wait(api.HookRunning, "Job %s runs", job.Name)
+	return w.wait(api.HookRunning, "Job %s is running", job.Name)
 }
 
-// wait brings the status up to date while something else has to happen first.
+// wait updates the Scalers' status, or returns a plan that waits if the status is up to date.
 func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
 	if actions := w.statuses(nil); len(actions) > 0 {
 		return plan.Do(api.StatusUpdated, actions...)
@@ -210,56 +220,59 @@ func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
 	return plan.Wait(reason, detail, args...)
 }
 
-// hook returns the Scaler's hook of that name; nil if it has none.
+// hook returns the Scaler's hook with that name, or nil.
 func (w work) hook(hook string) *v1alpha1.Hook {
 	hooks := w.scaler.Spec.Hooks
 	return map[string]*v1alpha1.Hook{preHook: hooks.Pre, postHook: hooks.Post, failureHook: hooks.OnFailure}[hook]
 }
 
-// template returns the pod template of the hook; nil if the Scaler has no such hook.
-func (w work) template(hook string) (*corev1.PodTemplateSpec, error) {
-	asked := w.hook(hook)
+// hookTemplate returns the pod template of the hook. It is nil if the Scaler has no such hook, or the hook needs no pod.
+func (w work) hookTemplate(hook string) (*corev1.PodTemplateSpec, error) {
+	spec := w.hook(hook)
 	switch {
-	case asked == nil:
-	case asked.Job != nil:
+	case spec == nil:
+	case spec.Job != nil:
 		where := fmt.Sprintf("hooks.%s.job.template of Scaler %s", hook, w.scaler.Name)
-		return resources.ParseScaleHook(w.Set, where, string(asked.Job.Template.Raw))
-	case asked.HTTP != nil:
+		return resources.ParseScaleHook(w.Set, where, string(spec.Job.Template.Raw))
+	case spec.HTTP != nil:
 		where := fmt.Sprintf("hooks.%s.http of Scaler %s", hook, w.scaler.Name)
-		return resources.CallTemplate(w.Settings, where, *asked.HTTP)
+		return resources.CallTemplate(w.Settings, where, *spec.HTTP)
 	}
 	return nil, nil
 }
 
 // makeJob builds the Job of the hook.
 func (w work) makeJob(hook string, template *corev1.PodTemplateSpec) *batchv1.Job {
-	job := resources.MakeScaleHook(w.Set, w.record, hook, template, w.left())
-	if asked := w.hook(hook); asked != nil && asked.Job != nil {
-		job.Spec.BackoffLimit = ptr.To(asked.Job.BackoffLimit)
+	job := resources.MakeScaleHook(w.Set, w.record, hook, template, w.timeLeft())
+	if spec := w.hook(hook); spec != nil && spec.Job != nil {
+		job.Spec.BackoffLimit = ptr.To(spec.Job.BackoffLimit)
 	}
 	return job
 }
 
-// checkHooks looks at all hooks, so that no scaling begins that could not end.
-func (w work) checkHooks() error {
+// validateHooks checks all hooks, because a scaling with an invalid hook could not end.
+func (w work) validateHooks() error {
 	if post := w.hook(postHook); post != nil && post.Cleanup != nil && !statefulset.CleanupAsked(w.Set) {
-		return fmt.Errorf("hooks.post.cleanup of Scaler %s: StatefulSet %s has no pod template for a cleanup; give it the annotation %s, or remove the hook",
+		return fmt.Errorf("hooks.post.cleanup of Scaler %s needs a pod template for the cleanup, and StatefulSet %s has none. "+
+			"Add the annotation %s to the StatefulSet, or remove the hook",
 			w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
 	}
 	for _, hook := range []string{preHook, postHook, failureHook} {
-		if asked := w.hook(hook); asked != nil && asked.Event != nil && w.Settings.OwnFunctionsOnly {
-			return fmt.Errorf("hooks.%s.event of Scaler %s needs Drydock on Knative: drydock-standalone has no Trigger for a function of yours; use job or http",
+		if spec := w.hook(hook); spec != nil && spec.Event != nil && w.Settings.OwnFunctionsOnly {
+			return fmt.Errorf("hooks.%s.event of Scaler %s needs Drydock on Knative, because drydock-standalone sends no events to "+
+				"functions of users. "+
+				"Use job or http",
 				hook, w.scaler.Name)
 		}
-		if _, err := w.template(hook); err != nil {
+		if _, err := w.hookTemplate(hook); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// job returns the Job of the hook in this operation; nil if it has not been made.
-func (w work) job(hook string) *batchv1.Job {
+// hookJob returns the hook's Job of this operation, or nil if it was not created.
+func (w work) hookJob(hook string) *batchv1.Job {
 	name := api.ScaleHookName(w.record.Operation, hook)
 	for _, job := range w.Jobs {
 		if job.Name == name && api.Linked(job, w.record.Operation, api.RoleScaleHook) {
@@ -269,8 +282,8 @@ func (w work) job(hook string) *batchv1.Job {
 	return nil
 }
 
-// tidy deletes the Jobs of hooks that no step needs any more: a Job counts for its own phase only.
-func (in Input) tidy(record *api.Scale) plan.Plan {
+// deleteFinishedHooks deletes the hook Jobs that no step needs any more. A Job counts only in its own phase and operation.
+func (in Input) deleteFinishedHooks(record *api.Scale) plan.Plan {
 	var actions []plan.Action
 	for _, job := range in.Jobs {
 		needed := record.Active() && job.Name == api.ScaleHookName(record.Operation, hookOf[record.Phase])
@@ -281,7 +294,7 @@ func (in Input) tidy(record *api.Scale) plan.Plan {
 	return plan.Do(api.HookEnded, actions...)
 }
 
-// deadline returns how long the phase may take.
+// deadline returns the duration that the phase may take.
 func (w work) deadline(phase api.Phase) time.Duration {
 	d := w.scaler.Spec.Deadlines
 	switch phase {
@@ -295,8 +308,8 @@ func (w work) deadline(phase api.Phase) time.Duration {
 	return d.OnFailure.Or(v1alpha1.DefaultHookDeadline)
 }
 
-// left returns how much time the present phase has.
-func (w work) left() time.Duration {
+// timeLeft returns the time until the deadline of the current phase. It is negative after the deadline.
+func (w work) timeLeft() time.Duration {
 	if w.record.Deadline == nil {
 		return w.deadline(w.record.Phase)
 	}

@@ -18,18 +18,19 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// problem is why a Scaler cannot scale its set.
+// problem is the reason why a Scaler cannot scale its set.
 type problem struct {
-	reason  api.Reason
-	message string
-	waits   bool // it will, when something else has ended
+	reason    api.Reason
+	message   string
+	temporary bool // the Scaler continues when something else has ended
 }
 
-// stages are the stages of a Scaler by the phase of its scaling.
+// stages maps the phase of a scaling to the stage that the Scaler's status shows.
 var stages = map[api.Phase]v1alpha1.Stage{api.PreScaling: v1alpha1.StagePreScaling, api.Scaling: v1alpha1.StageScaling,
-	api.PostScaling: v1alpha1.StagePostScaling, api.Failing: v1alpha1.StageFailed, api.Failed: v1alpha1.StageFailed, api.Succeeded: v1alpha1.StageIdle}
+	api.PostScaling: v1alpha1.StagePostScaling, api.Failing: v1alpha1.StageFailed, api.Failed: v1alpha1.StageFailed,
+	api.Succeeded: v1alpha1.StageIdle}
 
-// report brings the status of the set's Scalers up to date.
+// report updates the status of the set's Scalers. A nil problem means that the Scaler has nothing to do.
 func (w work) report(why *problem) plan.Plan {
 	if actions := w.statuses(why); len(actions) > 0 {
 		return plan.Do(api.StatusUpdated, actions...)
@@ -40,18 +41,18 @@ func (w work) report(why *problem) plan.Plan {
 	return plan.Noop(api.UpToDate)
 }
 
-// statuses returns the writes that bring the status of each Scaler of the set up to date.
+// statuses returns the writes that update the status of each Scaler of the set. It returns none for statuses that are up to date.
 func (w work) statuses(why *problem) []plan.Action {
 	var actions []plan.Action
 	for _, s := range w.Scalers {
-		if s.DeletionTimestamp != nil || w.Unwritten != "" && s != w.scaler {
+		if s.DeletionTimestamp != nil || w.RefusedStatusOf != "" && s != w.scaler {
 			continue
 		}
-		next := w.taken(s)
+		next := w.statusOfSecondScaler(s)
 		if s == w.scaler {
 			next = w.status(cmp.Or(why, w.autoscalerProblem()))
 		}
-		w.tellAutoscaler(s, next)
+		w.setAutoscaledCondition(s, next)
 		if !equality.Semantic.DeepEqual(*next, s.Status) {
 			actions = append(actions, plan.PatchOf(plan.ScalerStatus, s).Replace("/status", next, "status").Actions()...)
 		}
@@ -59,16 +60,16 @@ func (w work) statuses(why *problem) []plan.Action {
 	return actions
 }
 
-// taken is the status of a Scaler whose set another one scales.
-func (w work) taken(s *v1alpha1.Scaler) *v1alpha1.ScalerStatus {
+// statusOfSecondScaler returns the status of a Scaler whose set is scaled by another Scaler.
+func (w work) statusOfSecondScaler(s *v1alpha1.Scaler) *v1alpha1.ScalerStatus {
 	next := s.Status.DeepCopy()
 	next.ObservedGeneration, next.Stage, next.Failed = s.Generation, v1alpha1.StageIdle, nil
-	conclude(w.Input, s, next, &problem{reason: api.TargetTaken,
-		message: fmt.Sprintf("Scaler %s scales StatefulSet %s already; delete one of the two", w.scaler.Name, w.Name)}, nil)
+	setConditions(w.Input, s, next, &problem{reason: api.TargetTaken,
+		message: fmt.Sprintf("Scaler %s already scales StatefulSet %s. Delete one of the two Scalers", w.scaler.Name, w.Name)}, nil)
 	return next
 }
 
-// status is what there is of the set and its scaling.
+// status returns the status of the Scaler that scales the set.
 func (w work) status(why *problem) *v1alpha1.ScalerStatus {
 	next := w.scaler.Status.DeepCopy()
 	next.ObservedGeneration, next.Stage, next.Failed = w.scaler.Generation, v1alpha1.StageIdle, nil
@@ -84,23 +85,23 @@ func (w work) status(why *problem) *v1alpha1.ScalerStatus {
 		if record.FailedAt != "" {
 			next.Failed = &v1alpha1.ScalerFailure{FailedAt: stages[record.FailedAt], Reason: string(record.Reason)}
 		}
-		w.remember(next)
+		w.addToHistory(next)
 	}
 	if next.Stage != w.scaler.Status.Stage {
 		next.LastTransitionTime = operation.Moment(w.Now)
 	}
-	conclude(w.Input, w.scaler, next, why, w.record)
+	setConditions(w.Input, w.scaler, next, why, w.record)
 	return next
 }
 
-// remember adds a scaling that has ended to the history.
-func (w work) remember(next *v1alpha1.ScalerStatus) {
+// addToHistory adds a finished scaling to the history in the status, once, and shortens the history to its limit.
+func (w work) addToHistory(next *v1alpha1.ScalerStatus) {
 	record := w.record
 	ended := record.Phase == api.Failed || record.Phase == api.Succeeded && record.Reason == api.ScalingCompleted
 	known := slices.ContainsFunc(next.History, func(r v1alpha1.ScalingResult) bool { return r.Operation == record.Operation })
 	if ended && !known && record.Finished != nil {
-		next.History = slices.Insert(next.History, 0, v1alpha1.ScalingResult{Operation: record.Operation, From: record.Previous, To: record.Target,
-			Result: string(record.Phase), Finished: *record.Finished})
+		next.History = slices.Insert(next.History, 0, v1alpha1.ScalingResult{Operation: record.Operation,
+			From: record.Previous, To: record.Target, Result: string(record.Phase), Finished: *record.Finished})
 	}
 	limit := 5
 	if l := w.scaler.Spec.HistoryLimit; l != nil {
@@ -112,54 +113,55 @@ func (w work) remember(next *v1alpha1.ScalerStatus) {
 	}
 }
 
-// longestQuote bounds the words of others, longestMessage is less than the API server takes in a condition.
+// maxQuote bounds quoted texts of other programs, in bytes. maxConditionMessage is below the API server's limit for a condition's message.
 const (
-	longestQuote   = 1024
-	longestMessage = 4096
+	maxQuote            = 1024
+	maxConditionMessage = 4096
 )
 
-// short keeps the words of others, such as of a webhook or a Job, from making a record or a status too long to be written.
-func short(message string, limit int) string {
+// truncate shortens the message to limit bytes. Texts of webhooks or Jobs could otherwise make a record or a status too long to be written.
+func truncate(message string, limit int) string {
 	if len(message) <= limit {
 		return message
 	}
 	return strings.ToValidUTF8(message[:limit-3], "") + "..."
 }
 
-// conclude sets the conditions.
-func conclude(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
-	set := func(kind string, is bool, reason api.Reason, message string) {
+// setConditions sets the conditions Healthy, Failed and Progressing in the status.
+func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
+	set := func(kind string, met bool, reason api.Reason, message string) {
 		value := metav1.ConditionFalse
-		if is {
+		if met {
 			value = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, ObservedGeneration: s.Generation,
-			Reason: string(reason), Message: short(message, longestMessage), LastTransitionTime: *operation.Moment(in.Now)})
+			Reason: string(reason), Message: truncate(message, maxConditionMessage), LastTransitionTime: *operation.Moment(in.Now)})
 	}
 	failed := record != nil && (record.Phase == api.Failed || record.Phase == api.Failing)
 	switch {
 	case failed:
 		set(v1alpha1.ConditionHealthy, false, record.Reason, record.Message)
 		set(v1alpha1.ConditionFailed, true, record.Reason, record.Message)
-	case why != nil && !why.waits:
+	case why != nil && !why.temporary:
 		set(v1alpha1.ConditionHealthy, false, why.reason, why.message)
 		set(v1alpha1.ConditionFailed, false, why.reason, why.message)
 	default:
-		set(v1alpha1.ConditionHealthy, true, api.ScalerReady, "the StatefulSet has the count that is wanted, or is on its way there")
-		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "no scaling was given up")
+		set(v1alpha1.ConditionHealthy, true, api.ScalerReady, "the StatefulSet has the requested count, or is being scaled to it")
+		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "the latest scaling has not failed")
 	}
-	// A scaling that has yet to begin counts, or a client that waits for Progressing to be false would not wait for it.
+	// A scaling that has yet to begin counts as Progressing: a client that waits for Progressing=False must wait for it, too.
 	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != statefulset.Replicas(in.Set)
 	switch {
 	case record.Active():
 		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)
 	case why != nil:
-		set(v1alpha1.ConditionProgressing, why.waits && pending, why.reason, why.message)
+		set(v1alpha1.ConditionProgressing, why.temporary && pending, why.reason, why.message)
 	case pending:
-		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are wanted", *s.Wanted()))
+		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are requested", *s.Wanted()))
 	case record != nil && record.Paused && record.Phase == api.Succeeded:
-		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused; %d members come back without spec.paused", ptr.Deref(s.Spec.Replicas, 0)))
+		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused. Set spec.paused to false to start %d members "+
+			"again", ptr.Deref(s.Spec.Replicas, 0)))
 	default:
-		set(v1alpha1.ConditionProgressing, false, api.UpToDate, "no scaling is under way")
+		set(v1alpha1.ConditionProgressing, false, api.UpToDate, "no scaling is in progress")
 	}
 }

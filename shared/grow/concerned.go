@@ -1,4 +1,5 @@
-// Package grow has the rules of growth by usage: which sets ask for it, when a set is measured, and which measurements are reliable. It is pure.
+// Package grow decides about growth by usage: which sets have rules for it, when a set is measured, and which measurements are reliable. It
+// is pure.
 package grow
 
 import (
@@ -12,50 +13,52 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Plan is how often sets are measured, and which namespaces have rules.
+// Plan is the schedule of a sweep: how often sets are measured, and which namespaces have default rules.
 type Plan struct {
-	// Period is how often each set is measured.
+	// Period is the time between two measurements of a set.
 	Period time.Duration
-	// Since is when the sweep before this one was; zero if that is not known.
+	// Since is the time of the previous sweep; zero if it is unknown.
 	Since time.Time
-	// Default reports whether the namespace has rules for sets without their own.
+	// Default reports whether the namespace has rules for sets without their own rules.
 	Default func(namespace string) bool
 }
 
-// Concerned returns grow-volumes if the sweep finds that the set is due. Nothing else wakes it: no event tells how full a volume is.
+// Concerned returns grow-volumes if a sweep finds that the set is due. Only the sweep wakes it, because no event reports the usage of a
+// volume.
 func (p Plan) Concerned(c operation.Change) []api.Function {
-	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() || !p.due(c.Set, c.Now) ||
-		!Asks(c.Set, p.Default(c.Set.Namespace)) && !outdated(c.Set) {
+	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() || !p.isDue(c.Set, c.Now) ||
+		!Asks(c.Set, p.Default(c.Set.Namespace)) && !hasOutdatedWarnings(c.Set) {
 		return nil
 	}
 	return []api.Function{api.GrowVolumes}
 }
 
-// outdated reports whether the set has Warnings from when it asked to grow, which are to be taken back.
-func outdated(set *appsv1.StatefulSet) bool {
+// hasOutdatedWarnings reports whether the set has stored warnings about growth. If the set no longer has rules, grow-volumes must remove
+// them.
+func hasOutdatedWarnings(set *appsv1.StatefulSet) bool {
 	memory, err := api.LoadGrowth(set)
 	return err == nil && memory != nil && len(memory.Told) > 0 && statefulset.Managed(set)
 }
 
-// Asks reports whether the set asks to grow: by its annotation or, without one, by the default of its namespace.
-func Asks(set *appsv1.StatefulSet, byDefault bool) bool {
-	text, own := set.Annotations[api.GrowAnnotation]
-	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 && (own && text != api.GrowOff || !own && byDefault)
+// Asks reports whether growth is enabled for the set: by its own annotation or, without one, by the default of its namespace.
+func Asks(set *appsv1.StatefulSet, namespaceDefault bool) bool {
+	text, hasOwn := set.Annotations[api.GrowAnnotation]
+	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 &&
+		(hasOwn && text != api.GrowOff || !hasOwn && namespaceDefault)
 }
 
-// due reports whether the set's minute has come since the sweep before. The UID tells which minute of the period is the set's, so nothing is
-// stored for each set, and many sets are spread over the period. Ticks may be further apart than a minute (DRYDOCK_TICK), and come a little
-// early or late.
-func (p Plan) due(set *appsv1.StatefulSet, now time.Time) bool {
+// isDue reports whether the set's minute has passed since the previous sweep. The set's UID determines its minute within the period. This
+// spreads many sets over the period and stores nothing. Ticks may be more than a minute apart (DRYDOCK_TICK), and a little early or late.
+func (p Plan) isDue(set *appsv1.StatefulSet, now time.Time) bool {
 	period := int64(p.Period / time.Minute)
 	if period <= 1 {
 		return true
 	}
 	h := fnv.New32a()
-	h.Write([]byte(set.UID)) //nolint:errcheck // a hash takes everything
+	h.Write([]byte(set.UID)) //nolint:errcheck // writing to a hash never fails
 	last := minute(now)
 	first := last
-	if !p.Since.IsZero() && minute(p.Since) <= last { // clocks are set back
+	if !p.Since.IsZero() && minute(p.Since) <= last { // a clock that was set back makes Since later than now
 		first = max(minute(p.Since), last-period) + 1
 	}
 	for m := first; m <= last; m++ {
@@ -66,5 +69,5 @@ func (p Plan) due(set *appsv1.StatefulSet, now time.Time) bool {
 	return false
 }
 
-// minute returns the number of the minute that is nearest.
+// minute returns the number of the nearest minute.
 func minute(t time.Time) int64 { return t.Add(time.Minute/2).Unix() / 60 }

@@ -13,14 +13,16 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSummary: the figures of a kubelet, of the claims of a namespace.
-func TestSummary(t *testing.T) {
+// TestReadSummaryMergesReportsOfClaims: it reads only the claims of the namespace.
+func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 	const body = `{"pods":[{"volume":[
-	  {"time":"2026-03-01T12:00:00Z","availableBytes":10,"capacityBytes":100,"usedBytes":80,"inodesFree":5,"inodes":50,"pvcRef":{"name":"data-web-0","namespace":"shop"}},
+	  {"time":"2026-03-01T12:00:00Z","availableBytes":10,"capacityBytes":100,"usedBytes":80,"inodesFree":5,"inodes":50,
+	   "pvcRef":{"name":"data-web-0","namespace":"shop"}},
 	  {"time":"2026-03-01T12:00:00Z","availableBytes":10,"capacityBytes":100,"pvcRef":{"name":"data-web-0","namespace":"other"}},
 	  {"time":"2026-03-01T12:00:00Z","availableBytes":1,"capacityBytes":2},
 	  {"time":"2026-03-01T12:00:00Z","capacityBytes":100,"pvcRef":{"name":"raw","namespace":"shop"}}]},
-	 {"volume":[{"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"usedBytes":60,"inodesFree":5,"inodes":50,"pvcRef":{"name":"data-web-0","namespace":"shop"}},
+	 {"volume":[{"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"usedBytes":60,"inodesFree":5,"inodes":50,
+	   "pvcRef":{"name":"data-web-0","namespace":"shop"}},
 	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"pvcRef":{"name":"shared","namespace":"shop"}},
 	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":200,"pvcRef":{"name":"shared","namespace":"shop"}},
 	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"pvcRef":{"name":"shared","namespace":"shop"}}]}]}`
@@ -33,36 +35,39 @@ func TestSummary(t *testing.T) {
 		t.Errorf("two pods: %+v, want %+v", u, want)
 	}
 	if u := usage["shared"]; u != (grow.Usage{}) {
-		t.Errorf("reports that contradict each other: %+v", u)
+		t.Errorf("contradictory reports: %+v", u)
 	}
-	for _, broken := range []string{"", "[]", `{"pods":[{"volume":[{"capacityBytes":"x"}]}]}`, `{"pods":[{"volume":[{"capacityBytes":1e99}]}]}`} {
+	for _, broken := range []string{"", "[]", `{"pods":[{"volume":[{"capacityBytes":"x"}]}]}`,
+		`{"pods":[{"volume":[{"capacityBytes":1e99}]}]}`} {
 		if err := grow.ReadSummary([]byte(broken), "shop", usage); err == nil {
 			t.Errorf("%q was read", broken)
 		}
 	}
 }
 
-func FuzzSummary(f *testing.F) {
+func FuzzReadSummary(f *testing.F) {
 	f.Add([]byte(`{"pods":[{"volume":[{"availableBytes":10,"capacityBytes":100,"pvcRef":{"name":"a","namespace":"shop"}}]}]}`))
 	f.Fuzz(func(_ *testing.T, body []byte) { _ = grow.ReadSummary(body, "shop", map[string]grow.Usage{}) })
 }
 
-// TestSetIsLookedAtOnceAPeriod: each set in one minute of five, and not all in the same.
-func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
+// TestEachSetIsMeasuredOncePerPeriod: the sets are spread over the minutes of the period.
+func TestEachSetIsMeasuredOncePerPeriod(t *testing.T) {
 	plan := grow.Plan{Period: 5 * time.Minute, Default: func(string) bool { return false }}
 	perMinute := map[int]int{}
 	for i := range 200 {
-		set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"), build.UID(strings.Repeat("x", i)))
-		looks := 0
+		set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"),
+			build.UID(strings.Repeat("x", i)))
+		measured := 0
 		for minute := range 5 {
-			now := build.Now.Add(time.Duration(minute)*time.Minute + time.Duration(minute-2)*time.Second) // ticks are early and late
+			// ticks are a little early or late
+			now := build.Now.Add(time.Duration(minute)*time.Minute + time.Duration(minute-2)*time.Second)
 			if len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true})) > 0 {
-				looks++
+				measured++
 				perMinute[minute]++
 			}
 		}
-		if looks != 1 {
-			t.Errorf("set %d is looked at %d times in five minutes", i, looks)
+		if measured != 1 {
+			t.Errorf("set %d is measured %d times in five minutes, want once", i, measured)
 		}
 	}
 	for minute := range 5 {
@@ -72,26 +77,27 @@ func TestSetIsLookedAtOnceAPeriod(t *testing.T) {
 	}
 }
 
-// TestEverySetIsLookedAtWhateverTheTick: DRYDOCK_TICK may be shorter or longer than a minute, and ticks may be lost.
-func TestEverySetIsLookedAtWhateverTheTick(t *testing.T) {
+// TestEachSetIsMeasuredWithAnyTickPeriod: DRYDOCK_TICK may be shorter or longer than a minute, and ticks may be lost.
+func TestEachSetIsMeasuredWithAnyTickPeriod(t *testing.T) {
 	for _, tick := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
 		for i := range 50 {
-			set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"), build.UID(strings.Repeat("x", i)))
-			looks, since := 0, build.Now.Add(-tick)
+			set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"),
+				build.UID(strings.Repeat("x", i)))
+			measured, since := 0, build.Now.Add(-tick)
 			for now := build.Now; now.Before(build.Now.Add(time.Hour)); now = now.Add(tick) {
 				plan := grow.Plan{Period: 5 * time.Minute, Since: since, Default: func(string) bool { return false }}
-				looks += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
+				measured += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
 				since = now
 			}
-			if want := int(time.Hour / max(tick, 5*time.Minute)); looks != want {
-				t.Errorf("ticks each %s: set %d is looked at %d times in an hour, want %d", tick, i, looks, want)
+			if want := int(time.Hour / max(tick, 5*time.Minute)); measured != want {
+				t.Errorf("a tick every %s: set %d is measured %d times in an hour, want %d", tick, i, measured, want)
 			}
 		}
 	}
 }
 
-// TestOnlySetsThatAskAreLookedAt, and only by the sweep.
-func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
+// TestOnlySetsWithRulesAreMeasured: only the sweep wakes grow-volumes.
+func TestOnlySetsWithRulesAreMeasured(t *testing.T) {
 	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
 	warned := build.Annotation(api.GrowthAnnotation, (&api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web",
 		Told: []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit}}}).Encode())
@@ -99,19 +105,21 @@ func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
 		options               []build.Option
 		default_, event, want bool
 	}{
-		"it asks":                                            {options: []build.Option{rule}, want: true},
-		"it asks, and an event tells of it":                  {options: []build.Option{rule}, event: true},
-		"it does not ask":                                    {},
-		"its namespace has a default":                        {default_: true, want: true},
-		"and the set does not want it":                       {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff)}, default_: true},
-		"it has not opted in":                                {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
-		"it is at zero":                                      {options: []build.Option{rule, build.Replicas(0)}},
-		"it does not ask any more, and a Warning stands":     {options: []build.Option{build.Annotation(api.GrowAnnotation, api.GrowOff), warned}, want: true},
-		"it has not opted in any more, and a Warning stands": {options: []build.Option{warned, build.Label(api.ManagedLabel, "")}},
-		"it is deleted":                                      {options: []build.Option{rule, build.Deleting()}},
-		"it is resized":                                      {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
-		"it sleeps":                                          {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
-		"the record of a resize is nonsense":                 {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
+		"its own rule": {options: []build.Option{rule}, want: true},
+		"its own rule, and an event instead of a sweep": {options: []build.Option{rule}, event: true},
+		"no rule":                         {},
+		"a default rule of its namespace": {default_: true, want: true},
+		"a default rule, and the set is excluded": {options: []build.Option{build.Annotation(api.GrowAnnotation,
+			api.GrowOff)}, default_: true},
+		"it has not opted in": {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
+		"it is at zero":       {options: []build.Option{rule, build.Replicas(0)}},
+		"growth was turned off, and a Warning is stored": {options: []build.Option{build.Annotation(api.GrowAnnotation,
+			api.GrowOff), warned}, want: true},
+		"it has opted out, and a Warning is stored": {options: []build.Option{warned, build.Label(api.ManagedLabel, "")}},
+		"it is deleted":                    {options: []build.Option{rule, build.Deleting()}},
+		"it is resized":                    {options: []build.Option{rule, build.Status(build.Operation(api.Expanding))}},
+		"it sleeps":                        {options: []build.Option{rule, build.WithSleep(build.Sleep(api.Asleep))}},
+		"its resize record cannot be read": {options: []build.Option{rule, build.Annotation(api.StatusAnnotation, "{")}},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := build.Set("web", append([]build.Option{build.Template("data", "1Gi", "roomy")}, row.options...)...)
@@ -124,8 +132,8 @@ func TestOnlySetsThatAskAreLookedAt(t *testing.T) {
 	}
 }
 
-// TestRulesOfNamespace: the ConfigMap counts where the set has no rules of its own.
-func TestRulesOfNamespace(t *testing.T) {
+// TestOwnRulesReplaceRulesOfNamespace: the ConfigMap counts only for sets without their own rules.
+func TestOwnRulesReplaceRulesOfNamespace(t *testing.T) {
 	config := func(data map[string]string) *corev1.ConfigMap {
 		c := &corev1.ConfigMap{Data: data}
 		c.Name = api.GrowConfigMap
@@ -137,7 +145,7 @@ func TestRulesOfNamespace(t *testing.T) {
 		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(set))
 	}
 	if want := "key grow of ConfigMap " + build.Namespace + "/drydock-grow"; rules.Where != want {
-		t.Errorf("a message sends the user to %q, not to %q", rules.Where, want)
+		t.Errorf("messages name %q, want %q", rules.Where, want)
 	}
 	for says, data := range map[string]map[string]string{"no key": {}, "nonsense": {api.GrowKey: "lots"}} {
 		if _, err := grow.RulesOf(set, config(data)); err == nil || !strings.Contains(err.Error(), api.GrowConfigMap) {

@@ -10,26 +10,26 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Rules are those of a set: its own, or the default of its namespace.
+// Rules are the growth rules of a set: its own rules, or the default rules of its namespace.
 type Rules struct {
 	templates map[string]api.GrowRule
-	// Default reports whether they are those of the namespace.
+	// Default is true if they are the rules of the namespace.
 	Default bool
-	// Where is the annotation or the key of the ConfigMap that they are from, for messages.
+	// Where names the annotation or the ConfigMap's key with the rules, for messages.
 	Where string
 }
 
-// RulesOf returns the rules of the set. The ConfigMap is that of its namespace, nil where there is none.
+// RulesOf returns the rules of the set. config is the ConfigMap drydock-grow of its namespace, or nil.
 func RulesOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (Rules, error) {
-	text, own := set.Annotations[api.GrowAnnotation]
+	text, hasOwn := set.Annotations[api.GrowAnnotation]
 	where := fmt.Sprintf("annotation %s of StatefulSet %s/%s", api.GrowAnnotation, set.Namespace, set.Name)
-	if !own {
+	if !hasOwn {
 		if config == nil {
 			return Rules{}, nil
 		}
 		where = fmt.Sprintf("key %s of ConfigMap %s/%s", api.GrowKey, set.Namespace, config.Name)
-		if text, own = config.Data[api.GrowKey]; !own {
-			return Rules{}, fmt.Errorf("%s is missing. Write it, or delete the ConfigMap", where)
+		if text, hasOwn = config.Data[api.GrowKey]; !hasOwn {
+			return Rules{}, fmt.Errorf("%s is missing. Add it, or delete the ConfigMap", where)
 		}
 	}
 	templates, err := api.ParseGrow(text)
@@ -39,24 +39,24 @@ func RulesOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (Rules, error) {
 	return Rules{templates: templates, Default: set.Annotations[api.GrowAnnotation] == "", Where: where}, nil
 }
 
-// For returns the rule for the template; false if there is none.
+// For returns the rule for the template, and whether there is one.
 func (r Rules) For(template string) (api.GrowRule, bool) {
-	rule, named := r.templates[template]
-	if !named {
-		rule, named = r.templates[api.AnyTemplate]
+	rule, found := r.templates[template]
+	if !found {
+		rule, found = r.templates[api.AnyTemplate]
 	}
-	return rule, named
+	return rule, found
 }
 
-// Unknown returns the templates that the set's own rules name and the set does not have. The rules of a namespace may name templates of other
-// sets.
+// Unknown returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may name
+// templates of other sets, so it returns none for them.
 func (r Rules) Unknown(set *appsv1.StatefulSet) []string {
 	var names []string
 	if r.Default {
 		return nil
 	}
 	for name := range r.templates {
-		if name != api.AnyTemplate && !has(set, name) {
+		if name != api.AnyTemplate && !hasTemplate(set, name) {
 			names = append(names, name)
 		}
 	}
@@ -64,7 +64,7 @@ func (r Rules) Unknown(set *appsv1.StatefulSet) []string {
 	return names
 }
 
-func has(set *appsv1.StatefulSet, template string) bool {
+func hasTemplate(set *appsv1.StatefulSet, template string) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
 		if set.Spec.VolumeClaimTemplates[i].Name == template {
 			return true

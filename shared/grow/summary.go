@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// summary is the part of a kubelet's /stats/summary that has the usage of claims (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
+// summary is the part of a kubelet's /stats/summary with the usage of claims (kubernetes staging kubelet pkg/apis/stats/v1alpha1).
 type summary struct {
 	Pods []struct {
 		Volumes []struct {
@@ -24,13 +24,14 @@ type summary struct {
 	} `json:"pods"`
 }
 
-// ReadSummary adds the usage of the namespace's claims from a kubelet's summary. A volume without figures, as a raw device, is left out.
+// ReadSummary adds the usage of the namespace's claims from a kubelet's summary. It omits volumes without figures, such as raw block
+// volumes.
 func ReadSummary(body []byte, namespace string, into map[string]Usage) error {
-	var said summary
-	if err := json.Unmarshal(body, &said); err != nil {
+	var parsed summary
+	if err := json.Unmarshal(body, &parsed); err != nil {
 		return fmt.Errorf("reading the kubelet's summary: %w", err)
 	}
-	for _, pod := range said.Pods {
+	for _, pod := range parsed.Pods {
 		for _, v := range pod.Volumes {
 			if v.Claim == nil || v.Claim.Namespace != namespace || v.Capacity == nil || v.Available == nil {
 				continue

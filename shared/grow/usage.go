@@ -6,43 +6,44 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Usage is the usage of a volume with a file system, as a kubelet has measured it.
+// Usage is the usage of a volume with a file system, measured by a kubelet.
 type Usage struct {
-	// Capacity, Used and Free are bytes. Free is what a process without privileges may write. Used is 0 if the source does not report it.
+	// Capacity, Used and Free are bytes. Free counts only space for processes without privileges. Used is 0 if the source does not report
+	// it.
 	Capacity, Used, Free int64
-	// Inodes are 0 where the file system has no fixed number of them.
+	// Inodes is 0 if the file system has no fixed number of inodes.
 	Inodes, InodesFree int64
-	// At is when it was measured.
+	// At is the time of the measurement.
 	At time.Time
 }
 
-// oldest is how old a figure may be. Kubelets measure volumes each minute, and Prometheus forgets a series after five.
-const oldest = 10 * time.Minute
+// maxAge is the age of the oldest usable figures. Kubelets measure volumes each minute, and Prometheus drops a series after five.
+const maxAge = 10 * time.Minute
 
-// ahead is how far a clock of a node may be ahead.
-const ahead = 2 * time.Minute
+// maxClockSkew is how far the clock of a node may be ahead.
+const maxClockSkew = 2 * time.Minute
 
-// Problem returns why the figures are not reliable for a volume of that capacity; "" if they are. The text contains no figures, so it stays
-// the same while they change, and makes one Event.
+// Problem returns why the figures are not reliable for a volume of that capacity; "" if they are. The text contains no figures, so that it
+// stays the same and causes only one Event.
 func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
-	has := volume.Value()
+	size := volume.Value()
 	switch {
 	case u.Capacity <= 0 || u.Free < 0 || u.Free > u.Capacity || u.Inodes < 0 || u.InodesFree < 0 || u.InodesFree > u.Inodes:
 		return "its figures contradict each other"
-	case now.Sub(u.At) > oldest || u.At.Sub(now) > ahead:
+	case now.Sub(u.At) > maxAge || u.At.Sub(now) > maxClockSkew:
 		return "its figures are too old, or from the future"
-	case has <= 0:
-		return "the claim does not say how large its volume is"
-	case u.Capacity/11 > has/10:
-		return "its file system is larger than its volume, so that it would not grow with it"
-	case u.Capacity < has/2:
-		return "its file system is much smaller than its volume, so that it has not grown with it"
+	case size <= 0:
+		return "its status has no capacity"
+	case u.Capacity/11 > size/10:
+		return "its file system is larger than its volume, so it would not grow with the volume"
+	case u.Capacity < size/2:
+		return "its file system is much smaller than its volume, so it has not grown with the volume"
 	}
 	return ""
 }
 
-// Join merges two reports about the same volume, as by two pods or two nodes. It reports false if they contradict each other. The larger free
-// amounts count, so a volume does not grow if one report says that it has enough.
+// Join merges two reports on the same volume, for example from two pods or two nodes. It returns false if they contradict each other. The
+// larger free amounts count: a volume does not grow if one report shows enough free space.
 func (u Usage) Join(other Usage) (Usage, bool) {
 	if u.Capacity != other.Capacity || u.Inodes != other.Inodes {
 		return Usage{}, false
@@ -54,16 +55,17 @@ func (u Usage) Join(other Usage) (Usage, bool) {
 	return u, true
 }
 
-// Add puts a report about the claim into the map. After reports that contradict each other the claim stays unknown.
+// Add adds a report on the claim to the map. If the reports contradict each other, the usage of the claim becomes unknown and stays
+// unknown.
 func Add(into map[string]Usage, claim string, u Usage) {
-	known, twice := into[claim]
-	if !twice {
+	previous, reported := into[claim]
+	if !reported {
 		into[claim] = u
 		return
 	}
-	joined, ok := known.Join(u)
+	joined, ok := previous.Join(u)
 	if !ok {
-		joined = Usage{} // has a Problem, and no report joins it
+		joined = Usage{} // has a Problem, and joins with no other report
 	}
 	into[claim] = joined
 }

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Sample is a series of the answer with its value.
+// Sample is one series of an answer with its value.
 type Sample struct {
-	// Labels are nil in a scalar.
+	// Labels is nil for a scalar.
 	Labels map[string]string
 	Value  float64
-	// At is the time that the value is for.
+	// At is the time of the value.
 	At time.Time
 }
 
-// Read returns the samples of an answer to an instant query. Its errors quote nothing of the answer but the status code: an error message of
-// Prometheus can quote series of other tenants.
+// Read returns the samples of an answer to an instant query. It returns an error for more than that number of series. Its errors quote only
+// the status code, because an error message of Prometheus can contain series of other tenants.
 func Read(code int, body []byte, series int) ([]Sample, error) {
 	var answer struct {
 		Status   string
@@ -32,7 +32,7 @@ func Read(code int, body []byte, series int) ([]Sample, error) {
 	if err := json.Unmarshal(body, &answer); err != nil || code != 200 || answer.Status != "success" {
 		return nil, fmt.Errorf("prometheus answers %d, and no result; try the query there", code)
 	}
-	if len(answer.Warnings) > 0 { // a part of the result may be missing
+	if len(answer.Warnings) > 0 { // part of the result may be missing
 		return nil, errors.New("prometheus warns about the result; try the query there")
 	}
 	var rows []row
@@ -63,12 +63,13 @@ func Read(code int, body []byte, series int) ([]Sample, error) {
 	return samples, nil
 }
 
-// row is a sample as JSON has it: the value is a pair of a time and a number in words.
+// row is a sample in JSON. Its value is a pair: the time as a number, and the value as a string.
 type row struct {
 	Metric map[string]string
 	Value  [2]any
 }
 
+// sample returns the row as a Sample.
 func (r row) sample() (Sample, error) {
 	text, _ := r.Value[1].(string)
 	value, err := strconv.ParseFloat(text, 64)

@@ -13,13 +13,14 @@ import (
 )
 
 var (
-	// ErrSettings is an error of the settings: Prometheus was not asked.
+	// ErrSettings reports that the settings are wrong, and Prometheus was not queried.
 	ErrSettings = errors.New("look at the settings DRYDOCK_PROMETHEUS*")
-	// ErrUnfinished says that Prometheus has begun to answer.
+	// ErrUnfinished reports that the answer broke off after its beginning.
 	ErrUnfinished = errors.New("the answer has no end")
 )
 
-// Ask sends an instant query for a namespace, and returns the answer as it is (Prometheus HTTP API). Series and bytes bound the answer.
+// Ask sends an instant query for the namespace, and returns the status code and body of the answer (Prometheus HTTP API). It requests at
+// most series+1 series, and reads at most that many bytes. An error about the settings is ErrSettings, a broken answer ErrUnfinished.
 func (s Server) Ask(ctx context.Context, namespace, query string, series int, bytes int64) (code int, body []byte, err error) {
 	request, err := s.request(ctx, namespace, query, series)
 	if err != nil {
@@ -40,7 +41,7 @@ func (s Server) Ask(ctx context.Context, namespace, query string, series int, by
 	return response.StatusCode, body, err
 }
 
-// request asks for one series more than is taken, so that a longer answer is seen.
+// request returns the HTTP request. Its limit is one series more than allowed, so that Read detects an answer with too many.
 func (s Server) request(ctx context.Context, namespace, query string, series int) (*http.Request, error) {
 	address, err := s.address(namespace)
 	if err != nil {

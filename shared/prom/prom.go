@@ -1,4 +1,5 @@
-// Package prom asks the administrator's Prometheus. It follows no redirect, reads a bounded answer, and trusts nothing in it.
+// Package prom queries the administrator's Prometheus. It follows no redirect, reads a bounded answer, and does not trust the answer's
+// content.
 package prom
 
 import (
@@ -15,24 +16,24 @@ import (
 	"drydock.dev/shared/podprobe"
 )
 
-// Tenant is the part of the URL that stands for the namespace of a set.
+// Tenant is the placeholder in the URL for the namespace of a set.
 const Tenant = "{namespace}"
 
-// Server is the Prometheus that the settings name.
+// Server is the Prometheus from the settings.
 type Server struct{ url, tokenFile, caFile string }
 
-// New returns the Prometheus of the settings.
+// New returns the Prometheus from the settings.
 func New(settings api.Settings) Server {
 	return Server{url: settings.Prometheus, tokenFile: settings.PromTokenFile, caFile: settings.PromCAFile}
 }
 
-// Known reports whether the settings name one.
+// Known reports whether the settings name a Prometheus.
 func (s Server) Known() bool { return s.url != "" }
 
-// Tenants reports whether the server keeps namespaces apart by itself.
+// Tenants reports whether the server separates namespaces: its URL contains the namespace.
 func (s Server) Tenants() bool { return strings.Contains(s.url, Tenant) }
 
-// address returns the URL of an instant query for the namespace.
+// address returns the URL for instant queries about the namespace.
 func (s Server) address(namespace string) (string, error) {
 	address, err := url.Parse(strings.ReplaceAll(s.url, Tenant, url.QueryEscape(namespace)))
 	if err != nil {
@@ -42,7 +43,7 @@ func (s Server) address(namespace string) (string, error) {
 	return address.String(), nil
 }
 
-// authorize shows the token, which is read each time: that of a ServiceAccount is renewed.
+// authorize adds the token to the request. It reads the file for each request, because the token of a ServiceAccount is rotated.
 func (s Server) authorize(request *http.Request) error {
 	if s.tokenFile == "" {
 		return nil
@@ -55,7 +56,7 @@ func (s Server) authorize(request *http.Request) error {
 	return nil
 }
 
-// client trusts the authorities of the machine, or those in the administrator's file.
+// client returns a client that trusts the certificate authorities of the machine, or of the administrator's file.
 func (s Server) client() (*http.Client, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.caFile != "" {

@@ -1,4 +1,4 @@
-// Package fit finds the volumes of StatefulSets that are much larger than their usage. It is pure.
+// Package fit finds volumes of StatefulSets that are much larger than their usage. It is pure.
 package fit
 
 import (
@@ -15,33 +15,34 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Input is a set with its claims and their usage.
+// Input is a set with its claims and the usage of their volumes by claim.
 type Input struct {
 	Set    *appsv1.StatefulSet
 	Claims []*corev1.PersistentVolumeClaim
 	Usage  map[string]grow.Usage
 	Now    time.Time
-	// Headroom is how much has to stay free, in percent of what is in use.
+	// Headroom is the space that must stay free, in percent of the used space.
 	Headroom int64
 }
 
-// Row is a template of a set.
+// Row is the result for one template of a set.
 type Row struct {
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`
 	Template  string `json:"template"`
-	// Size is that of the largest claim, Claims how many there are.
+	// Size is the size of the largest claim. Claims is the number of claims.
 	Size   resource.Quantity `json:"size"`
 	Claims int               `json:"claims"`
-	// Fullest is the claim with the most in use, and Used how many bytes that are.
+	// Fullest is the claim with the most used space. Used is that space in bytes.
 	Fullest string `json:"fullest,omitempty"`
 	Used    int64  `json:"usedBytes,omitempty"`
-	// Fits is a size that is large enough; nil if it saves too little, or if it is unknown. Unknown is the reason then.
+	// Fits is a smaller size that is large enough. It is nil if it would save too little, or if the usage is unknown. Unknown is the reason
+	// why the usage is unknown.
 	Fits    *resource.Quantity `json:"fits,omitempty"`
 	Unknown string             `json:"unknown,omitempty"`
 }
 
-// Saves returns how many bytes smaller all claims of the template would be together.
+// Saves returns how many bytes all claims of the template together would shrink.
 func (r Row) Saves() int64 {
 	if r.Fits == nil {
 		return 0
@@ -49,24 +50,24 @@ func (r Row) Saves() int64 {
 	return (r.Size.Value() - r.Fits.Value()) * int64(r.Claims)
 }
 
-// worth is the largest smaller size that is worth a resize, in percent of the present size.
-const worth = 80
+// maxWorthwhilePercent is the largest new size that is worth a resize, in percent of the present size.
+const maxWorthwhilePercent = 80
 
 // Rows returns a row for each template of the set.
 func Rows(in Input) []Row {
 	var rows []Row
 	for i := range in.Set.Spec.VolumeClaimTemplates {
-		if row := in.row(in.Set.Spec.VolumeClaimTemplates[i].Name); row.Claims > 0 {
+		if row := in.rowOf(in.Set.Spec.VolumeClaimTemplates[i].Name); row.Claims > 0 {
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
 
-// row judges a template by all of its claims: every one of them would shrink.
-func (in Input) row(template string) Row {
+// rowOf returns the row of the template. It considers all claims of the template, because a resize shrinks all of them.
+func (in Input) rowOf(template string) Row {
 	row := Row{Namespace: in.Set.Namespace, Set: in.Set.Name, Template: template}
-	needs := int64(0)
+	needed := int64(0)
 	var unknown []string
 	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
 		if c.Template != template {
@@ -77,16 +78,16 @@ func (in Input) row(template string) Row {
 			row.Size = size
 		}
 		u, measured := in.Usage[c.Name]
-		has := c.Status.Capacity[corev1.ResourceStorage]
-		switch why := u.Problem(has, in.Now); {
+		capacity := c.Status.Capacity[corev1.ResourceStorage]
+		switch why := u.Problem(capacity, in.Now); {
 		case statefulset.IsBlock(c.PersistentVolumeClaim):
 			unknown = append(unknown, c.Name+" is a raw block volume")
 		case !measured:
-			unknown = append(unknown, c.Name+" is not in use, so nothing measures it")
+			unknown = append(unknown, c.Name+" is not in use, so its usage is not measured")
 		case why != "":
 			unknown = append(unknown, c.Name+": "+why)
 		default:
-			needs = max(needs, in.needs(u, has.Value()))
+			needed = max(needed, in.bytesNeeded(u, capacity.Value()))
 			if inUse := u.Capacity - u.Free; row.Fullest == "" || inUse > row.Used {
 				row.Fullest, row.Used = c.Name, inUse
 			}
@@ -96,27 +97,28 @@ func (in Input) row(template string) Row {
 		row.Unknown = strings.Join(unknown, "; ")
 		return row
 	}
-	if fits := rounded(needs); fits.Value() <= row.Size.Value()/100*worth {
+	if fits := roundUp(needed); fits.Value() <= row.Size.Value()/100*maxWorthwhilePercent {
 		row.Fits = &fits
 	}
 	return row
 }
 
-// needs returns how many bytes a volume needs for its usage with the headroom. A smaller file system has fewer inodes, so they count, too.
-func (in Input) needs(u grow.Usage, has int64) int64 {
-	overhead := float64(has) / float64(u.Capacity)
-	most := max(float64(u.Capacity-u.Free), float64(u.Used)) * float64(100+in.Headroom) / 100
+// bytesNeeded returns the bytes that a volume needs for its usage and the headroom. Used inodes count, too, because a smaller file system
+// has fewer inodes.
+func (in Input) bytesNeeded(u grow.Usage, capacity int64) int64 {
+	overhead := float64(capacity) / float64(u.Capacity)
+	needed := max(float64(u.Capacity-u.Free), float64(u.Used)) * float64(100+in.Headroom) / 100
 	if u.Inodes > 0 {
 		share := float64(u.Inodes-u.InodesFree) / float64(u.Inodes)
-		most = max(most, share*float64(u.Capacity)*float64(100+in.Headroom)/100)
+		needed = max(needed, share*float64(u.Capacity)*float64(100+in.Headroom)/100)
 	}
-	return int64(most * overhead)
+	return int64(needed * overhead)
 }
 
 const mebi, gibi = 1 << 20, 1 << 30
 
-// rounded rounds up to whole MiB, or to whole GiB from 10 GiB on.
-func rounded(bytes int64) resource.Quantity {
+// roundUp rounds a size up to whole MiB, or to whole GiB from 10 GiB on.
+func roundUp(bytes int64) resource.Quantity {
 	unit := int64(mebi)
 	if bytes >= 10*gibi {
 		unit = gibi
@@ -124,7 +126,8 @@ func rounded(bytes int64) resource.Quantity {
 	return *resource.NewQuantity(max(1, (bytes+unit-1)/unit)*unit, resource.BinarySI)
 }
 
-// Request returns the request that shrinks every template of the rows, which are of one set, to what fits; empty if none shrinks.
+// Request returns the resize request that shrinks the templates of the rows to the sizes that fit. It is empty if no template shrinks. All
+// rows must belong to one set.
 func Request(rows []Row) string {
 	var parts []string
 	for _, r := range rows {

@@ -1,7 +1,9 @@
 package fit_test
 
 import (
-	"strings"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,12 +12,13 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/fit"
 	"drydock.dev/shared/grow"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
 const gib = 1 << 30
 
-// in is set web with two claims of 100Gi, and so many GiB are in use.
+// in returns the input for set web with two claims of 100Gi. used0 and used1 are their used space in GiB.
 func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now, Headroom: 50,
 		Usage: map[string]grow.Usage{}}
@@ -31,38 +34,43 @@ func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 	return i
 }
 
-// TestFit: the fullest claim decides, and a template with anything unknown stays.
-func TestFit(t *testing.T) {
-	for says, row := range map[string]struct {
-		in            fit.Input
-		fits, unknown string
-		saves         int64
+// TestRowsFitFullestClaim: the fullest claim decides. A template with unknown usage is not shrunk.
+func TestRowsFitFullestClaim(t *testing.T) {
+	rows := map[string]struct {
+		in      fit.Input
+		fits    string
+		saves   int64
+		unknown bool
 	}{
-		"both are nearly empty":    {in: in(2, 10), fits: "15Gi", saves: 170 * gib},
-		"one is half full":         {in: in(2, 52), fits: "78Gi", saves: 44 * gib},
-		"one is a little fuller":   {in: in(2, 54)},
-		"small ones":               {in: in(0, 1), fits: "1536Mi", saves: 2 * (100*gib - 3*gib/2)},
-		"one is not in use":        {in: in(2, 10, func(i *fit.Input) { delete(i.Usage, "data-web-1") }), unknown: "data-web-1 is not in use"},
-		"one has figures of a day": {in: in(2, 10, func(i *fit.Input) { i.Now = i.Now.Add(24 * 60 * 60 * 1e9) }), unknown: "too old"},
+		"both are nearly empty":          {in: in(2, 10), fits: "15Gi", saves: 170 * gib},
+		"one is half full":               {in: in(2, 52), fits: "78Gi", saves: 44 * gib},
+		"one is too full to save enough": {in: in(2, 54)},
+		"the new size is below 10Gi":     {in: in(0, 1), fits: "1536Mi", saves: 2 * (100*gib - 3*gib/2)},
+		"one is not in use":              {in: in(2, 10, func(i *fit.Input) { delete(i.Usage, "data-web-1") }), unknown: true},
+		"the figures are a day old":      {in: in(2, 10, func(i *fit.Input) { i.Now = i.Now.Add(24 * 60 * 60 * 1e9) }), unknown: true},
 		"a raw block volume": {in: in(2, 10, func(i *fit.Input) {
 			i.Claims[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-		}), unknown: "raw block volume"},
-		"its file system takes a tenth": {in: in(2, 10, func(i *fit.Input) {
+		}), unknown: true},
+		"the file system uses a tenth of the volume": {in: in(2, 10, func(i *fit.Input) {
 			u := i.Usage["data-web-1"]
 			u.Capacity, u.Free = 90*gib, 80*gib
 			i.Usage["data-web-1"] = u
 		}), fits: "17Gi", saves: 166 * gib},
-		"half of its inodes are in use": {in: in(2, 10, func(i *fit.Input) {
+		"half of the inodes are in use": {in: in(2, 10, func(i *fit.Input) {
 			u := i.Usage["data-web-1"]
 			u.Inodes, u.InodesFree = 1000, 500
 			i.Usage["data-web-1"] = u
 		}), fits: "75Gi", saves: 50 * gib},
-	} {
+	}
+	file := golden.Open(t)
+	for _, says := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[says]
 		t.Run(says, func(t *testing.T) {
 			rows := fit.Rows(row.in)
-			if len(rows) != 1 || rows[0].Claims != 2 || !strings.Contains(rows[0].Unknown, row.unknown) || (rows[0].Unknown == "") != (row.unknown == "") {
+			if len(rows) != 1 || rows[0].Claims != 2 || (rows[0].Unknown != "") != row.unknown {
 				t.Fatalf("%+v", rows)
 			}
+			file.Entry(t, says, fmt.Sprintf("fullest: %s\nunknown: %s", rows[0].Fullest, rows[0].Unknown))
 			fits := ""
 			if rows[0].Fits != nil {
 				fits = rows[0].Fits.String()

@@ -1,5 +1,5 @@
-// Package progress tells how far the resize or rollback of a StatefulSet is, and why it waits, from the record and the live objects.
-// It is pure.
+// Package progress computes the progress of a StatefulSet's resize or rollback, and why it waits, from the record and the live objects. It
+// is pure.
 package progress
 
 import (
@@ -9,10 +9,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Version is the version of the documents that this code makes. Fields are added without another one.
+// Version is the version of the documents. New fields do not change it.
 const Version = 1
 
-// Document is what kubectl drydock status -o json or yaml prints. Bytes and seconds are whole numbers. An absent field is empty.
+// Document is the output of kubectl drydock status -o json or -o yaml. Bytes and seconds are whole numbers. An absent field is empty.
 type Document struct {
 	Version   int          `json:"version"`
 	Namespace string       `json:"namespace"`
@@ -24,29 +24,29 @@ type Document struct {
 	Strategy  api.Strategy `json:"strategy,omitempty"`
 	Started   *metav1.Time `json:"started,omitempty"`
 	Finished  *metav1.Time `json:"finished,omitempty"`
-	// Deadline is when the present phase is given up.
+	// Deadline is when the present phase fails, unless it ends before.
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 	Reason   api.Reason   `json:"reason,omitempty"`
 	Message  string       `json:"message,omitempty"`
-	// By is the function that moves the operation on; empty when it has ended.
+	// By is the function that takes the next step of the operation. It is empty when the operation has ended.
 	By api.Function `json:"by,omitempty"`
-	// Waits says why the operation as a whole waits. After its end, it names pods that are still held, and says why. Why a member waits is in
-	// Members.
+	// Waits lists why the operation as a whole waits. After its end, it lists the pods that are still held, with the reasons. Reasons of
+	// single members are in Members.
 	Waits []string `json:"waits,omitempty"`
-	// Growing are the claims that grow, or get another VolumeAttributesClass, on their volumes.
+	// Growing are the claims that grow in place, or get another VolumeAttributesClass.
 	Growing []Growth `json:"growing,omitempty"`
-	// Members are those whose claims get other volumes, the highest ordinal first.
+	// Members are the members whose claims get other volumes, the highest ordinal first.
 	Members []Member `json:"members,omitempty"`
-	// GrowthByUsage has the latest requests of grow-volumes and its Warnings; nil if the set does not grow by usage.
+	// GrowthByUsage contains the latest requests of grow-volumes and its Warnings. It is nil if the set does not grow by usage.
 	GrowthByUsage *api.Growth `json:"growthByUsage,omitempty"`
 }
 
-// Growth is a claim that grows, or gets another VolumeAttributesClass, on its volume.
+// Growth is a claim that grows in place, or gets another VolumeAttributesClass.
 type Growth struct {
 	Claim string            `json:"claim"`
 	From  resource.Quantity `json:"from"`
 	To    resource.Quantity `json:"to"`
-	// Attributes is the VolumeAttributesClass that the volume gets; absent if that stays as it is.
+	// Attributes is the new VolumeAttributesClass of the volume. It is absent if the class does not change.
 	Attributes *string `json:"attributes,omitempty"`
 	Done       bool    `json:"done"`
 }
@@ -56,18 +56,18 @@ type Member struct {
 	Ordinal int             `json:"ordinal"`
 	Phase   api.MemberPhase `json:"phase"`
 	Claims  []Claim         `json:"claims"`
-	// Copied and Bytes count the data of the member's claims. Both are 0 before the first pass has reported.
+	// Copied and Bytes are the copied and all bytes of the member's claims. Both are 0 until the first pass reports.
 	Copied int64 `json:"copiedBytes"`
 	Bytes  int64 `json:"bytes"`
-	// Forecast is how long the final pass will take, in seconds, as the mover last measured; 0 if it has not.
+	// Forecast is the mover's latest forecast for the final pass, in seconds. It is 0 without a forecast.
 	Forecast float64 `json:"forecastSeconds,omitempty"`
-	// Down is for how many seconds the member is, or was, stopped: until its replacement was ready.
+	// Down is how many seconds the member is or was stopped, until its replacement was ready. It is nil if that is unknown.
 	Down *int64 `json:"downSeconds,omitempty"`
-	// Waits says why the member waits; empty if it does not.
+	// Waits is why the member waits. It is empty if the member does not wait.
 	Waits string `json:"waits,omitempty"`
 }
 
-// Claim is what becomes of a claim.
+// Claim is a claim of a member with its old and new volume.
 type Claim struct {
 	Name       string            `json:"name"`
 	Template   string            `json:"template"`

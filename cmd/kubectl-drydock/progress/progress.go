@@ -11,7 +11,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Of tells how far the set's latest resize or rollback is. A set without one has a document without an operation.
+// Of returns the progress of the set's latest resize or rollback. The document of a set without one names no operation. It returns an error
+// if the record cannot be read.
 func Of(o *world.Observed) (*Document, error) {
 	record, err := o.Record()
 	if err != nil {
@@ -21,9 +22,9 @@ func Of(o *world.Observed) (*Document, error) {
 	if d.GrowthByUsage, err = api.LoadGrowth(o.Set); err != nil {
 		return nil, err
 	}
-	w := waiting{o, record}
+	w := waitReasons{o, record}
 	if !record.Active() {
-		d.Waits = w.stillHeld()
+		d.Waits = w.heldPodReasons()
 	}
 	if record == nil {
 		return d, nil
@@ -35,44 +36,47 @@ func Of(o *world.Observed) (*Document, error) {
 		d.Growing = append(d.Growing, Growth{Claim: e.Claim, From: e.From, To: e.To, Attributes: e.Attributes, Done: e.Done})
 	}
 	for i := range record.Members {
-		d.Members = append(d.Members, w.member(&record.Members[i]))
+		d.Members = append(d.Members, w.memberStatus(&record.Members[i]))
 	}
 	slices.Reverse(d.Members) // the record has the lowest first
 	if record.Active() {
-		d.Waits = w.operation()
+		d.Waits = w.operationReasons()
 	}
 	return d, nil
 }
 
-func (w waiting) member(m *api.Member) Member {
-	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, Forecast: m.Forecast, Down: down(m, w.Now)}
+// memberStatus returns the progress of the member.
+func (w waitReasons) memberStatus(m *api.Member) Member {
+	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, Forecast: m.Forecast, Down: downSeconds(m, w.Now)}
 	for i := range m.Claims {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
-		member.Claims = append(member.Claims, Claim{Name: move.Claim, Template: move.Template, From: move.From, To: move.To, Class: move.Class,
+		member.Claims = append(member.Claims, Claim{Name: move.Claim, Template: move.Template, From: move.From, To: move.To,
+			Class:      move.Class,
 			Attributes: move.Attributes,
 			OldVolume:  move.OldVolume, NewVolume: move.NewVolume, Warnings: move.Warnings})
 	}
 	if w.record.Active() {
-		member.Waits = w.of(m)
+		member.Waits = w.memberReason(m)
 	}
 	return member
 }
 
-// down is for how many seconds the member is, or was, stopped; nil if it was not, or has no pod.
-func down(m *api.Member, now time.Time) *int64 {
+// downSeconds returns how many seconds the member is or was stopped. It returns nil if the member was not stopped, has no pod, or if the
+// end is unknown.
+func downSeconds(m *api.Member, now time.Time) *int64 {
 	switch {
 	case m.Held == nil || m.Locked:
 		return nil
 	case m.Ready != nil:
-		return seconds(m.Held, m.Ready.Time)
+		return secondsBetween(m.Held, m.Ready.Time)
 	case m.Phase == api.MemberMoved || m.Phase == api.MemberKept:
-		return nil // when it was ready is not known
+		return nil // the record does not show when it was ready
 	}
-	return seconds(m.Held, now)
+	return secondsBetween(m.Held, now)
 }
 
-func seconds(from *metav1.Time, to time.Time) *int64 {
+func secondsBetween(from *metav1.Time, to time.Time) *int64 {
 	n := int64(to.Sub(from.Time) / time.Second)
 	return &n
 }

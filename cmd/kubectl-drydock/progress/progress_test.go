@@ -2,11 +2,11 @@ package progress
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"drydock.dev/shared/world"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +14,14 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// given is set web of two members with the record, and their pods.
-func given(record *api.Resize, change func(set *[]build.Option, pods map[int][]build.Option), others ...metav1.Object) *world.Observed {
+// observedWith returns the world with set web, the record, and the pods of its two members.
+func observedWith(record *api.Resize, change func(set *[]build.Option, pods map[int][]build.Option),
+	others ...metav1.Object) *world.Observed {
 	options, pods := []build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed")}, map[int][]build.Option{0: nil, 1: nil}
 	if record != nil {
 		options = append(options, build.Status(record))
@@ -33,90 +36,82 @@ func given(record *api.Resize, change func(set *[]build.Option, pods map[int][]b
 	return build.World(objects...)
 }
 
-// told renders what is waited for: by the operation, then by each member.
-func told(d *Document) string {
-	words := append([]string{}, d.Waits...)
+// renderReasons renders the reasons why the operation waits, and then those of each member.
+func renderReasons(d *Document) string {
+	lines := append([]string{}, d.Waits...)
 	for _, m := range d.Members {
 		text := fmt.Sprintf("%d %s", m.Ordinal, m.Phase)
 		if m.Waits != "" {
 			text += ": " + m.Waits
 		}
-		words = append(words, text)
+		lines = append(lines, text)
 	}
-	return strings.Join(words, " | ")
+	return strings.Join(lines, "\n")
 }
 
-func moving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+func movingRecord(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
 	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, "data-web-0", "data-web-1")}, options...)...)
 }
 
-func annotated(key, value string) func(*[]build.Option, map[int][]build.Option) {
+func withSetAnnotation(key, value string) func(*[]build.Option, map[int][]build.Option) {
 	return func(set *[]build.Option, _ map[int][]build.Option) { *set = append(*set, build.Annotation(key, value)) }
 }
 
-func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
+// TestStatusShowsWhyOperationWaits has a row for each phase of an operation and its members.
+func TestStatusShowsWhyOperationWaits(t *testing.T) {
 	stalled := build.EditMember(1, func(m *api.Member) { m.Stalled = "ImagePullBackOff: no such image" })
 	locked := build.EditMember(1, func(m *api.Member) { m.Locked = true })
-	in := func(ordinal int, phase api.MemberPhase) func(*api.Resize) {
+	inPhase := func(ordinal int, phase api.MemberPhase) func(*api.Resize) {
 		return build.EditMember(ordinal, func(m *api.Member) { m.Phase = phase })
 	}
-	for name, row := range map[string]struct {
+	rows := map[string]struct {
 		record *api.Resize
 		change func(set *[]build.Option, pods map[int][]build.Option)
-		want   string
 	}{
-		"the owner": {build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0")), nil,
-			"pause-owner pauses the owner of the set, or finds none | 0 Pending: its turn"},
-		"first passes": {moving(api.MemberCopying), nil, "1 Copying: the first passes beside its pod | 0 Copying: the first passes beside " +
-			"its pod"},
-		"a stall": {moving(api.MemberCopying, stalled), nil, "1 Copying: its mover: ImagePullBackOff: no such image | 0 Copying: the " +
-			"first passes beside its pod"},
-		"another member": {moving(api.MemberWaiting, in(0, api.MemberCopying)), nil, "1 Waiting: its turn | 0 Copying: the first passes beside " +
-			"its pod"},
-		"your approval": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "approve"),
-			"an approval: kubectl drydock approve -n shop sts/web, or the annotation drydock.dev/approve=0123456789ab | 1 Waiting: its turn | 0 " +
-				"Waiting: its turn"},
-		"a window": {moving(api.MemberWaiting), annotated(api.CutoverAnnotation, "Sat 02:00-04:00 UTC"),
-			"the window Sat 02:00-04:00 UTC | 1 Waiting: its turn | 0 Waiting: its turn"},
-		"the proof that it has stopped": {moving(api.MemberStopping, locked), func(_ *[]build.Option, pods map[int][]build.Option) {
+		"the owner is being paused":      {build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0")), nil},
+		"first passes are running":       {movingRecord(api.MemberCopying), nil},
+		"a mover is stalled":             {movingRecord(api.MemberCopying, stalled), nil},
+		"another member is copied first": {movingRecord(api.MemberWaiting, inPhase(0, api.MemberCopying)), nil},
+		"an approval is missing":         {movingRecord(api.MemberWaiting), withSetAnnotation(api.CutoverAnnotation, "approve")},
+		"the window is closed": {movingRecord(api.MemberWaiting), withSetAnnotation(api.CutoverAnnotation,
+			"Sat 02:00-04:00 UTC")},
+		"the pods have not stopped": {movingRecord(api.MemberStopping, locked), func(_ *[]build.Option, pods map[int][]build.Option) {
 			pods[0] = []build.Option{build.Finalizers(api.HoldFinalizer), build.Deleting()}
-		}, "1 Stopping: the name of pod web-1 to be free | 0 Stopping: pod web-0 is still running"},
-		"the rest": {moving(api.MemberFinalPass, in(0, api.MemberSwapping)), nil, "1 FinalPass: the final pass | 0 Swapping: claim data-web-0 " +
-			"to be created again, on the volume that is reserved for it"},
-		"the growth": {moving(api.MemberGrowing, in(0, api.MemberMoved)), nil, "1 Growing: claim data-web-1 to grow to 128Mi | 0 Moved"},
-		"the start":  {moving(api.MemberStarting, in(0, api.MemberMoved)), nil, "1 Starting: pod web-1 to be ready | 0 Moved"},
-		"a member that has to catch up": {moving(api.MemberStarting, in(0, api.MemberMoved)),
+		}},
+		"the claims are created again":              {movingRecord(api.MemberFinalPass, inPhase(0, api.MemberSwapping)), nil},
+		"a claim grows while its member is stopped": {movingRecord(api.MemberGrowing, inPhase(0, api.MemberMoved)), nil},
+		"the pod starts":                            {movingRecord(api.MemberStarting, inPhase(0, api.MemberMoved)), nil},
+		"the member must catch up": {movingRecord(api.MemberStarting, inPhase(0, api.MemberMoved)),
 			func(set *[]build.Option, pods map[int][]build.Option) {
 				*set = append(*set, build.Annotation(api.MemberCheckAnnotation, "tcp:5432"))
 				pods[1] = []build.Option{build.UID("uid-fresh")}
-			}, "1 Starting: pod web-1 to have caught up, as its member check says | 0 Moved"},
-		"a hook after a member": {moving(api.MemberStarting, in(0, api.MemberMoved),
-			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil, "1 Starting: its Job after-member | 0 Moved"},
-		"what is left": {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil,
-			"the objects of the operation to be removed | 0 Moved"},
-		"giving up": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil,
-			"held pods to be released; each member stays on the volumes that it has | 0 Kept"},
-		"nothing":      {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil, "0 Moved"},
-		"no operation": {nil, nil, ""},
+			}},
+		"the after-member Job runs": {movingRecord(api.MemberStarting, inPhase(0, api.MemberMoved),
+			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil},
+		"the operation is finishing":      {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil},
+		"the operation is being reverted": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil},
+		"the operation has succeeded":     {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil},
+		"no operation":                    {nil, nil},
 		"a claim grows": {build.Operation(api.Expanding, func(r *api.Resize) {
 			r.Expansions = []api.Expansion{{Claim: "data-web-0",
 				To: r.Templates[0].Size}}
-		}), nil, "claim data-web-0 grows to 128Mi"},
-	} {
+		}), nil},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			d, err := Of(given(row.record, row.change))
+			d, err := Of(observedWith(row.record, row.change))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := told(d); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, name, renderReasons(d))
 		})
 	}
 }
 
-// TestStatusSaysWhatKeepsAHeldMember: it is what a user looks for when a member does not come back.
-func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
+// TestStatusShowsWhyHeldMemberWaits: a user needs the reason when a member does not start again.
+func TestStatusShowsWhyHeldMemberWaits(t *testing.T) {
 	const name = "data-web-0"
 	held := func(_ *[]build.Option, pods map[int][]build.Option) {
 		pods[0] = []build.Option{build.Held(0), build.Stopped(),
@@ -127,73 +122,67 @@ func TestStatusSaysWhatKeepsAHeldMember(t *testing.T) {
 		return build.Operation(phase, append([]func(*api.Resize){build.Members(member, name)}, options...)...)
 	}
 	moved := build.EditMember(0, func(m *api.Member) { m.Claims[0].Moved = true })
-	claim, mine := build.Claim(name, "64Mi"), build.Finalizers("example.com/keep")
+	claim, foreignFinalizer := build.Claim(name, "64Mi"), build.Finalizers("example.com/keep")
 	shared := build.VolumeOf(claim, build.Edit(func(v *corev1.PersistentVolume) {
 		v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	}))
-	for title, row := range map[string]struct {
+	rows := map[string]struct {
 		record *api.Resize
 		others []metav1.Object
-		want   string
 	}{
-		"the unmount": {one(api.Moving, api.MemberStopping), []metav1.Object{build.Node(), claim, shared},
-			"0 Stopping: node node-1 has not unmounted volume pv-data-web-0 of pod web-0"},
-		"a finalizer of others": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), mine,
-			build.Deleting())},
-			"0 Swapping: claim data-web-0 has the finalizer example.com/keep: another controller keeps it. Find out which one and let it finish, " +
-				"or remove the finalizer if that controller is gone"},
-		"a claim that goes": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Deleting())},
-			"0 Swapping: claim data-web-0 to be replaced"},
-		"a claim that is gone": {one(api.Moving, api.MemberSwapping), nil, "0 Swapping: claim data-web-0 to be created again, on the volume " +
-			"that is reserved for it"},
-		"the binding": {one(api.Moving, api.MemberSwapping), []metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())},
-			"0 Swapping: claim data-web-0 to be bound"},
-		"a volume that is attached": {one(api.Moving, api.MemberGrowing), []metav1.Object{claim, build.Attachment("pv-" + name)},
-			"0 Growing: volume pv-" + name + " to be detached"},
-		"the others": {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}, "0 Swapping: the members that start together with it"},
-		"the rest":   {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}, "0 Swapping: its new volumes to be bound"},
-		"ended, without a claim": {one(api.Failed, api.MemberKept), nil,
-			"pod web-0 to be released: claim data-web-0 is missing, and without it the pod would start on an empty volume. Put its volume back, " +
-				"see kubectl get pv -l drydock.dev/namespace=shop | 0 Kept"},
-		"ended": {one(api.Failed, api.MemberKept), []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer " +
-			"drydock.dev/hold off with the next tick | 0 Kept"},
-		"no record": {nil, []metav1.Object{claim}, "pod web-0 to be released: restore takes the finalizer drydock.dev/hold off with the next " +
-			"tick"},
-	} {
+		"the volume is still mounted": {one(api.Moving, api.MemberStopping), []metav1.Object{build.Node(), claim, shared}},
+		"another controller's finalizer keeps the claim": {one(api.Moving, api.MemberSwapping),
+			[]metav1.Object{build.With(build.Claim(name, "64Mi"), foreignFinalizer,
+				build.Deleting())}},
+		"the claim is being deleted": {one(api.Moving, api.MemberSwapping),
+			[]metav1.Object{build.With(build.Claim(name, "64Mi"), build.Deleting())}},
+		"the claim was deleted": {one(api.Moving, api.MemberSwapping), nil},
+		"the claim is not bound": {one(api.Moving, api.MemberSwapping),
+			[]metav1.Object{build.With(build.Claim(name, "64Mi"), build.Pending())}},
+		"the volume is still attached": {one(api.Moving, api.MemberGrowing),
+			[]metav1.Object{claim, build.Attachment("pv-" + name)}},
+		"other members start together with it":            {one(api.Moving, api.MemberSwapping, moved), []metav1.Object{claim}},
+		"the new volumes are not bound":                   {one(api.Moving, api.MemberSwapping), []metav1.Object{claim}},
+		"the operation has ended, and a claim is missing": {one(api.Failed, api.MemberKept), nil},
+		"the operation has ended":                         {one(api.Failed, api.MemberKept), []metav1.Object{claim}},
+		"the set has no record":                           {nil, []metav1.Object{claim}},
+	}
+	file := golden.Open(t)
+	for _, title := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[title]
 		t.Run(title, func(t *testing.T) {
-			d, err := Of(given(row.record, held, row.others...))
+			d, err := Of(observedWith(row.record, held, row.others...))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := told(d); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
+			file.Entry(t, title, renderReasons(d))
 		})
 	}
 }
 
-func TestStatusOfAnUnreadableRecordIsAnError(t *testing.T) {
-	if _, err := Of(given(nil, annotated(api.StatusAnnotation, "{"))); err == nil {
-		t.Error("it cannot be read")
+// TestUnreadableRecordIsError: without the record there is no progress to show.
+func TestUnreadableRecordIsError(t *testing.T) {
+	if _, err := Of(observedWith(nil, withSetAnnotation(api.StatusAnnotation, "{"))); err == nil {
+		t.Error("an unreadable record is no error")
 	}
 }
 
-// TestStopOfAMemberIsCountedFromItsHoldToItsReplacement, as long as it is known.
-func TestStopOfAMemberIsCountedFromItsHoldToItsReplacement(t *testing.T) {
+// TestDownSecondsLastFromHoldToReadyReplacement: without a known end they are unknown.
+func TestDownSecondsLastFromHoldToReadyReplacement(t *testing.T) {
 	ago := func(long time.Duration) *metav1.Time { return operation.Moment(build.Now.Add(-long)) }
 	for name, row := range map[string]struct {
 		member api.Member
 		want   string
 	}{
-		"not held":        {api.Member{Phase: api.MemberWaiting}, "unknown"},
-		"held":            {api.Member{Phase: api.MemberFinalPass, Held: ago(5 * time.Second)}, "5"},
-		"ready":           {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute), Ready: ago(53 * time.Second)}, "7"},
-		"without a pod":   {api.Member{Phase: api.MemberFinalPass, Held: ago(time.Minute), Locked: true}, "unknown"},
-		"given back":      {api.Member{Phase: api.MemberKept, Held: ago(time.Minute)}, "unknown"},
-		"moved, no start": {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute)}, "unknown"},
+		"not held":             {api.Member{Phase: api.MemberWaiting}, "unknown"},
+		"held":                 {api.Member{Phase: api.MemberFinalPass, Held: ago(5 * time.Second)}, "5"},
+		"ready":                {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute), Ready: ago(53 * time.Second)}, "7"},
+		"without a pod":        {api.Member{Phase: api.MemberFinalPass, Held: ago(time.Minute), Locked: true}, "unknown"},
+		"reverted":             {api.Member{Phase: api.MemberKept, Held: ago(time.Minute)}, "unknown"},
+		"moved, start unknown": {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute)}, "unknown"},
 	} {
 		got := "unknown"
-		if n := down(&row.member, build.Now); n != nil {
+		if n := downSeconds(&row.member, build.Now); n != nil {
 			got = fmt.Sprint(*n)
 		}
 		if got != row.want {

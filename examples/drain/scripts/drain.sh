@@ -1,9 +1,9 @@
-# The hook before a scaling: every row of the members that go is stored in member 0. It is safe to repeat.
+# The pre hook: stores every row of the removed members in member 0. It is safe to repeat.
 set -eu
 [ "$DRYDOCK_DIRECTION" = down ] || exit 0
-[ "$DRYDOCK_PAUSED" = false ] || exit 0 # the members come back with their data
+[ "$DRYDOCK_PAUSED" = false ] || exit 0 # a pause keeps the data, and the members start again
 if [ "$DRYDOCK_DESIRED" = 0 ]; then
-  echo "no member would be left to take the rows"
+  echo "cannot drain the last member: no member would be left to store its rows; scale to at least 1"
   exit 1
 fi
 member() { echo "http://$DRYDOCK_SET-$1.$DRYDOCK_SET.$DRYDOCK_NAMESPACE.svc:8080"; }

@@ -1,4 +1,4 @@
 #!/bin/sh
-# GET /cgi-bin/list: the names of all rows.
+# GET /cgi-bin/list: prints the names of all rows.
 printf 'Content-Type: text/plain\r\n\r\n'
 ls /data/rows

@@ -1,4 +1,4 @@
-# One member: it serves its rows by HTTP, and takes rows of others.
+# A member: serves its rows by HTTP, and stores rows of other members.
 set -eu
 mkdir -p /data/rows /www/cgi-bin
 if [ ! -e /data/filled ]; then

@@ -1,5 +1,5 @@
 #!/bin/sh
-# POST /cgi-bin/put?NAME: stores a row. The same row twice is one row.
+# POST /cgi-bin/put?NAME: stores a row. Storing the same row again changes nothing.
 printf 'Content-Type: text/plain\r\n\r\n'
 case "$QUERY_STRING" in
 '' | *[!0-9a-z-]*) echo "bad name"; exit ;;

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Answers one request; nc runs it for every connection. A request is a line, and for store the content of the shard:
-#   store SHARD SIZE      "stored SHARD" when the shard is whole and on disk
-#   finished ORDINAL ID   "noted ORDINAL" when the line is in /data/moved.log, where it stands once for each ID
-# Both may be sent again: the second time changes nothing.
+# Answers one request; nc runs it for each connection. A request is a line, followed by the content of the shard for store:
+#   store SHARD SIZE      answers "stored SHARD" when the shard is complete and on disk
+#   finished ORDINAL ID   answers "noted ORDINAL" when /data/moved.log has the line, once for each ID
+# Sending a request again changes nothing.
 set -eu
 
 refuse() {
@@ -14,11 +14,11 @@ refuse() {
 store() {
   incoming=/data/incoming/$1.$$
   trap 'rm -f "$incoming"' EXIT
-  head -c "$2" > "$incoming" || refuse "no room for shard $1"
+  head -c "$2" > "$incoming" || refuse "cannot write shard $1"
   sync "$incoming"
   sum=$(sha256sum < "$incoming")
-  [ "${sum%% *}" = "${1#*-}" ] || refuse "what came of shard $1 has checksum ${sum%% *}"
-  # A file gets its name when it is whole, so that nobody ever sees half a shard under a shard's name.
+  [ "${sum%% *}" = "${1#*-}" ] || refuse "the received shard $1 has checksum ${sum%% *}"
+  # The file gets its final name when it is complete, so an incomplete shard never has a shard's name.
   mv "$incoming" "/data/shards/$1"
   sync /data/shards
   echo "stored $1"
@@ -30,13 +30,13 @@ finished() {
   echo "noted $1"
 }
 
-# The readiness probe connects and says nothing.
+# The readiness probe connects and sends nothing.
 read -r verb name argument || exit 0
-# A name is part of a path here.
+# The name becomes part of a path, so it must not contain other characters.
 case $name in
-  "" | *[!0-9a-f-]*) refuse "$name is no name" ;;
+  "" | *[!0-9a-f-]*) refuse "$name is not a valid name" ;;
 esac
 case $verb in
   store | finished) "$verb" "$name" "$argument" ;;
-  *) refuse "nobody knows how to $verb" ;;
+  *) refuse "unknown request $verb" ;;
 esac

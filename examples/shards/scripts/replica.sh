@@ -1,15 +1,15 @@
 #!/bin/sh
-# A replica: makes eight shards of its own on a new claim, keeps those that it has, and takes in those of others.
+# A replica: creates eight shards on a new claim, keeps existing shards, and receives shards of other replicas.
 #
-# A shard is a file in /data/shards named ORDINAL-SHA256: the ordinal that made it, and the checksum of what is in it. So a
-# name never stands for two contents, and everybody who has the file can tell whether it is whole.
+# A shard is a file in /data/shards named ORDINAL-SHA256: the ordinal of the replica that created it, and the checksum of its content.
+# A name therefore identifies one content, and any process with the file can verify that it is complete.
 set -eu
-# The first process of a container ignores signals that it has no trap for.
+# The first process of a container ignores signals without a trap.
 trap exit TERM
 
 ordinal=${HOSTNAME##*-}
 mkdir -p /data/shards /data/incoming
-# What was on its way when the replica ended was never confirmed: whoever sent it still has it.
+# Incomplete files from before a restart were never confirmed, so their senders still have them.
 rm -f /data/incoming/*
 
 while [ "$(ls /data/shards | grep -c "^$ordinal-")" -lt 8 ]; do

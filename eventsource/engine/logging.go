@@ -8,15 +8,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newZap lets Knative's packages log to ours. What they call information is of interest only to who debugs them.
-func newZap(log *slog.Logger) *zap.Logger {
+// newZapLogger returns a logger for Knative's packages that writes to log. It logs their information at debug level, because only
+// developers of Knative need it.
+func newZapLogger(log *slog.Logger) *zap.Logger {
 	return zap.New(zapCore{handler: log.With("component", "knative").Handler()})
 }
 
-// zapCore hands zap's entries to a slog handler.
+// zapCore passes zap's entries to a slog handler.
 type zapCore struct{ handler slog.Handler }
 
-func levelOf(level zapcore.Level) slog.Level {
+func slogLevel(level zapcore.Level) slog.Level {
 	switch {
 	case level >= zapcore.ErrorLevel:
 		return slog.LevelError
@@ -27,7 +28,7 @@ func levelOf(level zapcore.Level) slog.Level {
 }
 
 func (c zapCore) Enabled(level zapcore.Level) bool {
-	return c.handler.Enabled(context.Background(), levelOf(level))
+	return c.handler.Enabled(context.Background(), slogLevel(level))
 }
 
 func (c zapCore) With(fields []zapcore.Field) zapcore.Core {
@@ -42,7 +43,7 @@ func (c zapCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapc
 }
 
 func (c zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	record := slog.NewRecord(entry.Time, levelOf(entry.Level), entry.Message, 0)
+	record := slog.NewRecord(entry.Time, slogLevel(entry.Level), entry.Message, 0)
 	record.AddAttrs(attributes(fields)...)
 	return c.handler.Handle(context.Background(), record)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Passed says that an event passed the Broker.
+// Passed describes an event that passed the Broker.
 type Passed struct {
 	Time     time.Time `json:"time"`
 	Type     string    `json:"type"`
@@ -19,25 +19,25 @@ type Passed struct {
 	ID       string    `json:"id"`
 }
 
-// passedFrom reads the headers of an event in binary mode, which is how Knative's dispatcher sends.
-func passedFrom(h http.Header) Passed {
+// passedEventFrom returns the description of the event from its headers. Knative's dispatcher sends events in binary mode.
+func passedEventFrom(h http.Header) Passed {
 	return Passed{
 		Time: time.Now().UTC(), Type: h.Get("Ce-Type"), Subject: h.Get("Ce-Subject"), Concerns: h.Get("Ce-Concerns"),
 		From: h.Get("Ce-Source"), ID: h.Get("Ce-Id"),
 	}
 }
 
-// streamBuffer is how many events a slow reader may lag behind before it misses some.
-const streamBuffer = 256
+// readerBuffer is the number of events that are kept for a slow reader before it misses some.
+const readerBuffer = 256
 
-// Stream shows passing events to whoever listens: as lines of JSON on a writer, and on an HTTP endpoint.
+// Stream writes passing events as lines of JSON to a log and to the clients of an HTTP endpoint.
 type Stream struct {
 	mu      sync.Mutex
 	readers map[chan Passed]bool
 	log     *json.Encoder
 }
 
-// NewStream writes to the log too; nil for none.
+// NewStream returns a stream that also writes to the log. The log may be nil.
 func NewStream(log io.Writer) *Stream {
 	s := &Stream{readers: map[chan Passed]bool{}}
 	if log != nil {
@@ -46,7 +46,7 @@ func NewStream(log io.Writer) *Stream {
 	return s
 }
 
-// Passed never waits for a reader.
+// Passed sends the event to all readers. It never waits for a reader.
 func (s *Stream) Passed(p Passed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,14 +61,14 @@ func (s *Stream) Passed(p Passed) {
 	}
 }
 
-// ServeHTTP streams until the client goes away. It is for the machine's own user only (kubectl port-forward arrives from
-// loopback too): names of objects are nobody else's business.
+// ServeHTTP streams events until the client disconnects. It accepts only clients from loopback, because the stream contains names of
+// objects. kubectl port-forward also arrives from loopback.
 func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !net.ParseIP(host).IsLoopback() {
-		http.Error(w, "only from loopback; use kubectl port-forward", http.StatusForbidden)
+		http.Error(w, "the stream accepts only clients from loopback; use kubectl port-forward", http.StatusForbidden)
 		return
 	}
-	reader := make(chan Passed, streamBuffer)
+	reader := make(chan Passed, readerBuffer)
 	s.subscribe(reader, true)
 	defer s.subscribe(reader, false)
 

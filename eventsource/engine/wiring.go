@@ -21,13 +21,13 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// maxHops bounds how often replies may follow one another, Knative's default (cmd/broker/ingress, MAX_TTL).
-const maxHops = 255
+// maxReplyHops bounds the length of a chain of replies. It is Knative's default (cmd/broker/ingress, MAX_TTL).
+const maxReplyHops = 255
 
-// idleConnections is how many connections of the process's own network wait for the next event, to each address.
-const idleConnections = 8
+// idleConnectionsPerHost is the number of idle connections that the network inside the process keeps to each address.
+const idleConnectionsPerHost = 8
 
-// Hosts of the data plane, as Knative names them on a cluster; replies have one of their own, behind no admission.
+// Hosts of the data plane, with Knative's names on a cluster. Replies use a separate host that bypasses the admission.
 const (
 	ingressHost = "broker-ingress"
 	repliesHost = "broker-replies"
@@ -41,19 +41,19 @@ func (e *Engine) url(host, path string) *apis.URL {
 
 func (e *Engine) ingressURL() *apis.URL { return e.url(ingressHost, "/"+e.namespace+"/"+e.broker) }
 
-// functionURL is the address of a function's Knative Service.
+// functionURL returns the address of the function's Knative Service.
 func (e *Engine) functionURL(name api.Function) *apis.URL { return e.url(string(name), "") }
 
-// wire does what Knative's controllers do with a Broker and its Triggers: resolve every address into the objects'
-// status. The data plane reads them from listers that nobody fills but this function.
-func (e *Engine) wire() error {
-	log := newZap(e.config.Log)
+// wireDataPlane does the work of Knative's controllers for a Broker and its Triggers: it resolves each address into the status of the
+// objects. The data plane reads them from listers that only this function fills.
+func (e *Engine) wireDataPlane() error {
+	log := newZapLogger(e.config.Log)
 	informers, brokers, triggers := newInformers()
 	subscriptions := informers.Messaging().V1().Subscriptions()
 	meters, traces := metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	same := func(ctx context.Context) context.Context { return ctx }
 
-	in, err := ingress.NewHandler(log, broker.TTLDefaulter(log, maxHops), brokers, nil, nil, nil, same, meters, traces)
+	in, err := ingress.NewHandler(log, broker.TTLDefaulter(log, maxReplyHops), brokers, nil, nil, nil, same, meters, traces)
 	if err != nil {
 		return fmt.Errorf("making the ingress: %w", err)
 	}
@@ -61,9 +61,10 @@ func (e *Engine) wire() error {
 	if err != nil {
 		return fmt.Errorf("making the filter: %w", err)
 	}
-	// Both handlers asked for a thousand idle connections a client, as befits a process that serves a cluster.
-	kncloudevents.ConfigureConnectionArgs(&kncloudevents.ConnectionArgs{MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections})
-	if err := brokers.put(e.brokerObject()); err != nil {
+	// Both handlers have requested a thousand idle connections for each client, which suits a process that serves a whole cluster.
+	kncloudevents.ConfigureConnectionArgs(&kncloudevents.ConnectionArgs{MaxIdleConns: idleConnectionsPerHost,
+		MaxIdleConnsPerHost: idleConnectionsPerHost})
+	if err := brokers.add(e.brokerObject()); err != nil {
 		return err
 	}
 	for _, t := range e.config.Triggers {
@@ -71,7 +72,7 @@ func (e *Engine) wire() error {
 		if err != nil {
 			return fmt.Errorf("trigger %s: %w", t.Name, err)
 		}
-		if err := triggers.put(resolved); err != nil {
+		if err := triggers.add(resolved); err != nil {
 			return err
 		}
 		e.triggers = append(e.triggers, resolved)
@@ -80,21 +81,21 @@ func (e *Engine) wire() error {
 		return err
 	}
 	e.gate.next = newChannel(func() (http.Handler, error) { return e.fanOut(log) })
-	e.admission = e.gate.admit(in)
-	e.handler = e.mux(map[string]http.Handler{ingressHost: e.admission, repliesHost: in, channelHost: e.gate, filterHost: filters})
+	e.admission = e.gate.admitFromOutside(in)
+	e.handler = e.newMux(map[string]http.Handler{ingressHost: e.admission, repliesHost: in, channelHost: e.gate, filterHost: filters})
 	return nil
 }
 
-// mux serves each host of the network.
-func (e *Engine) mux(parts map[string]http.Handler) http.Handler {
+// newMux returns the handler for all hosts of the network.
+func (e *Engine) newMux(handlers map[string]http.Handler) http.Handler {
 	for name, function := range e.config.Functions {
-		parts[string(name)] = function
+		handlers[string(name)] = function
 	}
 	mux := http.NewServeMux()
-	for name, part := range parts {
+	for name, handler := range handlers {
 		host := e.url(name, "").Host
 		e.network.add(host)
-		mux.Handle(host+"/", part)
+		mux.Handle(host+"/", handler)
 	}
 	return mux
 }
@@ -108,26 +109,27 @@ func (e *Engine) brokerObject() *eventingv1.Broker {
 	return b
 }
 
-// resolve puts the addresses into the Trigger's status.
-func (e *Engine) resolve(given *eventingv1.Trigger) (*eventingv1.Trigger, error) {
-	t := given.DeepCopy()
+// resolve returns the Trigger with the addresses in its status.
+func (e *Engine) resolve(trigger *eventingv1.Trigger) (*eventingv1.Trigger, error) {
+	t := trigger.DeepCopy()
 	if t.Namespace != e.namespace || t.Spec.Broker != e.broker {
-		return nil, fmt.Errorf("is for Broker %s/%s, the others for %s/%s; an engine has one", t.Namespace, t.Spec.Broker, e.namespace, e.broker)
+		return nil, fmt.Errorf("it is for Broker %s/%s, and the others for %s/%s; an engine has one Broker", t.Namespace,
+			t.Spec.Broker, e.namespace, e.broker)
 	}
 	var err error
-	if t.Status.SubscriberURI, err = e.functionOf(t.Spec.Subscriber); err != nil {
+	if t.Status.SubscriberURI, err = e.resolveFunction(t.Spec.Subscriber); err != nil {
 		return nil, fmt.Errorf("subscriber: %w", err)
 	}
-	if t.Status.DeadLetterSinkURI, err = e.functionOf(*t.Spec.Delivery.DeadLetterSink); err != nil {
+	if t.Status.DeadLetterSinkURI, err = e.resolveFunction(*t.Spec.Delivery.DeadLetterSink); err != nil {
 		return nil, fmt.Errorf("dead-letter sink: %w", err)
 	}
 	return t, nil
 }
 
-// functionOf resolves a reference to a Knative Service to the function of that name in this process.
-func (e *Engine) functionOf(d duckv1.Destination) (*apis.URL, error) {
+// resolveFunction returns the address of the function in this process that a reference to a Knative Service names.
+func (e *Engine) resolveFunction(d duckv1.Destination) (*apis.URL, error) {
 	if d.Ref == nil || d.Ref.Kind != "Service" || d.URI != nil {
-		return nil, fmt.Errorf("want a reference to a Knative Service, got %+v", d)
+		return nil, fmt.Errorf("it must be a reference to a Knative Service, not %+v", d)
 	}
 	name := api.Function(d.Ref.Name)
 	if e.config.Functions[name] == nil {

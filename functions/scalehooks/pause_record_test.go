@@ -1,0 +1,126 @@
+package scalehooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// startingAfterPause changes the record to a scale-up from zero after a pause.
+func startingAfterPause(s *api.Scale) { s.Previous, s.Target, s.Paused = 0, 3, true }
+
+var (
+	withCleanupHook = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Post = &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}} })
+	// withPreHook has a pre hook, and no failure hook.
+	withPreHook = editScaler(func(s *v1alpha1.Scaler) {
+		s.Spec.Hooks.Pre = &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
+	})
+	withPreHookByEvent = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}} })
+)
+
+// TestRecordStaysPausedUntilCountRises: while the record is paused, cleanup-pod deletes no claim of the set.
+func TestRecordStaysPausedUntilCountRises(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"the pause ends": {observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(withHooks)), true},
+		"the pre hook has failed": {observed(web(0, withRecord(api.PreScaling, startingAfterPause)), pilot(withPreHook),
+			hookJob("pre", failed)), true},
+		"the pre hook is retried": {observed(web(0, withRecord(api.Failed, failedAt(api.PreScaling), startingAfterPause)),
+			pilot(withRetry)), true},
+		"other clients have started members": {observed(web(1, withRecord(api.Failed, failedAt(api.PreScaling), startingAfterPause)),
+			pilot(withRetry)), true},
+		"the count rises": {observed(web(0, withRecord(api.PreScaling, startingAfterPause)), pilot()), false},
+		"another client scales a set to zero that should be paused": {observed(web(0, withEndedScaling(3)), pilot(pausedScaler)), true},
+		"the members run again":                              {observed(web(3, withRecord(api.Succeeded, pausedAtZero)), pilot()), false},
+		"the record is lost while members start again":       {observed(web(0), pilot()), true},
+		"the record is lost, and zero members are requested": {observed(web(0), pilot(wants(0))), false},
+		"the Scaler is deleted while members start again": {observed(web(0,
+			withRecord(api.PreScaling, startingAfterPause))), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Decide(c.in)
+			if record := storedRecord(p); record == nil || record.Paused != c.want {
+				t.Errorf("%s\nstores %s, want a record with paused = %t", p, recordSummary(record), c.want)
+			}
+		})
+	}
+}
+
+// TestScalerDeletedDuringPauseEndsScaling: an active record would block all other operations of the set forever.
+func TestScalerDeletedDuringPauseEndsScaling(t *testing.T) {
+	in := observed(web(0, withRecord(api.Scaling, pausedAtZero)))
+	record := storedRecord(Decide(in))
+	if record == nil || record.Active() || !record.Paused || !record.Adopts {
+		t.Fatalf("%s\nstores %s, want a record that has ended, is paused and adopts", Decide(in), recordSummary(record))
+	}
+	checkConverges(t, in)
+}
+
+// TestEndOfFailedPauseStartsMembersAgain: idle-timeout wakes a set by the end of the pause, and cannot request a retry.
+func TestEndOfFailedPauseStartsMembersAgain(t *testing.T) {
+	for _, at := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {
+		live := map[api.Phase]int32{api.PreScaling: 2}[at]
+		p := Decide(observed(web(live, withRecord(api.Failed, failedAt(at), pausedAtZero)), pilot()))
+		if record := storedRecord(p); record == nil || record.Phase != api.PreScaling || record.Target != 3 {
+			t.Errorf("failed at %s: %s, want a scaling to 3", at, p)
+		}
+		if p := Decide(withReportedStatus(observed(web(live, withRecord(api.Failed, failedAt(at), pausedAtZero)),
+			pilot(pausedScaler)))); p.Kind == plan.KindDo {
+			t.Errorf("failed at %s and still paused: %s, want nothing without a retry", at, p)
+		}
+	}
+}
+
+// TestPauseDoesNotWaitForCleanupHook: cleanup-pod keeps the claims of a paused set, so the wait would never end.
+func TestPauseDoesNotWaitForCleanupHook(t *testing.T) {
+	in := observed(web(0, withRecord(api.PostScaling, pausedAtZero)), pilot(pausedScaler, withCleanupHook))
+	in.LeftoverClaims = []string{"data-web-0", "data-web-1", "data-web-2"}
+	if p := Decide(in); p.Reason != api.ScalingCompleted {
+		t.Errorf("%s, want that the scaling is completed", p)
+	}
+}
+
+// TestPauseThatWouldDeleteClaimsFailsInsteadOfWaiting: a mere report would keep the record active forever.
+func TestPauseThatWouldDeleteClaimsFailsInsteadOfWaiting(t *testing.T) {
+	p := Decide(observed(web(1, deletesClaims, withRecord(api.Scaling, pausedAtZero, overdue)), pilot(pausedScaler)))
+	if record := storedRecord(p); record == nil || record.Phase != api.Failed || record.Reason != api.PauseDeletesClaims {
+		t.Errorf("%s, want that the scaling fails", p)
+	}
+}
+
+// TestManifestWithoutCountRestoresCountBeforePause: kubectl replace with the original manifest removes spec.replicas.
+func TestManifestWithoutCountRestoresCountBeforePause(t *testing.T) {
+	want := "do CountAdopted: patch scalers.v1alpha1.drydock.dev pilot {replicas = 3}"
+	if p := Decide(observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler, withoutCount))); p.String() != want {
+		t.Errorf("got  %s\nwant %s", p, want)
+	}
+}
+
+// TestRecordedAnswerIsPrintable: terminals show the record, so a user's function must not control them.
+func TestRecordedAnswerIsPrintable(t *testing.T) {
+	const key = "key"
+	in := observed(web(2, withRecord(api.PreScaling, func(s *api.Scale) { s.Ask = &api.Ask{Times: 1, Keys: []string{hashOf(key)}} })),
+		pilot(withPreHookByEvent))
+	in.Answer = &events.HookAnswer{Operation: build.ID, Hook: preHook, Key: key, Failed: true, Message: "\x1b[2J\u202eno\nroom"}
+	if record := storedRecord(Decide(in)); record == nil || strings.ContainsAny(record.Message, "\x1b\u202e\n") {
+		t.Errorf("the record quotes %s", recordSummary(record))
+	}
+}
+
+// TestSumOfHugeDeadlinesDoesNotOverflow: idle-timeout adds two deadlines.
+func TestSumOfHugeDeadlinesDoesNotOverflow(t *testing.T) {
+	huge := v1alpha1.Deadline("2562047h").Or(time.Minute)
+	if sum := huge + huge; sum <= 0 {
+		t.Errorf("two deadlines are %s", sum)
+	}
+}
