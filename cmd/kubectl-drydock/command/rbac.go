@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/owners/rights"
 )
 
-// mostFile is how many bytes of a file are read. A list of rows that is longer than they are is refused for its length.
-const mostFile = 1 << 20
+// maxFile is how many bytes of a file are read. A list of rows that is longer than they are is refused for its length.
+const maxFile = 1 << 20
 
 // newRBAC prints the rights to pause and to stop operators. It asks no cluster.
 func newRBAC(t *tool) *cobra.Command {
@@ -90,7 +90,7 @@ func registryWith(in io.Reader, file string) (owners.Registry, error) {
 }
 
 func readRows(in io.Reader, name string) (owners.Registry, error) {
-	text, err := io.ReadAll(io.LimitReader(in, mostFile))
+	text, err := io.ReadAll(io.LimitReader(in, maxFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows of owners from %s: %w", name, err)
 	}

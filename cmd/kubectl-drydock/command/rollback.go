@@ -18,15 +18,15 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// rollingBack puts the volumes back that an operation has left behind.
-type rollingBack struct {
+// rollback puts the volumes back that an operation has left behind.
+type rollback struct {
 	*tool
 	operation string
 	yes       bool
 }
 
 func newRollback(t *tool) *cobra.Command {
-	o := &rollingBack{tool: t}
+	o := &rollback{tool: t}
 	c := &cobra.Command{
 		Use:   "rollback sts/NAME",
 		Short: "Put back the volumes that a resize has left behind",
@@ -44,7 +44,7 @@ func newRollback(t *tool) *cobra.Command {
 	return c
 }
 
-func (o *rollingBack) run(ctx context.Context, argument string) error {
+func (o *rollback) run(ctx context.Context, argument string) error {
 	s, err := o.open(argument)
 	if err != nil {
 		return err
@@ -63,11 +63,11 @@ func (o *rollingBack) run(ctx context.Context, argument string) error {
 	if in.Cluster, err = s.client.Cluster(ctx, s.namespace); err != nil {
 		return err
 	}
-	operation, err := chosen(in, o.operation)
+	operation, err := operationToUndo(in, o.operation)
 	if err != nil {
 		return err
 	}
-	wish, err := judged(in, operation)
+	wish, err := acceptedRollback(in, operation)
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func (o *rollingBack) run(ctx context.Context, argument string) error {
 	return nil
 }
 
-// chosen is the operation whose volumes are to come back.
-func chosen(in resize.Input, named string) (string, error) {
+// operationToUndo is the operation whose volumes are to come back.
+func operationToUndo(in resize.Input, named string) (string, error) {
 	found := map[string]bool{}
 	for _, v := range in.Volumes {
 		if link, err := api.LoadLink(v); err == nil && link != nil && resize.Kept(v, link.Operation, in.Set.Name, link.Claim) {
@@ -108,8 +108,8 @@ func chosen(in resize.Input, named string) (string, error) {
 		in.Set.Name, strings.Join(operations, ", "))
 }
 
-// judged is what would come back, if nothing is in the way.
-func judged(in resize.Input, operation string) (*resize.Wish, error) {
+// acceptedRollback is what would come back, if nothing is in the way.
+func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
 	refuse := func(why string) error {
 		return fmt.Errorf("StatefulSet %s/%s: no rollback: %s", in.Set.Namespace, in.Set.Name, why)
 	}
@@ -127,7 +127,7 @@ func judged(in resize.Input, operation string) (*resize.Wish, error) {
 	return wish, nil
 }
 
-func (o *rollingBack) show(in resize.Input, wish *resize.Wish, operation string) error {
+func (o *rollback) show(in resize.Input, wish *resize.Wish, operation string) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tIS ON\tSIZE\tGETS BACK\tSIZE\tKEPT UNTIL")
 	record := wish.Operation(in)
