@@ -40,7 +40,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q is %q, want %q", typed, got, want)
 		}
 		if err != nil && !strings.Contains(err.Error(), "resize.requested") {
-			t.Errorf("%q: %v does not say which types there are", typed, err)
+			t.Errorf("%q: %v does not list the types", typed, err)
 		}
 	}
 	if n := len(typeNames()); n != 24 {
@@ -50,13 +50,13 @@ func TestResolveType(t *testing.T) {
 
 func TestParseConcerns(t *testing.T) {
 	for name, row := range map[string]struct{ eventType, text, want string }{
-		"two":                      {events.ObjectChanged, "backup restore", "[backup restore]"},
-		"with a comma":             {events.ObjectChanged, "backup,restore", "[backup restore]"},
-		"none where some must be":  {events.ObjectChanged, " ", "error"},
-		"one that there is not":    {events.ObjectChanged, "backup cook", "error"},
-		"one that never looks":     {events.ObjectChanged, "dead-letter", "error"},
-		"none where none can be":   {events.Retry, "", "[]"},
-		"some where there is none": {events.Retry, "backup", "error"},
+		"two":                     {events.ObjectChanged, "backup restore", "[backup restore]"},
+		"two, with a comma":       {events.ObjectChanged, "backup,restore", "[backup restore]"},
+		"none for object.changed": {events.ObjectChanged, " ", "error"},
+		"an unknown function":     {events.ObjectChanged, "backup cook", "error"},
+		"a function that object.changed cannot wake": {events.ObjectChanged, "dead-letter", "error"},
+		"none for another type":                      {events.Retry, "", "[]"},
+		"one for another type":                       {events.Retry, "backup", "error"},
 	} {
 		concerns, err := parseConcerns(row.eventType, row.text)
 		got := fmt.Sprint(concerns)
@@ -154,11 +154,11 @@ func TestChoose(t *testing.T) {
 		ids  []string
 		want int
 	}{
-		"all of them":      {nil, 2},
-		"by key":           {[]string{all[0].Key()}, 1},
-		"by event id":      {[]string{"random"}, 1},
-		"both ways":        {[]string{"random", all[0].Key()}, 2},
-		"one is not there": {[]string{"random", "other"}, 0},
+		"no IDs":                {nil, 2},
+		"the key of one":        {[]string{all[0].Key()}, 1},
+		"the event id of one":   {[]string{"random"}, 1},
+		"a key and an event id": {[]string{"random", all[0].Key()}, 2},
+		"an unknown ID":         {[]string{"random", "other"}, 0},
 	} {
 		chosen, err := choose(all, row.ids)
 		if len(chosen) != row.want || (err == nil) != (row.want > 0) {
@@ -167,20 +167,20 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestALetterThatCameBackStays: between sending an event again and taking its letter out, it may have failed again.
-func TestALetterThatCameBackStays(t *testing.T) {
+// TestLetterThatFailsAgainStays: an event can fail again before its old letter is removed.
+func TestLetterThatFailsAgainStays(t *testing.T) {
 	all := letters()
 	tool := &redeliver{tool: &tool{now: func() time.Time { return build.Now }}}
-	marked := mark(all, keysOf(all), tool)
+	marked := markResent(all, keysOf(all), tool)
 	if all[0].Resent != nil || marked[0].Resent == nil || !marked[1].Resent.Time.Equal(all[1].Resent.Time) {
 		t.Errorf("%+v", marked)
 	}
-	marked[0].Resent = nil // dead-letter wrote it anew
-	left := drop(marked, keysOf(all))
+	marked[0].Resent = nil // dead-letter has replaced it
+	left := removeResent(marked, keysOf(all))
 	if len(left) != 1 || left[0].Key() != all[0].Key() {
 		t.Errorf("%+v", left)
 	}
-	if left := drop(marked, nil); len(left) != 2 {
-		t.Errorf("nothing was accepted, and %d are left", len(left))
+	if left := removeResent(marked, nil); len(left) != 2 {
+		t.Errorf("nothing was accepted, and %d of 2 letters are left", len(left))
 	}
 }

@@ -90,8 +90,9 @@ func TestApproveWritesTheOperationsID(t *testing.T) {
 // TestStatusShowsGrowthByUsage: templates that grew, and templates that do not grow.
 func TestStatusShowsGrowthByUsage(t *testing.T) {
 	growth := &api.Growth{
-		Asked: map[string]api.AskedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi", Saw: "claim data-web-1 is full"}},
-		Told:  []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
+		Asked: map[string]api.AskedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi",
+			Saw: "claim data-web-1 is full"}},
+		Told: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
 	var out bytes.Buffer
 	if err := printStatus(&out, &progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web"), build.Now); err != nil {
 		t.Fatal(err)

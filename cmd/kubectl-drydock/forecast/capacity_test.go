@@ -17,7 +17,8 @@ import (
 
 // room returns a CSIStorageCapacity of the StorageClass for the nodes with the label zone, or for all nodes if zone is empty.
 func room(name, class, zone, capacity, largest string) storagev1.CSIStorageCapacity {
-	c := storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: name}, StorageClassName: class, NodeTopology: &metav1.LabelSelector{}}
+	c := storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: name}, StorageClassName: class,
+		NodeTopology: &metav1.LabelSelector{}}
 	if zone != "" {
 		c.NodeTopology.MatchLabels = map[string]string{"zone": zone}
 	}
@@ -30,7 +31,7 @@ func room(name, class, zone, capacity, largest string) storagev1.CSIStorageCapac
 	return c
 }
 
-// TestPublishedCapacityIsCompared with the volumes that would be created or would grow.
+// TestPublishedCapacityIsCompared covers volumes that would be created, and volumes that would grow.
 func TestPublishedCapacityIsCompared(t *testing.T) {
 	const copies, grows = "data=128Mi@fast", "data=128Mi"
 	in := func(request, class string, options ...build.Option) Input {
@@ -53,7 +54,8 @@ func TestPublishedCapacityIsCompared(t *testing.T) {
 	}
 	rooms := func(all ...storagev1.CSIStorageCapacity) []storagev1.CSIStorageCapacity { return all }
 	west := map[string]map[string]string{"node-1": {"zone": "west"}}
-	copied, grown, held := in(copies, "fixed"), in(grows, roomy), in(grows, roomy, build.Annotation(api.ResizeMethodAnnotation, "expand-offline"))
+	copied, grown, held := in(copies, "fixed"), in(grows, roomy), in(grows, roomy, build.Annotation(api.ResizeMethodAnnotation,
+		"expand-offline"))
 	file := golden.Open(t)
 	for _, row := range []struct {
 		situation string
@@ -77,13 +79,13 @@ func TestPublishedCapacityIsCompared(t *testing.T) {
 		{"claims grow beyond the largest volume", grown, rooms(room("a", roomy, "", "1Gi", "100Mi")), nil},
 		{"claims of held members grow, and there is too little room", held, rooms(room("a", roomy, "", "10Mi", "")), nil},
 	} {
-		look := Look(row.in)
-		look.Storage = Storage{Publishes: map[string]bool{"one.example": true}, Capacities: row.rooms, Nodes: row.nodes}
-		file.Entry(t, row.situation, aboutStorage(look.Document(nil, nil)))
+		forecast := New(row.in)
+		forecast.Storage = Storage{Publishes: map[string]bool{"one.example": true}, Capacities: row.rooms, Nodes: row.nodes}
+		file.Entry(t, row.situation, aboutStorage(forecast.Document(nil, nil)))
 	}
-	look := Look(copied)
-	look.Storage = Storage{Publishes: map[string]bool{"one.example": false}}
-	file.Entry(t, "the driver publishes no capacity", aboutStorage(look.Document(nil, nil)))
+	forecast := New(copied)
+	forecast.Storage = Storage{Publishes: map[string]bool{"one.example": false}}
+	file.Entry(t, "the driver publishes no capacity", aboutStorage(forecast.Document(nil, nil)))
 }
 
 // aboutStorage renders the refusals, and the warnings about the room of the storage.

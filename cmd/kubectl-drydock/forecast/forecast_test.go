@@ -30,7 +30,7 @@ const roomy = "roomy" // the StorageClass that allows volumes to grow
 
 // given returns the facts for a forecast of the request in a cluster with the objects.
 func given(request string, groups ...objects) Input {
-	return Input{Ask: Ask{Request: request}, Input: resize.Input{Settings: build.Settings(),
+	return Input{Overrides: Overrides{Request: request}, Input: resize.Input{Settings: build.Settings(),
 		Observed: build.World(slices.Concat(groups...)...), Registry: owners.BuiltIn(), Cluster: &world.Cluster{
 			Classes: map[string]*storagev1.StorageClass{"fixed": {}, "fast": {}, roomy: {AllowVolumeExpansion: ptr.To(true)}}}}}
 }
@@ -113,7 +113,7 @@ func TestVerdictAndItsReasons(t *testing.T) {
 			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "c", Outcome: Denied, Message: "c is too large"}}},
 	} {
 		before := row.in.Set.DeepCopy()
-		d := Look(row.in).Document(nil, row.checks)
+		d := New(row.in).Document(nil, row.checks)
 		text := fmt.Sprintf("%s, %d claims\n", d.Verdict, len(d.Claims))
 		problems := d.Before
 		if d.Verdict == Refused {
@@ -151,8 +151,8 @@ func TestClaimsShowTheirMethodAndTheBytesToCopy(t *testing.T) {
 			"copy 64Mi>128Mi fixed> by web-0 by debug!, 10485760 used", "2 claims: 10485760 + 67108864", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			look := Look(row.in)
-			d := look.Document(usage, nil)
+			forecast := New(row.in)
+			d := forecast.Document(usage, nil)
 			c := d.Claims[0]
 			got := fmt.Sprintf("%s %s>%s %s>%s", c.Method, &c.From, &c.To, c.Class, c.NewClass)
 			for _, u := range c.Users {
@@ -167,7 +167,7 @@ func TestClaimsShowTheirMethodAndTheBytesToCopy(t *testing.T) {
 			if got := fmt.Sprintf("%d claims: %d + %d", d.Copy.Claims, d.Copy.Measured, d.Copy.Unmeasured); got != row.bytes {
 				t.Errorf("copies %s, want %s", got, row.bytes)
 			}
-			if nodes := look.Nodes(); len(nodes) != row.nodes {
+			if nodes := forecast.Nodes(); len(nodes) != row.nodes {
 				t.Errorf("asks %v", nodes)
 			}
 		})
@@ -183,7 +183,7 @@ func TestShrinkIsComparedWithTheUsage(t *testing.T) {
 		used    int64
 		verdict Verdict
 	}{{20 << 20, Goes}, {30 << 20, Goes}, {33 << 20, Refused}} {
-		d := Look(in).Document(map[string]Usage{"data-web-0": {Used: row.used, Capacity: 60 << 20}}, nil)
+		d := New(in).Document(map[string]Usage{"data-web-0": {Used: row.used, Capacity: 60 << 20}}, nil)
 		if d.Verdict != row.verdict {
 			t.Errorf("with %d bytes used: %s, want %s", row.used, d.Verdict, row.verdict)
 		}
@@ -232,14 +232,14 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 		{"the claims only grow to the size of the template", toTemplate, false},
 		{"its apiVersion is unreadable", given("data=128Mi", set(owned("a/b/c", "Database")), claims("fixed")), false},
 	} {
-		o := Look(row.in).Document(nil, nil).Owner
+		o := New(row.in).Document(nil, nil).Owner
 		if o == nil || o.Paused != row.paused || o.Name != "main" {
 			t.Errorf("%s: %+v, want paused %v", row.situation, o, row.paused)
 			continue
 		}
 		file.Entry(t, row.situation, fmt.Sprintf("%s %s (%s), paused %v: %s", o.Kind, o.Name, o.APIVersion, o.Paused, o.How))
 	}
-	if o := Look(given("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
+	if o := New(given("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
 		t.Errorf("a set without an owner has owner %+v", o)
 	}
 }
@@ -273,7 +273,7 @@ func TestWritesAreThoseOfTheFunctions(t *testing.T) {
 		{"there is nothing to do", given("data=64Mi", set(), claims("fixed"))},
 		{"the request names an unknown template", given("data=128Mi,db=1Gi", set(), claims("fixed"))},
 	} {
-		writes, unchecked := Look(row.in).Writes()
+		writes, unchecked := New(row.in).Writes()
 		text := ""
 		for _, w := range writes {
 			text += fmt.Sprintf("%s %s\n", w.Verb, w.Resource)

@@ -39,7 +39,7 @@ func TestMembersAreInTheOrderOfTheirMoves(t *testing.T) {
 		{"claims that grow stop no member", given("data=128Mi", set(), claims(roomy), pods())},
 	} {
 		var lines []string
-		for _, m := range Look(row.in).Document(nil, nil).Members {
+		for _, m := range New(row.in).Document(nil, nil).Members {
 			line := fmt.Sprint(m.Ordinal)
 			if m.Primary {
 				line += " primary"
@@ -73,11 +73,11 @@ func TestBudgetsOfTheSetsPodsAreFound(t *testing.T) {
 		budget("others", 1, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "another"}}),
 		budget("unreadable", 1, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Sounds"}}}),
 	}
-	d := Look(in).Document(nil, nil)
+	d := New(in).Document(nil, nil)
 	var names []string
 	for _, b := range d.Budgets {
 		names = append(names, b.Name)
-		if b.Asked {
+		if b.Enforced {
 			t.Errorf("budget %s is asked, although the strategy is whole", b.Name)
 		}
 	}
@@ -110,7 +110,7 @@ func TestPlanWarnsOfSurprises(t *testing.T) {
 		{"the budget allows no disruption", exhausted, 0},
 		{"two replicas", given("data=128Mi", set(), claims("fixed"), pods()), 0},
 	} {
-		d := Look(row.in).Document(nil, nil)
+		d := New(row.in).Document(nil, nil)
 		if len(d.Suggestions) != row.suggestions {
 			t.Errorf("%s: %d suggestions, want %d", row.situation, len(d.Suggestions), row.suggestions)
 		}
@@ -120,13 +120,13 @@ func TestPlanWarnsOfSurprises(t *testing.T) {
 
 func TestStrategyOfTheFlagIsForecast(t *testing.T) {
 	in := given("data=128Mi", set(), claims("fixed"), pods())
-	in.Ask.Strategy = "rolling"
-	d := Look(in).Document(nil, nil)
+	in.Overrides.Strategy = "rolling"
+	d := New(in).Document(nil, nil)
 	if d.Strategy != api.StrategyRolling || reasons(d.Before) != "NotRequested NotRequested" {
 		t.Errorf("%s, before %s", d.Strategy, reasons(d.Before))
 	}
-	in.Ask.Strategy = "sideways"
-	if d := Look(in).Document(nil, nil); d.Verdict != Refused || reasons(d.Refused) != "StrategyUnknown" {
+	in.Overrides.Strategy = "sideways"
+	if d := New(in).Document(nil, nil); d.Verdict != Refused || reasons(d.Refused) != "StrategyUnknown" {
 		t.Errorf("%s: %s", d.Verdict, reasons(d.Refused))
 	}
 }

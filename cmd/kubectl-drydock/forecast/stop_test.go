@@ -22,7 +22,7 @@ func full(n int64) Claim { return Claim{Capacity: n} }
 func TestStopIsEstimatedFromObservations(t *testing.T) {
 	const grace, start = 30 * time.Second, 10 * time.Second
 	three := func(s stop) stop {
-		s.members, s.grace, s.start, s.pod, s.warm, s.parallel = 3, grace, start, "web-2", 3, 4
+		s.members, s.grace, s.start, s.pod, s.withFirstPass, s.parallel = 3, grace, start, "web-2", 3, 4
 		return s
 	}
 	file := golden.Open(t)
@@ -34,22 +34,24 @@ func TestStopIsEstimatedFromObservations(t *testing.T) {
 		{"all members stop together", three(stop{together: true}), "together 10 to 40"},
 		{"all members stop, one after the other", three(stop{together: true, ordered: true}), "together 30 to 120"},
 		{"one member stops at a time", three(stop{ordered: true, limit: time.Minute}), "10 to 100"},
-		{"parts of a second are rounded up", stop{members: 1, start: 1100 * time.Millisecond, pod: "web-0", warm: 1}, "2 to 2"},
-		{"no pod is ready", stop{members: 1, grace: grace, warm: 1}, "0 to 30"},
+		{"parts of a second are rounded up", stop{members: 1, start: 1100 * time.Millisecond, pod: "web-0", withFirstPass: 1}, "2 to 2"},
+		{"no pod is ready", stop{members: 1, grace: grace, withFirstPass: 1}, "0 to 30"},
 		{"a claim has no first pass",
-			stop{members: 1, grace: grace, start: start, pod: "web-0", cold: []Claim{used(1e9)}, parallel: 4}, "20 to 50"},
+			stop{members: 1, grace: grace, start: start, pod: "web-0", withoutFirstPass: []Claim{used(1e9)}, parallel: 4}, "20 to 50"},
 		{"the usage of a claim without a first pass is not measured",
-			stop{members: 1, grace: grace, start: start, pod: "web-0", cold: []Claim{full(1e9)}, parallel: 4}, "10 to 50"},
+			stop{members: 1, grace: grace, start: start, pod: "web-0", withoutFirstPass: []Claim{full(1e9)}, parallel: 4}, "10 to 50"},
 		{"the usage of one of two claims is not measured",
-			stop{members: 1, together: true, start: start, pod: "web-0", cold: []Claim{used(1e9), full(2e9)}, warm: 1, parallel: 4}, "20 to 30"},
+			stop{members: 1, together: true, start: start, pod: "web-0", withoutFirstPass: []Claim{used(1e9), full(2e9)}, withFirstPass: 1,
+				parallel: 4}, "20 to 30"},
 		{"parallel copies take as long as the largest",
-			stop{members: 3, together: true, pod: "web-0", cold: []Claim{used(1e9), used(2e9), used(1e9)}, parallel: 4}, "together 20 to 20"},
+			stop{members: 3, together: true, pod: "web-0", withoutFirstPass: []Claim{used(1e9), used(2e9), used(1e9)}, parallel: 4},
+			"together 20 to 20"},
 		{"more copies than may run in parallel",
-			stop{members: 4, together: true, pod: "web-0", cold: []Claim{used(1e9), used(1e9), used(1e9), used(1e9)}, parallel: 2},
+			stop{members: 4, together: true, pod: "web-0", withoutFirstPass: []Claim{used(1e9), used(1e9), used(1e9), used(1e9)}, parallel: 2},
 			"together 20 to 20"},
 		{"one member at a time waits only for its own copy",
-			stop{members: 4, pod: "web-0", cold: []Claim{used(1e9), used(1e9), used(1e9), used(1e9)}, parallel: 2}, "10 to 10"},
-		{"no member runs", stop{grace: grace, cold: []Claim{used(1e9)}, parallel: 4}, "none, 10 to 10"},
+			stop{members: 4, pod: "web-0", withoutFirstPass: []Claim{used(1e9), used(1e9), used(1e9), used(1e9)}, parallel: 2}, "10 to 10"},
+		{"no member runs", stop{grace: grace, withoutFirstPass: []Claim{used(1e9)}, parallel: 4}, "none, 10 to 10"},
 	} {
 		s := row.stop.estimate()
 		got := fmt.Sprintf("%d to %d", s.From, s.To)
@@ -66,7 +68,7 @@ func TestStopIsEstimatedFromObservations(t *testing.T) {
 		for _, part := range []struct {
 			name  string
 			lines []string
-		}{{"observed", s.Basis}, {"assumed", s.Assumed}, {"besides", s.Besides}} {
+		}{{"observed", s.Basis}, {"assumed", s.Assumed}, {"not included", s.Excluded}} {
 			for _, line := range part.lines {
 				text += part.name + ": " + line + "\n"
 			}
@@ -125,12 +127,12 @@ func TestStopDependsOnStrategyAndPodManagementPolicy(t *testing.T) {
 		"nothing to do":                     {given("data=64Mi", set(), claims("fixed"), pods()), "true 0 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Look(row.in).Document(nil, nil).Stop
+			s := New(row.in).Document(nil, nil).Stop
 			if got := fmt.Sprint(s.None, s.From, s.To); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
 			}
-			if strings.HasPrefix(name, "every") != (s.None && len(s.Besides) == 1) {
-				t.Errorf("besides %q", s.Besides)
+			if strings.HasPrefix(name, "every") != (s.None && len(s.Excluded) == 1) {
+				t.Errorf("excluded %q", s.Excluded)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// again makes the event of a letter. An event of the source carried an object: it is made from the live one.
-func (s *session) again(ctx context.Context, l api.Letter, set *appsv1.StatefulSet) (event.Event, error) {
+// resendable returns a new event for a dead letter. An event of the event source carries an object, so it is made from the live object.
+func (s *session) resendable(ctx context.Context, l api.Letter, set *appsv1.StatefulSet) (event.Event, error) {
 	ref := refOf(set)
 	if !events.IsSource(l.Type) {
 		return events.Again(l, ref)
@@ -24,23 +24,23 @@ func (s *session) again(ctx context.Context, l api.Letter, set *appsv1.StatefulS
 		return event.Event{}, err
 	}
 	if !about.Watched() || about.Namespace != set.Namespace {
-		return event.Event{}, fmt.Errorf("letter %s is about a %s in namespace %s, which no event about StatefulSet %s/%s is",
+		return event.Event{}, fmt.Errorf("letter %s is for a %s in namespace %s, which does not belong to StatefulSet %s/%s",
 			l.Key(), printable(about.Kind), about.Namespace, set.Namespace, set.Name)
 	}
 	object, err := s.object(ctx, about)
 	if err != nil {
 		return event.Event{}, err
 	}
-	if object == nil || !belongs(object, set) {
-		// The object is gone, so the event has no data. The functions read the live objects.
-		return events.NewByHand(events.ObjectChanged, ref, uuid.NewString(), lookers...), nil
+	if object == nil || !belongsTo(object, set) {
+		// Without the object the event has no data. The functions read the live objects anyway.
+		return events.NewByHand(events.ObjectChanged, ref, uuid.NewString(), wakeable...), nil
 	}
 	return events.NewSource(events.SourceUpdate, l.Source, uuid.NewString(), object)
 }
 
-// belongs reports whether the object is the set, or linked to it. Every user with the right to annotate a set can write letters, and must
-// not make another user send events about other objects of the namespace.
-func belongs(object *unstructured.Unstructured, set *appsv1.StatefulSet) bool {
+// belongsTo reports whether the object is the set, or linked to it. Every user who may annotate a set can write letters. A forged letter
+// must not make another user send events about other objects of the namespace.
+func belongsTo(object *unstructured.Unstructured, set *appsv1.StatefulSet) bool {
 	if object.GetKind() == events.KindStatefulSet {
 		return object.GetUID() == set.UID
 	}
