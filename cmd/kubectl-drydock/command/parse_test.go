@@ -70,9 +70,10 @@ func TestParseConcerns(t *testing.T) {
 }
 
 func TestProxyPath(t *testing.T) {
+	const knative = "/api/v1/namespaces/knative-eventing/services/"
 	for address, want := range map[string]string{
-		"http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default": "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default",
-		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":         "/api/v1/namespaces/knative-eventing/services/http:kafka-broker-ingress:80/proxy/drydock/default",
+		"http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default": knative + "http:broker-ingress:80/proxy/drydock/default",
+		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":         knative + "http:kafka-broker-ingress:80/proxy/drydock/default",
 		"https://b.n.svc.cluster.local/x":                                          "/api/v1/namespaces/n/services/https:b:443/proxy/x",
 		"http://b.n.svc.example.org:8080/x/y":                                      "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
 		"http://broker.example.org/x":                                              "",

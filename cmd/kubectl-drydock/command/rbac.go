@@ -37,8 +37,7 @@ func newRBAC(t *tool) *cobra.Command {
 	c.Flags().StringVarP(&file, "file", "f", "", "a file with your own rows, in the format of DRYDOCK_OWNERS; - for standard input")
 	c.Flags().StringSliceVar(&namespaces, "in", nil, "grant the rights only in these namespaces, with RoleBindings, instead of in all")
 	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock that --in grants the rights to. "+
-		"Drydock uses the "+
-		"default on Knative and standalone")
+		"Drydock uses the default on Knative and standalone")
 	_ = c.MarkFlagRequired("owners") // the flag exists
 	return c
 }

@@ -35,8 +35,7 @@ func (f *sinkFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker; the API server's proxy passes events on to it")
 	flags.StringVar(&f.url, "url", "", "send to this URL instead, for example http://127.0.0.1:9091/drydock/default")
 	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: a file with the token of the sender, for the orders sleep, wake, activity "+
-		"and "+
-		"retry. Make one with kubectl create token")
+		"and retry. Make one with kubectl create token")
 }
 
 // sink is the destination of events.

@@ -89,8 +89,7 @@ func (f *Forecast) noStop(claims []Claim) Stop {
 	d := Stop{None: true}
 	if len(claims) > 0 && statefulset.Replicas(f.in.Set) > 0 {
 		d.Excluded = append(d.Excluded, fmt.Sprintf("if the storage grows a file system only when it is mounted, one pod is evicted at a "+
-			"time, %s "+
-			"after its volume has grown", f.in.Settings.ExpandPatience))
+			"time, %s after its volume has grown", f.in.Settings.ExpandPatience))
 	}
 	return d
 }
