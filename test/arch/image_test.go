@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestImageIsLean: a function's cold start is paid inside somebody's request, so its binary links neither the full
-// clientset, nor informers, nor Knative, nor what telemetry usually brings along (docs/decisions, telemetry).
-func TestImageIsLean(t *testing.T) {
+// TestFunctionsLinkNoHeavyPackages: a cold start delays a request, so the binary must stay small. It links no full clientset, no
+// informers, no Knative, and none of the usual dependencies of telemetry (docs/decisions, telemetry).
+func TestFunctionsLinkNoHeavyPackages(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "drydock.dev/cmd/drydock").Output()
 	if err != nil {
-		t.Fatalf("listing what cmd/drydock links: %v", err)
+		t.Fatalf("listing the packages of cmd/drydock: %v", err)
 	}
 	for _, linked := range strings.Fields(string(out)) {
 		for _, heavy := range []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "knative.dev/",
