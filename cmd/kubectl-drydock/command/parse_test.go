@@ -70,16 +70,16 @@ func TestParseConcerns(t *testing.T) {
 }
 
 func TestProxyPath(t *testing.T) {
-	const knative = "/api/v1/namespaces/knative-eventing/services/"
+	const cluster, knative = ".svc.cluster.local", "/api/v1/namespaces/knative-eventing/services/"
 	for address, want := range map[string]string{
-		"http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default": knative + "http:broker-ingress:80/proxy/drydock/default",
-		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":         knative + "http:kafka-broker-ingress:80/proxy/drydock/default",
-		"https://b.n.svc.cluster.local/x":                                          "/api/v1/namespaces/n/services/https:b:443/proxy/x",
-		"http://b.n.svc.example.org:8080/x/y":                                      "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
-		"http://broker.example.org/x":                                              "",
-		"http://127.0.0.1:9091/drydock/default":                                    "",
-		"kafka://b.n.svc/x":                                                        "",
-		"://":                                                                      "",
+		"http://broker-ingress.knative-eventing" + cluster + "/drydock/default": knative + "http:broker-ingress:80/proxy/drydock/default",
+		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":      knative + "http:kafka-broker-ingress:80/proxy/drydock/default",
+		"https://b.n.svc.cluster.local/x":                                       "/api/v1/namespaces/n/services/https:b:443/proxy/x",
+		"http://b.n.svc.example.org:8080/x/y":                                   "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
+		"http://broker.example.org/x":                                           "",
+		"http://127.0.0.1:9091/drydock/default":                                 "",
+		"kafka://b.n.svc/x":                                                     "",
+		"://":                                                                   "",
 	} {
 		got, err := proxyPath(address)
 		if got != want || (err == nil) != (want != "") {
