@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// module is the path of Drydock's module, with which the paths of all its packages begin.
+// module is the path of Drydock's module. The paths of all its packages begin with it.
 const module = "drydock.dev"
 
 // law limits the imports of the packages below a path. Paths of Drydock's packages are relative to the module, and "" is the root package.

@@ -180,7 +180,8 @@ func (w *fixture) pods() []*corev1.Pod {
 	return pods
 }
 
-// changeOtherObjects changes what a tenant can write besides the record: claims with any name, volume and annotations, and their deletion.
+// changeOtherObjects changes other objects that a tenant can write: it creates claims with any name, volume and annotations, and deletes
+// claims.
 func (w *fixture) changeOtherObjects() {
 	w.observed.Pods = w.pods()
 	for range w.random.IntN(3) {
