@@ -19,15 +19,15 @@ func (s *session) resendable(ctx context.Context, l api.Letter, set *appsv1.Stat
 	if !events.IsSource(l.Type) {
 		return events.Again(l, ref)
 	}
-	about, err := events.ObjectOfLetter(l)
+	reference, err := events.ObjectOfLetter(l)
 	if err != nil {
 		return event.Event{}, err
 	}
-	if !about.Watched() || about.Namespace != set.Namespace {
+	if !reference.Watched() || reference.Namespace != set.Namespace {
 		return event.Event{}, fmt.Errorf("letter %s is for a %s in namespace %s, which does not belong to StatefulSet %s/%s",
-			l.Key(), printable(about.Kind), about.Namespace, set.Namespace, set.Name)
+			l.Key(), printable(reference.Kind), reference.Namespace, set.Namespace, set.Name)
 	}
-	object, err := s.object(ctx, about)
+	object, err := s.object(ctx, reference)
 	if err != nil {
 		return event.Event{}, err
 	}

@@ -68,11 +68,11 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	wish, err := acceptedRollback(in, operation)
+	request, err := acceptedRollback(in, operation)
 	if err != nil {
 		return err
 	}
-	if err := o.show(in, wish, operation); err != nil {
+	if err := o.show(in, request, operation); err != nil {
 		return err
 	}
 	if !o.yes {
@@ -120,19 +120,19 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
 	case reason != "":
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
 	}
-	wish := resize.Rollback(in, operation)
-	problems := slices.Concat(wish.Problems, resize.PreflightRollback(in, wish, operation), resize.Unsettled(in, wish))
+	request := resize.Rollback(in, operation)
+	problems := slices.Concat(request.Problems, resize.PreflightRollback(in, request, operation), resize.Unsettled(in, request))
 	if len(problems) > 0 {
 		return nil, refuse(problems[0].Message)
 	}
-	return wish, nil
+	return request, nil
 }
 
 // show prints the volumes that would return, and the consequences.
-func (o *rollback) show(in resize.Input, wish *resize.Wish, operation string) error {
+func (o *rollback) show(in resize.Input, request *resize.Wish, operation string) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tPRESENT VOLUME\tSIZE\tOLD VOLUME\tSIZE\tRETAINED UNTIL")
-	record := wish.Operation(in)
+	record := request.Operation(in)
 	for _, move := range record.Moves() {
 		old := in.Volume(move.NewVolume)
 		fmt.Fprintln(table, strings.Join([]string{move.Claim, move.OldVolume, move.From.String(), move.NewVolume, move.To.String(),

@@ -95,13 +95,13 @@ func TestRollbackShowsTheVolumesThatReturn(t *testing.T) {
 		{"the set has no record of the operation", nil},
 	} {
 		in := resized(row.record, oldVolume(build.ID, "pv-a"))
-		wish, err := acceptedRollback(in, build.ID)
+		request, err := acceptedRollback(in, build.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
 		o := &rollback{tool: &tool{IOStreams: genericiooptions.IOStreams{Out: &out}}}
-		if err := o.show(in, wish, build.ID); err != nil {
+		if err := o.show(in, request, build.ID); err != nil {
 			t.Fatal(err)
 		}
 		file.Entry(t, row.situation, out.String())

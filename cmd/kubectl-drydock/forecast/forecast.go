@@ -29,7 +29,7 @@ type Overrides struct {
 // Forecast predicts the consequences of one resize.
 type Forecast struct {
 	in      Input // with a copy of the set that has opted in and has the overrides
-	wish    *resize.Wish
+	request *resize.Wish
 	record  *api.Resize // the first record of the resize; nil if none would begin
 	before  []resize.Problem
 	refused []resize.Problem
@@ -42,24 +42,24 @@ type Forecast struct {
 func New(in Input) *Forecast {
 	f := &Forecast{in: in}
 	f.applyOverrides()
-	if !f.isJudgeable() {
+	if !f.addConditions() {
 		return f
 	}
-	wish := resize.Read(f.in.Input)
-	if wish.Empty() {
+	request := resize.Read(f.in.Input)
+	if request.Empty() {
 		f.before = nil // there is nothing to wait for
 		return f
 	}
-	f.wish, f.record = wish, wish.Operation(f.in.Input)
-	f.refused = wish.Problems
-	for _, p := range resize.Unsettled(f.in.Input, wish) {
+	f.request, f.record = request, request.Operation(f.in.Input)
+	f.refused = request.Problems
+	for _, p := range resize.Unsettled(f.in.Input, request) {
 		if p.Settles() {
 			f.before = append(f.before, p)
 		} else {
 			f.refused = append(f.refused, p)
 		}
 	}
-	f.refused = append(f.refused, resize.Preflight(f.in.Input, wish)...)
+	f.refused = append(f.refused, resize.Preflight(f.in.Input, request)...)
 	return f
 }
 
@@ -67,7 +67,7 @@ func New(in Input) *Forecast {
 func NamesAttributes(in Input) bool {
 	f := &Forecast{in: in}
 	f.applyOverrides()
-	return f.isJudgeable() && resize.Read(f.in.Input).NamesAttributes()
+	return f.addConditions() && resize.Read(f.in.Input).NamesAttributes()
 }
 
 // applyOverrides opts a copy of the set in and adds the overrides. Each change becomes a condition in Before.
@@ -101,13 +101,14 @@ func nonNil(all map[string]string) map[string]string {
 	return maps.Clone(all)
 }
 
+// addCondition adds a condition to Before. The message completes the sentence "Nothing would happen until ...".
 func (f *Forecast) addCondition(reason api.Reason, format string, args ...any) {
 	f.before = append(f.before, resize.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// isJudgeable reports whether the consequences can be predicted: the resize could begin now, or after an event that does not change its
-// work. It adds the conditions that must hold first.
-func (f *Forecast) isJudgeable() bool {
+// addConditions adds the conditions that must hold before the resize can begin. It reports whether the consequences can be predicted now:
+// they can if the conditions do not change the work of the resize.
+func (f *Forecast) addConditions() bool {
 	set := f.in.Set
 	reason, err := resize.Rests(f.in.Input)
 	record, _ := f.in.Record() // the error is the same as above

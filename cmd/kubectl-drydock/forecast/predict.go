@@ -29,7 +29,7 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 	if f.record != nil {
 		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
 		d.Fields = api.Words(f.record.Fields)
-		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.wish)
+		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.request)
 		d.Claims = f.claims(measured)
 		d.Copy = total(d.Claims)
 		if len(f.record.Members) > 0 {
@@ -172,7 +172,7 @@ func (f *Forecast) owner() *Owner {
 	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // an unreadable version is in no row
 	row, known := f.in.Registry.Find(gv.Group, ref.Kind)
 	switch {
-	case !f.wish.AsksOwner():
+	case !f.request.AsksOwner():
 		o.How = "it is not paused, because it would undo no change of this resize"
 	case api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore:
 		o.How = fmt.Sprintf("it is not paused, because of %s=%s", api.OwnerPolicyAnnotation, api.OwnerIgnore)

@@ -15,7 +15,7 @@ import (
 // of claims, temporary claims, mover Jobs and their pods, pods of hooks, the journal, and the set with its new templates. The checks are
 // for writes that it cannot try.
 func (f *Forecast) Writes() ([]plan.Action, []Check) {
-	if f.record == nil || len(f.wish.Problems) > 0 {
+	if f.record == nil || len(f.request.Problems) > 0 {
 		return nil, nil
 	}
 	var writes []plan.Action
