@@ -41,7 +41,7 @@ func newRollback(t *tool) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	c.Flags().StringVar(&o.operation, "operation", "", "the operation to undo; needed only if several operations have old volumes")
-	c.Flags().BoolVar(&o.yes, "yes", false, "do it")
+	c.Flags().BoolVar(&o.yes, "yes", false, "request the rollback")
 	return c
 }
 
