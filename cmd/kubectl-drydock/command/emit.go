@@ -110,8 +110,7 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 func (s *sink) warnOfOrderWithoutToken(out io.Writer, eventType string) {
 	if events.IsOrder(eventType) && s.token == "" {
 		fmt.Fprintf(out, "Functions accept this order only if DRYDOCK_TRUST_BROKER is set. Otherwise set the annotation %s on the "+
-			"StatefulSet, which gives the same order.\n",
-			events.OrderAnnotation(eventType))
+			"StatefulSet, which gives the same order.\n", events.OrderAnnotation(eventType))
 	}
 }
 

@@ -31,9 +31,8 @@ func newPlan(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan sts/NAME",
 		Short: "Show the consequences of a resize: which members stop for how long, and why it would be refused",
-		Long: "Show the consequences of the resize that the StatefulSet requests, or of --resize: the method for each claim, the bytes to " +
-			"copy,\n" +
-			"the members that stop, their order and how long they stop, the quota, and every reason to refuse the resize.\n\n" +
+		Long: "Show the consequences of the resize that the StatefulSet requests, or of --resize: the method for each claim, the bytes\n" +
+			"to copy, the members that stop, their order and how long they stop, the quota, and every reason to refuse it.\n\n" +
 			"Nothing is changed. The API server tries the writes of Drydock in dry runs, with your rights. They show what quotas, policies and\n" +
 			"webhooks would refuse. A write that you have no right to is not tried, and is no reason to refuse.\n\n" +
 			"The exit code is 1 if the resize would be refused, else 0.",

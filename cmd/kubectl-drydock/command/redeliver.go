@@ -27,8 +27,8 @@ func newRedeliver(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "redeliver sts/NAME [ID...]",
 		Short: "Send dead letters again: events that no function accepted",
-		Long: "Send the dead letters of a StatefulSet again, all of them or those with the IDs. A dead letter is an event that no function " +
-			"accepted.\n" +
+		Long: "Send the dead letters of a StatefulSet again, all of them or those with the IDs.\n" +
+			"A dead letter is an event that no function accepted.\n\n" +
 			"If the Broker accepts an event, the command removes it from the annotation " + api.DeadLettersAnnotation + ".\n" +
 			"If the event fails again, it returns to the list.",
 		Example: "  kubectl drydock redeliver sts/web --list\n  kubectl drydock redeliver sts/web\n  kubectl drydock redeliver sts/web 3f2a91c0",
@@ -117,8 +117,7 @@ func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.Statefu
 	}
 	// After an interrupt too, accepted letters must leave the list.
 	if err := s.changeLetters(context.WithoutCancel(ctx), func(now []api.Letter) []api.Letter {
-		return removeResent(now,
-			accepted)
+		return removeResent(now, accepted)
 	}); err != nil {
 		failed = errors.Join(failed, fmt.Errorf("removing the sent dead letters from the list: %w", err))
 	}

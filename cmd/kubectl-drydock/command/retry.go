@@ -26,9 +26,8 @@ func newRetry(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry sts/NAME",
 		Short: "Retry a failed or refused request",
-		Long: "Retry a failed or refused request by writing the annotation " + api.RetryAnnotation +
-			" on the StatefulSet. This does not need the\n" +
-			"Broker. If an event is lost, the next tick finds the annotation.",
+		Long: "Retry a failed or refused request. The command writes the annotation " + api.RetryAnnotation + " on the StatefulSet.\n" +
+			"This does not need the Broker. If an event is lost, the next tick finds the annotation.",
 		Example: "  kubectl drydock retry sts/web\n  kubectl drydock retry sts/web --event",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },

@@ -30,8 +30,7 @@ func newRollback(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollback sts/NAME",
 		Short: "Put back the old volumes that a resize replaced",
-		Long: "Put back the old volumes that a resize replaced, as long as they are retained, with the templates that the StatefulSet had " +
-			"then.\n" +
+		Long: "Put back the old volumes that a resize replaced, as long as they are retained, with the templates of that time.\n" +
 			"Members are stopped for this, together or one at a time according to " + api.StrategyAnnotation + ".\n" +
 			"Nothing is copied: data that was written since the resize is not on the old volumes. It stays on the set's present volumes, which\n" +
 			"are retained in turn.\n\n" +

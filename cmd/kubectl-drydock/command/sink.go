@@ -106,8 +106,7 @@ func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string
 	}
 	if broker.Status.Address.URL == "" {
 		return "", fmt.Errorf("broker %s/%s is not ready: it has no address. Find the cause with kubectl describe broker -n %s %s",
-			namespace, name,
-			namespace, name)
+			namespace, name, namespace, name)
 	}
 	return broker.Status.Address.URL, nil
 }

@@ -31,9 +31,8 @@ func newStatus(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status sts/NAME",
 		Short: "Show the progress of a resize, member by member, and why it waits",
-		Long: "Show the progress of the latest resize or rollback of the StatefulSet: the phase of each member, the copied bytes, the " +
-			"measured or\n" +
-			"forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
+		Long: "Show the progress of the latest resize or rollback of the StatefulSet: the phase of each member, the copied bytes,\n" +
+			"the measured or forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
 		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web -o yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },

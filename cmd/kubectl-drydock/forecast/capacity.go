@@ -115,8 +115,7 @@ func (d *Document) addMissingCapacity(c Claim, class *storagev1.StorageClass, no
 			class.Name, c.Name, &c.To, cause))
 	case c.To.Cmp(c.From) > 0:
 		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room%s for claim %s to grow to %s: %s",
-			class.Name,
-			node, c.Name, &c.To, cause))
+			class.Name, node, c.Name, &c.To, cause))
 	}
 }
 
