@@ -29,7 +29,7 @@ func newRelease(t *tool) *cobra.Command {
 			"StatefulSet of the namespace without a running operation. The sets have to opt in again afterwards. The command works without\n" +
 			"Drydock's functions.\n\n" +
 			"A set with a running resize is left: wait for its end, or abort it. If Drydock's functions do not run any more, --holds releases\n" +
-			"its held pods. A pod is released only if all of its claims are bound, because its member would otherwise start on an empty volume.\n\n" +
+			"its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty volume.\n\n" +
 			"Without --yes the command only shows the changes. Run it until nothing is left.",
 		Example: "  kubectl drydock release -n shop\n  kubectl drydock release --all-namespaces --yes",
 		Args:    cobra.NoArgs,
