@@ -77,7 +77,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-api test-sim test-e2e ## runs all tests except those that need Knative
+test: test-unit test-api test-sim test-e2e ## runs all tests that do not need Knative
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model

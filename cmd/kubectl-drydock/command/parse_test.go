@@ -16,7 +16,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-func TestParseSet(t *testing.T) {
+func TestArgumentNamesAStatefulSet(t *testing.T) {
 	for argument, want := range map[string]string{
 		"web": "web", "sts/web": "web", "statefulset/web": "web", "statefulsets/web": "web", "statefulset.apps/web": "web",
 		"statefulsets.apps/web": "web", "STS/web": "web", "sts/a.b": "a.b",
@@ -29,7 +29,7 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-func TestResolveType(t *testing.T) {
+func TestEventTypeIsFoundWithAndWithoutItsPrefix(t *testing.T) {
 	for typed, want := range map[string]string{
 		"retry": events.Retry, "dev.drydock.retry": events.Retry, "object.changed": events.ObjectChanged,
 		"resource.update": events.SourceUpdate, events.SourceDelete: events.SourceDelete,
@@ -48,7 +48,7 @@ func TestResolveType(t *testing.T) {
 	}
 }
 
-func TestParseConcerns(t *testing.T) {
+func TestConcernsNameFunctionsThatObjectChangedCanWake(t *testing.T) {
 	for name, row := range map[string]struct{ eventType, text, want string }{
 		"two":                     {events.ObjectChanged, "backup restore", "[backup restore]"},
 		"two, with a comma":       {events.ObjectChanged, "backup,restore", "[backup restore]"},
@@ -69,7 +69,7 @@ func TestParseConcerns(t *testing.T) {
 	}
 }
 
-func TestProxyPath(t *testing.T) {
+func TestProxyPathLeadsToTheServiceOfTheBroker(t *testing.T) {
 	const cluster, knative = ".svc.cluster.local", "/api/v1/namespaces/knative-eventing/services/"
 	for address, want := range map[string]string{
 		"http://broker-ingress.knative-eventing" + cluster + "/drydock/default": knative + "http:broker-ingress:80/proxy/drydock/default",
@@ -88,8 +88,8 @@ func TestProxyPath(t *testing.T) {
 	}
 }
 
-// TestRetryable shows which operation a retry takes up, or why it takes up none.
-func TestRetryable(t *testing.T) {
+// TestRetryRepeatsTheLastOperationOrSaysWhyNot covers each state of a set.
+func TestRetryRepeatsTheLastOperationOrSaysWhyNot(t *testing.T) {
 	resize := build.Resize("data=128Mi")
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	cleanup := func(phase api.Phase) build.Option {
@@ -149,7 +149,7 @@ func TestLettersArePrintedAsATable(t *testing.T) {
 	golden.Equal(t, out.String())
 }
 
-func TestChoose(t *testing.T) {
+func TestLettersAreChosenByKeyOrEventID(t *testing.T) {
 	all := letters()
 	for name, row := range map[string]struct {
 		ids  []string
@@ -161,7 +161,7 @@ func TestChoose(t *testing.T) {
 		"a key and an event id": {[]string{"random", all[0].Key()}, 2},
 		"an unknown ID":         {[]string{"random", "other"}, 0},
 	} {
-		chosen, err := choose(all, row.ids)
+		chosen, err := chooseLetters(all, row.ids)
 		if len(chosen) != row.want || (err == nil) != (row.want > 0) {
 			t.Errorf("%s: %d, %v", name, len(chosen), err)
 		}

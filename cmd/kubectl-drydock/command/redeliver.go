@@ -58,7 +58,7 @@ func (o *redeliver) run(ctx context.Context, argument string, ids []string) erro
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(letters, ids)
+	chosen, err := chooseLetters(letters, ids)
 	switch {
 	case err != nil:
 		return err
@@ -71,8 +71,8 @@ func (o *redeliver) run(ctx context.Context, argument string, ids []string) erro
 	return o.sendAll(ctx, s, set, chosen)
 }
 
-// choose returns the letters with the IDs, which are those of the table or of the events. Without IDs it returns all letters.
-func choose(letters []api.Letter, ids []string) ([]api.Letter, error) {
+// chooseLetters returns the letters with the IDs, which are those of the table or of the events. Without IDs it returns all letters.
+func chooseLetters(letters []api.Letter, ids []string) ([]api.Letter, error) {
 	if len(ids) == 0 {
 		return letters, nil
 	}

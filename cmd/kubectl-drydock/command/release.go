@@ -26,7 +26,7 @@ func newRelease(t *tool) *cobra.Command {
 		Use:   "release [--all-namespaces] [--yes] [--holds]",
 		Short: "Wake and release everything before Drydock is uninstalled",
 		Long: "Release held pods, wake sleeping StatefulSets, resume paused owners, and remove Drydock's labels and finalizers from every\n" +
-			"StatefulSet of the namespace without a running operation. The sets have to opt in again afterwards. The command works without\n" +
+			"StatefulSet of the namespace without a running operation. The sets must opt in again afterwards. The command does not need\n" +
 			"Drydock's functions.\n\n" +
 			"A set with a running resize is left: wait for its end, or abort it. If Drydock's functions do not run any more, --holds releases\n" +
 			"its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty volume.\n\n" +

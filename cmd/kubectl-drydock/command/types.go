@@ -38,7 +38,7 @@ func resolveType(name string) (string, error) {
 var wakeable = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks,
 	api.GrowVolumes}
 
-// parseConcerns returns the functions that an event of type object.changed is to wake.
+// parseConcerns returns the functions that an event of type object.changed wakes. Other types must not name functions.
 func parseConcerns(eventType, text string) ([]api.Function, error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
 	switch {

@@ -248,7 +248,7 @@ func requests32Mi() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("32Mi")}
 }
 
-// TestWritesAreThoseOfTheFunctions shows the writes that the API server is to try, in order.
+// TestWritesAreThoseOfTheFunctions shows the writes that the API server tries, in order.
 func TestWritesAreThoseOfTheFunctions(t *testing.T) {
 	withoutUser := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
 	withQuota := func(in Input) Input {
