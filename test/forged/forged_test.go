@@ -28,8 +28,8 @@ var seed = flag.Uint64("seed", 0, "the seed of a single fixture; 0 tests many")
 
 const worlds = 2500
 
-// TestForgedStatusWritesToNoForeignVolume prints the seed of a fixture that fails.
-func TestForgedStatusWritesToNoForeignVolume(t *testing.T) {
+// TestForgedRecordWritesToNoForeignVolume prints the seed of a fixture that fails.
+func TestForgedRecordWritesToNoForeignVolume(t *testing.T) {
 	if *seed != 0 {
 		attack(t, *seed)
 		return
