@@ -1,5 +1,5 @@
-# make demo and make test need nothing but Debian, Go and root. On another system, or to use a cluster of your own, set
-# KUBECONFIG; make help lists everything.
+# make demo and make test need only Debian, Go and root. On another system, or to use your own cluster, set KUBECONFIG. make help lists the
+# targets.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -10,62 +10,64 @@ NODE     := $(CURDIR)/.cluster/kubeconfig
 API      := $(CURDIR)/.cluster/control-plane/kubeconfig
 TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
-# Packages of the module itself; those that need a cluster are named by their target.
+# The packages whose tests need a cluster. Their targets start it.
 CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e drydock.dev/test/e2e/knative
 
-# The cluster that configure, deploy and undeploy work on: yours by KUBECONFIG, or the local node.
+# The cluster for configure, deploy and undeploy: that of KUBECONFIG, or the local node.
 KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
 TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
 IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
 FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks grow-volumes wake-gateway
 
-# What the data mover's and the demo's tests compare with, and the file systems that they make.
+# Debian packages for the tests of the data mover and the demo: tools to compare with, and file systems.
 PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
 
-.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences rights generate golden lint presubmit
+.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy \
+  undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences \
+  rights generate golden lint presubmit
 
-help: ## this list
+help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-packages: # on a Debian machine with root the missing ones are installed
+packages: # installs missing packages, on Debian with root
 	@missing=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	  echo "some tests need what Debian calls$$missing; install it, or run as root on Debian"; exit 0; fi; \
+	  echo "some tests need the Debian packages$$missing. Install them, or run as root on Debian"; exit 0; fi; \
 	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
 
-build: ## bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
+build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock ./cmd/drydock
 	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
 	$(BUILD) -o bin/kubectl-drydock ./cmd/kubectl-drydock
 
-cluster: ## a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), which takes applied manifests as requests
+cluster: ## starts a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), with the policies for applied manifests
 	$(CLUSTER) up --size=$(SIZE)
 	@KUBECONFIG=$(if $(filter control-plane,$(SIZE)),$(API),$(NODE)) $(CURDIR)/.cluster/bin/kubectl apply --server-side --force-conflicts \
 	  --field-manager=drydock-config -k config/overlays/apply-v1beta1 >/dev/null
 
-cluster-down: ## takes down everything that make cluster has started
+cluster-down: ## stops everything that make cluster has started
 	$(CLUSTER) down
 
-knative: ## Knative on the local cluster; with KUBECONFIG set, looks whether that cluster has it
+knative: ## installs Knative on the local cluster; with KUBECONFIG set, checks that cluster for Knative
 	$(CLUSTER) knative
 
-verify-knative: ## proves that Knative works on the local cluster
+verify-knative: ## tests that Knative works on the local cluster
 	$(CLUSTER) verify-knative
 
-images: build ## the project's images, on the local cluster
+images: build ## puts the project's images on the local cluster
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock
 	$(CLUSTER) image --binary=$(CURDIR)/bin/drydock-standalone
 
-etcd-image: # what test/e2e resizes, on the local cluster
+etcd-image: # puts etcd, which test/e2e resizes, on the local cluster
 	cd test/etcd && $(BUILD) -o ../../bin/etcd go.etcd.io/etcd/server/v3
 	$(CLUSTER) image --binary=$(CURDIR)/bin/etcd
 
-redis-image: # the same, of Debian's packages
+redis-image: # the same for Redis, from Debian's packages
 	$(CLUSTER) redis-image
 
-demo: ## a nearly full StatefulSet gets bigger volumes before your eyes
+demo: ## shows how a nearly full StatefulSet gets larger volumes
 ifdef KUBECONFIG
 demo: build
 	go run ./test/demo $(DEMO)
@@ -75,106 +77,107 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-api test-sim test-e2e ## every test but those that need Knative
+test: test-unit test-api test-sim test-e2e ## runs all tests that do not need Knative
 
-model: ## every interleaving of a resize, without a bound of time, and 2,000 random walks
+model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
 
-mutants: ## takes each guard of backup and restore away, and says which no test misses (half an hour)
+mutants: ## removes each guard of backup and restore, and reports the guards that no test needs (half an hour)
 	go run ./test/model/mutants
 
-traces: ## records what real controllers do in a resize, for the model to replay
+traces: ## records the actions of real controllers in a resize, which the model replays
 	$(CLUSTER) up --size=control-plane
 	DRYDOCK_RECORD_TRACES=true DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 10m ./test/api -run TestModelCanDoWhatControllersDid
 
-test-unit: packages ## the quick part: no cluster (the mover's tests want root for real file systems)
+test-unit: packages ## runs the quick tests, without a cluster (the mover's tests need root for real file systems)
 	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
 
-test-api: ## the functions on a real API server with its controllers
+test-api: ## tests the functions on a real API server with its controllers
 	cd test/gitops && go build -o ../../bin/gitops .
 	cd test/gitops/argo && go build -o ../../../bin/argo .
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 40m -parallel 16 ./test/api ./eventsource/engine ./cmd/drydock-standalone
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 40m -parallel 16 ./test/api ./eventsource/engine \
+	  ./cmd/drydock-standalone
 
-# In its own folder go test shows what passes, too: how many schedules were tried, and the seed.
-test-sim: ## crashes and interference between any two writes, a sample of a thousand (PART=14 of a hundred)
+# From within its folder, go test also prints the output of passed tests: the number of schedules, and the seed.
+test-sim: ## simulates crashes and interference between any two writes, a sample of a thousand (PART=14 percent)
 	$(CLUSTER) up --size=control-plane
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14)
 
-sim: ## crashes and interference between any two writes, all of them
+sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 300m -parallel 40 -part 100
 
 ifdef KUBECONFIG
-test-e2e: build ## resizes on a real node, data verified
+test-e2e: build ## tests resizes on a real node, and verifies the data
 	go test -count=1 -timeout 45m -parallel 3 ./test/e2e
 else
-test-e2e: build ## resizes on a real node, data verified
+test-e2e: build ## tests resizes on a real node, and verifies the data
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images etcd-image redis-image
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 45m -parallel 3 ./test/e2e
 endif
 
-# Drydock is taken away again from the local node: there would be two with the next make demo.
+# The target removes Drydock from the local node, so that the next make demo does not run a second one.
 ifdef KUBECONFIG
-test-knative: build ## resizes by the functions on a real Knative, with parts of it taken away meanwhile
+test-knative: build ## tests resizes on a real Knative, while parts of it are removed
 	go test -count=1 -timeout 60m ./test/e2e/knative
 else
-test-knative: build ## resizes by the functions on a real Knative, with parts of it taken away meanwhile
+test-knative: build ## tests resizes on a real Knative, while parts of it are removed
 	$(MAKE) --no-print-directory knative images
 	cd test/knative && CGO_ENABLED=0 go test -trimpath ./...
 	KUBECONFIG=$(NODE) go test -count=1 -timeout 60m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 endif
 
-test-func: ## the root as a project of Knative's func, with the func command itself (docs/func.md)
+test-func: ## tests the root as a project of Knative's func, with the real func command (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
 
-fences: ## accounts, roles and fences without Knative, and which image movers run: for drydock-standalone out of the cluster
-	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
+fences: ## installs accounts, roles, policies and the movers' image, for drydock-standalone outside the cluster
+	@[ -n "$(IMAGE)" ] || { echo "name the image of the movers: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/rights
 	$(TARGET) sh -c "deploy/mover-image $(IMAGE) | $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-deploy -f -"
 
-configure: ## the administrator's part on Knative, once (CONFIG=config/overlays/... for another than the whole cluster)
+configure: ## installs the administrator's part on Knative, once (CONFIG=config/overlays/... for another overlay)
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)
 
-deploy: ## all functions on Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
-	@[ -n "$(IMAGE)" ] || { echo "say which image runs: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
+deploy: ## deploys all functions to Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
+	@[ -n "$(IMAGE)" ] || { echo "name the image: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) deploy/apply $(if $(filter dev.local/%,$(IMAGE)),--allow-tags) $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
 
 undeploy: ## removes all functions, or one: FUNCTION=backup
 	@for f in $(or $(FUNCTION),$(FUNCTIONS)); do \
 	  $(TARGET) sh -c "$(KUBECTL) kustomize deploy/$$f | $(KUBECTL) delete --ignore-not-found -f -" || exit 1; done
 
-unconfigure: ## removes the administrator's part, after undeploy; the sets and their volumes stay as they are
+unconfigure: ## removes the administrator's part, after undeploy; StatefulSets and volumes stay
 	$(TARGET) $(KUBECTL) delete --ignore-not-found -k $(CONFIG)
 
-bench: build ## benchmarks; the figures of docs/benchmarks.md
+bench: build ## runs the benchmarks of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
 	$(MAKE) --no-print-directory packages
 	go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./cmd/drydock/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
 
-bench-knative: build ## benchmarks on Knative, twenty minutes, ten of which nothing happens
+bench-knative: build ## runs the benchmarks on Knative: twenty minutes, half of them without events
 	$(MAKE) --no-print-directory knative images
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench 'Resize|ColdStart' -benchtime 2x -timeout 40m ./test/e2e/knative
 	KUBECONFIG=$(NODE) go test -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 
-rights: ## the ClusterRoles with which Drydock may pause and stop operators, all or some: OWNERS=rabbitmq,pgo
+rights: ## prints the ClusterRoles that let Drydock pause and stop operators, all or some: OWNERS=rabbitmq,pgo
 	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
-generate: # the custom resources in config/crd, what Go needs for them, and docs/reference
+generate: # writes the custom resources in config/crd, their generated Go code, and docs/reference
 	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
-golden: ## writes what tests expect of wording into their golden files; review the difference
-	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
-	  xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
+golden: ## writes the expected texts of tests into their golden files; review the difference
+	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- '*_test.go' \
+	  ':!test/api' ':!test/sim' ':!test/e2e' | xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
 
-lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
+lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
 	$(TOOL) staticcheck ./...
@@ -184,4 +187,4 @@ lint: ## gofmt, vet, staticcheck, and whether what is generated is up to date
 	cd test/gitops/argo && go vet .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
-presubmit: lint test ## what has to pass before a change is offered
+presubmit: lint test ## runs all checks that a change must pass

@@ -1,10 +1,10 @@
-// Package deploy carries the Triggers of this folder, the only statement of which function gets which event, so that the
-// standalone engine routes as a cluster does.
+// Package deploy embeds the Triggers of this folder. They are the only definition of the events that each function gets, so the standalone
+// engine routes events as a cluster does.
 package deploy
 
 import "embed"
 
-// Triggers holds FUNCTION/triggers.yaml.
+// Triggers contains the files FUNCTION/triggers.yaml.
 //
 //go:embed */triggers.yaml
 var Triggers embed.FS

@@ -1,5 +1,5 @@
-// Command kubectl-drydock is what people type to talk to Drydock: kubectl drydock plan, status, approve, rollback, emit, retry,
-// redeliver, rbac, release and doctor. On the PATH it is a plugin of kubectl.
+// Command kubectl-drydock is the command line of Drydock: kubectl drydock plan, status, approve, rollback, emit, retry, redeliver, rbac,
+// release, doctor and fit. On the PATH it is a plugin of kubectl.
 package main
 
 import (
@@ -20,6 +20,6 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	if err := command.New(streams).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left to be stopped
+		os.Exit(1) //nolint:gocritic // the process ends, so stop need not run
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestImageIsLean: a user's request waits for a function's cold start. So the binary links no full clientset, no informers, no discovery and
-// no Knative.
-func TestImageIsLean(t *testing.T) {
+// TestFunctionsLinkNoHeavyPackages: a cold start delays a request. So the binary links no full clientset, no informers, no discovery and no
+// Knative.
+func TestFunctionsLinkNoHeavyPackages(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "drydock.dev/cmd/drydock").Output()
 	if err != nil {
-		t.Fatalf("listing what cmd/drydock links: %v", err)
+		t.Fatalf("listing the packages of cmd/drydock: %v", err)
 	}
 	for _, linked := range strings.Fields(string(out)) {
 		for _, heavy := range []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "knative.dev/"} {

@@ -21,7 +21,7 @@ import (
 // invariants is the number of invariants.
 const invariants = 10
 
-// tests are the tests that show an invariant, by its name (I1) and their folder.
+// tests are the names of the tests that show an invariant, by invariant (I1) and folder.
 type tests map[string]map[string][]string
 
 // tagged matches the line of a test's doc comment that names the invariants it shows.
@@ -101,8 +101,8 @@ func (found tests) add(invariant, folder, test string) {
 	found[invariant][folder] = append(found[invariant][folder], test)
 }
 
-// listedIn returns the document with the list of each invariant as the tests say. A test with an unknown invariant, an invariant without a
-// test and a document without the place for a list are errors.
+// listedIn returns the document with the renewed list of each invariant. It returns an error for a test with an unknown invariant, an
+// invariant without a test, and a document without the place for a list.
 func (found tests) listedIn(document string) (string, error) {
 	listed := 0
 	for i := range invariants {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// module starts the path of every package of ours.
+// module is the path of Drydock's module. The paths of all its packages begin with it.
 const module = "drydock.dev"
 
-// law says what the packages below a path may import. Paths of our own packages are relative to the module; "" is the
-// root package. A prefix stands for the package itself and everything below it.
+// law limits the imports of the packages below a path. Paths of Drydock's packages are relative to the module, and "" is the root package.
+// A path in a law stands for the package and all packages below it.
 type law struct {
 	of  string
 	why string
-	// own are the packages of ours that may be imported; all others may not.
+	// own are the packages of Drydock that may be imported. All others may not.
 	own []string
-	// others are the packages of others, beside the standard library, that may be imported. Nil means any.
+	// others are the packages outside Drydock and the standard library that may be imported. Nil means any.
 	others []string
-	// never are packages that must not be imported, whoever they are of.
+	// never are packages that must not be imported, although another field allows them.
 	never []string
-	// nowhere are packages that must not be linked either, through whatever other package.
+	// nowhere are packages that must not be linked, directly or through another package.
 	nowhere []string
 }
 
@@ -33,91 +33,299 @@ const (
 )
 
 var (
+	// effects are the packages that a pure function must not use.
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
-	data    = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/grow", "shared/moverreport"}
+	// data are the packages without effects. A function's decision may import them.
+	data = []string{"shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation",
+		"shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/grow",
+		"shared/moverreport"}
 )
 
-// laws are the table of packages, in order of who stands on whom. Every package of the module is under exactly one.
+// laws are the laws of all packages, from the lowest floor to the highest. Each package of the module is under exactly one.
 var laws = []law{
-	{of: "shared/bounded", why: "what it reads is hostile", others: []string{machinery, "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3"},
-		never: effects, nowhere: []string{clientGo}},
-	{of: "shared/api", why: "what clusters store must not change because something else does", own: []string{"shared/bounded"}, others: []string{kubeAPI, machinery},
-		never: effects, nowhere: []string{clientGo, "github.com/cloudevents"}},
-	{of: "shared/fault", why: "every layer sorts its errors by it", others: []string{machinery}},
-	{of: "shared/settings", why: "it says how settings are read, and knows none", others: []string{}},
-	{of: "shared/moverreport", why: "the mover and the functions agree by it, and it is linked into both", others: []string{}, never: effects},
-	{of: "cmd/drydock/mover", why: "it runs beside people's data: the fewer people wrote it, the better", own: []string{"shared/moverreport"},
-		others: []string{"golang.org/x/sys"}},
-	{of: "cmd/drydock/membercopy", why: "it runs beside people's data, as the mover does", own: []string{"cmd/drydock/mover", "shared/moverreport"}, others: []string{}},
-	{of: "shared/events", why: "the wire contract is not the wire", own: []string{"shared/api"},
-		others: []string{kubeAPI, machinery, cloudEvent}, never: append([]string{"net/http"}, effects...), nowhere: []string{clientGo}},
-	{of: "shared/plan", why: "a plan is data", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
-		never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
-	{of: "shared/world", why: "what one look has read is data", own: []string{"shared/api", "shared/plan", "shared/statefulset"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/statefulset", why: "what is known of StatefulSets is a function of objects", own: []string{"shared/api"}, others: []string{kubeAPI, machinery},
-		never: effects, nowhere: []string{clientGo}},
-	{of: "shared/operation", why: "what runs on a set, and what may follow, is a function of its records", own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world"},
-		others: []string{kubeAPI, machinery}, never: []string{"context", "net", "os", "math/rand"}, nowhere: []string{clientGo}},
-	{of: "shared/idle", why: "when a set is to be awake is a function of objects and a time",
-		own:    []string{"shared/api", "shared/operation", "shared/statefulset", "shared/world"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/podprobe", why: "it asks the pods that it is given, and nothing else", own: []string{"shared/idle"}, others: []string{kubeAPI}, nowhere: []string{clientGo}},
-	{of: "shared/hookurl", why: "which URL a hook may call is a function of its text, before the scaling and in the pod", others: []string{},
-		never: []string{"context", "net/http", "os", "log", "math/rand"}},
-	{of: "shared/resources", why: "the same operation makes the same objects",
-		own:    []string{"shared/api", "shared/bounded", "shared/hookurl", "shared/statefulset", "shared/world", "shared/moverreport"},
-		others: []string{kubeAPI, machinery, "k8s.io/utils/ptr"}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/cleanup", why: "what a scale-down leaves behind is a function of objects",
-		own:    []string{"shared/api", "shared/bounded", "shared/operation", "shared/statefulset", "shared/world"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/scale", why: "which Scaler scales a set is a function of objects", own: []string{"shared/api", "shared/operation"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/grow", why: "when a volume is nearly full is a function of figures", own: []string{"shared/api", "shared/operation", "shared/statefulset", "shared/world"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/prom", why: "it reaches the administrator's Prometheus, and asks nothing", own: []string{"shared/api", "shared/podprobe"}, others: []string{}},
-	{of: "shared/owners", why: "how an operator is paused is a table", own: []string{"shared/api", "shared/bounded", "shared/plan"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/owners/rights", why: "it is made from the table, and no function carries it", own: []string{"shared/api", "shared/owners"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/resize", why: "whoever judges a resize comes to the same end",
-		own:    []string{"shared/api", "shared/moverreport", "shared/operation", "shared/statefulset", "shared/world", "shared/resources", "shared/owners", "shared/idle"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "shared/telemetry", why: "what measures everything knows nothing of it, and no SDK", others: []string{cloudEvent, otelAPI + "/attribute",
-		otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI + "/semconv", otelAPI + "/trace"}, nowhere: []string{clientGo, otelAPI + "/sdk"}},
-	{of: "shared/telemetry/export", why: "it chooses exporters, and knows nothing of Kubernetes", own: []string{"shared/telemetry"},
-		nowhere: []string{clientGo}},
-	{of: "shared/kube", why: "it reads, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/fault", "shared/telemetry"}},
-	{of: "shared/apply", why: "it carries out, and decides nothing", own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault", "shared/telemetry"}},
-	{of: "shared/serve", why: "HTTP knows nothing of Kubernetes", own: []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
-		nowhere: []string{clientGo, otelAPI + "/sdk"}},
-	{of: "functions", why: "functions talk to each other by events only", own: append([]string{"shared/kube", "shared/apply", "shared/fault", "shared/podprobe", "shared/prom"}, data...)},
-	{of: "eventsource", why: "events come in without knowing who takes them", own: []string{"shared"}},
-	{of: "eventsource/gateway", why: "HTTP requests become activity, as events do", own: append([]string{"shared/kube", "shared/apply", "shared/fault",
-		"shared/podprobe"}, data...)},
-	{of: "deploy", why: "it is files", others: []string{}},
-	{of: "", why: "it puts the functions together", own: []string{"functions", "eventsource/sift", "shared"}},
-	{of: "cmd", why: "it puts processes together", own: []string{"", "cmd/drydock", "functions", "eventsource", "shared", "deploy"}},
-	{of: "cmd/kubectl-drydock", why: "people have it on their machines: it asks, and takes no function along",
-		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources", "shared/owners", "shared/resize",
-			"shared/idle", "shared/grow", "shared/settings", "shared/kube", "shared/apply"},
-		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test", otelAPI + "/sdk"}},
-	{of: "cmd/kubectl-drydock/forecast", why: "what would happen is a function of what there is",
-		own:    []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/resources", "shared/owners", "shared/resize"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "cmd/kubectl-drydock/fit", why: "what would fit is a function of figures", own: []string{"shared/grow", "shared/statefulset", "shared/world"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "cmd/kubectl-drydock/release", why: "what is let go of is a function of what there is",
-		own:    []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources", "shared/owners", "shared/idle"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "cmd/kubectl-drydock/progress", why: "how far an operation is, is a function of what there is",
-		own:    []string{"shared/api", "shared/statefulset", "shared/world", "shared/operation", "shared/resize"},
-		others: []string{kubeAPI, machinery}, never: effects, nowhere: []string{clientGo}},
-	{of: "examples", why: "people copy them, without Drydock's code", others: []string{"github.com/cloudevents/sdk-go/v2"}},
-	{of: "test", why: "tests may look at everything", own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"}},
+	{
+		of:      "shared/bounded",
+		why:     "it parses untrusted input, so its dependencies are few",
+		others:  []string{machinery, "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3"},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/api",
+		why:     "it defines what clusters store, so no other package may change it",
+		own:     []string{"shared/bounded"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo, "github.com/cloudevents"},
+	},
+	{
+		of:     "shared/fault",
+		why:    "every layer classifies its errors with it",
+		others: []string{machinery},
+	},
+	{
+		of:     "shared/settings",
+		why:    "it reads any settings and knows none of them",
+		others: []string{},
+	},
+	{
+		of:     "shared/moverreport",
+		why:    "it is the contract between the mover and the functions, and both link it",
+		others: []string{},
+		never:  effects,
+	},
+	{
+		of:     "cmd/drydock/mover",
+		why:    "it runs on users' data, so it contains as little foreign code as possible",
+		own:    []string{"shared/moverreport"},
+		others: []string{"golang.org/x/sys"},
+	},
+	{
+		of:     "cmd/drydock/membercopy",
+		why:    "it runs on users' data, as the mover does",
+		own:    []string{"cmd/drydock/mover", "shared/moverreport"},
+		others: []string{},
+	},
+	{
+		of:      "shared/events",
+		why:     "it defines the events and does not transport them",
+		own:     []string{"shared/api"},
+		others:  []string{kubeAPI, machinery, cloudEvent},
+		never:   append([]string{"net/http"}, effects...),
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/plan",
+		why:     "a plan is data",
+		own:     []string{"shared/api"},
+		others:  []string{kubeAPI, machinery},
+		never:   []string{"context", "net", "os", "math/rand"},
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/world",
+		why:     "observed objects are data",
+		own:     []string{"shared/api", "shared/plan", "shared/statefulset"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/statefulset",
+		why:     "facts about StatefulSets are computed from objects only",
+		own:     []string{"shared/api"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/operation",
+		why:     "the operations on a set are computed from its records only",
+		own:     []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world"},
+		others:  []string{kubeAPI, machinery},
+		never:   []string{"context", "net", "os", "math/rand"},
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/idle",
+		why:     "whether a set must be awake is computed from objects and a time only",
+		own:     []string{"shared/api", "shared/operation", "shared/statefulset", "shared/world"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/podprobe",
+		why:     "it probes the given pods and nothing else",
+		own:     []string{"shared/idle"},
+		others:  []string{kubeAPI},
+		nowhere: []string{clientGo},
+	},
+	{
+		of:     "shared/hookurl",
+		why:    "the check of a hook's URL must give the same result before the scaling and in the pod",
+		others: []string{},
+		never:  []string{"context", "net/http", "os", "log", "math/rand"},
+	},
+	{
+		of:      "shared/resources",
+		why:     "the same operation always creates the same objects",
+		own:     []string{"shared/api", "shared/bounded", "shared/hookurl", "shared/statefulset", "shared/world", "shared/moverreport"},
+		others:  []string{kubeAPI, machinery, "k8s.io/utils/ptr"},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/cleanup",
+		why:     "the leftovers of a scale-down are computed from objects only",
+		own:     []string{"shared/api", "shared/bounded", "shared/operation", "shared/statefulset", "shared/world"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/scale",
+		why:     "the Scaler of a set is computed from objects only",
+		own:     []string{"shared/api", "shared/operation"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/grow",
+		why:     "whether a volume is nearly full is computed from figures only",
+		own:     []string{"shared/api", "shared/operation", "shared/statefulset", "shared/world"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:     "shared/prom",
+		why:    "it connects to the administrator's Prometheus and makes no queries",
+		own:    []string{"shared/api", "shared/podprobe"},
+		others: []string{},
+	},
+	{
+		of:      "shared/owners",
+		why:     "the ways to pause an operator are a table",
+		own:     []string{"shared/api", "shared/bounded", "shared/plan"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/owners/rights",
+		why:     "it renders roles from the table, and no function needs it",
+		own:     []string{"shared/api", "shared/owners"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:  "shared/resize",
+		why: "detect-resize and kubectl drydock must judge a resize alike",
+		own: []string{"shared/api", "shared/moverreport", "shared/operation", "shared/statefulset", "shared/world", "shared/resources",
+			"shared/owners", "shared/idle"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:  "shared/telemetry",
+		why: "it measures all packages, so it depends on none of them and on no SDK",
+		others: []string{cloudEvent, otelAPI + "/attribute", otelAPI + "/codes", otelAPI + "/metric", otelAPI + "/propagation", otelAPI +
+			"/semconv", otelAPI + "/trace"},
+		nowhere: []string{clientGo, otelAPI + "/sdk"},
+	},
+	{
+		of:      "shared/telemetry/export",
+		why:     "it chooses exporters and knows nothing of Kubernetes",
+		own:     []string{"shared/telemetry"},
+		nowhere: []string{clientGo},
+	},
+	{
+		of:  "shared/kube",
+		why: "it reads the cluster and decides nothing",
+		own: []string{"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/fault",
+			"shared/telemetry"},
+	},
+	{
+		of:  "shared/apply",
+		why: "it executes plans and decides nothing",
+		own: []string{"shared/api", "shared/events", "shared/plan", "shared/fault", "shared/telemetry"},
+	},
+	{
+		of:      "shared/serve",
+		why:     "the HTTP server needs no Kubernetes client",
+		own:     []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
+		nowhere: []string{clientGo, otelAPI + "/sdk"},
+	},
+	{
+		of:  "functions",
+		why: "functions communicate only through events",
+		own: append([]string{"shared/kube", "shared/apply", "shared/fault", "shared/podprobe", "shared/prom"}, data...),
+	},
+	{
+		of:  "eventsource",
+		why: "it delivers events without knowledge of the functions",
+		own: []string{"shared"},
+	},
+	{
+		of:  "eventsource/gateway",
+		why: "it turns HTTP requests into activity, as events do",
+		own: append([]string{"shared/kube", "shared/apply", "shared/fault", "shared/podprobe"}, data...),
+	},
+	{
+		of:     "deploy",
+		why:    "it only embeds files",
+		others: []string{},
+	},
+	{
+		of:  "",
+		why: "it is the list of all functions",
+		own: []string{"functions", "eventsource/sift", "shared"},
+	},
+	{
+		of:  "cmd",
+		why: "it assembles the processes",
+		own: []string{"", "cmd/drydock", "functions", "eventsource", "shared", "deploy"},
+	},
+	{
+		of:  "cmd/kubectl-drydock",
+		why: "it runs on users' machines, so it contains no function and no server",
+		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
+			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/settings",
+			"shared/kube", "shared/apply"},
+		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
+			otelAPI + "/sdk"},
+	},
+	{
+		of:  "cmd/kubectl-drydock/forecast",
+		why: "a forecast is computed from objects only",
+		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/resources", "shared/owners",
+			"shared/resize"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "cmd/kubectl-drydock/fit",
+		why:     "a fitting size is computed from figures only",
+		own:     []string{"shared/grow", "shared/statefulset", "shared/world"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:  "cmd/kubectl-drydock/release",
+		why: "the writes of a release are computed from objects only",
+		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources",
+			"shared/owners", "shared/idle"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "cmd/kubectl-drydock/progress",
+		why:     "progress is computed from objects only",
+		own:     []string{"shared/api", "shared/statefulset", "shared/world", "shared/operation", "shared/resize"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:     "examples",
+		why:    "users copy them without the code of Drydock",
+		others: []string{"github.com/cloudevents/sdk-go/v2"},
+	},
+	{
+		of:  "test",
+		why: "tests may use every package",
+		own: []string{"", "functions", "eventsource", "shared", "deploy", "test", "cmd"},
+	},
 }
 
-// lawOf is the law that a package of ours is under: the one of the longest path.
+// lawOf returns the law of a package: the law with the longest matching path.
 func lawOf(path string) (law, bool) {
 	best, found := law{}, false
 	for _, l := range laws {
@@ -130,47 +338,50 @@ func lawOf(path string) (law, bool) {
 	return best, found
 }
 
-// breaches says what a package imports or links against its law. The paths are those of go list.
+// breaches returns the imports and links of a package that break its law. The paths are those of go list.
 func breaches(path string, imports, linked []string) []string {
 	path = relative(path)
 	l, found := lawOf(path)
 	if !found {
-		return []string{fmt.Sprintf("%s is under no law; add it to the table", path)}
+		return []string{fmt.Sprintf("package %s has no law. Add it to the table", path)}
 	}
 	var broken []string
-	breach := func(verb, what string) {
-		broken = append(broken, fmt.Sprintf("%s %s %s: %s", path, verb, what, l.why))
+	report := func(verb, other string) {
+		broken = append(broken, fmt.Sprintf("%s %s %s: %s", path, verb, other, l.why))
 	}
 	for _, imported := range imports {
 		switch {
 		case !allowed(l, path, imported):
-			breach("may not import", imported)
+			report("may not import", imported)
 		case slices.ContainsFunc(l.never, func(n string) bool { return within(imported, n) }):
-			breach("must never import", imported)
+			report("must never import", imported)
 		}
 	}
 	for _, dependency := range linked {
 		if slices.ContainsFunc(l.nowhere, func(n string) bool { return within(dependency, n) }) {
-			breach("must not link", dependency)
+			report("must not link", dependency)
 		}
 	}
 	return broken
 }
 
+// allowed reports whether the law allows the package to import the other one.
 func allowed(l law, path, imported string) bool {
-	if ours(imported) {
+	if isOwn(imported) {
 		own := relative(imported)
-		return slices.ContainsFunc(l.own, func(o string) bool { return own == o || o != "" && within(own, o) }) || sibling(path, own)
+		return slices.ContainsFunc(l.own, func(o string) bool { return own == o || o != "" && within(own, o) }) || isBelow(path, own)
 	}
 	standard := !strings.Contains(strings.Split(imported, "/")[0], ".")
 	return standard || l.others == nil || slices.ContainsFunc(l.others, func(o string) bool { return within(imported, o) })
 }
 
-// sibling reports whether a package imports one below itself, as a function may its own parts.
-func sibling(path, own string) bool { return path != "" && own != path && within(own, path) }
+// isBelow reports whether own is a package below the importing package, which may always import it.
+func isBelow(path, own string) bool { return path != "" && own != path && within(own, path) }
 
-func ours(path string) bool { return within(path, module) }
+// isOwn reports whether the package is one of Drydock.
+func isOwn(path string) bool { return within(path, module) }
 
+// relative returns the path of a package relative to the module.
 func relative(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 }

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// peer is where a connection comes from: a pod of a namespace with these labels.
+// peer has the labels of the namespace that a connection comes from.
 type peer map[string]string
 
 func namespaceNamed(name string) peer { return peer{"kubernetes.io/metadata.name": name} }
 
-// admits judges a connection as a network plugin does: a pod that a policy selects takes only what one of its policies allows. It knows
-// what our policies use, namespaces and named ports, and fails the test for anything else.
+// admits judges a connection as a network plugin does: a selected pod accepts only connections that one of its policies allows. It supports
+// namespace selectors and named ports, which Drydock's policies use, and fails the test for anything else.
 func admits(t *testing.T, policies []networkingv1.NetworkPolicy, pod map[string]string, port string, from peer) bool {
 	t.Helper()
 	isolated := false
@@ -26,14 +26,15 @@ func admits(t *testing.T, policies []networkingv1.NetworkPolicy, pod map[string]
 		isolated = true
 		for _, rule := range policy.Spec.Ingress {
 			if len(rule.From) == 0 {
-				t.Fatalf("policy %s has a rule for everybody", policy.Name)
+				t.Fatalf("policy %s has a rule for all peers", policy.Name)
 			}
-			named := len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port != nil && p.Port.String() == port })
-			for _, who := range rule.From {
-				if who.IPBlock != nil || who.PodSelector != nil || who.NamespaceSelector == nil {
-					t.Fatalf("policy %s has a peer that this test cannot judge: %v", policy.Name, who)
+			allowsPort := len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports,
+				func(p networkingv1.NetworkPolicyPort) bool { return p.Port != nil && p.Port.String() == port })
+			for _, allowed := range rule.From {
+				if allowed.IPBlock != nil || allowed.PodSelector != nil || allowed.NamespaceSelector == nil {
+					t.Fatalf("policy %s has a peer that this test cannot judge: %v", policy.Name, allowed)
 				}
-				if named && matches(t, who.NamespaceSelector, from) {
+				if allowsPort && matches(t, allowed.NamespaceSelector, from) {
 					return true
 				}
 			}
@@ -42,17 +43,17 @@ func admits(t *testing.T, policies []networkingv1.NetworkPolicy, pod map[string]
 	return !isolated
 }
 
-func matches(t *testing.T, selector *metav1.LabelSelector, of map[string]string) bool {
+func matches(t *testing.T, selector *metav1.LabelSelector, set map[string]string) bool {
 	t.Helper()
 	compiled, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compiled.Matches(labels.Set(of))
+	return compiled.Matches(labels.Set(set))
 }
 
-// TestNetworkPoliciesLetInWhoTheySay: the local cluster's network enforces no policy, so they are judged here as a plugin would.
-func TestNetworkPoliciesLetInWhoTheySay(t *testing.T) {
+// TestNetworkPoliciesAdmitOnlyTheNamedPeers judges the policies as a network plugin would, because the local cluster enforces none.
+func TestNetworkPoliciesAdmitOnlyTheNamedPeers(t *testing.T) {
 	service := func(name string) map[string]string { return map[string]string{"serving.knative.dev/service": name} }
 	standalone := map[string]string{"app.kubernetes.io/name": "drydock", "app.kubernetes.io/component": "standalone"}
 	knative := documents[networkingv1.NetworkPolicy](t, "config/base/network.yaml")
@@ -64,20 +65,27 @@ func TestNetworkPoliciesLetInWhoTheySay(t *testing.T) {
 		from     peer
 		want     bool
 	}{
-		"the Broker's filter calls a function":            {knative, service("backup"), "http", namespaceNamed("knative-eventing"), true},
-		"the activator calls a function":                  {knative, service("sift"), "http", namespaceNamed("knative-serving"), true},
-		"an ingress does not call a function's pod":       {knative, service("backup"), "http", namespaceNamed("kourier-system"), false},
-		"a tenant does not call a function's pod":         {knative, service("backup"), "http", namespaceNamed("shop"), false},
-		"another pod of drydock does not":                 {knative, service("backup"), "http", namespaceNamed("drydock"), false},
-		"an ingress calls the wake gateway":               {knative, service("wake-gateway"), "http", namespaceNamed("traefik"), true},
-		"the activator calls the wake gateway":            {knative, service("wake-gateway"), "http", namespaceNamed("knative-serving"), true},
-		"a tenant does not call the wake gateway's pod":   {knative, service("wake-gateway"), "http", namespaceNamed("shop"), false},
-		"nobody calls the event source":                   {knative, map[string]string{"eventing.knative.dev/source": "apiserver-source-controller"}, "http", namespaceNamed("knative-eventing"), false},
-		"a proxy that is let in asks the standalone one":  {alone, standalone, "gateway", peer{"drydock.dev/gateway-client": "allow"}, true},
-		"that proxy gets no metrics":                      {alone, standalone, "metrics", peer{"drydock.dev/gateway-client": "allow"}, false},
-		"who collects metrics gets them":                  {alone, standalone, "metrics", peer{"drydock.dev/metrics-client": "allow"}, true},
-		"a tenant reaches nothing of the standalone one":  {alone, standalone, "gateway", namespaceNamed("shop"), false},
-		"a tenant reads no metrics of the standalone one": {alone, standalone, "metrics", namespaceNamed("shop"), false},
+		"the Broker's filter calls a function": {knative, service("backup"), "http", namespaceNamed("knative-eventing"),
+			true},
+		"the activator calls a function": {knative, service("sift"), "http", namespaceNamed("knative-serving"), true},
+		"an ingress does not call a function's pod": {knative, service("backup"), "http", namespaceNamed("kourier-system"),
+			false},
+		"a tenant does not call a function's pod":                   {knative, service("backup"), "http", namespaceNamed("shop"), false},
+		"a pod of namespace drydock does not call a function's pod": {knative, service("backup"), "http", namespaceNamed("drydock"), false},
+		"an ingress calls the wake gateway":                         {knative, service("wake-gateway"), "http", namespaceNamed("traefik"), true},
+		"the activator calls the wake gateway": {knative, service("wake-gateway"), "http",
+			namespaceNamed("knative-serving"), true},
+		"a tenant does not call the wake gateway's pod": {knative, service("wake-gateway"), "http", namespaceNamed("shop"), false},
+		"the Broker does not call the event source": {knative,
+			map[string]string{"eventing.knative.dev/source": "apiserver-source-controller"}, "http", namespaceNamed("knative-eventing"), false},
+		"a proxy with the label calls the gateway of standalone": {alone, standalone, "gateway",
+			peer{"drydock.dev/gateway-client": "allow"}, true},
+		"a proxy does not read metrics of standalone": {alone, standalone, "metrics",
+			peer{"drydock.dev/gateway-client": "allow"}, false},
+		"a collector with the label reads metrics": {alone, standalone, "metrics",
+			peer{"drydock.dev/metrics-client": "allow"}, true},
+		"a tenant does not call the gateway of standalone": {alone, standalone, "gateway", namespaceNamed("shop"), false},
+		"a tenant does not read metrics of standalone":     {alone, standalone, "metrics", namespaceNamed("shop"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := admits(t, row.policies, row.pod, row.port, row.from); got != row.want {

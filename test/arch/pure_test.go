@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// notPure are the files of a function that may have effects; every other one only decides.
-var notPure = []string{"function.go", "observe.go", "sweep.go", "send.go", "prober.go", "prometheus.go", "kubelet.go", "doc.go"}
+// effectful are the files of a function that may have effects. All other files only decide.
+var effectful = []string{"function.go", "observe.go", "sweep.go", "send.go", "prober.go", "prometheus.go", "kubelet.go", "doc.go"}
 
-// clocks are what a decision must not ask package time: the time is in what was observed.
+// clocks are the functions of package time that a decision must not use. Its time is part of the observed input.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
 
-// ofRequests are the files of the wake gateway that have effects: it serves requests that wait.
-var ofRequests = []string{"wait.go", "stream.go", "report.go", "token.go"}
+// effectfulGateway are the files of the wake gateway that have effects, because it serves waiting requests.
+var effectfulGateway = []string{"wait.go", "stream.go", "report.go", "token.go"}
 
-// impurities says what in a Go file is not a function of data. A nil source means to read the file.
+// impurities returns the imports and calls of a Go file that have effects or read the clock. If source is nil, it reads the file.
 func impurities(path string, source any) ([]string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
 	if err != nil {
@@ -38,13 +38,13 @@ func impurities(path string, source any) ([]string, error) {
 		if imported == "time" && spec.Name != nil {
 			clock = spec.Name.Name
 		}
-		if !pure(imported) && !(imported == "net/http" && spec.Name == nil && usesOnlyStatuses(file)) {
+		if !isPure(imported) && !(imported == "net/http" && spec.Name == nil && usesOnlyStatuses(file)) {
 			found = append(found, fmt.Sprintf("%s imports %s", path, imported))
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok && fmt.Sprint(s.X) == clock && slices.Contains(clocks, s.Sel.Name) {
-			found = append(found, fmt.Sprintf("%s asks time.%s", path, s.Sel.Name))
+			found = append(found, fmt.Sprintf("%s uses time.%s", path, s.Sel.Name))
 		}
 		return true
 	})
@@ -62,9 +62,9 @@ func usesOnlyStatuses(file *ast.File) bool {
 	return only
 }
 
-// pure reports whether a decision may import the package.
-func pure(imported string) bool {
-	if ours(imported) {
+// isPure reports whether a decision may import the package.
+func isPure(imported string) bool {
+	if isOwn(imported) {
 		return slices.ContainsFunc(data, func(of string) bool { return within(relative(imported), of) })
 	}
 	for _, prefix := range append([]string{clientGo, "unsafe", "sync", "syscall", "io"}, effects...) {
@@ -89,12 +89,13 @@ func TestDecisionsArePure(t *testing.T) {
 		}
 		files = append(files, some...)
 	}
-	decides := map[string]bool{}
+	checked := map[string]bool{}
 	for _, path := range files {
-		if base := filepath.Base(path); strings.HasSuffix(base, "_test.go") || slices.Contains(notPure, base) || slices.Contains(ofRequests, base) {
+		if base := filepath.Base(path); strings.HasSuffix(base, "_test.go") || slices.Contains(effectful, base) ||
+			slices.Contains(effectfulGateway, base) {
 			continue
 		}
-		decides[filepath.Base(filepath.Dir(path))] = true
+		checked[filepath.Base(filepath.Dir(path))] = true
 		found, err := impurities(path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -103,9 +104,10 @@ func TestDecisionsArePure(t *testing.T) {
 			t.Error(problem)
 		}
 	}
-	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "deadletter", "idletimeout", "cleanuppod", "scalehooks", "growvolumes", "gateway", "sift"} {
-		if !decides[function] {
-			t.Errorf("no file of %s was looked at", function)
+	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "deadletter", "idletimeout", "cleanuppod",
+		"scalehooks", "growvolumes", "gateway", "sift"} {
+		if !checked[function] {
+			t.Errorf("no file of %s was checked", function)
 		}
 	}
 }
@@ -115,21 +117,21 @@ func TestImpuritiesAreFound(t *testing.T) {
 		imports, body string
 		want          int
 	}{
-		"what a decision may":         {`"fmt"; "time"; "drydock.dev/shared/plan"; corev1 "k8s.io/api/core/v1"`, `var x = time.Second`, 0},
-		"a context":                   {`"context"`, ``, 1},
-		"a client":                    {`"drydock.dev/shared/kube"`, ``, 1},
-		"the executor":                {`"drydock.dev/shared/apply"`, ``, 1},
-		"Kubernetes' client":          {`"k8s.io/client-go/rest"`, ``, 1},
-		"the environment":             {`"os"`, ``, 1},
+		"all imports are pure":           {`"fmt"; "time"; "drydock.dev/shared/plan"; corev1 "k8s.io/api/core/v1"`, `var x = time.Second`, 0},
+		"a context":                      {`"context"`, ``, 1},
+		"a client":                       {`"drydock.dev/shared/kube"`, ``, 1},
+		"the executor":                   {`"drydock.dev/shared/apply"`, ``, 1},
+		"Kubernetes' client":             {`"k8s.io/client-go/rest"`, ``, 1},
+		"the environment":                {`"os"`, ``, 1},
 		"a status of HTTP":            {`"net/http"`, `var x = http.StatusOK`, 0},
 		"a client of HTTP":            {`"net/http"`, `var x = http.StatusText(http.StatusOK) + http.DefaultClient`, 1},
-		"a logger, by another name":   {`l "log/slog"`, ``, 1},
-		"dice":                        {`"math/rand/v2"`, ``, 1},
-		"another function":            {`"drydock.dev/functions/restore"`, ``, 1},
-		"the clock":                   {`"time"`, `var x = time.Now()`, 1},
-		"the clock, as a value":       {`"time"`, `var x = time.Now`, 1},
-		"the clock, by another name":  {`t "time"`, `var x = t.Since`, 1},
-		"a Now that is somebody else": {`"fmt"`, `var x = in.Now`, 0},
+		"a logger, with an import name":  {`l "log/slog"`, ``, 1},
+		"random numbers":                 {`"math/rand/v2"`, ``, 1},
+		"another function":               {`"drydock.dev/functions/restore"`, ``, 1},
+		"the clock":                      {`"time"`, `var x = time.Now()`, 1},
+		"the clock, as a value":          {`"time"`, `var x = time.Now`, 1},
+		"the clock, with an import name": {`t "time"`, `var x = t.Since`, 1},
+		"a field named Now":              {`"fmt"`, `var x = in.Now`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := impurities("x.go", "package x\nimport ("+row.imports+")\n"+row.body)

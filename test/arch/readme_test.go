@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestReadmeShowsEverySetting: the README's table says what the struct tags say.
+// TestReadmeShowsEverySetting: the README's table has a row for each setting, with the texts of the struct tags.
 func TestReadmeShowsEverySetting(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(kit.Root(t), "README.md"))
 	if err != nil {
@@ -21,7 +21,7 @@ func TestReadmeShowsEverySetting(t *testing.T) {
 	for i := range settings.NumField() {
 		tag := settings.Field(i).Tag
 		if tag.Get("ignored") != "" {
-			continue // no administrator sets it
+			continue // it is not a variable
 		}
 		row := "| `" + tag.Get("envconfig") + "` | " + tag.Get("default") + " | " + tag.Get("desc") + " |"
 		if !strings.Contains(string(text), row) {

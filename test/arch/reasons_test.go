@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestDocsNameEveryReasonOfAResize: whatever an Event or the record of a resize gives as its reason, docs/resize.md says what it means.
-// The decisions that the functions' tests have recorded show which reasons there are.
+// TestDocsNameEveryReasonOfAResize: docs/resize.md explains each reason of an Event or a record of a resize. The reasons come from the
+// golden files of the functions' tests.
 func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 	root := kit.Root(t)
 	docs, err := os.ReadFile(filepath.Join(root, "docs", "resize.md"))
@@ -23,7 +23,7 @@ func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 	for _, function := range []string{"backup", "detectresize", "restore"} {
 		files, err := filepath.Glob(filepath.Join(root, "functions", function, "testdata", "*.golden"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no recorded decisions, %v", function, err)
+			t.Fatalf("%s: no golden files, %v", function, err)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -41,6 +41,6 @@ func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 		}
 	}
 	if len(reasons) < 20 {
-		t.Errorf("only %d reasons were found: the form of the recorded decisions has changed", len(reasons))
+		t.Errorf("only %d reasons were found. The format of the golden files has changed: adapt this test", len(reasons))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestEveryKeyIsInputOrOwn: docs/security.md says of each key whether users or Drydock write it.
-func TestEveryKeyIsInputOrOwn(t *testing.T) {
+// TestDocsListEachKeyAsInputOrOwn: docs/security.md lists for each key whether users or Drydock write it.
+func TestDocsListEachKeyAsInputOrOwn(t *testing.T) {
 	page := string(readFile(t, "docs", "security.md"))
 	_, section, found := strings.Cut(page, "## Annotations: input and Drydock's own")
 	section, _, ends := strings.Cut(section, "Others may remove")
@@ -31,7 +31,8 @@ func TestEveryKeyIsInputOrOwn(t *testing.T) {
 	}
 }
 
-// keysOfAPI are the keys that shared/ declares, without the prefix: in package api, in the contract with the mover and in that of a lock.
+// keysOfAPI returns the keys that shared/ declares, without the prefix: in package api, in the contract with the mover, and in the
+// builders.
 func keysOfAPI(t *testing.T) map[string]bool {
 	t.Helper()
 	constant, keys := regexp.MustCompile(`= (?:Prefix \+ "|api\.Prefix \+ "|"drydock\.dev/)([^"]+)"`), map[string]bool{}
@@ -52,14 +53,14 @@ func keysOfAPI(t *testing.T) map[string]bool {
 	return keys
 }
 
-// TestEveryLabelOfTheManifestsIsListed: what a label opens that only config/ and deploy/ know stands in docs/security.md.
-func TestEveryLabelOfTheManifestsIsListed(t *testing.T) {
+// TestDocsListEveryLabelOfTheManifests: docs/security.md says which rights the labels grant that only config/ and deploy/ use.
+func TestDocsListEveryLabelOfTheManifests(t *testing.T) {
 	_, section, _ := strings.Cut(string(readFile(t, "docs", "security.md")), "## Labels that open something")
 	section, _, _ = strings.Cut(section, "\n## ")
 	listed, known, found := func(key string) bool { return strings.Contains(section, "| `drydock.dev/"+key+"=") }, keysOfAPI(t), 0
 	for _, key := range []string{"root-mover", "node-access", "pause-owners"} {
 		if !listed(key) {
-			t.Errorf("docs/security.md does not say what the label drydock.dev/%s opens", key)
+			t.Errorf("docs/security.md does not list the label drydock.dev/%s and its effect", key)
 		}
 	}
 	for _, folder := range []string{"config", "deploy"} {
@@ -74,7 +75,7 @@ func TestEveryLabelOfTheManifestsIsListed(t *testing.T) {
 				}
 				found++
 				if !listed(match[1]) {
-					t.Errorf("%s has drydock.dev/%s; docs/security.md does not say what it opens", path, match[1])
+					t.Errorf("%s uses drydock.dev/%s. Add the label and its effect to docs/security.md", path, match[1])
 				}
 			}
 			return err
@@ -88,8 +89,8 @@ func TestEveryLabelOfTheManifestsIsListed(t *testing.T) {
 	}
 }
 
-// TestFenceKnowsTheKeysThatAreWritten: what functions may write on a set are keys of shared/api, and no template of a pod.
-func TestFenceKnowsTheKeysThatAreWritten(t *testing.T) {
+// TestFenceAllowsOnlyDrydocksKeys: the fence allows functions to write only keys of shared/api, and no input of users.
+func TestFenceAllowsOnlyDrydocksKeys(t *testing.T) {
 	keys := string(readFile(t, "shared", "api", "keys.go"))
 	for _, variable := range documents[admissionv1.ValidatingAdmissionPolicy](t, "config/policy/fence-sets.yaml")[0].Spec.Variables {
 		if variable.Name != "writes" {
@@ -97,19 +98,19 @@ func TestFenceKnowsTheKeysThatAreWritten(t *testing.T) {
 		}
 		for _, match := range regexp.MustCompile(`'drydock\.dev/([^']+)'`).FindAllStringSubmatch(variable.Expression, -1) {
 			if !strings.Contains(keys, `Prefix + "`+match[1]+`"`) {
-				t.Errorf("the fence lets functions write drydock.dev/%s, which no function does", match[1])
+				t.Errorf("the fence lets functions write drydock.dev/%s, which shared/api does not declare", match[1])
 			}
 		}
-		// A rule of its own bounds what grow-volumes asks for.
+		// Another rule limits the requests of grow-volumes.
 		others := regexp.MustCompile(`variables\.who == 'grow-volumes' \? \[[^]]*\] :`).ReplaceAllString(variable.Expression, "")
 		for _, input := range []string{"cleanup-pod-template", "mover", "resize'", "owner-policy", "activity-probe"} {
 			if strings.Contains(others, input) {
-				t.Errorf("the fence lets functions write input: %s", input)
+				t.Errorf("the fence lets functions write %s, which is input of users", input)
 			}
 		}
 		return
 	}
-	t.Error("fence-sets.yaml does not say what functions write")
+	t.Error("fence-sets.yaml has no variable writes")
 }
 
 func readFile(t *testing.T, parts ...string) []byte {

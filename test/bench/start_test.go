@@ -1,4 +1,4 @@
-// Package bench measures what a cold start costs. Figures and their meaning are in docs/benchmarks.md.
+// Package bench measures the time and memory of a cold start. docs/benchmarks.md has the figures and their meaning.
 package bench
 
 import (
@@ -22,13 +22,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// BenchmarkColdStart measures from the start of a `drydock serve` process to its first answered event, with the memory
-// that it then has, without and with a collector to send to.
+// BenchmarkColdStart measures the time from the start of a `drydock serve` process to its first answered event, and its memory then, with
+// and without telemetry.
 func BenchmarkColdStart(b *testing.B) {
 	binary := filepath.Join(kit.Root(b), "bin", "drydock")
 	info, err := os.Stat(binary)
 	if err != nil {
-		b.Fatalf("%v; build it with: make build", err)
+		b.Fatalf("%v. Build it with: make build", err)
 	}
 	kubeconfig := filepath.Join(b.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(unreachable), 0o600); err != nil {
@@ -51,11 +51,12 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 }
 
-// unreachable is a kubeconfig of nowhere: sift judges an event without the API server.
-const unreachable = `{"apiVersion":"v1","kind":"Config","current-context":"x","clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],` +
+// unreachable is a kubeconfig without an API server: sift judges an event without it.
+const unreachable = `{"apiVersion":"v1","kind":"Config","current-context":"x",` +
+	`"clusters":[{"name":"x","cluster":{"server":"https://127.0.0.1:1"}}],` +
 	`"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"users":[{"name":"x","user":{"token":"x"}}]}`
 
-// coldStart returns the resident memory in KiB.
+// coldStart starts the process, waits for the first answered event, and returns the resident memory in KiB.
 func coldStart(b *testing.B, binary string, variables []string) int {
 	port := freePort(b)
 	command := exec.Command(binary, "serve", "sift")
@@ -79,7 +80,7 @@ func coldStart(b *testing.B, binary string, variables []string) int {
 	}
 }
 
-// irrelevant is an event that concerns nobody.
+// irrelevant returns an event that wakes no function.
 func irrelevant() event.Event {
 	e := event.New()
 	e.SetID("1")
@@ -89,6 +90,7 @@ func irrelevant() event.Event {
 	return e
 }
 
+// freePort returns a free TCP port of the loopback address.
 func freePort(b *testing.B) int {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,6 +100,7 @@ func freePort(b *testing.B) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
+// residentKiB returns the resident memory of the process.
 func residentKiB(b *testing.B, pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package forged shows that no status which a tenant can write has Drydock write to a volume that is not the set's own. It writes random
-// statuses, and the labels and annotations that a tenant can write, and looks at what backup and restore decide.
+// Package forged tests that no forged record makes Drydock write to a volume of another set. It generates random records, and the labels
+// and annotations that a tenant can write, and judges the decisions of backup and restore.
 package forged
 
 import (
@@ -24,12 +24,12 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-var seed = flag.Uint64("seed", 0, "the seed of the only fixture to look at; 0 looks at many")
+var seed = flag.Uint64("seed", 0, "the seed of a single fixture; 0 tests many")
 
 const worlds = 2500
 
-// TestForgedStatusWritesToNoForeignVolume says the seed of a fixture in which it does.
-func TestForgedStatusWritesToNoForeignVolume(t *testing.T) {
+// TestForgedRecordWritesToNoForeignVolume prints the seed of a fixture that fails.
+func TestForgedRecordWritesToNoForeignVolume(t *testing.T) {
 	if *seed != 0 {
 		attack(t, *seed)
 		return
@@ -39,28 +39,31 @@ func TestForgedStatusWritesToNoForeignVolume(t *testing.T) {
 		writes += attack(t, s)
 	}
 	if writes < worlds/20 {
-		t.Errorf("only %d writes to volumes of the set's own: the worlds are too far from real ones to show anything", writes)
+		t.Errorf("only %d writes to the set's own volumes: the fixtures are too unrealistic to show anything", writes)
 	}
 }
 
-// attack writes some statuses one after the other, each followed by what both functions do. It returns the number of writes to volumes.
+// attack writes several forged records, one after the other, and lets both functions act on each. It returns the number of writes to
+// volumes.
 func attack(t *testing.T, seed uint64) int {
 	t.Helper()
 	w := newWorld(seed)
 	writes := 0
 	for range 3 {
-		status := w.forge()
-		w.observed.Set = build.Set("web", build.Status(status), build.Template("data", "128Mi", build.Class), build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
+		record := w.forge()
+		w.observed.Set = build.Set("web", build.Status(record), build.Template("data", "128Mi", build.Class),
+			build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
 		w.observed.Manifest = build.Raw(w.observed.Set)
-		w.meddle()
+		w.changeOtherObjects()
 		for range 12 {
 			plans := []plan.Plan{
-				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(), Progress: map[int]moverreport.Progress{}}),
+				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(),
+					Progress: map[int]moverreport.Progress{}}),
 				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
 			}
 			for _, p := range plans {
 				for _, problem := range w.judge(p) {
-					t.Errorf("seed %d: %s\nplan %s\nstatus %s", seed, problem, p, w.observed.Set.Annotations[api.StatusAnnotation])
+					t.Errorf("seed %d: %s\nplan %s\nrecord %s", seed, problem, p, w.observed.Set.Annotations[api.StatusAnnotation])
 				}
 			}
 			n, changed := w.apply(t, plans[w.random.IntN(2)])
@@ -73,7 +76,7 @@ func attack(t *testing.T, seed uint64) int {
 	return writes
 }
 
-// judge returns what a plan writes to volumes of others.
+// judge returns the wrong writes of a plan, above all those to foreign volumes.
 func (w *fixture) judge(p plan.Plan) []string {
 	var problems []string
 	for _, a := range p.Actions {
@@ -95,14 +98,14 @@ func (w *fixture) judge(p plan.Plan) []string {
 		for _, op := range a.Ops {
 			found := volume.Annotations[api.ReclaimPolicyAnnotation]
 			if op.Value == corev1.PersistentVolumeReclaimDelete && found != string(corev1.PersistentVolumeReclaimDelete) && !w.copies[a.Name] {
-				problems = append(problems, "has a volume deleted that was Retain")
+				problems = append(problems, "sets the reclaim policy Delete on a volume that had Retain")
 			}
 		}
 	}
 	return problems
 }
 
-// judgeJournal returns which claims a journal names on volumes that they do not have.
+// judgeJournal returns the claims that a journal records with volumes that they are not bound to.
 func (w *fixture) judgeJournal(revision *appsv1.ControllerRevision) []string {
 	var problems []string
 	journal, err := api.LoadJournal(revision)
@@ -112,20 +115,20 @@ func (w *fixture) judgeJournal(revision *appsv1.ControllerRevision) []string {
 	for _, move := range journal.Record.Moves() {
 		claim, volume := w.observed.Claim(move.Claim), w.observed.Volume(move.OldVolume)
 		if claim == nil || volume == nil || !statefulset.Bound(claim, volume) {
-			problems = append(problems, fmt.Sprintf("writes down that claim %s has volume %s", move.Claim, move.OldVolume))
+			problems = append(problems, fmt.Sprintf("records that claim %s has volume %s", move.Claim, move.OldVolume))
 		}
 	}
 	return problems
 }
 
-// apply carries a plan out as far as it concerns volumes, claims, pods, journals and the status. It returns how many volumes it wrote to, and
+// apply executes the writes of a plan to volumes, claims, pods, journals and the set. It returns the number of writes to volumes, and
 // whether anything changed.
 func (w *fixture) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 	t.Helper()
 	written := map[string]bool{}
 	for _, a := range p.Actions {
 		if a.Verb == plan.VerbPatch && written[a.Name] {
-			return volumes, changed // the API server answers 409: it is not the version that was seen
+			return volumes, changed // the API server answers 409, because the resourceVersion has changed
 		}
 		written[a.Name] = a.Verb == plan.VerbPatch
 		switch {
@@ -159,12 +162,13 @@ func (w *fixture) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 	return volumes, changed
 }
 
+// patched returns the object with the patch of the action.
 func patched[T any](t *testing.T, object *T, a plan.Action) *T {
 	t.Helper()
 	content := map[string]any{}
 	before, _ := json.Marshal(object)
 	_ = json.Unmarshal(before, &content)
-	for _, field := range []string{"labels", "annotations"} { // an empty map is left out, and the builders make them
+	for _, field := range []string{"labels", "annotations"} { // an empty map is not encoded, and the patch may add to it
 		if metadata := content["metadata"].(map[string]any); metadata[field] == nil {
 			metadata[field] = map[string]any{}
 		}

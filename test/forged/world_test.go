@@ -5,42 +5,43 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"drydock.dev/shared/world"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
 const (
 	web0 = "data-web-0"
 	web1 = "data-web-1"
-	gone = "data-web-7" // a claim of the set's that does not exist, or that the tenant has just made
+	gone = "data-web-7" // a claim of the set that does not exist, or that the tenant has just created
 	// before is an earlier operation on the set.
 	before = "ba9876543210"
 )
 
-// fixture is set web with its claims and volumes, among volumes of others in the same namespace.
+// fixture is set web with its claims and volumes, among foreign volumes in the same namespace.
 type fixture struct {
 	random    *rand.Rand
 	observed  *world.Observed
 	operation string
-	// foreign says of a volume whose it is, where it is not the set's own; copies are those that were provisioned for the operation.
+	// foreign describes each volume that is not the set's own. copies are the volumes that were provisioned for the operation.
 	foreign map[string]string
 	copies  map[string]bool
 }
 
 func newWorld(seed uint64) *fixture {
 	genuine := build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), build.Genuine)
-	w := &fixture{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{}, copies: map[string]bool{}}
+	w := &fixture{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{},
+		copies: map[string]bool{}}
 	first, second := build.Claim(web0, "64Mi"), build.Claim(web1, "64Mi")
-	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web", web0)))
+	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web",
+		web0)))
 	w.observed = build.World(first, build.VolumeOf(first), second, build.VolumeOf(second), target, build.Node())
 	begun := w.random.IntN(3) > 0
-	if begun { // the operation has a journal, and its volumes are held as backup does it
+	if begun { // the operation has a journal, and backup has linked and retained its volumes
 		w.observed.Journals = append(w.observed.Journals, build.Journal(genuine, build.Age(5*time.Minute)))
 		for _, name := range []string{web0, web1} {
 			v := w.observed.Volumes["pv-"+name]
@@ -50,7 +51,7 @@ func newWorld(seed uint64) *fixture {
 		w.copies["pv-copy"] = true
 	}
 	w.addForeign()
-	if begun && w.random.IntN(3) == 0 { // the tenant deletes a claim in the middle
+	if begun && w.random.IntN(3) == 0 { // the tenant deletes a claim during the operation
 		w.observed.Claims = w.observed.Claims[1:]
 		build.Released()(w.observed.Volumes["pv-"+web0])
 	}
@@ -58,17 +59,18 @@ func newWorld(seed uint64) *fixture {
 }
 
 func (w *fixture) link(role api.Role, set, claim string) api.Link {
-	return api.Link{Operation: w.operation, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: set, UID: types.UID("uid-" + set)}, Claim: claim}
+	return api.Link{Operation: w.operation, Role: role, Namespace: build.Namespace, Set: api.SetRef{Name: set,
+		UID: types.UID("uid-" + set)}, Claim: claim}
 }
 
-// addForeign adds volumes of the namespace that Drydock may observe because a status or a claim names them.
+// addForeign adds volumes that Drydock may observe because a record or a claim names them.
 func (w *fixture) addForeign() {
-	keeps := build.Edit(func(v *corev1.PersistentVolume) {
+	retain := build.Edit(func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	})
 	add := func(why, name, claim string, options ...build.Option) {
 		last := build.Claim(claim, "64Mi", build.UID("uid-of-another-claim"))
-		w.observed.Volumes[name] = build.Volume(name, last, append([]build.Option{keeps, build.Age(time.Hour)}, options...)...)
+		w.observed.Volumes[name] = build.Volume(name, last, append([]build.Option{retain, build.Age(time.Hour)}, options...)...)
 		w.foreign[name] = why
 	}
 	before := func(role api.Role, set string) build.Option {
@@ -76,49 +78,54 @@ func (w *fixture) addForeign() {
 		link.Operation = "aaaaaaaaaaaa"
 		return build.LinkOf(link)
 	}
-	add("a volume that an administrator kept", "pv-evidence", "evidence", build.Released())
-	add("a volume that a claim of the set's had before", "pv-before", web0, build.Released())
-	add("a volume that a deleted claim of the set's had", "pv-gone", gone, build.Released())
-	add("a volume of a claim with the name of a copy", "pv-posing", api.TargetName(w.operation, web0, 0), build.Released())
-	add("a volume of a claim with almost the name of a copy", "pv-almost", "drydock-"+w.operation+"-x", build.Released())
+	add("a volume that an administrator retained", "pv-evidence", "evidence", build.Released())
+	add("an earlier volume of a claim of the set", "pv-before", web0, build.Released())
+	add("the volume of a deleted claim of the set", "pv-gone", gone, build.Released())
+	add("a volume of a claim with the name of a temporary claim", "pv-posing", api.TargetName(w.operation, web0, 0), build.Released())
+	add("a volume of a claim with almost the name of a temporary claim", "pv-almost", "drydock-"+w.operation+"-x", build.Released())
 	add("a volume in use by another set", "pv-data-db-0", "data-db-0")
-	add("an old volume of another set, in its window", "pv-db-old", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
+	add("a retained old volume of another set", "pv-db-old", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-01T13:00:00Z"))
-	add("an old volume of another set, whose window is over", "pv-db-over", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
+	add("an old volume of another set after its retention", "pv-db-over", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-02-01T13:00:00Z"))
 	add("a volume that an operation on another set holds", "pv-db-source", "data-db-0", before(api.RoleSource, "db"))
 }
 
-func pick[T any](w *fixture, of ...T) T { return of[w.random.IntN(len(of))] }
+// pick returns one of the values at random.
+func pick[T any](w *fixture, values ...T) T { return values[w.random.IntN(len(values))] }
 
+// volume returns the name of a volume at random.
 func (w *fixture) volume() string {
-	names := []string{"", "pv-none", "pv-" + web0, "pv-" + web1, "pv-copy", "pv-evidence", "pv-before", "pv-gone", "pv-posing", "pv-almost", "pv-data-db-0",
+	names := []string{"", "pv-none", "pv-" + web0, "pv-" + web1, "pv-copy", "pv-evidence", "pv-before", "pv-gone", "pv-posing",
+		"pv-almost", "pv-data-db-0",
 		"pv-db-old", "pv-db-over", "pv-db-source"}
 	return pick(w, names...)
 }
 
-// forge is a status that is right, but for some fields.
+// forge returns a record that is genuine except for some fields.
 func (w *fixture) forge() *api.Resize {
 	phase := pick(w, api.Moving, api.Moving, api.Moving, api.Finishing, api.Reverting, api.Failed, api.Succeeded, api.Planned)
-	status := build.Operation(phase, build.Members(w.memberPhase(), web0), build.Members(w.memberPhase(), web1), build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
-	status.Members = status.Members[:pick(w, 1, 2, 2)]
-	for _, move := range status.Moves() {
+	record := build.Operation(phase, build.Members(w.memberPhase(), web0), build.Members(w.memberPhase(), web1),
+		build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
+	record.Members = record.Members[:pick(w, 1, 2, 2)]
+	for _, move := range record.Moves() {
 		if move.NewVolume != "" || w.random.IntN(3) == 0 {
 			move.NewVolume = "pv-copy"
 		}
 	}
 	for range w.random.IntN(5) {
-		w.mutate(status)
+		w.mutate(record)
 	}
-	if w.random.IntN(4) > 0 && status.Operation == w.operation {
-		return status // with the id that was right before
+	if w.random.IntN(4) > 0 && record.Operation == w.operation {
+		return record // with an id that does not match the changed fields
 	}
 	if w.random.IntN(2) == 0 {
-		build.Genuine(status)
+		build.Genuine(record)
 	}
-	return status
+	return record
 }
 
+// mutate changes one field of the record at random.
 func (w *fixture) mutate(s *api.Resize) {
 	member := &s.Members[w.random.IntN(len(s.Members))]
 	move := &member.Claims[0]
@@ -148,16 +155,18 @@ func (w *fixture) mutate(s *api.Resize) {
 }
 
 func (w *fixture) memberPhase() api.MemberPhase {
-	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberSwapping,
+	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
+		api.MemberSwapping,
 		api.MemberStarting, api.MemberMoved, api.MemberKept)
 }
 
-// pods are those of the members: they run, or Drydock holds them, or they have stopped.
+// pods returns the pods of the members. Each runs, is held, is held and has ended, or does not exist.
 func (w *fixture) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for ordinal := range 2 {
 		pod := build.PodOf("web", ordinal, "data")
-		held := api.Link{Operation: w.operation, Role: api.RoleHeld, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: &ordinal}
+		held := api.Link{Operation: w.operation, Role: api.RoleHeld, Namespace: build.Namespace, Set: api.SetRef{Name: "web",
+			UID: "uid-web"}, Member: &ordinal}
 		switch w.random.IntN(4) {
 		case 0:
 			continue
@@ -171,11 +180,13 @@ func (w *fixture) pods() []*corev1.Pod {
 	return pods
 }
 
-// meddle changes what else a tenant can write: claims with any name, volume name and annotations, and their deletion.
-func (w *fixture) meddle() {
+// changeOtherObjects changes other objects that a tenant can write: it creates claims with any name, volume and annotations, and deletes
+// claims.
+func (w *fixture) changeOtherObjects() {
 	w.observed.Pods = w.pods()
 	for range w.random.IntN(3) {
-		name := pick(w, gone, "evidence", api.TargetName(w.operation, web0, 0), api.TargetName(w.operation, web0, 1), api.TargetName(w.operation, gone, 0), web1)
+		name := pick(w, gone, "evidence", api.TargetName(w.operation, web0, 0), api.TargetName(w.operation, web0, 1),
+			api.TargetName(w.operation, gone, 0), web1)
 		if w.observed.Claim(name) != nil {
 			continue
 		}
@@ -192,9 +203,9 @@ func (w *fixture) meddle() {
 		claim.Finalizers = pick(w, []string{api.SwitchFinalizer}, []string{"kubernetes.io/pvc-protection"})
 	}
 	if w.random.IntN(8) == 0 {
-		w.observed.Journals = nil // an administrator deletes it
+		w.observed.Journals = nil // an administrator deletes the journal
 	}
-	for i := range w.observed.Claims { // what comes of names is unique
+	for i := range w.observed.Claims { // each claim has its own version
 		w.observed.Claims[i].ResourceVersion = fmt.Sprint("rv-", w.observed.Claims[i].Name)
 	}
 }

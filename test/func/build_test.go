@@ -19,12 +19,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// TestBuild builds the image, and runs what is in it as Knative would.
-func TestBuild(t *testing.T) {
+// TestBuiltImageRunsEachFunction builds the image with func, and runs its binary as Knative would.
+func TestBuiltImageRunsEachFunction(t *testing.T) {
 	dir := scratch(t)
 	build := []string{"build", "--path", dir, "--builder", "host", "--image", "example.com/drydock:test", "--push=false"}
 	if out, err := callFunc(t, environment(t, "GOFLAGS="), build...); err == nil || !strings.Contains(out, "go mod tidy") {
-		t.Errorf("without GOFLAGS=-mod=mod: %v\n%s\nsay in docs/func.md that it is not needed any more", err, out)
+		t.Errorf("without GOFLAGS=-mod=mod: %v\n%s\nGOFLAGS is not needed any more: update docs/func.md", err, out)
 	}
 	if out, err := callFunc(t, environment(t), build...); err != nil {
 		t.Fatalf("func build: %v\n%s", err, out)
@@ -33,7 +33,7 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := validate.Index(index); err != nil { // every digest and size
+	if err := validate.Index(index); err != nil { // checks every digest and size
 		t.Error(err)
 	}
 	images := imagesOf(t, index)
@@ -52,6 +52,7 @@ func TestBuild(t *testing.T) {
 	runImage(t, exe, configOf(t, images["linux/amd64"]).Env)
 }
 
+// imagesOf returns the images of the index by platform.
 func imagesOf(t *testing.T, index v1.ImageIndex) map[string]v1.Image {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -78,7 +79,7 @@ func configOf(t *testing.T, image v1.Image) v1.Config {
 	return file.Config
 }
 
-// checkImage: it starts the function, as a user who is not root, and func.yaml's function unless told otherwise.
+// checkImage checks the command, user and files of the image. By default it runs the function of func.yaml, and not as root.
 func checkImage(t *testing.T, platform string, image v1.Image) {
 	t.Helper()
 	config := configOf(t, image)
@@ -93,7 +94,7 @@ func checkImage(t *testing.T, platform string, image v1.Image) {
 	}
 }
 
-// eachFile calls for every file of the image, until it is told to stop.
+// eachFile calls the function for every file of the image, until it returns false.
 func eachFile(t *testing.T, image v1.Image, call func(name string, content io.Reader) bool) {
 	t.Helper()
 	layers, err := image.Layers()
@@ -127,6 +128,7 @@ func filesOf(t *testing.T, image v1.Image) []string {
 	return names
 }
 
+// unpack writes a file of the image to a path.
 func unpack(t *testing.T, image v1.Image, name, to string) {
 	t.Helper()
 	eachFile(t, image, func(found string, content io.Reader) bool {
@@ -147,7 +149,7 @@ func unpack(t *testing.T, image v1.Image, name, to string) {
 	})
 }
 
-// checkBinary: it is func's server around this module, for the image's platform, without a C library.
+// checkBinary checks that the binary contains func's server and this module, for linux/amd64 and without a C library.
 func checkBinary(t *testing.T, exe string) {
 	t.Helper()
 	info, err := buildinfo.ReadFile(exe)
@@ -166,7 +168,7 @@ func checkBinary(t *testing.T, exe string) {
 		linked[dep.Path] = true
 	}
 	if !linked[renamed] || !linked["knative.dev/func-go"] {
-		t.Errorf("it does not link the function and func's server, but %v", linked)
+		t.Errorf("the binary does not link the function and func's server. It links %v", linked)
 	}
 }
 
@@ -177,18 +179,19 @@ func runImage(t *testing.T, exe string, env []string) {
 		ready string
 		check func(t *testing.T, url string, api *recorder)
 	}{
-		"func.yaml's function":      {nil, "READY", looksAtTheSet},
-		"another by its name":       {[]string{"FUNCTION=pause-owner"}, "READY", looksAtTheSet},
-		"one that sends events":     {[]string{"FUNCTION=sift", "K_SINK=http://127.0.0.1:1"}, "READY", func(t *testing.T, url string, _ *recorder) { sifts(t, url) }},
-		"one without where to send": {[]string{"FUNCTION=sift"}, "set K_SINK to the Broker's URL", nil},
-		"one that is not there":     {[]string{"FUNCTION=sieve"}, "there are backup, dead-letter", nil},
+		"the function of func.yaml": {nil, "READY", expectReadsTheSet},
+		"another function":          {[]string{"FUNCTION=pause-owner"}, "READY", expectReadsTheSet},
+		"a function that sends events": {[]string{"FUNCTION=sift", "K_SINK=http://127.0.0.1:1"}, "READY",
+			func(t *testing.T, url string, _ *recorder) { expectSifts(t, url) }},
+		"a function without the Broker's URL": {[]string{"FUNCTION=sift"}, "set K_SINK to the Broker's URL", nil},
+		"a function that does not exist":      {[]string{"FUNCTION=sieve"}, "there are backup, dead-letter", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api, port := standIn(t), freePort(t)
+			api, port := fakeAPIServer(t), freePort(t)
 			url := "http://127.0.0.1:" + port
 			all := append(slices.Clone(env), "KUBECONFIG="+kubeconfig(t, api.URL), "ADDRESS=127.0.0.1", "PORT="+port)
 			start(t, append(all, row.env...), exe)
-			eventually(t, "the function lives", 15*time.Second, func() bool {
+			eventually(t, "the function is alive", 15*time.Second, func() bool {
 				code, text := get(url + "/health/liveness")
 				return code == http.StatusOK && text == "ALIVE"
 			})
@@ -203,13 +206,13 @@ func runImage(t *testing.T, exe string, env []string) {
 	}
 }
 
-// looksAtTheSet: told of a StatefulSet, the function reads it. It is not there, so there is nothing to do or to say.
-func looksAtTheSet(t *testing.T, url string, api *recorder) {
+// expectReadsTheSet sends an event for a StatefulSet that does not exist. The function reads it, and answers without an event.
+func expectReadsTheSet(t *testing.T, url string, api *recorder) {
 	code, header, text := post(t, url, "dev.drydock.object.changed", map[string]string{}, "kind=StatefulSet", "namespace=shop", "name=web")
 	if code/100 != 2 || text != "" || header.Get("ce-type") != "" {
 		t.Errorf("answered %d, %v, %s", code, header, text)
 	}
-	if _, asked := api.find(http.MethodGet, "/apis/apps/v1/namespaces/shop/statefulsets/web"); !asked {
-		t.Errorf("it did not read the set, but:\n%s", api.asked())
+	if _, read := api.find(http.MethodGet, "/apis/apps/v1/namespaces/shop/statefulsets/web"); !read {
+		t.Errorf("it did not read the set. Its requests were:\n%s", api.requests())
 	}
 }

@@ -15,11 +15,11 @@ import (
 
 const (
 	module = "drydock.dev"
-	// renamed is what func v0.44 takes every function's module to be called.
+	// renamed is the name that func v0.44 expects of every function's module.
 	renamed = "function"
 )
 
-// scratch is a folder with what a clone of this repository holds, its module renamed.
+// scratch returns a folder with a copy of this repository, with its module renamed.
 func scratch(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
@@ -37,6 +37,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
+// replaceIn replaces the only occurrence of a text in a file.
 func replaceIn(t *testing.T, path, old, replacement string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -51,7 +52,7 @@ func replaceIn(t *testing.T, path, old, replacement string) {
 	}
 }
 
-// copyFile copies a file that git lists; one that is deleted and not yet committed is none.
+// copyFile copies a file that git lists, with renamed imports. It ignores a file that is deleted and not committed yet.
 func copyFile(from, to string) error {
 	info, err := os.Lstat(from)
 	if os.IsNotExist(err) {
@@ -61,7 +62,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file: func's host builder refuses links that leave the project", from)
+		return fmt.Errorf("%s is no regular file, and func's host builder refuses links that leave the project", from)
 	}
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -78,14 +79,14 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode().Perm())
 }
 
-// renameImports changes import paths and nothing else: annotation keys begin with the module's name, too.
+// renameImports changes only import paths, because annotation keys begin with the module's name too.
 func renameImports(name string, text []byte) ([]byte, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ImportsOnly)
 	if err != nil {
 		return nil, err
 	}
-	for _, spec := range slices.Backward(file.Imports) { // from the end, so that earlier positions stay true
+	for _, spec := range slices.Backward(file.Imports) { // from the end, so that earlier positions stay valid
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			return nil, err
@@ -100,9 +101,12 @@ func renameImports(name string, text []byte) ([]byte, error) {
 	return text, nil
 }
 
-func TestRenameImportsSparesTheKeys(t *testing.T) {
-	got, err := renameImports("x.go", []byte("package x\n\nimport (\n\t\"drydock.dev\"\n\ta \"drydock.dev/shared/api\"\n\t\"drydock.development/x\"\n)\n\nconst key = \"drydock.dev/resize\"\n"))
-	want := "package x\n\nimport (\n\t\"function\"\n\ta \"function/shared/api\"\n\t\"drydock.development/x\"\n)\n\nconst key = \"drydock.dev/resize\"\n"
+func TestRenameImportsKeepsAnnotationKeys(t *testing.T) {
+	const source = "package x\n\nimport (\n\t\"drydock.dev\"\n\ta \"drydock.dev/shared/api\"\n\t\"drydock.development/x\"\n)\n\n" +
+		"const key = \"drydock.dev/resize\"\n"
+	got, err := renameImports("x.go", []byte(source))
+	const want = "package x\n\nimport (\n\t\"function\"\n\ta \"function/shared/api\"\n\t\"drydock.development/x\"\n)\n\n" +
+		"const key = \"drydock.dev/resize\"\n"
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, got)
 	}

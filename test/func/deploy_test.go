@@ -18,9 +18,9 @@ import (
 
 const image = "example.com/drydock@sha256:6c3c624b58dbbcd3c0dd82b4c53f04194d1247c6eebdaab7c610cf7d66709b3b"
 
-// TestDeploySends: what func deploy would have a cluster create for each function, when told of an image by its digest
-// as docs/func.md says. The stand-in creates nothing: that a cluster runs it is not tested.
-func TestDeploySends(t *testing.T) {
+// TestDeploySendsTheServiceOfEachFunction compares the Services that func deploy sends with those of deploy/. The image is named by its
+// digest, as in docs/func.md. The fake API server creates nothing, so the test does not show that a cluster runs the Services.
+func TestDeploySendsTheServiceOfEachFunction(t *testing.T) {
 	manifests, err := filepath.Glob(filepath.Join(root, "deploy/*/service.yaml"))
 	if err != nil || len(manifests) < 6 {
 		t.Fatalf("found %v, %v", manifests, err)
@@ -28,7 +28,7 @@ func TestDeploySends(t *testing.T) {
 	for _, manifest := range manifests {
 		function := filepath.Base(filepath.Dir(manifest))
 		if function == "common" {
-			continue // a patch of all the others
+			continue // a patch for the other folders
 		}
 		t.Run(function, func(t *testing.T) {
 			text, err := os.ReadFile(manifest)
@@ -44,27 +44,28 @@ func TestDeploySends(t *testing.T) {
 	}
 }
 
-// deployed is the Service that func sends.
+// deployed returns the Service that func deploy sends for the function.
 func deployed(t *testing.T, function string) serving.Service {
 	t.Helper()
 	api := record(t, func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case q.Method == http.MethodPost:
-			refuse(w, http.StatusForbidden, "Forbidden", "noted, not created")
-		case q.URL.Path == "/api/v1/namespaces/drydock/serviceaccounts/"+function: // func makes sure that it is there
+			refuse(w, http.StatusForbidden, "Forbidden", "recorded, not created")
+		case q.URL.Path == "/api/v1/namespaces/drydock/serviceaccounts/"+function: // func checks that it exists
 			reply(w, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]string{"name": function}})
 		default:
-			refuse(w, http.StatusNotFound, "NotFound", "there is none")
+			refuse(w, http.StatusNotFound, "NotFound", "it does not exist")
 		}
 	})
 	out, err := callFunc(t, environment(t, "KUBECONFIG="+kubeconfig(t, api.URL)),
-		"deploy", "--path", projectOf(t, function), "--image", image, "--build=false", "--push=false", "--env", "DRYDOCK_IMAGE=example.com/mover")
-	if err == nil || !strings.Contains(out, "noted, not created") {
-		t.Fatalf("func deploy: %v\n%s\nasked:\n%s", err, out, api.asked())
+		"deploy", "--path", projectOf(t, function), "--image", image, "--build=false", "--push=false", "--env",
+		"DRYDOCK_IMAGE=example.com/mover")
+	if err == nil || !strings.Contains(out, "recorded, not created") {
+		t.Fatalf("func deploy: %v\n%s\nrequests:\n%s", err, out, api.requests())
 	}
 	sent, found := api.find(http.MethodPost, "/apis/serving.knative.dev/v1/namespaces/drydock/services")
 	if !found {
-		t.Fatalf("no Service was sent, but:\n%s", api.asked())
+		t.Fatalf("no Service was sent. The requests were:\n%s", api.requests())
 	}
 	var service serving.Service
 	decoder := json.NewDecoder(bytes.NewReader(sent.body))
@@ -75,7 +76,7 @@ func deployed(t *testing.T, function string) serving.Service {
 	return service
 }
 
-// projectOf is a folder with the func.yaml of one function, made with the command in docs/func.md.
+// projectOf returns a folder with the func.yaml of one function. The command in docs/func.md makes it.
 func projectOf(t *testing.T, function string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs/func.md"))
@@ -84,23 +85,23 @@ func projectOf(t *testing.T, function string) string {
 	}
 	command := regexp.MustCompile(`(?m)^(sed .* func\.yaml) > bin/\$f/func\.yaml$`).FindSubmatch(text)
 	if command == nil {
-		t.Fatal("docs/func.md does not say how to make a function's func.yaml")
+		t.Fatal("docs/func.md has no command that makes the func.yaml of a function")
 	}
 	sed := exec.CommandContext(t.Context(), "sh", "-c", string(command[1]))
 	sed.Dir, sed.Env = root, append(os.Environ(), "f="+function)
-	mine, err := sed.Output()
+	project, err := sed.Output()
 	if err != nil {
 		t.Fatalf("%s: %v", command[1], err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "func.yaml"), mine, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "func.yaml"), project, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// checkService: the Service is valid for Knative, and says of name, account, limits and visibility what deploy/ says,
-// so that the Triggers and the rights of deploy/ and config/ fit it.
+// checkService checks that Knative accepts the Service, and that its name, account, limits and visibility are those in deploy/. So the
+// Triggers and rights of deploy/ and config/ apply to it.
 func checkService(t *testing.T, got, want serving.Service) {
 	t.Helper()
 	got.SetDefaults(t.Context())

@@ -1,6 +1,6 @@
-// Package functest tries the module's root as what its func.yaml says it is: a project of Knative's func. It builds the
-// real command, and with it builds, runs, invokes and deploys a copy of this repository. docs/func.md says what that
-// shows and what not.
+// Package functest tests the module's root as a project of Knative's func, which it is by its func.yaml. The tests build the real func
+// command, and use it to build, run, invoke and deploy a copy of this repository. docs/func.md says what this shows and what it does not
+// show.
 //
-// It is a module of its own, so that func never enters the product's go.mod.
+// The package is in a separate module, so that func does not enter the product's go.mod.
 package functest

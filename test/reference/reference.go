@@ -1,4 +1,5 @@
-// Package reference renders the fields of a custom resource as a page of docs/reference, from its definition in config/crd.
+// Package reference renders the fields of a custom resource as a page of docs/reference. It reads the CustomResourceDefinition in
+// config/crd.
 package reference
 
 import (
@@ -11,10 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// foreign are fields whose fields Kubernetes describes.
-var foreign = []string{"spec.mode.hpa.behavior", "spec.mode.hpa.metrics", "status.conditions"}
+// describedElsewhere are fields whose own fields Kubernetes documents.
+var describedElsewhere = []string{"spec.mode.hpa.behavior", "spec.mode.hpa.metrics", "status.conditions"}
 
-// schema is the part of an OpenAPI schema that a page shows.
+// schema has the parts of an OpenAPI schema that a page shows.
 type schema struct {
 	Description string
 	Type        string
@@ -42,7 +43,7 @@ type definition struct {
 	}
 }
 
-// Page renders the fields of the definition's first version.
+// Page returns the page for the first version of the definition. The source is the name of its file.
 func Page(source string, text []byte) (string, error) {
 	d := definition{}
 	if err := yaml.Unmarshal(text, &d); err != nil {
@@ -54,7 +55,8 @@ func Page(source string, text []byte) (string, error) {
 	version := d.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
 	b := strings.Builder{}
-	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. This page is generated from `%s`: run `make generate`.\n", d.Spec.Names.Kind, version.Name, source)
+	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. This page is generated from `%s`: run `make "+
+		"generate`.\n", d.Spec.Names.Kind, version.Name, source)
 	for _, part := range []string{"spec", "status"} {
 		if root.Properties[part] == nil {
 			return "", fmt.Errorf("the schema of %s has no %s", source, part)
@@ -65,9 +67,9 @@ func Page(source string, text []byte) (string, error) {
 	return b.String(), nil
 }
 
-// rows writes a row for each field of the object at the path, and for the fields of those.
+// rows writes a row for each field of the object at the path, and for their fields.
 func rows(b *strings.Builder, object *schema, path string) {
-	pre := object.Properties["pre"] // hooks have the same fields, which are shown once
+	pre := object.Properties["pre"] // all hooks have the same fields, which are shown once
 	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
 		field, at := object.Properties[name], path+"."+name
 		kind, inner := field.Type, field
@@ -84,13 +86,13 @@ func rows(b *strings.Builder, object *schema, path string) {
 			means = strings.TrimSpace(means + " Its fields are those of `" + path + ".pre`.")
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", at, kind, shown, means)
-		if !same && !slices.Contains(foreign, strings.TrimSuffix(at, "[]")) {
+		if !same && !slices.Contains(describedElsewhere, strings.TrimSuffix(at, "[]")) {
 			rows(b, inner, at)
 		}
 	}
 }
 
-// meaning returns the description of the field and what its value has to be, on one line.
+// meaning returns the description of the field and the constraints on its value, on one line.
 func meaning(field *schema, required bool) string {
 	words := strings.Fields(field.Description)
 	if required {

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// approval lets an operation stop members.
+// approval holds the state of kubectl drydock approve.
 type approval struct {
 	*tool
 }
@@ -21,9 +21,9 @@ func newApprove(t *tool) *cobra.Command {
 	return &cobra.Command{
 		Use:   "approve sts/NAME",
 		Short: "Let a resize stop members that wait for your approval",
-		Long: "Let the running operation stop members of a StatefulSet that has " + api.CutoverAnnotation + "=" + api.CutoverApprove +
-			", by the annotation\n" + api.ApproveAnnotation + ". It counts until the operation ends: each member stops when its copies have\n" +
-			"converged and, in a rolling resize, the others are ready.",
+		Long: "Let the running operation stop the members of a StatefulSet with " + api.CutoverAnnotation + "=" + api.CutoverApprove + ".\n" +
+			"The command writes the annotation " + api.ApproveAnnotation + ", which is valid until the operation ends. Each member\n" +
+			"stops when its copies have converged and, in a rolling resize, the other members are ready.",
 		Example: "  kubectl drydock approve sts/web",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
@@ -45,12 +45,12 @@ func (o *approval) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members now (%s), each when it is prepared\n",
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members now (%s), each as soon as it is prepared\n",
 		s.name, record.Operation, record.Strategy)
 	return nil
 }
 
-// approvable returns the operation that may be approved, or why there is none.
+// approvable returns the record of the operation to approve. It returns an error if an approval would have no effect.
 func approvable(set *appsv1.StatefulSet) (*api.Resize, error) {
 	record, err := statusOf(set)
 	refuse := func(format string, args ...any) (*api.Resize, error) {
@@ -60,13 +60,13 @@ func approvable(set *appsv1.StatefulSet) (*api.Resize, error) {
 	case err != nil:
 		return nil, err
 	case record == nil:
-		return refuse("no resize has begun")
+		return refuse("there is no resize")
 	case !record.Active():
 		return refuse("operation %s is %s", record.Operation, record.Phase)
 	case len(record.Members) == 0 && record.Phase != api.Expanding:
 		return refuse("operation %s stops no member", record.Operation)
 	case cutover != api.CutoverApprove:
-		return refuse("its members stop without an approval; kubectl -n %s annotate sts %s %s=%s asks for one", set.Namespace, set.Name,
+		return refuse("its members stop without an approval. To require one: kubectl -n %s annotate sts %s %s=%s", set.Namespace, set.Name,
 			api.CutoverAnnotation, api.CutoverApprove)
 	}
 	return record, nil

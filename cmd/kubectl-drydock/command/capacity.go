@@ -12,7 +12,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
-// storage reads the capacity that the provisioners publish. Without the rights to read it, the plan says that it is not known.
+// storage reads the capacity that the provisioners publish. If it is unreadable, storage returns an assumption for the plan.
 func (s *session) storage(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
 	storage := forecast.Storage{Publishes: map[string]bool{}, Nodes: map[string]map[string]string{}}
 	var drivers storagev1.CSIDriverList
@@ -37,12 +37,13 @@ func (s *session) storage(ctx context.Context, provisioners, nodes []string) (fo
 	for _, name := range nodes {
 		var node corev1.Node
 		if err := s.read(ctx, "/api/v1/nodes/"+url.PathEscape(name), &node); err == nil && node.Name == name {
-			storage.Nodes[name] = node.Labels // else any node's room counts
+			storage.Nodes[name] = node.Labels // without them, the room of any node counts
 		}
 	}
 	return storage, nil
 }
 
+// read decodes the object at the path. An object that does not exist leaves into unchanged.
 func (s *session) read(ctx context.Context, path string, into any) error {
 	body, found, err := s.raw.get(ctx, path)
 	if err != nil || !found {
@@ -52,5 +53,6 @@ func (s *session) read(ctx context.Context, path string, into any) error {
 }
 
 func unknownRoom(err error) []string {
-	return []string{"whether the storage has room is not known, since CSIDrivers and CSIStorageCapacities cannot be listed: " + printable(err.Error())}
+	return []string{"the room of the storage is unknown, because CSIDrivers and CSIStorageCapacities cannot be listed: " +
+		printable(err.Error())}
 }

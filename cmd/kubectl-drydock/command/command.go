@@ -1,6 +1,18 @@
-// Package command is kubectl drydock: it tells the consequences of a resize and how far it is, which volumes could be smaller, approves stops, puts old volumes back, sends
-// events by hand, asks for a retry, sends dead letters again, and releases everything before Drydock is uninstalled. It decides from the
-// live objects, and its writes on a StatefulSet go through plans, as in the functions.
+// Package command implements kubectl drydock. Its subcommands
+//
+//	plan       show the consequences of a resize
+//	status     show the progress of a resize
+//	approve    let a resize stop members
+//	rollback   put old volumes back
+//	retry      retry a failed or refused request
+//	emit       send an event
+//	redeliver  send dead letters again
+//	fit        show which volumes could be smaller
+//	rbac       print the rights to pause operators
+//	doctor     check the cluster for policies
+//	release    release everything before Drydock is uninstalled
+//
+// The commands decide from the live objects. Their writes to a StatefulSet go through plans, as those of the functions do.
 package command
 
 import (
@@ -17,15 +29,15 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// writer is the name of this program for the executor of plans.
+// writer names this program for the executor of plans.
 const writer api.Function = "kubectl"
 
-// New makes the command with everything below it.
+// New returns the command kubectl drydock with its subcommands.
 func New(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:           "kubectl-drydock",
-		Short:         "Plans, progress, approvals, rollbacks, events, retries, dead letters, rights and the release of Drydock, by hand",
+		Short:         "Plan, watch and control what Drydock does to StatefulSets",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl drydock"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -47,7 +59,7 @@ type tool struct {
 	now    func() time.Time
 }
 
-// open reaches the cluster for a command about the StatefulSet that the argument names.
+// open returns a session for the StatefulSet that the argument names.
 func (t *tool) open(argument string) (*session, error) {
 	name, err := parseSet(argument)
 	if err != nil {
@@ -61,7 +73,7 @@ func (t *tool) open(argument string) (*session, error) {
 	return s, nil
 }
 
-// connect reaches the cluster and finds the namespace.
+// connect returns a session for the namespace of the flags or the kubeconfig.
 func (t *tool) connect() (*session, error) {
 	config, err := t.config.ToRESTConfig()
 	if err != nil {

@@ -17,16 +17,17 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// cluster is an API server that has a Broker, a set and a Service's proxy.
+// cluster is an API server with one set, two Brokers and the proxy of the Broker's Service.
 type cluster struct {
 	*httptest.Server
 	mu     sync.Mutex
 	posted []*http.Request
 	wrote  []string
-	token  string // of the last request
+	token  string // the Authorization header of the last request
 }
 
 const proxy = "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default"
@@ -69,7 +70,7 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 	return c
 }
 
-// run is kubectl drydock on the cluster.
+// run runs kubectl drydock against the cluster and returns its output.
 func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -79,8 +80,8 @@ func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestEmitThroughTheAPIServer: from a laptop the Broker is reached as a Service behind the API server's proxy.
-func TestEmitThroughTheAPIServer(t *testing.T) {
+// TestEmitPostsThroughTheProxyOfTheAPIServer: a laptop outside the cluster reaches the Broker in this way.
+func TestEmitPostsThroughTheProxyOfTheAPIServer(t *testing.T) {
 	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Moving))))
 	out, err := c.run(t, "emit", "object.changed", "sts/web", "--concerns", "backup restore")
 	if err != nil || !strings.Contains(out, "sent to broker drydock/default") {
@@ -103,8 +104,7 @@ func TestEmitThroughTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestEmitAboutAGroup: no set is read, and none is named.
-func TestEmitAboutAGroup(t *testing.T) {
+func TestEmitForAGroupNamesNoSet(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	out, err := c.run(t, "emit", "wake", "--group", "orders")
 	if err != nil || !strings.Contains(out, "group orders: event dev.drydock.wake sent to broker drydock/default") {
@@ -117,7 +117,7 @@ func TestEmitAboutAGroup(t *testing.T) {
 	}
 }
 
-func TestEmitPrints(t *testing.T) {
+func TestEmitPrintsTheEventWithoutSendingIt(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	for _, args := range [][]string{{"--dry-run=client"}, {"--dry-run"}, {"-o", "yaml"}, {"-o", "json"}} {
 		out, err := c.run(t, append([]string{"emit", "resource.update", "web"}, args...)...)
@@ -131,46 +131,49 @@ func TestEmitPrints(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToDo: to which object, and what to do.
-func TestErrorsSayWhatToDo(t *testing.T) {
-	c := newCluster(t, build.Set("web", build.Label(api.ManagedLabel, ""), build.Annotation(api.DeadLettersAnnotation, "{")))
+// TestErrorsNameTheObjectAndTheRemedy covers the errors that a user can make or meet.
+func TestErrorsNameTheObjectAndTheRemedy(t *testing.T) {
+	notManaged := newCluster(t, build.Set("web", build.Label(api.ManagedLabel, ""), build.Annotation(api.DeadLettersAnnotation, "{")))
 	managed := newCluster(t, build.Set("web", build.Annotation(api.DeadLettersAnnotation, "{")))
-	for name, row := range map[string]struct {
-		on   *cluster
-		args string
-		want string
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		on        *cluster
+		args      string
 	}{
-		"no such set":                       {c, "emit retry sts/db", "there is no StatefulSet db in namespace shop"},
-		"a set that has not opted":          {c, "retry sts/web", "kubectl label -n shop sts web drydock.dev/managed=true"},
-		"no such type":                      {c, "emit party sts/web", "there are object.changed"},
-		"not a set":                         {c, "retry deploy/web", "write sts/NAME"},
-		"an event that is not about groups": {managed, "emit retry --group orders", "dev.drydock.wake"},
-		"a group of no name":                {managed, "emit wake --group or/ders", "a label's value"},
-		"a group and a set":                 {managed, "emit wake sts/web --group orders", "accepts 1 arg"},
-		"a plan in no such format":          {managed, "plan sts/web -o xml", "write -o json or -o yaml"},
-		"a plan of no such set":             {managed, "plan sts/db", "there is no StatefulSet db in namespace shop"},
-		"settings of no name":               {managed, "plan sts/web --settings drydock", "NAMESPACE/NAME"},
-		"no such format":                    {managed, "emit retry sts/web -o xml", "write -o json or -o yaml"},
-		"a dry run on the server":           {managed, "emit retry sts/web --dry-run=server", "write --dry-run=client"},
-		"no such Broker":                    {managed, "emit retry sts/web --broker a/b", "--url"},
-		"a Broker of no name":               {managed, "emit retry sts/web --broker default", "NAMESPACE/NAME"},
-		"a Broker that is not ready":        {managed, "emit retry sts/web --broker drydock/new", "it is not ready"},
-		"a URL of nothing":                  {managed, "emit retry sts/web --url localhost", "write it as http://"},
-		"a list that is unreadable":         {managed, "redeliver sts/web --list", "remove the annotation to begin a new list"},
-		"nothing to take up":                {managed, "retry sts/web --event", "nothing to take up again"},
+		{"the set does not exist", notManaged, "emit retry sts/db"},
+		{"the set has not opted in", notManaged, "retry sts/web"},
+		{"the event type does not exist", notManaged, "emit party sts/web"},
+		{"the argument is a Deployment", notManaged, "retry deploy/web"},
+		{"the event type has no groups", managed, "emit retry --group orders"},
+		{"the group's name is invalid", managed, "emit wake --group or/ders"},
+		{"a set and a group are given", managed, "emit wake sts/web --group orders"},
+		{"the output format of plan is unknown", managed, "plan sts/web -o xml"},
+		{"the set to plan for does not exist", managed, "plan sts/db"},
+		{"the settings have no namespace", managed, "plan sts/web --settings drydock"},
+		{"the output format of emit is unknown", managed, "emit retry sts/web -o xml"},
+		{"a dry run on the server", managed, "emit retry sts/web --dry-run=server"},
+		{"the Broker does not exist", managed, "emit retry sts/web --broker a/b"},
+		{"the Broker has no namespace", managed, "emit retry sts/web --broker default"},
+		{"the Broker is not ready", managed, "emit retry sts/web --broker drydock/new"},
+		{"the URL has no scheme", managed, "emit retry sts/web --url localhost"},
+		{"the list of dead letters is unreadable", managed, "redeliver sts/web --list"},
+		{"there is no operation to retry", managed, "retry sts/web --event"},
 	} {
 		out, err := row.on.run(t, strings.Fields(row.args)...)
-		if err == nil || !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%s: %q, %v; want %q", name, out, err, row.want)
+		if err == nil {
+			t.Errorf("%s: no error, output %q", row.situation, out)
+			continue
 		}
+		file.Entry(t, row.situation, "kubectl drydock "+row.args+"\nerror: "+err.Error())
 	}
-	if n := len(c.wrote) + len(managed.wrote) + len(c.posted) + len(managed.posted); n > 0 {
+	if n := len(notManaged.wrote) + len(managed.wrote) + len(notManaged.posted) + len(managed.posted); n > 0 {
 		t.Errorf("%d writes and events", n)
 	}
 }
 
-// TestCredentialsStayWithTheCluster: a URL of somebody's gets none of them.
-func TestCredentialsStayWithTheCluster(t *testing.T) {
+// TestCredentialsGoOnlyToTheAPIServer: the server behind --url gets none of the cluster's credentials.
+func TestCredentialsGoOnlyToTheAPIServer(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	seen := make(chan string, 1)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,6 +185,6 @@ func TestCredentialsStayWithTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-seen; got != "" || c.token != "Bearer secret" {
-		t.Errorf("it got %q, the cluster %q", got, c.token)
+		t.Errorf("the URL got %q, the API server %q", got, c.token)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	policyGroup = "admissionregistration.k8s.io"
-	// applyPolicy (config/overlays/apply) takes applied templates as requests. fencePolicy (config/policy) protects Drydock's records.
+	// applyPolicy (config/overlays/apply) turns applied templates into requests. fencePolicy (config/policy) protects Drydock's records.
 	applyPolicy = "drydock-templates"
 	fencePolicy = "drydock-documents"
 )
@@ -24,35 +24,35 @@ const (
 // mutatingVersions are the API versions of MutatingAdmissionPolicy, the newest first (kubernetes KEP-3962).
 var mutatingVersions = []string{"v1", "v1beta1"}
 
-// presence is whether an object is in the cluster.
+// presence says whether an object exists.
 type presence int
 
 const (
 	absent presence = iota
 	present
-	hidden // the user may not read it
+	hidden // the user has no right to read it
 )
 
-// examined is what doctor has found.
+// examined has the facts that doctor reads from the cluster.
 type examined struct {
 	Server string
-	// Mutating is the API version of MutatingAdmissionPolicy in the cluster; empty if the cluster does not offer it.
+	// Mutating is the API version of MutatingAdmissionPolicy; empty if the API server does not offer it.
 	Mutating string
-	// Apply is applyPolicy, Fences is fencePolicy.
+	// Apply is the presence of applyPolicy, Fences that of fencePolicy.
 	Apply, Fences presence
 }
 
-// finding is a line of doctor.
+// finding is a line of the output: the checked thing, its state, and the remedy if it needs one.
 type finding struct {
-	What, Is, Do string
+	Subject, State, Remedy string
 }
 
 func newDoctor(t *tool) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what this cluster offers to Drydock, and what is missing",
-		Long: "Show whether an edited manifest is taken as a request, or only the annotation drydock.dev/resize; and whether the policies that protect\n" +
-			"Drydock's records are installed. Reads the API server's versions and admission policies, and changes nothing.",
+		Short: "Check the cluster for the policies that Drydock uses",
+		Long: "Show whether this cluster turns edited manifests into requests, and whether the policies that protect Drydock's records are\n" +
+			"installed. The command reads the API server's versions and admission policies, and changes nothing.",
 		Example: "  kubectl drydock doctor",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ func newDoctor(t *tool) *cobra.Command {
 	}
 }
 
-// examine asks the API server.
+// examine reads the facts from the API server.
 func (t *tool) examine(ctx context.Context) (examined, error) {
 	config, err := t.config.ToRESTConfig()
 	if err != nil {
@@ -93,12 +93,12 @@ func (t *tool) examine(ctx context.Context) (examined, error) {
 			continue
 		}
 		found.Mutating = version
-		if found.Apply, err = look(ctx, objects, "mutatingadmissionpolicies", version, applyPolicy); err != nil {
+		if found.Apply, err = presenceOf(ctx, objects, "mutatingadmissionpolicies", version, applyPolicy); err != nil {
 			return examined{}, err
 		}
 		break
 	}
-	found.Fences, err = look(ctx, objects, "validatingadmissionpolicies", "v1", fencePolicy)
+	found.Fences, err = presenceOf(ctx, objects, "validatingadmissionpolicies", "v1", fencePolicy)
 	return found, err
 }
 
@@ -119,8 +119,10 @@ func offers(versions discovery.DiscoveryInterface, version string) (bool, error)
 	return false, nil
 }
 
-func look(ctx context.Context, objects dynamic.Interface, resource, version, name string) (presence, error) {
-	_, err := objects.Resource(schema.GroupVersionResource{Group: policyGroup, Version: version, Resource: resource}).Get(ctx, name, metav1.GetOptions{})
+// presenceOf reports whether the cluster-wide policy object exists.
+func presenceOf(ctx context.Context, objects dynamic.Interface, resource, version, name string) (presence, error) {
+	kind := schema.GroupVersionResource{Group: policyGroup, Version: version, Resource: resource}
+	_, err := objects.Resource(kind).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return absent, nil
@@ -132,24 +134,24 @@ func look(ctx context.Context, objects dynamic.Interface, resource, version, nam
 	return present, nil
 }
 
-// diagnose returns a line for each check, with what to do.
+// diagnose returns a finding for each check.
 func diagnose(c examined) []finding {
 	return []finding{{"server", "Kubernetes " + c.Server, ""}, diagnoseApply(c), diagnoseFences(c)}
 }
 
 func diagnoseApply(c examined) finding {
-	f := finding{What: "edited manifests"}
+	f := finding{Subject: "edited manifests"}
 	switch {
 	case c.Mutating == "":
-		f.Is = "refused: this API server offers no MutatingAdmissionPolicy"
-		f.Do = "ask with the annotation drydock.dev/resize; or use Kubernetes 1.36, or 1.34 and later with --feature-gates=MutatingAdmissionPolicy=true " +
-			"--runtime-config=" + policyGroup + "/v1beta1=true"
+		f.State = "refused: this API server offers no MutatingAdmissionPolicy"
+		f.Remedy = "request a resize with the annotation drydock.dev/resize. Or use Kubernetes 1.36, or 1.34 and later with " +
+			"--feature-gates=MutatingAdmissionPolicy=true --runtime-config=" + policyGroup + "/v1beta1=true"
 	case c.Apply == present:
-		f.Is = "taken as requests, by MutatingAdmissionPolicy " + applyPolicy + " (" + c.Mutating + ")"
+		f.State = "turned into requests by MutatingAdmissionPolicy " + applyPolicy + " (" + c.Mutating + ")"
 	case c.Apply == hidden:
-		f.Is, f.Do = "unknown: you may not read MutatingAdmissionPolicies", "ask an administrator"
+		f.State, f.Remedy = "unknown: you may not read MutatingAdmissionPolicies", "ask an administrator"
 	default:
-		f.Is, f.Do = "refused: MutatingAdmissionPolicy "+applyPolicy+" is not installed", "kubectl apply -k "+overlayOf(c.Mutating)
+		f.State, f.Remedy = "refused: MutatingAdmissionPolicy "+applyPolicy+" is not installed", "kubectl apply -k "+overlayOf(c.Mutating)
 	}
 	return f
 }
@@ -162,15 +164,16 @@ func overlayOf(version string) string {
 }
 
 func diagnoseFences(c examined) finding {
-	f := finding{What: "policies"}
+	f := finding{Subject: "policies"}
 	switch c.Fences {
 	case present:
-		f.Is = "installed"
+		f.State = "installed"
 	case hidden:
-		f.Is, f.Do = "unknown: you may not read ValidatingAdmissionPolicies", "ask an administrator"
+		f.State, f.Remedy = "unknown: you may not read ValidatingAdmissionPolicies", "ask an administrator"
 	default:
-		f.Is = "ValidatingAdmissionPolicy " + fencePolicy + " is not installed: every user who may edit a StatefulSet can forge Drydock's records"
-		f.Do = "install Drydock with config or deploy/standalone, which have the policies"
+		f.State = "ValidatingAdmissionPolicy " + fencePolicy + " is not installed: every user who may edit a StatefulSet can forge Drydock's " +
+			"records"
+		f.Remedy = "install Drydock from config or deploy/standalone, which contain the policies"
 	}
 	return f
 }
@@ -178,9 +181,9 @@ func diagnoseFences(c examined) finding {
 func (t *tool) printFindings(all []finding) error {
 	table := tabwriter.NewWriter(t.Out, 0, 0, 3, ' ', 0)
 	for _, f := range all {
-		fmt.Fprintln(table, strings.TrimRight(f.What+"\t"+f.Is, "\t"))
-		if f.Do != "" {
-			fmt.Fprintln(table, "\t-> "+f.Do)
+		fmt.Fprintln(table, strings.TrimRight(f.Subject+"\t"+f.State, "\t"))
+		if f.Remedy != "" {
+			fmt.Fprintln(table, "\t-> "+f.Remedy)
 		}
 	}
 	return table.Flush()

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// emit sends one event.
+// emit holds the state of kubectl drydock emit.
 type emit struct {
 	*tool
 	sink     sinkFlags
@@ -31,7 +31,7 @@ func newEmit(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "emit TYPE (sts/NAME | --group GROUP)",
 		Short: "Send one of Drydock's events about a StatefulSet, or about a group, to the Broker",
-		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions look at the live objects.\n" +
+		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions read the live objects and act.\n" +
 			"Four types are orders and need a token: activity, wake, sleep and retry.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
 		Example: "  kubectl drydock emit resize.requested sts/web\n" +
 			"  kubectl drydock emit object.changed sts/web --concerns 'backup restore'\n" +
@@ -47,25 +47,27 @@ func newEmit(t *tool) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1:]) },
 	}
 	o.sink.add(c.Flags())
-	c.Flags().StringVar(&o.concerns, "concerns", "", "for object.changed: the functions that are to look, as 'backup restore'")
-	c.Flags().StringVar(&o.group, "group", "", "for activity, wake and sleep: the group of StatefulSets, by the label "+api.GroupLabel)
+	c.Flags().StringVar(&o.concerns, "concerns", "", "for object.changed: the functions to wake, for example 'backup restore'")
+	c.Flags().StringVar(&o.group, "group", "", "for activity, wake and sleep: the group, the value of the label "+
+		""+api.GroupLabel+" on its StatefulSets")
 	addDryRun(c, &o.dryRun, "print the event instead of sending it")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: print the event instead of sending it")
 	return c
 }
 
-// addDryRun adds kubectl's flag. Nothing here could be tried on the server.
+// addDryRun adds kubectl's flag --dry-run. Events cannot be tried on the server, so only "client" is a dry run.
 func addDryRun(c *cobra.Command, value *string, usage string) {
 	c.Flags().StringVar(value, "dry-run", "none", `"client": `+usage)
 	c.Flags().Lookup("dry-run").NoOptDefVal = "client"
 }
 
-func dry(value string) (bool, error) {
+// isDryRun reports whether the value of --dry-run asks for a dry run.
+func isDryRun(value string) (bool, error) {
 	switch value {
 	case "none", "client":
 		return value == "client", nil
 	}
-	return false, fmt.Errorf("--dry-run=%s is not possible; write --dry-run=client", value)
+	return false, fmt.Errorf("--dry-run=%s is not supported. Use --dry-run=client", value)
 }
 
 func (o *emit) run(ctx context.Context, typed string, arguments []string) error {
@@ -95,26 +97,26 @@ func (o *emit) run(ctx context.Context, typed string, arguments []string) error 
 	if err := to.send(ctx, e); err != nil {
 		return err
 	}
-	about := "statefulset.apps/" + s.name
+	subject := "statefulset.apps/" + s.name
 	if o.group != "" {
-		about = "group " + o.group
+		subject = "group " + o.group
 	}
-	fmt.Fprintf(o.Out, "%s: event %s sent to %s (id %s)\n", about, e.Type(), to.name, e.ID())
-	to.warnOfOrder(o.Out, e.Type())
+	fmt.Fprintf(o.Out, "%s: event %s sent to %s (id %s)\n", subject, e.Type(), to.name, e.ID())
+	to.warnOfOrderWithoutToken(o.Out, e.Type())
 	return nil
 }
 
-// warnOfOrder tells that an order without a token has no effect on most clusters.
-func (s *sink) warnOfOrder(out io.Writer, eventType string) {
+// warnOfOrderWithoutToken says that an order without a token has no effect on most clusters.
+func (s *sink) warnOfOrderWithoutToken(out io.Writer, eventType string) {
 	if events.IsOrder(eventType) && s.token == "" {
-		fmt.Fprintf(out, "Functions take this order only where DRYDOCK_TRUST_BROKER is set. The annotation %s on a StatefulSet means the same.\n",
-			events.OrderAnnotation(eventType))
+		fmt.Fprintf(out, "Functions accept this order only if DRYDOCK_TRUST_BROKER is set. Otherwise set the annotation %s on the "+
+			"StatefulSet, which gives the same order.\n", events.OrderAnnotation(eventType))
 	}
 }
 
-// event makes the event about the set that the argument names, or about the group.
+// event returns the event for the group, or for the set that the argument names, and the session that reads it.
 func (o *emit) event(ctx context.Context, eventType string, arguments []string, concerns []api.Function) (*session, event.Event, error) {
-	argument := "group" // a session names one set or a group
+	argument := "group" // a valid name in place of a set's
 	if o.group == "" {
 		argument = arguments[0]
 	}
@@ -126,7 +128,7 @@ func (o *emit) event(ctx context.Context, eventType string, arguments []string, 
 		e, err := events.NewForGroup(eventType, s.namespace, o.group, uuid.NewString())
 		return s, e, err
 	}
-	set, err := s.set(ctx)
+	set, err := s.managed(ctx)
 	if err != nil {
 		return nil, event.Event{}, err
 	}
@@ -134,25 +136,25 @@ func (o *emit) event(ctx context.Context, eventType string, arguments []string, 
 	return s, e, err
 }
 
-// format says how to print the event; empty means to send it.
+// format returns the format to print the event in, or "" to send it.
 func (o *emit) format() (string, error) {
-	printed, err := dry(o.dryRun)
+	dryRun, err := isDryRun(o.dryRun)
 	if err != nil {
 		return "", err
 	}
 	switch o.output {
 	case "":
-		if printed {
+		if dryRun {
 			return "yaml", nil
 		}
 		return "", nil
 	case "json", "yaml":
 		return o.output, nil
 	}
-	return "", fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
+	return "", fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 }
 
-// print shows the event in CloudEvents' structured mode.
+// print prints the event in CloudEvents' structured mode.
 func (o *emit) print(e event.Event, format string) error {
 	if err := printAs(o.Out, e, format); err != nil {
 		return fmt.Errorf("writing event %s: %w", e.ID(), err)
@@ -160,7 +162,7 @@ func (o *emit) print(e event.Event, format string) error {
 	return nil
 }
 
-// event makes the event about the live set.
+// event returns the event for the live set.
 func (s *session) event(ctx context.Context, eventType string, set *appsv1.StatefulSet, concerns []api.Function) (event.Event, error) {
 	if events.IsOwn(eventType) {
 		return events.NewByHand(eventType, refOf(set), uuid.NewString(), concerns...), nil
@@ -175,7 +177,7 @@ func (s *session) event(ctx context.Context, eventType string, set *appsv1.State
 	return events.NewSource(eventType, s.raw.host, uuid.NewString(), object)
 }
 
-// object reads a live object with every field; nil when it does not exist.
+// object reads a live object with every field. It returns nil if the object does not exist.
 func (s *session) object(ctx context.Context, o events.Object) (*unstructured.Unstructured, error) {
 	body, found, err := s.raw.get(ctx, o.URLPath())
 	if err != nil {

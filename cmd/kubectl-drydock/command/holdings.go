@@ -18,15 +18,15 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// holdings reads every set that Drydock holds anything of, in order of namespace and name.
+// holdings reads every set of the namespace with something to release, sorted by namespace and name.
 func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
-	held := map[types.NamespacedName]*release.Input{}
-	at := func(namespace, name string) *release.Input {
+	found := map[types.NamespacedName]*release.Input{}
+	inputOf := func(namespace, name string) *release.Input {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
-		if held[key] == nil {
-			held[key] = &release.Input{Namespace: namespace, Name: name}
+		if found[key] == nil {
+			found[key] = &release.Input{Namespace: namespace, Name: name}
 		}
-		return held[key]
+		return found[key]
 	}
 	var revisions []*appsv1.ControllerRevision
 	gather := func(l *appsv1.ControllerRevisionList) {
@@ -41,23 +41,23 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 	for _, revision := range revisions {
 		link := api.LoadRecord(revision)
 		if link == nil || link.Namespace != revision.Namespace {
-			continue // not Drydock's
+			continue // not a record of Drydock
 		}
-		s.sort(ctx, at(link.Namespace, link.Set.Name), revision, link)
+		s.addRecord(ctx, inputOf(link.Namespace, link.Set.Name), revision, link)
 	}
-	if err := s.heldPods(ctx, at); err != nil {
+	if err := s.addHeldPods(ctx, inputOf); err != nil {
 		return nil, err
 	}
 	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
-			if _, known := held[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}]; known || marked(set) {
-				at(set.Namespace, set.Name).Set = set
+			if _, known := found[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}]; known || isMarked(set) {
+				inputOf(set.Namespace, set.Name).Set = set
 			}
 		}
 	})
 	var all []release.Input
-	for _, in := range held {
+	for _, in := range found {
 		all = append(all, *in)
 	}
 	slices.SortFunc(all, func(a, b release.Input) int {
@@ -66,9 +66,9 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 	return all, err
 }
 
-// heldPods finds the pods that carry the hold, and the claims of their namespaces.
-func (s *session) heldPods(ctx context.Context, at func(namespace, name string) *release.Input) error {
-	of := map[string][]*release.Input{} // by namespace
+// addHeldPods adds the pods with a hold to their sets, and the claims of their namespaces.
+func (s *session) addHeldPods(ctx context.Context, inputOf func(namespace, name string) *release.Input) error {
+	setsIn := map[string][]*release.Input{} // by namespace
 	err := kube.Pages(ctx, s.client, plan.Pods, s.namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
@@ -76,17 +76,17 @@ func (s *session) heldPods(ctx context.Context, at func(namespace, name string) 
 			if err != nil || link == nil || link.Role != api.RoleHeld || !statefulset.Held(pod) {
 				continue
 			}
-			in := at(pod.Namespace, link.Set.Name)
+			in := inputOf(pod.Namespace, link.Set.Name)
 			in.Held = append(in.Held, pod)
-			if !slices.Contains(of[pod.Namespace], in) {
-				of[pod.Namespace] = append(of[pod.Namespace], in)
+			if !slices.Contains(setsIn[pod.Namespace], in) {
+				setsIn[pod.Namespace] = append(setsIn[pod.Namespace], in)
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	for namespace, sets := range of {
+	for namespace, sets := range setsIn {
 		var claims []*corev1.PersistentVolumeClaim
 		gather := func(l *corev1.PersistentVolumeClaimList) {
 			for i := range l.Items {
@@ -103,8 +103,9 @@ func (s *session) heldPods(ctx context.Context, at func(namespace, name string) 
 	return nil
 }
 
-// marked reports whether the set has a label, finalizer or active record of Drydock. Its configuration and ended records stay.
-func marked(set *appsv1.StatefulSet) bool {
+// isMarked reports whether the set has a label, finalizer or active record of Drydock. A release keeps its configuration and the records of
+// ended operations.
+func isMarked(set *appsv1.StatefulSet) bool {
 	for _, label := range []string{api.ManagedLabel, api.FinalizerLabel} {
 		if _, ok := set.Labels[label]; ok {
 			return true
@@ -114,8 +115,8 @@ func marked(set *appsv1.StatefulSet) bool {
 	return records.Resizing() || records.Sleeping() || slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// sort adds a record to the facts about its set.
-func (s *session) sort(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
+// addRecord adds a record to the facts about its set.
+func (s *session) addRecord(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
 	switch link.Role {
 	case api.RoleSleep:
 		in.Sleeps = append(in.Sleeps, revision)
@@ -123,13 +124,13 @@ func (s *session) sort(ctx context.Context, in *release.Input, revision *appsv1.
 		in.Journals = append(in.Journals, revision)
 	case api.RoleOwner:
 		o := release.Owner{Record: revision, Operation: link.Operation}
-		o.Err = s.follow(ctx, &o)
+		o.Err = s.readOwner(ctx, &o)
 		in.Owners = append(in.Owners, o)
 	}
 }
 
-// follow reads the owner that the record names.
-func (s *session) follow(ctx context.Context, o *release.Owner) error {
+// readOwner reads the owner that the record names.
+func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 	doc, err := api.LoadPausedOwner(o.Record)
 	if err != nil {
 		return err
@@ -147,8 +148,8 @@ func (s *session) follow(ctx context.Context, o *release.Owner) error {
 	return err
 }
 
-// holding reads one set again.
-func (s *session) holding(ctx context.Context, namespace, name string) (release.Input, error) {
+// holdingsOf reads the facts about one set again.
+func (s *session) holdingsOf(ctx context.Context, namespace, name string) (release.Input, error) {
 	one := *s
 	one.namespace = namespace
 	all, err := one.holdings(ctx)
@@ -160,7 +161,7 @@ func (s *session) holding(ctx context.Context, namespace, name string) (release.
 	return release.Input{Namespace: namespace, Name: name}, err
 }
 
-// oldVolumes names the volumes that finished operations keep.
+// oldVolumes returns the names of the volumes that operations have replaced and that are retained.
 func (s *session) oldVolumes(ctx context.Context) ([]string, error) {
 	selector := api.OperationLabel
 	if s.namespace != "" {

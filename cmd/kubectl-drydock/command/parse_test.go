@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-func TestParseSet(t *testing.T) {
+func TestArgumentNamesAStatefulSet(t *testing.T) {
 	for argument, want := range map[string]string{
 		"web": "web", "sts/web": "web", "statefulset/web": "web", "statefulsets/web": "web", "statefulset.apps/web": "web",
 		"statefulsets.apps/web": "web", "STS/web": "web", "sts/a.b": "a.b",
@@ -29,7 +29,7 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-func TestResolveType(t *testing.T) {
+func TestEventTypeIsFoundWithAndWithoutItsPrefix(t *testing.T) {
 	for typed, want := range map[string]string{
 		"retry": events.Retry, "dev.drydock.retry": events.Retry, "object.changed": events.ObjectChanged,
 		"resource.update": events.SourceUpdate, events.SourceDelete: events.SourceDelete,
@@ -40,7 +40,7 @@ func TestResolveType(t *testing.T) {
 			t.Errorf("%q is %q, want %q", typed, got, want)
 		}
 		if err != nil && !strings.Contains(err.Error(), "resize.requested") {
-			t.Errorf("%q: %v does not say which types there are", typed, err)
+			t.Errorf("%q: %v does not list the types", typed, err)
 		}
 	}
 	if n := len(typeNames()); n != 24 {
@@ -48,15 +48,15 @@ func TestResolveType(t *testing.T) {
 	}
 }
 
-func TestParseConcerns(t *testing.T) {
+func TestConcernsNameFunctionsThatObjectChangedCanWake(t *testing.T) {
 	for name, row := range map[string]struct{ eventType, text, want string }{
-		"two":                      {events.ObjectChanged, "backup restore", "[backup restore]"},
-		"with a comma":             {events.ObjectChanged, "backup,restore", "[backup restore]"},
-		"none where some must be":  {events.ObjectChanged, " ", "error"},
-		"one that there is not":    {events.ObjectChanged, "backup cook", "error"},
-		"one that never looks":     {events.ObjectChanged, "dead-letter", "error"},
-		"none where none can be":   {events.Retry, "", "[]"},
-		"some where there is none": {events.Retry, "backup", "error"},
+		"two":                     {events.ObjectChanged, "backup restore", "[backup restore]"},
+		"two, with a comma":       {events.ObjectChanged, "backup,restore", "[backup restore]"},
+		"none for object.changed": {events.ObjectChanged, " ", "error"},
+		"an unknown function":     {events.ObjectChanged, "backup cook", "error"},
+		"a function that object.changed cannot wake": {events.ObjectChanged, "dead-letter", "error"},
+		"none for another type":                      {events.Retry, "", "[]"},
+		"one for another type":                       {events.Retry, "backup", "error"},
 	} {
 		concerns, err := parseConcerns(row.eventType, row.text)
 		got := fmt.Sprint(concerns)
@@ -69,16 +69,17 @@ func TestParseConcerns(t *testing.T) {
 	}
 }
 
-func TestProxyPath(t *testing.T) {
+func TestProxyPathLeadsToTheServiceOfTheBroker(t *testing.T) {
+	const cluster, knative = ".svc.cluster.local", "/api/v1/namespaces/knative-eventing/services/"
 	for address, want := range map[string]string{
-		"http://broker-ingress.knative-eventing.svc.cluster.local/drydock/default": "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default",
-		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":         "/api/v1/namespaces/knative-eventing/services/http:kafka-broker-ingress:80/proxy/drydock/default",
-		"https://b.n.svc.cluster.local/x":                                          "/api/v1/namespaces/n/services/https:b:443/proxy/x",
-		"http://b.n.svc.example.org:8080/x/y":                                      "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
-		"http://broker.example.org/x":                                              "",
-		"http://127.0.0.1:9091/drydock/default":                                    "",
-		"kafka://b.n.svc/x":                                                        "",
-		"://":                                                                      "",
+		"http://broker-ingress.knative-eventing" + cluster + "/drydock/default": knative + "http:broker-ingress:80/proxy/drydock/default",
+		"http://kafka-broker-ingress.knative-eventing.svc/drydock/default":      knative + "http:kafka-broker-ingress:80/proxy/drydock/default",
+		"https://b.n.svc.cluster.local/x":                                       "/api/v1/namespaces/n/services/https:b:443/proxy/x",
+		"http://b.n.svc.example.org:8080/x/y":                                   "/api/v1/namespaces/n/services/http:b:8080/proxy/x/y",
+		"http://broker.example.org/x":                                           "",
+		"http://127.0.0.1:9091/drydock/default":                                 "",
+		"kafka://b.n.svc/x":                                                     "",
+		"://":                                                                   "",
 	} {
 		got, err := proxyPath(address)
 		if got != want || (err == nil) != (want != "") {
@@ -87,7 +88,8 @@ func TestProxyPath(t *testing.T) {
 	}
 }
 
-func TestRetryable(t *testing.T) {
+// TestRetryRepeatsTheLastOperationOrSaysWhyNot covers each state of a set.
+func TestRetryRepeatsTheLastOperationOrSaysWhyNot(t *testing.T) {
 	resize := build.Resize("data=128Mi")
 	status := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	cleanup := func(phase api.Phase) build.Option {
@@ -98,29 +100,30 @@ func TestRetryable(t *testing.T) {
 			build.Template("data", "64Mi", "fixed")(set)
 		}
 	}
-	for name, row := range map[string]struct {
-		set  *appsv1.StatefulSet
-		want string // part of the refusal; empty if there is something to take up
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		set       *appsv1.StatefulSet
 	}{
-		"it failed":      {build.Set("web", resize, status(api.Failed)), ""},
-		"it was refused": {build.Set("web", resize, status(api.Refused)), ""},
-		"a rollback failed": {build.Set("web", resize, build.Status(build.Operation(api.Failed, build.Rollback(build.ID)))),
-			"kubectl drydock rollback"},
-		"failed, and nobody asks any more":       {build.Set("web", status(api.Failed)), "nothing is asked for any more"},
-		"its cleanup failed":                     {build.Set("web", cleanup(api.Failed)), ""},
-		"its cleanup ended well":                 {build.Set("web", cleanup(api.Succeeded)), "there was no operation"},
-		"it runs":                                {build.Set("web", resize, status(api.Moving)), "runs, in phase Moving"},
-		"it succeeded":                           {build.Set("web", resize, status(api.Succeeded)), "succeeded"},
-		"nobody ever asked":                      {build.Set("web"), "there was no operation"},
-		"it has not begun":                       {build.Set("web", resize), "no operation has begun"},
-		"the status is another set's":            {build.Set("web", resize, status(api.Failed), build.UID("uid-2")), "no operation has begun"},
-		"the status cannot be read: no guessing": {build.Set("web", resize, build.Annotation(api.StatusAnnotation, "{")), "drydock.dev/status"},
+		{"the resize failed", build.Set("web", resize, status(api.Failed))},
+		{"the resize was refused", build.Set("web", resize, status(api.Refused))},
+		{"the rollback failed", build.Set("web", resize, build.Status(build.Operation(api.Failed, build.Rollback(build.ID))))},
+		{"the resize failed, and the request was withdrawn", build.Set("web", status(api.Failed))},
+		{"the cleanup failed", build.Set("web", cleanup(api.Failed))},
+		{"the cleanup succeeded", build.Set("web", cleanup(api.Succeeded))},
+		{"the resize runs", build.Set("web", resize, status(api.Moving))},
+		{"the resize succeeded", build.Set("web", resize, status(api.Succeeded))},
+		{"there is no request", build.Set("web")},
+		{"the requested resize has not begun", build.Set("web", resize)},
+		{"the record belongs to another set", build.Set("web", resize, status(api.Failed), build.UID("uid-2"))},
+		{"the record is unreadable", build.Set("web", resize, build.Annotation(api.StatusAnnotation, "{"))},
 	} {
-		_, err := retryable(row.set)
-		switch {
-		case err == nil && row.want != "", err != nil && (row.want == "" || !strings.Contains(err.Error(), row.want)):
-			t.Errorf("%s: %v, want %q", name, err, row.want)
+		record, err := retryable(row.set)
+		if err != nil {
+			file.Entry(t, row.situation, "error: "+err.Error())
+			continue
 		}
+		file.Entry(t, row.situation, fmt.Sprintf("retry %s %s, which is %s", record.Head().Kind, record.Head().Operation, record.Head().Phase))
 	}
 }
 
@@ -138,53 +141,47 @@ func letters() []api.Letter {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestLettersArePrintedAsATable(t *testing.T) {
 	var out bytes.Buffer
 	if err := printLetters(&out, letters(), build.Now); err != nil {
 		t.Fatal(err)
 	}
-	first, second := letters()[0].Key(), letters()[1].Key()
-	want := "ID         AGE   EVENT             OBJECT             NOT TAKEN BY   CODE   WHY\n" +
-		first + "   60m   owner.paused      statefulsets/web   backup         422    no ?[2Jroom\n" +
-		second + "   60m   resource.update   pods/mover         sift           none   (sent again 60s ago)\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Error(diff)
-	}
+	golden.Equal(t, out.String())
 }
 
-func TestChoose(t *testing.T) {
+func TestLettersAreChosenByKeyOrEventID(t *testing.T) {
 	all := letters()
 	for name, row := range map[string]struct {
 		ids  []string
 		want int
 	}{
-		"all of them":      {nil, 2},
-		"by key":           {[]string{all[0].Key()}, 1},
-		"by event id":      {[]string{"random"}, 1},
-		"both ways":        {[]string{"random", all[0].Key()}, 2},
-		"one is not there": {[]string{"random", "other"}, 0},
+		"no IDs":                {nil, 2},
+		"the key of one":        {[]string{all[0].Key()}, 1},
+		"the event id of one":   {[]string{"random"}, 1},
+		"a key and an event id": {[]string{"random", all[0].Key()}, 2},
+		"an unknown ID":         {[]string{"random", "other"}, 0},
 	} {
-		chosen, err := choose(all, row.ids)
+		chosen, err := chooseLetters(all, row.ids)
 		if len(chosen) != row.want || (err == nil) != (row.want > 0) {
 			t.Errorf("%s: %d, %v", name, len(chosen), err)
 		}
 	}
 }
 
-// TestALetterThatCameBackStays: between sending an event again and taking its letter out, it may have failed again.
-func TestALetterThatCameBackStays(t *testing.T) {
+// TestLetterThatFailsAgainStays: an event can fail again before its old letter is removed.
+func TestLetterThatFailsAgainStays(t *testing.T) {
 	all := letters()
 	tool := &redeliver{tool: &tool{now: func() time.Time { return build.Now }}}
-	marked := mark(all, keysOf(all), tool)
+	marked := markResent(all, keysOf(all), tool)
 	if all[0].Resent != nil || marked[0].Resent == nil || !marked[1].Resent.Time.Equal(all[1].Resent.Time) {
 		t.Errorf("%+v", marked)
 	}
-	marked[0].Resent = nil // dead-letter wrote it anew
-	left := drop(marked, keysOf(all))
+	marked[0].Resent = nil // dead-letter has replaced it
+	left := removeResent(marked, keysOf(all))
 	if len(left) != 1 || left[0].Key() != all[0].Key() {
 		t.Errorf("%+v", left)
 	}
-	if left := drop(marked, nil); len(left) != 2 {
-		t.Errorf("nothing was accepted, and %d are left", len(left))
+	if left := removeResent(marked, nil); len(left) != 2 {
+		t.Errorf("nothing was accepted, and %d of 2 letters are left", len(left))
 	}
 }

@@ -18,12 +18,12 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// planning tells the consequences of a resize.
+// planning holds the state of kubectl drydock plan.
 type planning struct {
 	*tool
-	ask      forecast.Ask
-	settings string
-	output   string
+	overrides forecast.Overrides
+	settings  string
+	output    string
 }
 
 func newPlan(t *tool) *cobra.Command {
@@ -31,19 +31,19 @@ func newPlan(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan sts/NAME",
 		Short: "Show the consequences of a resize: which members stop for how long, and why it would be refused",
-		Long: "Show the consequences of the resize that the StatefulSet asks for, or of the one in --resize: the method for each claim, the " +
-			"bytes\nto copy, the members that stop, their order and for how long, the quota, and every reason why it would be refused.\n\n" +
-			"Nothing is changed. The API server is asked to try what Drydock would write (dry run), with your rights: it tells what quotas,\n" +
-			"policies and webhooks would refuse. What you may not do yourself is not tried, and is not a reason to refuse.\n\n" +
-			"The exit code is 0 where the resize would go through, or there is nothing to do, and 1 where it would be refused.",
+		Long: "Show the consequences of the resize that the StatefulSet requests, or of --resize: the method for each claim, the bytes\n" +
+			"to copy, the members that stop, their order and how long they stop, the quota, and every reason to refuse it.\n\n" +
+			"Nothing is changed. The API server tries the writes of Drydock in dry runs, with your rights. They show what quotas, policies and\n" +
+			"webhooks would refuse. A write that you have no right to is not tried, and is no reason to refuse.\n\n" +
+			"The exit code is 1 if the resize would be refused, else 0.",
 		Example: "  kubectl drydock plan sts/web\n  kubectl drydock plan sts/web --resize data=20Gi@fast --strategy rolling\n" +
 			"  kubectl drydock plan sts/web --resize data=5Gi --method copy -o yaml",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	c.Flags().StringVar(&o.ask.Request, "resize", "", "the request, instead of the annotation "+api.ResizeAnnotation)
-	c.Flags().StringVar(&o.ask.Method, "method", "", "auto, expand or copy, instead of the annotation "+api.ResizeMethodAnnotation)
-	c.Flags().StringVar(&o.ask.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
+	c.Flags().StringVar(&o.overrides.Request, "resize", "", "the request, instead of the annotation "+api.ResizeAnnotation)
+	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand or copy, instead of the annotation "+api.ResizeMethodAnnotation)
+	c.Flags().StringVar(&o.overrides.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
 	c.Flags().StringVar(&o.settings, "settings", "drydock/drydock-settings", "NAMESPACE/NAME of the ConfigMap with the functions' settings; "+
 		"empty for the defaults")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole plan")
@@ -52,11 +52,11 @@ func newPlan(t *tool) *cobra.Command {
 
 func (o *planning) run(ctx context.Context, argument string) error {
 	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
+		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	}
-	said := &warnings{}
+	received := &warnings{}
 	o.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
-		config.WarningHandler = said
+		config.WarningHandler = received
 		return config
 	}
 	s, err := o.open(argument)
@@ -71,7 +71,7 @@ func (o *planning) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	document.Warnings = append(document.Warnings, said.texts...)
+	document.Warnings = append(document.Warnings, received.texts...)
 	if o.output == "" {
 		err = printPlan(o.Out, document)
 	} else {
@@ -80,9 +80,9 @@ func (o *planning) run(ctx context.Context, argument string) error {
 	return errors.Join(err, refusal(document))
 }
 
-// forecast reads what there is, has the API server try what would be written, and puts both together.
+// forecast reads the live objects, has the API server try the writes, and returns the forecast from both.
 func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.StatefulSet) (*forecast.Document, error) {
-	in := forecast.Input{Ask: o.ask}
+	in := forecast.Input{Overrides: o.overrides}
 	assumed, err := s.observeSettings(ctx, o.settings, &in.Settings)
 	if err != nil {
 		return nil, err
@@ -106,20 +106,20 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	}
 	var unlisted []string
 	in.Budgets, unlisted = s.budgets(ctx)
-	look := forecast.Look(in)
-	measured, unread := s.measure(ctx, look.Nodes())
-	writes, checks := look.Writes()
+	prediction := forecast.New(in)
+	measured, unmeasured := s.measure(ctx, prediction.Nodes())
+	writes, checks := prediction.Writes()
 	for _, write := range writes {
-		checks = append(checks, s.try(ctx, write))
+		checks = append(checks, s.dryRun(ctx, write))
 	}
-	var unasked []string
-	look.Storage, unasked = s.storage(ctx, look.Provisioners(), look.Nodes())
-	document := look.Document(used(measured), checks)
-	document.Assumed = slices.Concat(assumed, unlisted, unread, unasked)
+	var unread []string
+	prediction.Storage, unread = s.storage(ctx, prediction.Provisioners(), prediction.Nodes())
+	document := prediction.Document(used(measured), checks)
+	document.Assumed = slices.Concat(assumed, unlisted, unmeasured, unread)
 	return document, nil
 }
 
-// refusal returns the error of the command if the resize would be refused.
+// refusal returns an error with the reasons if the resize would be refused.
 func refusal(d *forecast.Document) error {
 	if d.Verdict != forecast.Refused {
 		return nil
@@ -127,7 +127,7 @@ func refusal(d *forecast.Document) error {
 	return fmt.Errorf("StatefulSet %s/%s: the resize would be refused: %s", d.Namespace, d.Set, strings.Join(reasons(d.Refused), ", "))
 }
 
-// reasons names each reason once.
+// reasons returns each reason once.
 func reasons(problems []resize.Problem) []string {
 	var names []string
 	for _, p := range problems {

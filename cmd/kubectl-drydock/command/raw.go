@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// raw reads paths of the API server as they are: kinds that package kube does not know, and objects with every field.
+// raw reads paths of the API server without typed objects. It serves kinds that package kube does not know, and objects with every field.
 type raw struct {
 	rest *rest.RESTClient
 	host string
@@ -29,7 +29,7 @@ func newRaw(config *rest.Config) (*raw, error) {
 	return &raw{rest: client, host: config.Host}, nil
 }
 
-// get reports false when there is nothing at the path.
+// get returns the object at the path, or false if there is none.
 func (r *raw) get(ctx context.Context, path string) ([]byte, bool, error) {
 	body, err := r.rest.Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
@@ -38,7 +38,7 @@ func (r *raw) get(ctx context.Context, path string) ([]byte, bool, error) {
 	return body, err == nil, err
 }
 
-// post sends an object and reads the answer into another.
+// post sends the object and decodes the response into answer.
 func (r *raw) post(ctx context.Context, path string, object, answer any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
@@ -52,12 +52,12 @@ func (r *raw) post(ctx context.Context, path string, object, answer any) error {
 	return json.Unmarshal(body, answer)
 }
 
-// url is the path as the API server's URL; client is authenticated for that server.
+// url returns the URL of the path. client returns a client with credentials for this API server.
 func (r *raw) url(path string) string { return r.rest.Get().AbsPath(path).URL().String() }
 
 func (r *raw) client() *http.Client { return r.rest.Client }
 
-// printable makes text of others fit for a terminal and a table: one line, nothing that steers.
+// printable makes a text from elsewhere safe for a terminal and a table: it is one line without control characters.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

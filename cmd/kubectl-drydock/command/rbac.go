@@ -12,10 +12,10 @@ import (
 	"drydock.dev/shared/owners/rights"
 )
 
-// mostFile is how many bytes of a file are read. A list of rows that is longer than they are is refused for its length.
-const mostFile = 1 << 20
+// maxFile limits the bytes that are read of a file. It exceeds the longest list of rows, so that a longer list is refused for its length.
+const maxFile = 1 << 20
 
-// newRBAC prints the rights to pause and to stop operators. It asks no cluster.
+// newRBAC returns the command that prints the rights to pause and stop operators. It needs no cluster.
 func newRBAC(t *tool) *cobra.Command {
 	var (
 		operators  []string
@@ -25,8 +25,8 @@ func newRBAC(t *tool) *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "rbac --owners OPERATOR,...",
-		Short: "Print the ClusterRoles with which Drydock may pause and stop operators",
-		Long: "Print the ClusterRoles with which Drydock may pause and stop operators, one for each. Kubernetes adds them to the\n" +
+		Short: "Print the ClusterRoles that let Drydock pause and stop operators",
+		Long: "Print the ClusterRoles that let Drydock pause and stop operators, one for each operator. Kubernetes adds them to the\n" +
 			"ClusterRole drydock-owners as soon as they are applied.",
 		Example: "  kubectl drydock rbac --owners redis-operator,eck | kubectl apply -f -\n  kubectl drydock rbac --owners all\n" +
 			"  kubectl drydock rbac --owners all --file rows.yaml\n  kubectl drydock rbac --owners eck --in shop,search | kubectl apply -f -",
@@ -34,11 +34,11 @@ func newRBAC(t *tool) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return printRoles(t, operators, file, account, namespaces) },
 	}
 	c.Flags().StringSliceVar(&operators, "owners", nil, "the operators, or all")
-	c.Flags().StringVarP(&file, "file", "f", "", "rows of your own: what DRYDOCK_OWNERS has in the ConfigMap; - for standard input")
-	c.Flags().StringSliceVar(&namespaces, "in", nil, "give the rights in these namespaces only, with RoleBindings, and not in every one")
-	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock that --in gives the rights to; Drydock "+
-		"works as this one on Knative and standalone")
-	_ = c.MarkFlagRequired("owners") // it exists
+	c.Flags().StringVarP(&file, "file", "f", "", "a file with your own rows, in the format of DRYDOCK_OWNERS; - for standard input")
+	c.Flags().StringSliceVar(&namespaces, "in", nil, "grant the rights only in these namespaces, with RoleBindings, instead of in all")
+	c.Flags().StringVar(&account, "account", "pause-owner", "the ServiceAccount in namespace drydock that --in grants the rights to. "+
+		"Drydock uses the default on Knative and standalone")
+	_ = c.MarkFlagRequired("owners") // the flag exists
 	return c
 }
 
@@ -73,7 +73,7 @@ func printRoles(t *tool, operators []string, file, account string, namespaces []
 	return nil
 }
 
-// registryWith is the table with the rows of the file: none without a name, and those of the input for a dash.
+// registryWith returns the built-in table with the rows of the file, or of standard input if the file is "-".
 func registryWith(in io.Reader, file string) (owners.Registry, error) {
 	switch file {
 	case "":
@@ -90,7 +90,7 @@ func registryWith(in io.Reader, file string) (owners.Registry, error) {
 }
 
 func readRows(in io.Reader, name string) (owners.Registry, error) {
-	text, err := io.ReadAll(io.LimitReader(in, mostFile))
+	text, err := io.ReadAll(io.LimitReader(in, maxFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows of owners from %s: %w", name, err)
 	}

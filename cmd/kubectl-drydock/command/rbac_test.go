@@ -12,16 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/owners"
+	"drydock.dev/test/golden"
 )
 
-const rowsOfOurOwn = `
+const customRows = `
 - operator: acme
   group: acme.example.com
   kinds: [{name: Anvil, plural: anvils}]
   stop: [{field: spec.replicas, value: 0}]
 `
 
-// rolesOf runs kubectl drydock rbac, which needs no cluster, and reads what it prints.
+// rolesOf runs kubectl drydock rbac, which needs no cluster, and returns the operators of the printed ClusterRoles.
 func rolesOf(t *testing.T, in string, args ...string) ([]string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,17 +53,17 @@ func rowsFile(t *testing.T, text string) string {
 
 func TestRolesArePrinted(t *testing.T) {
 	all := owners.BuiltIn().Operators()
-	file := rowsFile(t, rowsOfOurOwn)
+	file := rowsFile(t, customRows)
 	for name, tc := range map[string]struct {
 		in   string
 		args []string
 		want string
 	}{
-		"some":              {"", []string{"--owners", "rabbitmq,percona-pxc"}, "rabbitmq percona-pxc"},
-		"all":               {"", []string{"--owners", "all"}, strings.Join(all, " ")},
-		"ours of a file":    {"", []string{"--owners", "acme", "--file", file}, "acme"},
-		"ours of the input": {rowsOfOurOwn, []string{"--owners", "eck,acme", "-f", "-"}, "eck acme"},
-		"all and ours":      {"", []string{"--owners", "all", "--file", file}, "acme " + strings.Join(all, " ")},
+		"some operators":                   {"", []string{"--owners", "rabbitmq,percona-pxc"}, "rabbitmq percona-pxc"},
+		"all operators":                    {"", []string{"--owners", "all"}, strings.Join(all, " ")},
+		"a custom row from a file":         {"", []string{"--owners", "acme", "--file", file}, "acme"},
+		"a custom row from standard input": {customRows, []string{"--owners", "eck,acme", "-f", "-"}, "eck acme"},
+		"all, and a custom row":            {"", []string{"--owners", "all", "--file", file}, "acme " + strings.Join(all, " ")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names, err := rolesOf(t, tc.in, tc.args...)
@@ -73,30 +74,32 @@ func TestRolesArePrinted(t *testing.T) {
 	}
 }
 
-func TestRolesThatCannotBePrinted(t *testing.T) {
-	bad := rowsFile(t, strings.Replace(rowsOfOurOwn, "acme.example.com", "apps", 1))
-	for name, tc := range map[string]struct {
-		in   string
-		args []string
-		want string
+func TestRolesAreNotPrintedForMistakes(t *testing.T) {
+	bad := rowsFile(t, strings.Replace(customRows, "acme.example.com", "apps", 1))
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		in        string
+		args      []string
 	}{
-		"no owners":                {"", nil, `required flag(s) "owners" not set`},
-		"an unknown one":           {"", []string{"--owners", "acme"}, `no operator "acme"; there are `},
-		"a file that is not there": {"", []string{"--owners", "all", "--file", "none.yaml"}, "open none.yaml"},
-		"a file of wrong rows":     {"", []string{"--owners", "all", "--file", bad}, "from " + bad + ":\nrow 1 (operator \"acme\"): group: "},
-		"wrong input":              {"x", []string{"--owners", "all", "--file", "-"}, "from standard input:\nthe rows of owners are no list"},
-		"input without an end":     {strings.Repeat("#", 2*mostFile), []string{"--owners", "all", "--file", "-"}, "at most 65536 are read"},
+		{"the flag --owners is missing", "", nil},
+		{"an operator is unknown", "", []string{"--owners", "acme"}},
+		{"the file does not exist", "", []string{"--owners", "all", "--file", "none.yaml"}},
+		{"a row of the file is invalid", "", []string{"--owners", "all", "--file", bad}},
+		{"the input is no list", "x", []string{"--owners", "all", "--file", "-"}},
+		{"the input is longer than allowed", strings.Repeat("#", 2*maxFile), []string{"--owners", "all", "--file", "-"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if names, err := rolesOf(t, tc.in, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%q, %v; want %q", names, err, tc.want)
-			}
-		})
+		names, err := rolesOf(t, row.in, row.args...)
+		if err == nil {
+			t.Errorf("%s: %q, and no error", row.situation, names)
+			continue
+		}
+		file.Entry(t, row.situation, "error: "+strings.ReplaceAll(err.Error(), bad, "FILE"))
 	}
 }
 
-// TestRightsInSomeNamespacesOnly: the roles are no part of the one that counts everywhere, and a RoleBinding gives each.
-func TestRightsInSomeNamespacesOnly(t *testing.T) {
+// TestRightsCanBeLimitedToNamespaces: the roles are not aggregated into the ClusterRole drydock-owners. RoleBindings grant them.
+func TestRightsCanBeLimitedToNamespaces(t *testing.T) {
 	var out bytes.Buffer
 	root := New(genericiooptions.IOStreams{Out: &out, ErrOut: &out})
 	root.SetArgs([]string{"rbac", "--owners", "eck,keda", "--in", "shop,search", "--account", "other"})
@@ -112,7 +115,7 @@ func TestRightsInSomeNamespacesOnly(t *testing.T) {
 			}
 			bound = append(bound, binding.Namespace+"/"+binding.RoleRef.Name+" "+binding.Subjects[0].Namespace+"/"+binding.Subjects[0].Name)
 		} else if strings.Contains(text, "drydock.dev/owners") {
-			t.Errorf("the role counts everywhere:\n%s", text)
+			t.Errorf("the role is aggregated into drydock-owners:\n%s", text)
 		}
 	}
 	want := "shop/drydock-owners-eck drydock/other, search/drydock-owners-eck drydock/other, " +

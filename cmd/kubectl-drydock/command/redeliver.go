@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// redeliver sends dead letters again.
+// redeliver holds the state of kubectl drydock redeliver.
 type redeliver struct {
 	*tool
 	sink   sinkFlags
@@ -26,22 +26,23 @@ func newRedeliver(t *tool) *cobra.Command {
 	o := &redeliver{tool: t}
 	c := &cobra.Command{
 		Use:   "redeliver sts/NAME [ID...]",
-		Short: "Send the events again that no function took",
-		Long: "Send the events about a StatefulSet again that no function took, all of them or those with the IDs.\n" +
-			"An event that the Broker accepts leaves the list in the annotation " + api.DeadLettersAnnotation +
-			"; if it fails again, it comes back.",
+		Short: "Send dead letters again: events that no function accepted",
+		Long: "Send the dead letters of a StatefulSet again, all of them or those with the IDs.\n" +
+			"A dead letter is an event that no function accepted.\n\n" +
+			"If the Broker accepts an event, the command removes it from the annotation " + api.DeadLettersAnnotation + ".\n" +
+			"If the event fails again, it returns to the list.",
 		Example: "  kubectl drydock redeliver sts/web --list\n  kubectl drydock redeliver sts/web\n  kubectl drydock redeliver sts/web 3f2a91c0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1:]) },
 	}
 	o.sink.add(c.Flags())
-	c.Flags().BoolVar(&o.list, "list", false, "print them instead of sending them")
+	c.Flags().BoolVar(&o.list, "list", false, "print the dead letters instead of sending them")
 	addDryRun(c, &o.dryRun, "the same as --list")
 	return c
 }
 
 func (o *redeliver) run(ctx context.Context, argument string, ids []string) error {
-	printed, err := dry(o.dryRun)
+	dryRun, err := isDryRun(o.dryRun)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (o *redeliver) run(ctx context.Context, argument string, ids []string) erro
 	if err != nil {
 		return err
 	}
-	set, err := s.set(ctx)
+	set, err := s.managed(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,21 +58,21 @@ func (o *redeliver) run(ctx context.Context, argument string, ids []string) erro
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(letters, ids)
+	chosen, err := chooseLetters(letters, ids)
 	switch {
 	case err != nil:
 		return err
 	case len(chosen) == 0:
 		fmt.Fprintf(o.ErrOut, "no dead letters on StatefulSet %s/%s\n", set.Namespace, set.Name)
 		return nil
-	case o.list || printed:
+	case o.list || dryRun:
 		return printLetters(o.Out, chosen, o.now())
 	}
 	return o.sendAll(ctx, s, set, chosen)
 }
 
-// choose picks the letters with the IDs of the list, or of their events; all of them if none is given.
-func choose(letters []api.Letter, ids []string) ([]api.Letter, error) {
+// chooseLetters returns the letters with the IDs, which are those of the table or of the events. Without IDs it returns all letters.
+func chooseLetters(letters []api.Letter, ids []string) ([]api.Letter, error) {
 	if len(ids) == 0 {
 		return letters, nil
 	}
@@ -83,27 +84,27 @@ func choose(letters []api.Letter, ids []string) ([]api.Letter, error) {
 	}
 	for _, id := range ids {
 		if !slices.ContainsFunc(chosen, func(l api.Letter) bool { return l.Key() == id || l.ID == id }) {
-			return nil, fmt.Errorf("no dead letter has the ID %q; --list shows those there are", id)
+			return nil, fmt.Errorf("no dead letter has the ID %q. List them with --list", id)
 		}
 	}
 	return chosen, nil
 }
 
-// sendAll marks the letters before it sends them: a function may give an event up again before we take its letter out,
-// and must find that this is news.
+// sendAll marks the letters as resent before it sends them, and removes the accepted ones afterwards. If an event fails again in between,
+// dead-letter replaces the marked letter, and the new letter stays in the list.
 func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.StatefulSet, letters []api.Letter) error {
 	to, err := o.sink.open(ctx, s.raw)
 	if err != nil {
 		return err
 	}
 	keys := keysOf(letters)
-	if err := s.change(ctx, func(now []api.Letter) []api.Letter { return mark(now, keys, o) }); err != nil {
-		return fmt.Errorf("writing down that events are sent again: %w", err)
+	if err := s.changeLetters(ctx, func(now []api.Letter) []api.Letter { return markResent(now, keys, o) }); err != nil {
+		return fmt.Errorf("marking the dead letters as resent: %w", err)
 	}
 	var failed error
 	var accepted []string
 	for _, l := range letters {
-		e, err := s.again(ctx, l, set)
+		e, err := s.resendable(ctx, l, set)
 		if err == nil {
 			err = to.send(ctx, e)
 		}
@@ -114,9 +115,11 @@ func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.Statefu
 		accepted = append(accepted, l.Key())
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: event %s sent to %s (%s)\n", set.Name, e.Type(), to.name, l.Key())
 	}
-	// Also after an interrupt: accepted letters must not stay in the list.
-	if err := s.change(context.WithoutCancel(ctx), func(now []api.Letter) []api.Letter { return drop(now, accepted) }); err != nil {
-		failed = errors.Join(failed, fmt.Errorf("taking the sent letters out of the list: %w", err))
+	// After an interrupt too, accepted letters must leave the list.
+	if err := s.changeLetters(context.WithoutCancel(ctx), func(now []api.Letter) []api.Letter {
+		return removeResent(now, accepted)
+	}); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("removing the sent dead letters from the list: %w", err))
 	}
 	return failed
 }
@@ -129,8 +132,8 @@ func keysOf(letters []api.Letter) []string {
 	return keys
 }
 
-// mark says of the letters that they are being sent again.
-func mark(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
+// markResent returns the letters with the time of the resend on those with the keys.
+func markResent(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
 	marked := slices.Clone(letters)
 	for i := range marked {
 		if slices.Contains(keys, marked[i].Key()) && marked[i].Resent == nil {
@@ -140,20 +143,20 @@ func mark(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
 	return marked
 }
 
-// drop takes the letters out, except letters that came back since they were marked.
-func drop(letters []api.Letter, keys []string) []api.Letter {
+// removeResent removes the letters with the keys. A letter without the mark failed again after the resend and stays.
+func removeResent(letters []api.Letter, keys []string) []api.Letter {
 	return slices.DeleteFunc(slices.Clone(letters), func(l api.Letter) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) })
 }
 
-// change rewrites the live list.
-func (s *session) change(ctx context.Context, change func([]api.Letter) []api.Letter) error {
+// changeLetters rewrites the list of dead letters on the live set.
+func (s *session) changeLetters(ctx context.Context, change func([]api.Letter) []api.Letter) error {
 	return s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		letters, err := api.LoadDeadLetters(set)
 		if err != nil {
 			return nil, err
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
-		if len(letters) == 0 { // an operation has succeeded since
+		if len(letters) == 0 { // a successful operation has removed them
 			return patch, nil
 		}
 		if letters = change(letters); len(letters) == 0 {

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// retry asks to take up again what failed or was refused.
+// retry holds the state of kubectl drydock retry.
 type retry struct {
 	*tool
 	sink    sinkFlags
@@ -25,9 +25,9 @@ func newRetry(t *tool) *cobra.Command {
 	o := &retry{tool: t}
 	c := &cobra.Command{
 		Use:   "retry sts/NAME",
-		Short: "Take up a failed or refused request again",
-		Long: "Take up a failed or refused request again, by the annotation " + api.RetryAnnotation + " on the StatefulSet.\n" +
-			"That needs no way to the Broker, and the next tick finds it whatever gets lost.",
+		Short: "Retry a failed or refused request",
+		Long: "Retry a failed or refused request. The command writes the annotation " + api.RetryAnnotation + " on the StatefulSet.\n" +
+			"This does not need the Broker. If an event is lost, the next tick finds the annotation.",
 		Example: "  kubectl drydock retry sts/web\n  kubectl drydock retry sts/web --event",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
@@ -50,26 +50,26 @@ func (o *retry) run(ctx context.Context, argument string) error {
 		if status, err = retryable(set); err != nil {
 			return nil, err
 		}
-		return ask(set, status), nil
+		return requestRetry(set, status), nil
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s; it is taken up again with the next event or tick\n", s.name, ending(status))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. Drydock retries it with the next event or tick\n", s.name, outcomeWords(status))
 	return nil
 }
 
-// ask patches the annotation, unless it is there already.
-func ask(set *appsv1.StatefulSet, status operation.Record) *plan.Patch {
+// requestRetry returns a patch with the annotation, or an empty patch if the set has it already.
+func requestRetry(set *appsv1.StatefulSet, status operation.Record) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
-	if _, asked := set.Annotations[api.RetryAnnotation]; asked {
+	if _, requested := set.Annotations[api.RetryAnnotation]; requested {
 		return patch
 	}
 	return patch.Annotate(api.RetryAnnotation, status.Head().Operation)
 }
 
 func (o *retry) send(ctx context.Context, s *session) error {
-	set, err := s.set(ctx)
+	set, err := s.managed(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,12 +84,12 @@ func (o *retry) send(ctx context.Context, s *session) error {
 	if err := to.send(ctx, events.NewByHand(events.Retry, refOf(set), uuid.NewString())); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s; a retry is asked for at %s\n", set.Name, ending(status), to.name)
-	to.warnOfOrder(o.Out, events.Retry)
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, outcomeWords(status), to.name)
+	to.warnOfOrderWithoutToken(o.Out, events.Retry)
 	return nil
 }
 
-// retryable says which operation a retry takes up again, or why there is none.
+// retryable returns the record of the operation that a retry repeats, or an error that says why there is none.
 func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	status, err := statusOf(set)
 	if err != nil {
@@ -99,42 +99,42 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	if cleanup := records.RestingCleanup(set); cleanup != nil {
 		return cleanup, nil
 	}
-	_, asked := set.Annotations[api.ResizeAnnotation]
+	_, requested := set.Annotations[api.ResizeAnnotation]
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
 	}
 	sleep := records.Sleep
-	if !asked && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
+	if !requested && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
 		return sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
-		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to take up again: "+format, append([]any{set.Namespace, set.Name}, args...)...)
+		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: "+format, append([]any{set.Namespace, set.Name}, args...)...)
 	}
 	switch {
-	case status == nil && !asked:
-		return nothing("there was no operation; ask for one with the annotation %s", api.ResizeAnnotation)
+	case status == nil && !requested:
+		return nothing("there was no operation. Request one with the annotation %s", api.ResizeAnnotation)
 	case status == nil:
-		return nothing("%s is asked for and no operation has begun yet; the next tick looks at it", set.Annotations[api.ResizeAnnotation])
+		return nothing("the operation for request %s has not begun yet. Wait for the next tick", set.Annotations[api.ResizeAnnotation])
 	case status.Active():
-		return nothing("operation %s runs, in phase %s", status.Operation, status.Phase)
+		return nothing("operation %s is still running, in phase %s", status.Operation, status.Phase)
 	case status.Phase == api.Succeeded:
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
 	case status.IsRollback() && status.Phase == api.Failed:
-		return nothing("the last operation was a rollback, which did not take place (%s); ask for it again with kubectl drydock rollback",
+		return nothing("the last operation was a rollback, which failed (%s). Request it again with kubectl drydock rollback",
 			printable(status.Message))
-	case !asked:
-		return nothing("operation %s (%s) ended as %s, and nothing is asked for any more; ask with the annotation %s",
+	case !requested:
+		return nothing("operation %s (%s) is %s, and its request was withdrawn. Request it again with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
 	return status, nil
 }
 
-// ending tells in one line how an operation ended.
-func ending(record operation.Record) string {
+// outcomeWords returns one line about the state of an operation, with the reason.
+func outcomeWords(record operation.Record) string {
 	status := record.Head()
 	text := fmt.Sprintf("operation %s (%s) is %s", status.Operation, printable(status.Request), status.Phase)
 	if status.FailedAt != "" {
-		text += fmt.Sprintf(" since it was %s", status.FailedAt)
+		text += fmt.Sprintf(" in phase %s", status.FailedAt)
 	}
 	if status.Reason == "" {
 		return text

@@ -18,38 +18,38 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// rollingBack puts the volumes back that an operation has left behind.
-type rollingBack struct {
+// rollback holds the state of kubectl drydock rollback.
+type rollback struct {
 	*tool
 	operation string
 	yes       bool
 }
 
 func newRollback(t *tool) *cobra.Command {
-	o := &rollingBack{tool: t}
+	o := &rollback{tool: t}
 	c := &cobra.Command{
 		Use:   "rollback sts/NAME",
-		Short: "Put back the volumes that a resize has left behind",
-		Long: "Put back the volumes that a resize has left behind, while they are kept, with the templates that the StatefulSet had then.\n" +
-			"Members are stopped for that, together or one at a time as " + api.StrategyAnnotation +
-			" says, and nothing is copied: data that was\n" +
-			"written since the resize is not on these volumes. It stays on the set's present volumes, which are kept in their turn.\n\n" +
-			"Without --yes it says what would come back, and does nothing. With it, the annotation " + api.RollbackAnnotation + " is written.",
+		Short: "Put back the old volumes that a resize replaced",
+		Long: "Put back the old volumes that a resize replaced, as long as they are retained, with the templates of that time.\n" +
+			"Members are stopped for this, together or one at a time according to " + api.StrategyAnnotation + ".\n" +
+			"Nothing is copied: data that was written since the resize is not on the old volumes. It stays on the set's present volumes, which\n" +
+			"are retained in turn.\n\n" +
+			"Without --yes the command only shows the volumes. With --yes it writes the annotation " + api.RollbackAnnotation + ".",
 		Example: "  kubectl drydock rollback sts/web\n  kubectl drydock rollback sts/web --yes",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	c.Flags().StringVar(&o.operation, "operation", "", "the operation that has left the volumes behind; needed only where several have")
-	c.Flags().BoolVar(&o.yes, "yes", false, "do it")
+	c.Flags().StringVar(&o.operation, "operation", "", "the operation to undo; needed only if several operations have old volumes")
+	c.Flags().BoolVar(&o.yes, "yes", false, "request the rollback")
 	return c
 }
 
-func (o *rollingBack) run(ctx context.Context, argument string) error {
+func (o *rollback) run(ctx context.Context, argument string) error {
 	s, err := o.open(argument)
 	if err != nil {
 		return err
 	}
-	set, err := s.set(ctx)
+	set, err := s.managed(ctx)
 	if err != nil {
 		return err
 	}
@@ -63,19 +63,19 @@ func (o *rollingBack) run(ctx context.Context, argument string) error {
 	if in.Cluster, err = s.client.Cluster(ctx, s.namespace); err != nil {
 		return err
 	}
-	operation, err := chosen(in, o.operation)
+	operation, err := operationToUndo(in, o.operation)
 	if err != nil {
 		return err
 	}
-	wish, err := judged(in, operation)
+	request, err := acceptedRollback(in, operation)
 	if err != nil {
 		return err
 	}
-	if err := o.show(in, wish, operation); err != nil {
+	if err := o.show(in, request, operation); err != nil {
 		return err
 	}
 	if !o.yes {
-		return fmt.Errorf("nothing was done; to put these volumes back, add --yes")
+		return fmt.Errorf("nothing was changed. To put these volumes back, add --yes")
 	}
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		return plan.PatchOf(plan.StatefulSets, set).Annotate(api.RollbackAnnotation, operation), nil
@@ -87,8 +87,8 @@ func (o *rollingBack) run(ctx context.Context, argument string) error {
 	return nil
 }
 
-// chosen is the operation whose volumes are to come back.
-func chosen(in resize.Input, named string) (string, error) {
+// operationToUndo returns the operation of the flag, or else the only operation that has old volumes of the set.
+func operationToUndo(in resize.Input, flag string) (string, error) {
 	found := map[string]bool{}
 	for _, v := range in.Volumes {
 		if link, err := api.LoadLink(v); err == nil && link != nil && resize.Kept(v, link.Operation, in.Set.Name, link.Claim) {
@@ -97,40 +97,41 @@ func chosen(in resize.Input, named string) (string, error) {
 	}
 	operations := slices.Sorted(maps.Keys(found))
 	switch {
-	case named != "":
-		return named, nil
+	case flag != "":
+		return flag, nil
 	case len(operations) == 1:
 		return operations[0], nil
 	case len(operations) == 0:
-		return "", fmt.Errorf("StatefulSet %s/%s: no resize has left volumes behind that are still kept", in.Set.Namespace, in.Set.Name)
+		return "", fmt.Errorf("StatefulSet %s/%s has no old volumes to put back", in.Set.Namespace, in.Set.Name)
 	}
-	return "", fmt.Errorf("StatefulSet %s/%s: operations %s have left volumes behind; say which one with --operation", in.Set.Namespace,
+	return "", fmt.Errorf("StatefulSet %s/%s has old volumes of the operations %s. Name one with --operation", in.Set.Namespace,
 		in.Set.Name, strings.Join(operations, ", "))
 }
 
-// judged is what would come back, if nothing is in the way.
-func judged(in resize.Input, operation string) (*resize.Wish, error) {
+// acceptedRollback returns the request for the rollback, or an error with the first reason to refuse it.
+func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
 	refuse := func(why string) error {
-		return fmt.Errorf("StatefulSet %s/%s: no rollback: %s", in.Set.Namespace, in.Set.Name, why)
+		return fmt.Errorf("StatefulSet %s/%s: the rollback is not possible: %s", in.Set.Namespace, in.Set.Name, why)
 	}
 	switch reason, err := resize.Busy(in); {
 	case err != nil:
 		return nil, refuse(err.Error())
 	case reason != "":
-		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s); wait for its end", reason))
+		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
 	}
-	wish := resize.Rollback(in, operation)
-	problems := slices.Concat(wish.Problems, resize.PreflightRollback(in, wish, operation), resize.Unsettled(in, wish))
+	request := resize.Rollback(in, operation)
+	problems := slices.Concat(request.Problems, resize.PreflightRollback(in, request, operation), resize.Unsettled(in, request))
 	if len(problems) > 0 {
 		return nil, refuse(problems[0].Message)
 	}
-	return wish, nil
+	return request, nil
 }
 
-func (o *rollingBack) show(in resize.Input, wish *resize.Wish, operation string) error {
+// show prints the volumes that would return, and the consequences.
+func (o *rollback) show(in resize.Input, request *resize.Wish, operation string) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CLAIM\tIS ON\tSIZE\tGETS BACK\tSIZE\tKEPT UNTIL")
-	record := wish.Operation(in)
+	fmt.Fprintln(table, "CLAIM\tPRESENT VOLUME\tSIZE\tOLD VOLUME\tSIZE\tRETAINED UNTIL")
+	record := request.Operation(in)
 	for _, move := range record.Moves() {
 		old := in.Volume(move.NewVolume)
 		fmt.Fprintln(table, strings.Join([]string{move.Claim, move.OldVolume, move.From.String(), move.NewVolume, move.To.String(),
@@ -143,13 +144,13 @@ func (o *rollingBack) show(in resize.Input, wish *resize.Wish, operation string)
 	if last, err := in.Record(); err == nil && last != nil && last.Operation == operation && last.Finished != nil {
 		since = last.Finished.UTC().Format("2006-01-02 15:04:05 MST")
 	}
-	fmt.Fprintf(o.Out, "\n%s, and started on these volumes. Data that was written since %s is not on them: it stays on the "+
-		"volumes that the set has now, which are kept from then on.\n", stopsFor(record), since)
+	fmt.Fprintf(o.Out, "\n%s and started on the old volumes. Data that was written since %s is not on the old volumes. "+
+		"It stays on the present volumes, which are retained.\n", memberStopWords(record), since)
 	return nil
 }
 
-// stopsFor says how many members a rollback stops at once.
-func stopsFor(record *api.Resize) string {
+// memberStopWords says how many members a rollback stops at once.
+func memberStopWords(record *api.Resize) string {
 	if record.Strategy == api.StrategyRolling {
 		return fmt.Sprintf("%d members are stopped, one at a time", len(record.Members))
 	}

@@ -16,18 +16,18 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// session is a command's view of one StatefulSet in the cluster.
+// session is a command's access to the cluster, and to the StatefulSet that the command names.
 type session struct {
 	client    *kube.Client
 	raw       *raw
 	apply     *apply.Executor
 	namespace string
 	name      string
-	// rights are the user's rights as the API server has told them.
+	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
 }
 
-// parseSet reads how an argument names a StatefulSet: sts/web, statefulset/web, statefulsets.apps/web, or web.
+// parseSet returns the name in an argument such as sts/web, statefulset/web, statefulsets.apps/web or web.
 func parseSet(argument string) (string, error) {
 	name := argument
 	if kind, rest, typed := strings.Cut(argument, "/"); typed {
@@ -35,7 +35,7 @@ func parseSet(argument string) (string, error) {
 		case "sts", "statefulset", "statefulsets", "statefulset.apps", "statefulsets.apps":
 			name = rest
 		default:
-			return "", fmt.Errorf("%q is a %s; Drydock looks after StatefulSets: write sts/NAME", argument, kind)
+			return "", fmt.Errorf("%q is a %s, and Drydock works on StatefulSets. Write sts/NAME", argument, kind)
 		}
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
@@ -44,7 +44,7 @@ func parseSet(argument string) (string, error) {
 	return name, nil
 }
 
-// live reads the live StatefulSet. It is an error if it does not exist.
+// live reads the StatefulSet. It returns an error if the set does not exist.
 func (s *session) live(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
 	found, err := s.client.Get(ctx, plan.StatefulSets, s.namespace, s.name, set)
@@ -52,28 +52,28 @@ func (s *session) live(ctx context.Context) (*appsv1.StatefulSet, error) {
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, fmt.Errorf("there is no StatefulSet %s in namespace %s; name another with -n", s.name, s.namespace)
+		return nil, fmt.Errorf("there is no StatefulSet %s in namespace %s. Name another namespace with -n", s.name, s.namespace)
 	}
 	return set, nil
 }
 
-// set is live for commands that need the functions: it is an error, too, if the set has not opted in.
-func (s *session) set(ctx context.Context) (*appsv1.StatefulSet, error) {
+// managed reads the StatefulSet for commands that need the functions. It also returns an error if the set has not opted in.
+func (s *session) managed(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set, err := s.live(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case !statefulset.Managed(set):
-		return nil, fmt.Errorf("StatefulSet %s/%s has not opted in, so no function would touch it; kubectl label -n %s sts %s %s=true opts it in",
-			s.namespace, s.name, s.namespace, s.name, api.ManagedLabel)
+		return nil, fmt.Errorf("StatefulSet %s/%s has not opted in, so Drydock does not touch it. Opt in with: "+
+			"kubectl label -n %s sts %s %s=true", s.namespace, s.name, s.namespace, s.name, api.ManagedLabel)
 	}
 	return set, nil
 }
 
-// write has the live set decided on and written, once; after a conflict again.
+// write applies the patch that decide returns for the live set. After a conflict it reads the set and decides again.
 func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*plan.Patch, error)) error {
 	_, err := s.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
-		set, err := s.set(ctx)
+		set, err := s.managed(ctx)
 		if err != nil {
 			return plan.Plan{}, err
 		}
@@ -86,7 +86,7 @@ func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*
 	return err
 }
 
-// refOf names the live set in an event, with the operation in its record.
+// refOf returns the reference to the set for an event, with the operation of its record.
 func refOf(set *appsv1.StatefulSet) events.Ref {
 	ref := events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion}
 	if status, err := statusOf(set); err == nil && status != nil {

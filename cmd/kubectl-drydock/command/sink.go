@@ -20,11 +20,11 @@ import (
 const (
 	// sendTimeout is longer than a cold start of a function behind a synchronous Broker.
 	sendTimeout = 60 * time.Second
-	// maxAnswer bounds how much of an answer is shown.
+	// maxAnswer limits the bytes of an answer in an error message.
 	maxAnswer = 512
 )
 
-// sinkFlags say where events are sent to.
+// sinkFlags are the flags that name the destination of events.
 type sinkFlags struct {
 	broker    string
 	url       string
@@ -32,36 +32,36 @@ type sinkFlags struct {
 }
 
 func (f *sinkFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker, which is reached through the API server's proxy")
-	flags.StringVar(&f.url, "url", "", "post to this URL instead, as http://127.0.0.1:9091/drydock/default")
-	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: file with the token that shows who sends an order (sleep, wake, activity, "+
-		"retry); kubectl create token makes one")
+	flags.StringVar(&f.broker, "broker", "drydock/default", "NAMESPACE/NAME of the Broker; the API server's proxy passes events on to it")
+	flags.StringVar(&f.url, "url", "", "send to this URL instead, for example http://127.0.0.1:9091/drydock/default")
+	flags.StringVar(&f.tokenFile, "token-file", "", "with --url: a file with the token of the sender, for the orders sleep, wake, activity "+
+		"and retry. Make one with kubectl create token")
 }
 
-// sink takes events.
+// sink is the destination of events.
 type sink struct {
 	url    string
-	name   string // for people
+	name   string // for messages
 	client *http.Client
 	token  string // a bearer token, empty for none
 }
 
-// open finds the sink. The credentials of the cluster go to its API server and nowhere else.
+// open returns the sink of the flags. It sends the cluster's credentials only to the API server.
 func (f *sinkFlags) open(ctx context.Context, r *raw) (*sink, error) {
 	if f.url != "" {
 		target, err := url.Parse(f.url)
 		if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-			return nil, fmt.Errorf("--url %q is not the URL of a Broker; write it as http://127.0.0.1:9091/drydock/default", f.url)
+			return nil, fmt.Errorf("--url %q is not the URL of a Broker. Write it as http://127.0.0.1:9091/drydock/default", f.url)
 		}
 		token, err := f.token()
 		return &sink{url: f.url, name: target.Redacted(), client: &http.Client{}, token: token}, err
 	}
 	if f.tokenFile != "" {
-		return nil, fmt.Errorf("--token-file goes with --url: the API server's proxy passes no token on, and a Broker keeps none")
+		return nil, fmt.Errorf("--token-file needs --url, because the API server's proxy and Brokers do not pass a token on")
 	}
 	namespace, name, ok := strings.Cut(f.broker, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("--broker %q is not NAMESPACE/NAME; the Broker of config/ is drydock/default", f.broker)
+		return nil, fmt.Errorf("--broker %q is not NAMESPACE/NAME. The Broker of config/ is drydock/default", f.broker)
 	}
 	address, err := r.brokerAddress(ctx, namespace, name)
 	if err != nil {
@@ -85,16 +85,16 @@ func (f *sinkFlags) token() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// brokerAddress reads where the Broker takes events.
+// brokerAddress returns the URL where the Broker receives events.
 func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string, error) {
-	const instead = "post to the standalone Drydock with --url: it takes events on port 9091 of the pod that holds the Lease " +
+	const instead = "send to the standalone Drydock with --url: it receives events on port 9091 of the pod that holds the Lease " +
 		"drydock-standalone"
 	body, found, err := r.get(ctx, "/apis/eventing.knative.dev/v1/namespaces/"+url.PathEscape(namespace)+"/brokers/"+url.PathEscape(name))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("reading Broker %s/%s: %w", namespace, name, err)
 	case !found:
-		return "", fmt.Errorf("there is no Broker %s/%s; name another with --broker, or %s", namespace, name, instead)
+		return "", fmt.Errorf("there is no Broker %s/%s. Name another with --broker, or %s", namespace, name, instead)
 	}
 	var broker struct {
 		Status struct {
@@ -105,13 +105,13 @@ func (r *raw) brokerAddress(ctx context.Context, namespace, name string) (string
 		return "", fmt.Errorf("reading Broker %s/%s: %w", namespace, name, err)
 	}
 	if broker.Status.Address.URL == "" {
-		return "", fmt.Errorf("broker %s/%s has no address: it is not ready; kubectl describe broker -n %s %s says why", namespace, name,
-			namespace, name)
+		return "", fmt.Errorf("broker %s/%s is not ready: it has no address. Find the cause with kubectl describe broker -n %s %s",
+			namespace, name, namespace, name)
 	}
 	return broker.Status.Address.URL, nil
 }
 
-// proxyPath is the way to a Service of the cluster through the API server, which works from everywhere.
+// proxyPath returns the path of the API server's proxy to a Service of the cluster. It works from outside the cluster too.
 func proxyPath(address string) (string, error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -119,7 +119,7 @@ func proxyPath(address string) (string, error) {
 	}
 	parts := strings.Split(target.Hostname(), ".")
 	if len(parts) < 3 || parts[2] != "svc" || target.Scheme != "http" && target.Scheme != "https" {
-		return "", fmt.Errorf("its address %s is not of a Service in the cluster; post to it with --url from where it can be reached",
+		return "", fmt.Errorf("its address %s is not a Service in the cluster. Send to it with --url from a place that can reach it",
 			target.Redacted())
 	}
 	port := target.Port()

@@ -20,30 +20,30 @@ import (
 	"drydock.dev/shared/operation"
 )
 
-// telling tells how far the operations of a set are.
-type telling struct {
+// statusView holds the state of kubectl drydock status.
+type statusView struct {
 	*tool
 	output string
 }
 
 func newStatus(t *tool) *cobra.Command {
-	o := &telling{tool: t}
+	o := &statusView{tool: t}
 	c := &cobra.Command{
 		Use:   "status sts/NAME",
-		Short: "Show how far a resize is, member by member, and why it waits",
-		Long: "Show how far the latest resize or rollback of the StatefulSet is: the phase of each member, how much is copied, how long its " +
-			"stop\ntook or is forecast to take, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
+		Short: "Show the progress of a resize, member by member, and why it waits",
+		Long: "Show the progress of the latest resize or rollback of the StatefulSet: the phase of each member, the copied bytes,\n" +
+			"the measured or forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
 		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web -o yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole status")
 	return c
 }
 
-func (o *telling) run(ctx context.Context, argument string) error {
+func (o *statusView) run(ctx context.Context, argument string) error {
 	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
+		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	}
 	s, err := o.open(argument)
 	if err != nil {
@@ -79,8 +79,8 @@ func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, n
 	for _, line := range d.Waits {
 		fmt.Fprintf(out, "waits for: %s\n", printable(line))
 	}
-	for _, record := range others(set) {
-		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), ending(record))
+	for _, record := range activeOthers(set) {
+		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), outcomeWords(record))
 	}
 	printGrowthByUsage(out, d.GrowthByUsage, now)
 	return printProgress(out, d)
@@ -120,8 +120,8 @@ func headline(d *progress.Document, now time.Time) string {
 	return fmt.Sprintf("%s is %s (%s)", what, d.Phase, strings.Join(words, ", "))
 }
 
-// others are the records of the set's latest sleep and cleanup that are active.
-func others(set *appsv1.StatefulSet) []operation.Record {
+// activeOthers returns the records of the set's sleep and cleanup, if they are active.
+func activeOthers(set *appsv1.StatefulSet) []operation.Record {
 	var all []operation.Record
 	records := operation.Of(set)
 	if records.Sleep.Active() {
@@ -140,19 +140,20 @@ func printProgress(out io.Writer, d *progress.Document) error {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	if len(d.Growing) > 0 {
-		fmt.Fprintln(table, "CLAIM\tGROWS\tIS")
+		fmt.Fprintln(table, "CLAIM\tGROWS\tSTATE")
 	}
 	for _, g := range d.Growing {
-		is := "growing"
+		state := "growing"
 		switch grows := g.To.Cmp(g.From) > 0; {
 		case g.Done && grows:
-			is = "grown"
+			state = "grown"
 		case g.Done:
-			is = "changed"
+			state = "changed"
 		case !grows:
-			is = "changing"
+			state = "changing"
 		}
-		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), turns(g.From.String(), named(g.To.String(), "", g.Attributes)), is}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)),
+			state}, "\t"))
 	}
 	if len(d.Growing) > 0 && len(d.Members) > 0 {
 		fmt.Fprintln(table)
@@ -161,7 +162,7 @@ func printProgress(out io.Writer, d *progress.Document) error {
 		fmt.Fprintln(table, "MEMBER\tPHASE\tCLAIMS\tCOPIED\tSTOP\tWAITS FOR")
 	}
 	for _, m := range d.Members {
-		fmt.Fprintln(table, strings.Join([]string{fmt.Sprint(m.Ordinal), string(m.Phase), movesOf(m), copied(m), stopOf(m),
+		fmt.Fprintln(table, strings.Join([]string{fmt.Sprint(m.Ordinal), string(m.Phase), movesOf(m), copied(m), stopTime(m),
 			orDash(printable(m.Waits))}, "\t"))
 	}
 	return table.Flush()
@@ -170,13 +171,13 @@ func printProgress(out io.Writer, d *progress.Document) error {
 func movesOf(m progress.Member) string {
 	var words []string
 	for _, c := range m.Claims {
-		words = append(words, printable(c.Template+" "+turns(c.From.String(), named(c.To.String(), c.Class, c.Attributes))))
+		words = append(words, printable(c.Template+" "+change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes))))
 	}
 	return strings.Join(words, ", ")
 }
 
-// named is a size with the classes that come with it, as a request writes them.
-func named(size, class string, attributes *string) string {
+// sizeAndClass returns the size with the StorageClass and VolumeAttributesClass, as a request writes them.
+func sizeAndClass(size, class string, attributes *string) string {
 	if class != "" {
 		size += "@" + class
 	}
@@ -196,8 +197,8 @@ func copied(m progress.Member) string {
 	return fmt.Sprintf("%s of %s", bytesWords(m.Copied), bytesWords(m.Bytes))
 }
 
-// stopOf is how long the member is, was, or will be stopped.
-func stopOf(m progress.Member) string {
+// stopTime returns how long the member was, is, or will be stopped.
+func stopTime(m progress.Member) string {
 	switch {
 	case m.Down != nil && m.Phase == api.MemberMoved:
 		return fmt.Sprintf("%d s", *m.Down)

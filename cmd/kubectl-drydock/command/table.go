@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// printLetters prints a line a letter. Their texts are of others, so they are made fit for a terminal.
+// printLetters prints a line for each letter. Other users can write the texts, so it removes control characters.
 func printLetters(out io.Writer, letters []api.Letter, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ID\tAGE\tEVENT\tOBJECT\tNOT TAKEN BY\tCODE\tWHY")
+	fmt.Fprintln(table, "ID\tAGE\tEVENT\tOBJECT\tREJECTED BY\tCODE\tWHY")
 	for _, l := range letters {
 		code, why := "none", l.Message
 		if l.Code != 0 {
@@ -28,14 +28,14 @@ func printLetters(out io.Writer, letters []api.Letter, now time.Time) error {
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(l.Type, ownPrefix), sourcePrefix)
 		fmt.Fprintln(table, strings.Join([]string{l.Key(), duration.HumanDuration(now.Sub(l.Time.Time)), printable(name),
-			printable(short(l.Subject)), printable(host(l.Destination)), code, printable(why)}, "\t"))
+			printable(kindAndName(l.Subject)), printable(functionName(l.Destination)), code, printable(why)}, "\t"))
 	}
 	return table.Flush()
 }
 
-// printAs prints something as json or yaml.
-func printAs(out io.Writer, what any, format string) error {
-	text, err := json.MarshalIndent(what, "", "    ")
+// printAs prints the document as json or yaml.
+func printAs(out io.Writer, document any, format string) error {
+	text, err := json.MarshalIndent(document, "", "    ")
 	if err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func printAs(out io.Writer, what any, format string) error {
 	return err
 }
 
-// short is the last part of an object's path: kind and name.
-func short(path string) string {
+// kindAndName returns the last two parts of an object's path.
+func kindAndName(path string) string {
 	parts := strings.Split(path, "/")
 	return strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// host is the first word of a URL's host: the name of the function.
-func host(address string) string {
+// functionName returns the first label of a URL's host, which is the name of the function.
+func functionName(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
 	rest, _, _ = strings.Cut(rest, "/")
 	name, _, _ := strings.Cut(rest, ".")

@@ -14,7 +14,7 @@ const (
 	sourcePrefix = "dev.knative.apiserver."
 )
 
-// typeNames are the types as people write them.
+// typeNames returns all event types without their prefixes.
 func typeNames() []string {
 	var names []string
 	for _, t := range append(events.Own(), events.Sources()...) {
@@ -23,32 +23,35 @@ func typeNames() []string {
 	return names
 }
 
-// resolveType reads a type, in full or without its prefix.
-func resolveType(typed string) (string, error) {
+// resolveType returns the full event type for a name with or without its prefix.
+func resolveType(name string) (string, error) {
 	all := append(events.Own(), events.Sources()...)
 	for _, prefix := range []string{"", ownPrefix, sourcePrefix} {
-		if slices.Contains(all, prefix+typed) {
-			return prefix + typed, nil
+		if slices.Contains(all, prefix+name) {
+			return prefix + name, nil
 		}
 	}
-	return "", fmt.Errorf("no event type %q; there are %s", typed, strings.Join(typeNames(), ", "))
+	return "", fmt.Errorf("there is no event type %q. The types are %s", name, strings.Join(typeNames(), ", "))
 }
 
-// lookers are the functions that object.changed can wake.
-var lookers = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks, api.GrowVolumes}
+// wakeable are the functions that object.changed can wake.
+var wakeable = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks,
+	api.GrowVolumes}
 
+// parseConcerns returns the functions that an event of type object.changed wakes. Other types must not name functions.
 func parseConcerns(eventType, text string) ([]api.Function, error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
 	switch {
 	case eventType != events.ObjectChanged && len(names) > 0:
-		return nil, fmt.Errorf("--concerns is for object.changed; %s goes to the functions whose Triggers ask for it", eventType)
+		return nil, fmt.Errorf("--concerns is only for object.changed. Events of type %s go to the functions with a Trigger for them", eventType)
 	case eventType == events.ObjectChanged && len(names) == 0:
-		return nil, fmt.Errorf("object.changed wakes the functions that it names, and it names none; write --concerns %q", "backup restore")
+		return nil, fmt.Errorf("object.changed wakes only the functions that it names. Name them, for example with --concerns %q",
+			"backup restore")
 	}
 	var concerns []api.Function
 	for _, name := range names {
-		if !slices.Contains(lookers, api.Function(name)) {
-			return nil, fmt.Errorf("no function %q looks at object.changed; there are %v", name, lookers)
+		if !slices.Contains(wakeable, api.Function(name)) {
+			return nil, fmt.Errorf("object.changed cannot wake a function %q. It can wake %v", name, wakeable)
 		}
 		concerns = append(concerns, api.Function(name))
 	}

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// Storage is the capacity that drivers publish, as far as it is known.
+// Storage is the capacity that drivers publish. What could not be read is empty.
 type Storage struct {
 	// Publishes are the drivers that publish their capacity: their CSIDriver has storageCapacity.
 	Publishes  map[string]bool
@@ -23,7 +23,7 @@ type Storage struct {
 	Nodes map[string]map[string]string
 }
 
-// Provisioners returns the provisioners of the volumes that would be created, or would grow.
+// Provisioners returns the provisioners of the volumes that would be created or would grow.
 func (f *Forecast) Provisioners() []string {
 	var all []string
 	for _, class := range f.classes() {
@@ -47,12 +47,12 @@ func (f *Forecast) classes() []*storagev1.StorageClass {
 	return all
 }
 
-// rooms compares each volume that would be created, or would grow, with the capacity that its driver publishes for the member's node. The scheduler
-// places no mover on a node without capacity (kubernetes pkg/scheduler/framework/plugins/volumebinding). For growth it is only a hint: some
-// storage is thinly provisioned, and some counts volumes that exist.
-func (f *Forecast) rooms(d *Document) {
+// compareCapacity compares each volume that would be created or would grow with the capacity that its driver publishes for the member's
+// node. The scheduler places no mover on a node without capacity (kubernetes pkg/scheduler/framework/plugins/volumebinding). For growth
+// the capacity is only a hint: some storage is thinly provisioned, and some counts existing volumes.
+func (f *Forecast) compareCapacity(d *Document) {
 	storage := f.Storage
-	asked := map[string]*resource.Quantity{} // of a CSIStorageCapacity
+	needed := map[string]*resource.Quantity{} // by the name of the CSIStorageCapacity
 	for _, c := range d.Claims {
 		class := f.in.Cluster.Classes[cmp.Or(c.NewClass, c.Class)]
 		if class == nil || !storage.Publishes[class.Provisioner] {
@@ -65,25 +65,25 @@ func (f *Forecast) rooms(d *Document) {
 		most := storage.most(class.Name, node)
 		needs := c.needs(most)
 		if most != nil && needs.Cmp(limitOf(most)) <= 0 {
-			sum := asked[most.Name]
+			sum := needed[most.Name]
 			if sum == nil {
 				sum = &resource.Quantity{}
-				asked[most.Name] = sum
+				needed[most.Name] = sum
 			}
 			sum.Add(needs)
 			continue
 		}
-		d.tellNoRoom(c, class, node, most)
+		d.addMissingCapacity(c, class, node, most)
 	}
 	for _, most := range storage.Capacities {
-		if sum := asked[most.Name]; sum != nil && most.Capacity != nil && sum.Cmp(*most.Capacity) > 0 {
+		if sum := needed[most.Name]; sum != nil && most.Capacity != nil && sum.Cmp(*most.Capacity) > 0 {
 			d.Warnings = append(d.Warnings, fmt.Sprintf("the volumes of StorageClass %s need %s together, and the storage reports %s "+
 				"(CSIStorageCapacity %s)", most.StorageClassName, sum, most.Capacity, most.Name))
 		}
 	}
 }
 
-// needs returns how much of the capacity the claim would take: the size of a new volume, or the growth of its own.
+// needs returns the capacity that the claim would take: the size of a new volume, or the growth of the present one.
 func (c *Claim) needs(most *storagev1.CSIStorageCapacity) resource.Quantity {
 	size := c.To.DeepCopy()
 	whole := most != nil && most.MaximumVolumeSize != nil && size.Cmp(*most.MaximumVolumeSize) > 0
@@ -93,12 +93,12 @@ func (c *Claim) needs(most *storagev1.CSIStorageCapacity) resource.Quantity {
 	return size
 }
 
-// tellNoRoom adds a refusal or a warning: no CSIStorageCapacity has room for the claim.
-func (d *Document) tellNoRoom(c Claim, class *storagev1.StorageClass, node string, most *storagev1.CSIStorageCapacity) {
-	says := "no CSIStorageCapacity reports any there"
+// addMissingCapacity adds a refusal or a warning, because no CSIStorageCapacity has room for the claim.
+func (d *Document) addMissingCapacity(c Claim, class *storagev1.StorageClass, node string, most *storagev1.CSIStorageCapacity) {
+	cause := "no CSIStorageCapacity covers it"
 	if most != nil {
 		limit := limitOf(most)
-		says = fmt.Sprintf("it reports at most %s (CSIStorageCapacity %s)", &limit, most.Name)
+		cause = fmt.Sprintf("it reports at most %s (CSIStorageCapacity %s)", &limit, most.Name)
 	}
 	if node != "" {
 		node = " on node " + node
@@ -106,19 +106,21 @@ func (d *Document) tellNoRoom(c Claim, class *storagev1.StorageClass, node strin
 	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	switch {
 	case c.Method == api.MethodCopy && waits:
-		d.Refused = append(d.Refused, resize.Problem{Reason: api.NoCapacity, Message: fmt.Sprintf("the storage of StorageClass %s has no room%s for "+
-			"the new volume of claim %s (%s): %s. Its mover would find no node; make room, or ask for less", class.Name, node, c.Name, &c.To, says)})
+		d.Refused = append(d.Refused, resize.Problem{Reason: api.NoCapacity, Message: fmt.Sprintf("the storage of StorageClass %s has no "+
+			"room%s for "+
+			"the new volume of claim %s (%s): %s. No node could run its mover: make room, or request a smaller size", class.Name, node, c.Name,
+			&c.To, cause)})
 	case c.Method == api.MethodCopy:
 		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room for the new volume of claim %s (%s): %s",
-			class.Name, c.Name, &c.To, says))
+			class.Name, c.Name, &c.To, cause))
 	case c.To.Cmp(c.From) > 0:
-		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room%s for claim %s to grow to %s: %s", class.Name,
-			node, c.Name, &c.To, says))
+		d.Warnings = append(d.Warnings, fmt.Sprintf("the storage of StorageClass %s may have no room%s for claim %s to grow to %s: %s",
+			class.Name, node, c.Name, &c.To, cause))
 	}
 }
 
-// most returns the CSIStorageCapacity of the class with the most room that the node can reach, or any node if its labels are not known. It returns
-// nil if there is none.
+// most returns the CSIStorageCapacity of the class with the most room that the node can reach. If the labels of the node are unknown, it
+// returns the one with the most room for any node. It returns nil if there is none.
 func (s Storage) most(class, node string) *storagev1.CSIStorageCapacity {
 	set, known := s.Nodes[node]
 	var most *storagev1.CSIStorageCapacity
@@ -134,7 +136,7 @@ func (s Storage) most(class, node string) *storagev1.CSIStorageCapacity {
 	return most
 }
 
-// reaches reports whether the node with the labels can use the capacity. One without a topology can be used by no node.
+// reaches reports whether the node with the labels can use the capacity. No node can use a capacity without a topology.
 func reaches(c *storagev1.CSIStorageCapacity, node labels.Set) bool {
 	if c.NodeTopology == nil {
 		return false
@@ -143,7 +145,7 @@ func reaches(c *storagev1.CSIStorageCapacity, node labels.Set) bool {
 	return err == nil && selector.Matches(node)
 }
 
-// limitOf returns the largest volume for which the scheduler sees room; zero if the driver publishes no figure
+// limitOf returns the size of the largest volume that the scheduler has room for; zero if the driver publishes no figure
 // (kubernetes pkg/scheduler/framework/plugins/volumebinding, capacitySufficient).
 func limitOf(c *storagev1.CSIStorageCapacity) resource.Quantity {
 	switch {

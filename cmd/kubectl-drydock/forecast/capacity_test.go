@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,12 +11,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// room is a CSIStorageCapacity of a class for the nodes with the label zone; of all nodes if that is empty.
+// room returns a CSIStorageCapacity of the StorageClass for the nodes with the label zone, or for all nodes if zone is empty.
 func room(name, class, zone, capacity, largest string) storagev1.CSIStorageCapacity {
-	c := storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: name}, StorageClassName: class, NodeTopology: &metav1.LabelSelector{}}
+	c := storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: name}, StorageClassName: class,
+		NodeTopology: &metav1.LabelSelector{}}
 	if zone != "" {
 		c.NodeTopology.MatchLabels = map[string]string{"zone": zone}
 	}
@@ -28,12 +31,12 @@ func room(name, class, zone, capacity, largest string) storagev1.CSIStorageCapac
 	return c
 }
 
-// TestCapacities: what the plan says of the room that storage publishes.
-func TestCapacities(t *testing.T) {
+// TestPublishedCapacityIsCompared covers volumes that would be created, and volumes that would grow.
+func TestPublishedCapacityIsCompared(t *testing.T) {
 	const copies, grows = "data=128Mi@fast", "data=128Mi"
 	in := func(request, class string, options ...build.Option) Input {
-		in := given(request, objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", class)}, options...)...)},
-			claims(class), pods())
+		web := build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", class)}, options...)...)
+		in := given(request, objects{web}, claims(class), pods())
 		waits := storagev1.VolumeBindingWaitForFirstConsumer
 		for _, c := range in.Cluster.Classes {
 			c.Provisioner, c.VolumeBindingMode = "one.example", &waits
@@ -49,53 +52,45 @@ func TestCapacities(t *testing.T) {
 		}
 		return in
 	}
-	for name, row := range map[string]struct {
-		in       Input
-		rooms    []storagev1.CSIStorageCapacity
-		silent   bool // the driver publishes nothing
-		nodes    map[string]map[string]string
-		refused  string // a part of the only refusal
-		warnings string // a part of the only warning about room
+	rooms := func(all ...storagev1.CSIStorageCapacity) []storagev1.CSIStorageCapacity { return all }
+	west := map[string]map[string]string{"node-1": {"zone": "west"}}
+	copied, grown, held := in(copies, "fixed"), in(grows, roomy), in(grows, roomy, build.Annotation(api.ResizeMethodAnnotation,
+		"expand-offline"))
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		in        Input
+		rooms     []storagev1.CSIStorageCapacity
+		nodes     map[string]map[string]string
 	}{
-		"there is room":                         {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Gi", "")}},
-		"the driver publishes nothing":          {in: in(copies, "fixed"), silent: true},
-		"no capacity is of the class":           {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fixed", "", "1Gi", "")}, refused: "no CSIStorageCapacity reports any there"},
-		"there is too little":                   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "100Mi", "")}, refused: "it reports at most 100Mi (CSIStorageCapacity a)"},
-		"a volume may not be that large":        {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Gi", "100Mi")}, refused: "at most 100Mi"},
-		"the storage does not say how much":     {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "", "")}, refused: "at most 0"},
-		"one of two has room":                   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Mi", ""), room("b", "fast", "", "1Gi", "")}},
-		"there is room, but not on that node":   {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "east", "1Gi", "")}, nodes: map[string]map[string]string{"node-1": {"zone": "west"}}, refused: "no room on node node-1"},
-		"there is room on that node":            {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "west", "1Gi", "")}, nodes: map[string]map[string]string{"node-1": {"zone": "west"}}},
-		"the node is not known":                 {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "west", "1Gi", "")}},
-		"room for each, and not for both":       {in: in(copies, "fixed"), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "200Mi", "")}, warnings: "need 256Mi together"},
-		"the scheduler does not ask":            {in: immediate(in(copies, "fixed")), rooms: []storagev1.CSIStorageCapacity{room("a", "fast", "", "1Mi", "")}, warnings: "may have no room for the new volume"},
-		"claims grow, and there is room":        {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "128Mi", "")}},
-		"claims grow, and there may be none":    {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "10Mi", "")}, warnings: "to grow to 128Mi: it reports at most 10Mi"},
-		"claims grow beyond the largest volume": {in: in(grows, roomy), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "1Gi", "100Mi")}, warnings: "to grow to 128Mi: it reports at most 100Mi"},
-		"held members grow":                     {in: in(grows, roomy, build.Annotation(api.ResizeMethodAnnotation, "expand-offline")), rooms: []storagev1.CSIStorageCapacity{room("a", roomy, "", "10Mi", "")}, warnings: "to grow to 128Mi"},
+		{"there is room", copied, rooms(room("a", "fast", "", "1Gi", "")), nil},
+		{"no capacity has the StorageClass", copied, rooms(room("a", "fixed", "", "1Gi", "")), nil},
+		{"there is too little room", copied, rooms(room("a", "fast", "", "100Mi", "")), nil},
+		{"a single volume may not have the size", copied, rooms(room("a", "fast", "", "1Gi", "100Mi")), nil},
+		{"the capacity has no figure", copied, rooms(room("a", "fast", "", "", "")), nil},
+		{"one of two capacities has room", copied, rooms(room("a", "fast", "", "1Mi", ""), room("b", "fast", "", "1Gi", "")), nil},
+		{"there is room, but not for the member's node", copied, rooms(room("a", "fast", "east", "1Gi", "")), west},
+		{"there is room for the member's node", copied, rooms(room("a", "fast", "west", "1Gi", "")), west},
+		{"the labels of the member's node are unknown", copied, rooms(room("a", "fast", "west", "1Gi", "")), nil},
+		{"there is room for each volume, but not for both", copied, rooms(room("a", "fast", "", "200Mi", "")), nil},
+		{"volumes are bound immediately, without the scheduler", immediate(in(copies, "fixed")), rooms(room("a", "fast", "", "1Mi", "")), nil},
+		{"claims grow, and there is room", grown, rooms(room("a", roomy, "", "128Mi", "")), nil},
+		{"claims grow, and there is too little room", grown, rooms(room("a", roomy, "", "10Mi", "")), nil},
+		{"claims grow beyond the largest volume", grown, rooms(room("a", roomy, "", "1Gi", "100Mi")), nil},
+		{"claims of held members grow, and there is too little room", held, rooms(room("a", roomy, "", "10Mi", "")), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			look := Look(row.in)
-			look.Storage = Storage{Publishes: map[string]bool{"one.example": !row.silent}, Capacities: row.rooms, Nodes: row.nodes}
-			d := look.Document(nil, nil)
-			var refused, warnings []string
-			for _, p := range d.Refused {
-				refused = append(refused, string(p.Reason)+": "+p.Message)
-			}
-			for _, w := range d.Warnings {
-				if strings.Contains(w, "storage") {
-					warnings = append(warnings, w)
-				}
-			}
-			for _, is := range []struct {
-				what, want string
-				got        []string
-			}{{"refused", row.refused, refused}, {"warned", row.warnings, warnings}} {
-				text := strings.Join(is.got, "\n")
-				if (is.want == "") != (text == "") || !strings.Contains(text, is.want) {
-					t.Errorf("%s: %q, want %q", is.what, text, is.want)
-				}
-			}
-		})
+		forecast := New(row.in)
+		forecast.Storage = Storage{Publishes: map[string]bool{"one.example": true}, Capacities: row.rooms, Nodes: row.nodes}
+		file.Entry(t, row.situation, aboutStorage(forecast.Document(nil, nil)))
 	}
+	forecast := New(copied)
+	forecast.Storage = Storage{Publishes: map[string]bool{"one.example": false}}
+	file.Entry(t, "the driver publishes no capacity", aboutStorage(forecast.Document(nil, nil)))
+}
+
+// aboutStorage renders the refusals, and the warnings about the room of the storage.
+func aboutStorage(d *Document) string {
+	d.Warnings = slices.DeleteFunc(d.Warnings, func(w string) bool { return !strings.Contains(w, "storage") })
+	d.Suggestions = nil
+	return d.rendered()
 }

@@ -1,6 +1,7 @@
-// Package forecast tells the consequences of a resize of a StatefulSet without any of them: it runs the same preflight as detect-resize
-// (shared/resize), builds the same objects as the functions (shared/resources), and estimates the bytes to copy and the time for which
-// members would be stopped. It is pure; kubectl drydock plan reads, has the API server try, and prints.
+// Package forecast predicts the consequences of a resize of a StatefulSet. It runs the same preflight as detect-resize (shared/resize), and
+// builds the same objects as the functions (shared/resources). It estimates the bytes to copy and the time that members are stopped.
+//
+// The package is pure: kubectl drydock plan reads the live objects, has the API server try the writes, and prints the forecast.
 package forecast
 
 import (
@@ -13,78 +14,78 @@ import (
 	"drydock.dev/shared/resources"
 )
 
-// Version is the version of the documents that this code makes. Fields are added without another one.
+// Version is the version of the Document format. New fields do not change it.
 const Version = 1
 
-// Verdict is what would become of the request.
+// Verdict is the predicted result of the request.
 type Verdict string
 
 const (
-	// Nothing: there is no request, or every claim fulfils it.
+	// Nothing: there is no request, or nothing to do for it.
 	Nothing Verdict = "Nothing"
-	// Goes: the resize would begin, and nothing is known to be in its way.
+	// Goes: the resize would begin, and no obstacle is known.
 	Goes Verdict = "Goes"
 	// Waits: nothing would begin before the conditions in Before hold.
 	Waits Verdict = "Waits"
-	// Refused: the resize would not go through, for each of the reasons in Refused.
+	// Refused: the resize would be refused or would fail, for each of the reasons in Refused.
 	Refused Verdict = "Refused"
 )
 
-// Document is what kubectl drydock plan -o json or yaml prints. Sizes and quantities are written as Kubernetes writes them, bytes and
-// seconds as whole numbers. An absent field is empty, or about a thing that would not be touched.
+// Document is the output of kubectl drydock plan -o json or yaml. Sizes and quantities have Kubernetes' format. Bytes and seconds are whole
+// numbers. A field is absent if it is empty, or if the resize would not touch its object.
 type Document struct {
 	Version   int     `json:"version"`
 	Namespace string  `json:"namespace"`
 	Set       string  `json:"set"`
 	Request   string  `json:"request,omitempty"`
 	Verdict   Verdict `json:"verdict"`
-	// Before are conditions that must hold before anything would begin: the set opts in, the user asks, another operation ends.
+	// Before are conditions that must hold before the resize can begin: the set opts in, the user requests it, another operation ends.
 	Before []resize.Problem `json:"before,omitempty"`
-	// Refused are all reasons why the resize would be refused, or would fail.
+	// Refused are all reasons why the resize would be refused or would fail.
 	Refused []resize.Problem `json:"refused,omitempty"`
-	// Warnings are what may go wrong.
+	// Warnings are possible problems, and consequences that may surprise the user.
 	Warnings []string `json:"warnings,omitempty"`
-	// Method is that of the operation: expand where no claim is copied, else copy. Absent where nothing would be done.
+	// Method is the method of the operation: expand, expand-offline, or copy if any claim is copied. It is absent if there is nothing to do.
 	Method api.Method `json:"method,omitempty"`
 	Claims []Claim    `json:"claims,omitempty"`
-	// Strategy and Cutover say how many members stop at once, and when. Absent where no claim is copied.
+	// Strategy and Cutover say how many members stop at a time, and when. They are absent if no member stops.
 	Strategy api.Strategy `json:"strategy,omitempty"`
 	Cutover  string       `json:"cutover,omitempty"`
-	// MemberCheck is how members are asked whether they have caught up.
+	// MemberCheck is the check that shows whether a member has caught up.
 	MemberCheck string `json:"memberCheck,omitempty"`
 	// Hooks are the Jobs that would run for each member: before it is stopped, and after it has started.
 	Hooks []resources.Hook `json:"hooks,omitempty"`
-	// Members have claims that are copied, in the order of their moves.
+	// Members are the members that stop, in the order of their moves.
 	Members   []Member             `json:"members,omitempty"`
 	Templates []api.TemplateTarget `json:"templates,omitempty"`
-	// Fields are what else the set is created again with, in the syntax of a request.
+	// Fields are the other changes of the recreated set, in the syntax of a request.
 	Fields []string `json:"fields,omitempty"`
-	// Recreate: the set would be created again around its running pods, with these templates.
+	// Recreate says whether the set would be recreated around its running pods, with Templates and Fields.
 	Recreate bool   `json:"recreate"`
 	Owner    *Owner `json:"owner,omitempty"`
 	Copy     Copy   `json:"copy"`
 	Stop     Stop   `json:"stop"`
-	// Budgets are the PodDisruptionBudgets that count the set's pods.
+	// Budgets are the PodDisruptionBudgets that select the set's pods.
 	Budgets []Budget `json:"budgets,omitempty"`
 	// Suggestions are annotations that may suit the set better.
 	Suggestions []string `json:"suggestions,omitempty"`
-	// Quotas are the ResourceQuotas that count an object of the resize.
+	// Quotas are the ResourceQuotas that limit an object of the resize.
 	Quotas []resize.Room `json:"quotas,omitempty"`
 	// Checks are the API server's answers to dry runs of Drydock's writes.
 	Checks []Check `json:"checks,omitempty"`
-	// Assumed are assumptions in place of facts that could not be read.
+	// Assumed are the assumptions that replace unreadable facts.
 	Assumed []string `json:"assumed,omitempty"`
 }
 
-// Claim is what would become of one claim.
+// Claim is the forecast for one claim.
 type Claim struct {
 	Name     string `json:"name"`
 	Template string `json:"template"`
-	// Method is expand for a claim that grows on its volume, copy for a claim that gets another volume.
+	// Method is expand or expand-offline for a claim that keeps its volume, and copy for a claim that gets another volume.
 	Method api.Method        `json:"method"`
 	From   resource.Quantity `json:"from"`
 	To     resource.Quantity `json:"to"`
-	// Class and Modes are the present ones. NewClass and NewModes are set where they would differ.
+	// Class and Modes are the present ones. NewClass and NewModes are set if they would differ.
 	Class    string                              `json:"class,omitempty"`
 	NewClass string                              `json:"newClass,omitempty"`
 	Modes    []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
@@ -92,13 +93,13 @@ type Claim struct {
 	// Attributes is the present VolumeAttributesClass, NewAttributes the new one if it would differ.
 	Attributes    string  `json:"attributes,omitempty"`
 	NewAttributes *string `json:"newAttributes,omitempty"`
-	// Volume is the present one. After a copy it is kept for a while.
+	// Volume is the present volume. After a copy it is retained for a while.
 	Volume string `json:"volume"`
-	// Users are the pods that use it.
+	// Users are the pods that use the claim.
 	Users []User `json:"users,omitempty"`
-	// Used is how many bytes its file system uses, as the kubelet says; absent where that is not known.
+	// Used is the usage of its file system in bytes, as the kubelet measures it; absent if it is unknown.
 	Used *int64 `json:"used,omitempty"`
-	// Capacity is how many bytes its volume has: there cannot be more to copy.
+	// Capacity is the size of its volume in bytes, which limits the bytes to copy.
 	Capacity int64 `json:"capacity"`
 }
 
@@ -106,50 +107,52 @@ type Claim struct {
 type User struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node,omitempty"`
-	// Foreign: it is not one of the set.
+	// Foreign says whether the pod does not belong to the set.
 	Foreign bool `json:"foreign,omitempty"`
 }
 
-// Member is one ordinal whose claims are copied.
+// Member is the forecast for a member that stops.
 type Member struct {
 	Ordinal int `json:"ordinal"`
-	// Pod is the member's pod, and Node where it runs. Both are empty without a pod.
+	// Pod is the member's pod, and Node the node where it runs. Both are empty if there is no pod.
 	Pod  string `json:"pod,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Ready is false for a pod that is not ready, and without one.
+	// Ready is false if there is no pod.
 	Ready bool `json:"ready"`
-	// Primary: the pod has the label of the primary.
+	// Primary says whether the pod has the label of the primary.
 	Primary bool `json:"primary,omitempty"`
-	// Cold says why no first pass can be made beside the pod, so that its stop grows with its data; empty if one can.
+	// Cold says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer the more
+	// data it has.
 	Cold string `json:"cold,omitempty"`
 }
 
-// Budget is a PodDisruptionBudget that counts the set's pods.
+// Budget is a PodDisruptionBudget that selects the set's pods.
 type Budget struct {
 	Name string `json:"name"`
-	// Allows is how many more pods it would allow to stop now.
+	// Allows is the number of pods that it allows to stop now.
 	Allows int32 `json:"allows"`
-	// Asked: each member is evicted, and waits until the budget allows it. Else members are stopped together, whatever it says.
-	Asked bool `json:"asked"`
+	// Enforced says whether each stop is an eviction, which waits until the budget allows it. The strategy whole stops all members together
+	// and ignores the budget.
+	Enforced bool `json:"asked"`
 }
 
-// Owner is what controls the set.
+// Owner is the object that controls the set.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	// Paused: it would be paused, from before the first pass until the operation has ended.
+	// Paused says whether it would be paused, from before the first pass until the end of the operation.
 	Paused bool `json:"paused"`
-	// How says in words how, or why not.
+	// How says how it would be paused, or why it would not.
 	How string `json:"how"`
 }
 
-// Copy is how much there is to copy, in bytes. The estimate is Measured, and at most Unmeasured more.
+// Copy is the estimate of the bytes to copy: Measured, and at most Unmeasured more.
 type Copy struct {
 	Claims int `json:"claims"`
-	// Measured are the bytes that the kubelets say are in use.
+	// Measured is the usage that the kubelets measure, in bytes.
 	Measured int64 `json:"measured"`
-	// Unmeasured is the capacity of the claims whose use is not known.
+	// Unmeasured is the capacity of the claims without a measured usage, in bytes.
 	Unmeasured int64 `json:"unmeasured"`
 }
 
@@ -157,20 +160,20 @@ type Copy struct {
 type Outcome string
 
 const (
-	// Accepted: it would take it.
+	// Accepted: it would accept the write.
 	Accepted Outcome = "Accepted"
-	// Denied: a quota, a policy, a webhook or its validation would refuse it.
+	// Denied: a quota, a policy, a webhook or the validation would refuse the write.
 	Denied Outcome = "Denied"
-	// Unchecked: it was not, or could not be, tried.
+	// Unchecked: the write was not tried, or could not be.
 	Unchecked Outcome = "Unchecked"
 )
 
-// Check is one write that the API server was to try.
+// Check is one write and the answer to its dry run.
 type Check struct {
 	Verb     plan.Verb     `json:"verb"`
 	Resource plan.Resource `json:"resource"`
 	Name     string        `json:"name"`
 	Outcome  Outcome       `json:"outcome"`
-	// Message is the API server's words, or why it was not tried.
+	// Message is the API server's message, or says why the write was not tried.
 	Message string `json:"message,omitempty"`
 }

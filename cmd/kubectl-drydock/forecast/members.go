@@ -13,34 +13,34 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// moving completes the document of a resize that stops members.
-func (f *Forecast) moving(d *Document) {
+// addStops completes the document of a resize that stops members.
+func (f *Forecast) addStops(d *Document) {
 	d.Strategy = f.record.Strategy
 	d.Cutover = cmp.Or(f.in.Set.Annotations[api.CutoverAnnotation], api.CutoverAuto)
 	d.MemberCheck = f.in.Set.Annotations[api.MemberCheckAnnotation]
 	for _, hook := range resources.Hooks {
-		if _, asked := f.in.Set.Annotations[hook.Annotation()]; asked {
+		if _, requested := f.in.Set.Annotations[hook.Annotation()]; requested {
 			d.Hooks = append(d.Hooks, hook)
 		}
 	}
 	d.Members, d.Budgets = f.members(), f.budgets()
 	d.Stop = f.stopOf(d.Members, d.Claims)
-	f.warn(d)
+	f.addWarnings(d)
 	if f.suggestsRolling(d) {
-		d.Suggestions = append(d.Suggestions, fmt.Sprintf("the set has %d replicas and PodDisruptionBudget %s. If it is replicated, %s=%s "+
-			"moves one member at a time, so that it keeps serving",
+		d.Suggestions = append(d.Suggestions, fmt.Sprintf("the set has %d replicas and PodDisruptionBudget %s. If its members replicate "+
+			"their data, %s=%s stops one member at a time, and the others keep serving",
 			statefulset.Replicas(f.in.Set), d.Budgets[0].Name, api.StrategyAnnotation, api.StrategyRolling))
 	}
 }
 
-// members returns the members with claims that are copied, in the order of their moves. Members that stop together stop from the top.
+// members returns the members that stop, in the order of their moves. If they stop together, the highest ordinal is first.
 func (f *Forecast) members() []Member {
 	var all []Member
 	record := f.record.Clone()
 	for range record.Members {
 		next := resize.NextMember(f.in.Observed, record)
 		if f.record.Strategy == api.StrategyWhole {
-			next = highest(record)
+			next = highestPending(record)
 		}
 		all = append(all, f.member(next))
 		next.Phase = api.MemberMoved
@@ -48,8 +48,8 @@ func (f *Forecast) members() []Member {
 	return all
 }
 
-// highest is the pending member with the highest ordinal. Members are sorted.
-func highest(record *api.Resize) *api.Member {
+// highestPending returns the pending member with the highest ordinal, or nil. The members of a record are sorted.
+func highestPending(record *api.Resize) *api.Member {
 	for i := len(record.Members) - 1; i >= 0; i-- {
 		if m := &record.Members[i]; m.Phase == api.MemberPending {
 			return m
@@ -59,15 +59,16 @@ func highest(record *api.Resize) *api.Member {
 }
 
 func (f *Forecast) member(m *api.Member) Member {
-	member := Member{Ordinal: m.Ordinal, Cold: f.cold(m)}
+	member := Member{Ordinal: m.Ordinal, Cold: f.whyNoFirstPass(m)}
 	if pod := f.in.MemberPod(m.Ordinal); pod != nil {
-		member.Pod, member.Node, member.Ready, member.Primary = pod.Name, pod.Spec.NodeName, statefulset.PodReady(pod), statefulset.IsPrimary(f.in.Set, pod)
+		member.Pod, member.Node = pod.Name, pod.Spec.NodeName
+		member.Ready, member.Primary = statefulset.PodReady(pod), statefulset.IsPrimary(f.in.Set, pod)
 	}
 	return member
 }
 
-// cold says why no mover can copy beside the member's pod, or nothing.
-func (f *Forecast) cold(m *api.Member) string {
+// whyNoFirstPass says why no mover can copy while the member's pod runs; empty if one can.
+func (f *Forecast) whyNoFirstPass(m *api.Member) string {
 	if f.record.GrowsHeld() {
 		return "" // nothing is copied
 	}
@@ -82,44 +83,46 @@ func (f *Forecast) cold(m *api.Member) string {
 	return ""
 }
 
-// budgets are the PodDisruptionBudgets that select the set's pods.
+// budgets returns the PodDisruptionBudgets that select the set's pods.
 func (f *Forecast) budgets() []Budget {
 	var all []Budget
 	for i := range f.in.Budgets {
 		b := &f.in.Budgets[i]
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(f.in.Set.Spec.Template.Labels)) {
-			all = append(all, Budget{Name: b.Name, Allows: b.Status.DisruptionsAllowed, Asked: f.record.Strategy == api.StrategyRolling})
+			all = append(all, Budget{Name: b.Name, Allows: b.Status.DisruptionsAllowed,
+				Enforced: f.record.Strategy == api.StrategyRolling})
 		}
 	}
 	return all
 }
 
-// suggestsRolling reports whether the set looks replicated and did not say how its members are to stop.
+// suggestsRolling reports whether the set looks replicated and has no strategy annotation.
 func (f *Forecast) suggestsRolling(d *Document) bool {
-	_, said := f.in.Set.Annotations[api.StrategyAnnotation]
-	return !said && statefulset.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
+	_, chosen := f.in.Set.Annotations[api.StrategyAnnotation]
+	return !chosen && statefulset.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
 }
 
-// warn adds consequences that may surprise the user.
-func (f *Forecast) warn(d *Document) {
+// addWarnings adds consequences that may surprise the user.
+func (f *Forecast) addWarnings(d *Document) {
 	if d.Recreate {
-		d.Warnings = append(d.Warnings, "from the first stop on, the API server refuses every apply of a manifest with the old "+
-			"volumeClaimTemplates, as a whole. Change the manifest when the resize has ended")
+		d.Warnings = append(d.Warnings, "from the first stop on, the API server refuses any apply of a manifest with the old "+
+			"volumeClaimTemplates, including its other changes. Update the manifest when the resize has ended")
 	}
 	rolling := f.record.Strategy == api.StrategyRolling
 	for _, b := range d.Budgets {
 		if rolling && b.Allows < 1 {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("PodDisruptionBudget %s allows no member to stop now: the resize would wait for it", b.Name))
+			d.Warnings = append(d.Warnings, fmt.Sprintf("PodDisruptionBudget %s allows no member to stop now: the resize would wait until it "+
+				"does", b.Name))
 		}
 	}
 	if rolling && statefulset.Ordered(f.in.Set) {
 		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
-			"replaces it only when the member is back. Drydock starts the member again at once then, on the volumes that it had")
+			"replaces it only after the member has started. Drydock then starts the member at once, on its old volumes")
 	}
 	for _, m := range d.Members {
 		if m.Cold != "" && m.Pod != "" {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s has no first pass (%s): its stop grows with its data", m.Pod, m.Cold))
+			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.Cold))
 		}
 	}
 }

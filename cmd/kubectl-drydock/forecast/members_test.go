@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-func TestMembersAreInTheOrderInWhichTheyMove(t *testing.T) {
+func TestMembersAreInTheOrderOfTheirMoves(t *testing.T) {
 	rolling := build.Annotation(api.StrategyAnnotation, "rolling")
 	primary := build.Annotation(api.PrimaryAnnotation, "role=primary")
 	unready := build.Edit(func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
@@ -23,41 +23,39 @@ func TestMembersAreInTheOrderInWhichTheyMove(t *testing.T) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
 	leads := build.Label("role", "primary")
-	for name, row := range map[string]struct {
-		in   Input
-		want string
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		in        Input
 	}{
-		"whole: from the top":   {given("data=128Mi", set(), claims("fixed"), pods()), "1, 0"},
-		"rolling: from the top": {given("data=128Mi", set(rolling), claims("fixed"), pods()), "1, 0"},
-		"the primary comes last": {given("data=128Mi", set(rolling, primary), claims("fixed"), objects{pod(0), pod(1, leads)}),
-			"0, 1 primary"},
-		"one that is not ready is next": {given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0, unready), pod(1)}), "0 unready, 1"},
-		"one without a pod is first": {given("data=128Mi", set(rolling, build.Replicas(1)), claims("fixed"), objects{pod(0)}),
-			"1 unready (it has no pod), 0"},
-		"a wanted pod is awaited": {given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0)}), "1 unready, 0"},
-		"no second pod is allowed": {given("data=128Mi", set(), claims("fixed", onePodOnly), pods()),
-			"1 (ReadWriteOncePod: no second pod may use claim data-web-1), 0 (ReadWriteOncePod: no second pod may use claim data-web-0)"},
-		"claims that grow stop nobody": {given("data=128Mi", set(), claims(roomy), pods()), ""},
+		{"whole: the highest ordinal is first", given("data=128Mi", set(), claims("fixed"), pods())},
+		{"rolling: the highest ordinal is first", given("data=128Mi", set(rolling), claims("fixed"), pods())},
+		{"rolling: the primary is last", given("data=128Mi", set(rolling, primary), claims("fixed"), objects{pod(0), pod(1, leads)})},
+		{"rolling: a member that is not ready comes first", given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0, unready), pod(1)})},
+		{"rolling: a member beyond the replicas comes first", given("data=128Mi", set(rolling, build.Replicas(1)), claims("fixed"),
+			objects{pod(0)})},
+		{"rolling: the pod of a member does not exist yet", given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0)})},
+		{"the access mode allows no second pod", given("data=128Mi", set(), claims("fixed", onePodOnly), pods())},
+		{"claims that grow stop no member", given("data=128Mi", set(), claims(roomy), pods())},
 	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, m := range Look(row.in).Document(nil, nil).Members {
-				text := fmt.Sprint(m.Ordinal)
-				if m.Primary {
-					text += " primary"
-				}
-				if !m.Ready {
-					text += " unready"
-				}
-				if m.Cold != "" {
-					text += " (" + m.Cold + ")"
-				}
-				got = append(got, text)
+		var lines []string
+		for _, m := range New(row.in).Document(nil, nil).Members {
+			line := fmt.Sprint(m.Ordinal)
+			if m.Primary {
+				line += " primary"
 			}
-			if words := strings.Join(got, ", "); words != row.want {
-				t.Errorf("got  %s\nwant %s", words, row.want)
+			if !m.Ready {
+				line += " not ready"
 			}
-		})
+			if m.Cold != "" {
+				line += " (" + m.Cold + ")"
+			}
+			lines = append(lines, line)
+		}
+		if len(lines) == 0 {
+			lines = append(lines, "none")
+		}
+		file.Entry(t, row.situation, strings.Join(lines, "\n"))
 	}
 }
 
@@ -66,7 +64,7 @@ func budget(name string, allows int32, selector *metav1.LabelSelector) policyv1.
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allows}}
 }
 
-func TestBudgetsThatCountThePodsAreNamed(t *testing.T) {
+func TestBudgetsOfTheSetsPodsAreFound(t *testing.T) {
 	in := given("data=128Mi", set(), claims("fixed"), pods())
 	in.Budgets = []policyv1.PodDisruptionBudget{
 		budget("ours", 1, &metav1.LabelSelector{MatchLabels: in.Set.Spec.Template.Labels}),
@@ -75,12 +73,12 @@ func TestBudgetsThatCountThePodsAreNamed(t *testing.T) {
 		budget("others", 1, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "another"}}),
 		budget("unreadable", 1, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Sounds"}}}),
 	}
-	d := Look(in).Document(nil, nil)
+	d := New(in).Document(nil, nil)
 	var names []string
 	for _, b := range d.Budgets {
 		names = append(names, b.Name)
-		if b.Asked {
-			t.Errorf("with the strategy whole, budget %s is not asked", b.Name)
+		if b.Enforced {
+			t.Errorf("budget %s is asked, although the strategy is whole", b.Name)
 		}
 	}
 	if got := strings.Join(names, " "); got != "ours everything" {
@@ -88,8 +86,8 @@ func TestBudgetsThatCountThePodsAreNamed(t *testing.T) {
 	}
 }
 
-// TestWhatMaySurpriseIsSaid: the manifest, budgets, the order of starts, and stops that grow with the data.
-func TestWhatMaySurpriseIsSaid(t *testing.T) {
+// TestPlanWarnsOfSurprises: manifests, budgets, the order of starts, and stops that grow with the data.
+func TestPlanWarnsOfSurprises(t *testing.T) {
 	rolling := build.Annotation(api.StrategyAnnotation, "rolling")
 	parallel := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
 	three := func(options ...build.Option) Input {
@@ -97,46 +95,38 @@ func TestWhatMaySurpriseIsSaid(t *testing.T) {
 		in.Budgets = []policyv1.PodDisruptionBudget{budget("quorum", 1, &metav1.LabelSelector{})}
 		return in
 	}
-	none := three(rolling, parallel)
-	none.Budgets[0].Status.DisruptionsAllowed = 0
-	for name, row := range map[string]struct {
-		in        Input
-		warnings  []string // a word of each
-		suggested bool
+	exhausted := three(rolling, parallel)
+	exhausted.Budgets[0].Status.DisruptionsAllowed = 0
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation   string
+		in          Input
+		suggestions int
 	}{
-		"whole":                     {three(), []string{"manifest"}, true},
-		"whole, as somebody asks":   {three(build.Annotation(api.StrategyAnnotation, "whole")), []string{"manifest"}, false},
-		"rolling, in order":         {three(rolling), []string{"manifest", "OrderedReady"}, false},
-		"rolling, in parallel":      {three(rolling, parallel), []string{"manifest"}, false},
-		"the budget allows nothing": {none, []string{"manifest", "would wait for it"}, false},
-		"two replicas":              {given("data=128Mi", set(), claims("fixed"), pods()), []string{"manifest"}, false},
+		{"whole, by default", three(), 1},
+		{"whole, by the annotation", three(build.Annotation(api.StrategyAnnotation, "whole")), 0},
+		{"rolling, OrderedReady", three(rolling), 0},
+		{"rolling, Parallel", three(rolling, parallel), 0},
+		{"the budget allows no disruption", exhausted, 0},
+		{"two replicas", given("data=128Mi", set(), claims("fixed"), pods()), 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := Look(row.in).Document(nil, nil)
-			if len(d.Warnings) != len(row.warnings) {
-				t.Errorf("it warns %q, want %q", d.Warnings, row.warnings)
-			}
-			for _, word := range row.warnings {
-				if !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, word) }) {
-					t.Errorf("nothing about %s in %q", word, d.Warnings)
-				}
-			}
-			if suggested := len(d.Suggestions) == 1 && strings.Contains(d.Suggestions[0], "resize-strategy=rolling"); suggested != row.suggested {
-				t.Errorf("suggestions %q", d.Suggestions)
-			}
-		})
+		d := New(row.in).Document(nil, nil)
+		if len(d.Suggestions) != row.suggestions {
+			t.Errorf("%s: %d suggestions, want %d", row.situation, len(d.Suggestions), row.suggestions)
+		}
+		file.Entry(t, row.situation, d.rendered())
 	}
 }
 
-func TestAskedStrategyIsForecast(t *testing.T) {
+func TestStrategyOfTheFlagIsForecast(t *testing.T) {
 	in := given("data=128Mi", set(), claims("fixed"), pods())
-	in.Ask.Strategy = "rolling"
-	d := Look(in).Document(nil, nil)
+	in.Overrides.Strategy = "rolling"
+	d := New(in).Document(nil, nil)
 	if d.Strategy != api.StrategyRolling || reasons(d.Before) != "NotRequested NotRequested" {
 		t.Errorf("%s, before %s", d.Strategy, reasons(d.Before))
 	}
-	in.Ask.Strategy = "sideways"
-	if d := Look(in).Document(nil, nil); d.Verdict != Refused || reasons(d.Refused) != "StrategyUnknown" {
+	in.Overrides.Strategy = "sideways"
+	if d := New(in).Document(nil, nil); d.Verdict != Refused || reasons(d.Refused) != "StrategyUnknown" {
 		t.Errorf("%s: %s", d.Verdict, reasons(d.Refused))
 	}
 }

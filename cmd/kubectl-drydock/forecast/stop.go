@@ -12,155 +12,155 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Stop tells for how long members would be stopped. From and To are estimates from observations (Basis) and assumptions (Assumed); Besides
-// comes on top of both.
+// Stop is the estimate of the time that members are stopped. From and To follow from observations (Basis) and assumptions (Assumed). The
+// parts in Excluded come on top of both.
 type Stop struct {
-	// None: no member is stopped.
+	// None says whether no member is stopped.
 	None bool `json:"none"`
-	// Together: the members stop at once, and From and To are about all of them. Else they are about each member.
+	// Together says whether the members stop at the same time. From and To are then for all members, else for each member.
 	Together bool `json:"together"`
-	// Members is how many members are stopped.
+	// Members is the number of members that are stopped.
 	Members int `json:"members"`
-	// From and To are seconds, To where everything takes as long as it may.
+	// From and To are in seconds. To assumes the longest time for each part.
 	From int64 `json:"fromSeconds"`
 	To   int64 `json:"toSeconds"`
 	// Basis are observations.
 	Basis []string `json:"basis,omitempty"`
 	// Assumed are assumptions.
 	Assumed []string `json:"assumed,omitempty"`
-	// Besides are parts that the estimate leaves out.
-	Besides []string `json:"besides,omitempty"`
+	// Excluded are parts that the estimate does not include.
+	Excluded []string `json:"besides,omitempty"`
 }
 
-// Rate is how many bytes of a claim are assumed to be copied and verified in a second.
+// Rate is the assumed rate of a copy with its verification, in bytes per second for each claim.
 const Rate = 100e6
 
-// stop has the facts for an estimate of the time of a stop.
+// stop has the facts for the estimate of a Stop.
 type stop struct {
-	// members are stopped; together if the strategy is whole.
+	// members is the number of members to stop. They stop together if the strategy is whole.
 	members  int
 	together bool
-	// ordered: one member stops, and starts, after the other.
+	// ordered says whether members of the set stop and start one after the other.
 	ordered bool
 	grace   time.Duration
-	// start is how long the pod took to become ready; no pod is known to have.
+	// start is the time that the pod took to become ready. pod is empty if no pod is ready.
 	start time.Duration
 	pod   string
-	// limit is the longest forecast of a final pass that still lets a member stop; 0 means any.
+	// limit is the longest forecast of a final pass that lets a member stop; 0 means no limit.
 	limit time.Duration
-	// cold are the claims that have no first pass.
-	cold []Claim
-	// warm claims have first passes.
-	warm int
-	// grows: the claims grow on their volumes meanwhile.
-	grows    bool
+	// withoutFirstPass are the claims that are copied only while their member is stopped.
+	withoutFirstPass []Claim
+	// withFirstPass is the number of claims that are first copied while their member runs.
+	withFirstPass int
+	// grows says whether the claims grow on their present volumes while their members are stopped.
+	grows bool
+	// parallel is the number of copies that may run at the same time.
 	parallel int
 }
 
-// stopOf estimates the stop of the members that would be moved.
+// stopOf returns the estimate for the members that would be moved.
 func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
-	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: statefulset.Ordered(f.in.Set), grace: statefulset.GracePeriod(f.in.Set),
-		parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
-	s.limit, _ = api.MaxStop(f.in.Set, f.record.Strategy) // a mistake is refused
+	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: statefulset.Ordered(f.in.Set),
+		grace: statefulset.GracePeriod(f.in.Set), parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
+	s.limit, _ = api.MaxStop(f.in.Set, f.record.Strategy) // the preflight refuses an invalid value
 	s.pod, s.start = newestStart(f.in.Observed)
-	cold := map[int]bool{}
+	stopped := map[int]bool{} // whether the member is copied only while it is stopped
 	for _, m := range members {
 		if m.Pod != "" {
 			s.members++
 		}
-		cold[m.Ordinal] = m.Cold != ""
+		stopped[m.Ordinal] = m.Cold != ""
 	}
 	for _, c := range claims {
 		_, ordinal, _ := statefulset.ParseClaimName(f.in.Set, c.Name)
 		switch {
 		case c.Method != api.MethodCopy:
-		case cold[ordinal]:
-			s.cold = append(s.cold, c)
+		case stopped[ordinal]:
+			s.withoutFirstPass = append(s.withoutFirstPass, c)
 		default:
-			s.warm++
+			s.withFirstPass++
 		}
 	}
 	return s.estimate()
 }
 
-// noStop is the estimate for claims that all grow on their volumes.
+// noStop returns the estimate for claims that all grow while their members run.
 func (f *Forecast) noStop(claims []Claim) Stop {
 	d := Stop{None: true}
 	if len(claims) > 0 && statefulset.Replicas(f.in.Set) > 0 {
-		d.Besides = append(d.Besides, fmt.Sprintf("storage that grows a file system only when it is mounted has one pod evicted at a time, %s "+
-			"after its volume has grown",
-			f.in.Settings.ExpandPatience))
+		d.Excluded = append(d.Excluded, fmt.Sprintf("if the storage grows a file system only when it is mounted, one pod is evicted at a "+
+			"time, %s after its volume has grown", f.in.Settings.ExpandPatience))
 	}
 	return d
 }
 
-// estimate adds up a restart and the copies that are made while members are stopped.
+// estimate adds up the restart and the copies that are made while members are stopped.
 func (s stop) estimate() Stop {
 	d := Stop{None: s.members == 0, Together: s.together && s.members > 1, Members: s.members}
 	var from, to time.Duration
 	if s.members > 0 {
 		from, to = s.restart(&d)
 	}
-	if len(s.cold) > 0 {
+	if len(s.withoutFirstPass) > 0 {
 		least, most := s.copy(&d)
 		from, to = from+least, to+most
 	}
 	to += s.finalPass(&d)
 	switch {
 	case s.members == 0:
-		d.Besides = append(d.Besides, "no member has a pod: none can be started while its claims are copied, or grow")
+		d.Excluded = append(d.Excluded, "no member has a pod, and none can start while its claims are copied or grow")
 	case s.grows:
-		d.Besides = append(d.Besides, "detaching the volumes, growing them, and attaching them again")
+		d.Excluded = append(d.Excluded, "the time to detach, grow and attach the volumes")
 	default:
-		d.Besides = append(d.Besides, "putting the new volumes behind the claims: under a second")
+		d.Excluded = append(d.Excluded, "the swap of the volumes: less than a second")
 	}
 	d.From, d.To = seconds(from), seconds(to)
 	return d
 }
 
-// finalPass returns how long the final pass over later changes may take.
+// finalPass returns the longest time of the final pass, as far as the set limits it.
 func (s stop) finalPass(d *Stop) time.Duration {
 	switch {
-	case s.warm == 0 || s.members == 0:
+	case s.withFirstPass == 0 || s.members == 0:
 		return 0
 	case s.limit > 0:
 		d.Assumed = append(d.Assumed, fmt.Sprintf("a final pass copies the changes since the first passes. A member is stopped only when "+
-			"the mover forecasts less than %s (%s)",
-			s.limit, api.MaxStopAnnotation))
+			"the mover forecasts less than %s for it (%s)", s.limit, api.MaxStopAnnotation))
 		return s.limit
 	}
-	d.Besides = append(d.Besides, fmt.Sprintf("a final pass over the changes in %d claims after their first passes; %s limits it", s.warm,
-		api.MaxStopAnnotation))
+	d.Excluded = append(d.Excluded, fmt.Sprintf("a final pass over the changes in %d claims since their first passes; %s limits it",
+		s.withFirstPass, api.MaxStopAnnotation))
 	return 0
 }
 
-// restart is one stop and one start: of one member, or of all.
+// restart returns the shortest and longest time of one stop and one start, of one member or of all members together.
 func (s stop) restart(d *Stop) (from, to time.Duration) {
-	times, how := 1, "one member at a time"
+	times, members := 1, "one member at a time"
 	switch {
 	case s.members == 1:
-		how = "one member"
+		members = "one member"
 	case s.together && s.ordered:
-		times, how = s.members, fmt.Sprintf("%d members, which stop and start one after the other", s.members)
+		times, members = s.members, fmt.Sprintf("%d members, which stop and start one after the other", s.members)
 	case s.together:
-		how = "all members at once"
+		members = "all members together"
 	}
 	stopping := time.Duration(times) * s.grace
-	d.Assumed = append(d.Assumed, fmt.Sprintf("%s: a pod ends at once, or takes all of its terminationGracePeriodSeconds (%s)", how, s.grace))
+	d.Assumed = append(d.Assumed, fmt.Sprintf("%s: a pod ends at once, or uses its whole terminationGracePeriodSeconds (%s)", members,
+		s.grace))
 	if s.pod == "" {
-		d.Besides = append(d.Besides, "how long the pods take to start: none of them is ready, so that is not known")
+		d.Excluded = append(d.Excluded, "the start of the pods: its time is unknown, because no pod is ready")
 		return 0, stopping
 	}
-	d.Basis = append(d.Basis, fmt.Sprintf("pod %s, the newest, took %s from its creation until it was ready", s.pod, s.start))
+	d.Basis = append(d.Basis, fmt.Sprintf("the newest ready pod, %s, became ready %s after its creation", s.pod, s.start))
 	starting := time.Duration(times) * s.start
 	return starting, starting + stopping
 }
 
-// copy is how long the claims take that nothing was copied of before.
+// copy returns the shortest and longest time of the copies of claims without a first pass.
 func (s stop) copy(d *Stop) (least, most time.Duration) {
 	var known, all []int64
 	unmeasured := 0
-	for _, c := range s.cold {
+	for _, c := range s.withoutFirstPass {
 		if c.Used != nil {
 			known, all = append(known, *c.Used), append(all, *c.Used)
 		} else {
@@ -168,17 +168,16 @@ func (s stop) copy(d *Stop) (least, most time.Duration) {
 			all = append(all, c.Capacity)
 		}
 	}
-	d.Assumed = append(d.Assumed, fmt.Sprintf("%d claims are copied only while their member is stopped, each with %d MB/s, verified, and %d "+
-		"at once",
-		len(s.cold), int(Rate/1e6), s.parallel))
+	d.Assumed = append(d.Assumed, fmt.Sprintf("%d claims are copied only while their member is stopped, %d at a time, each with %d MB/s "+
+		"including verification", len(s.withoutFirstPass), s.parallel, int(Rate/1e6)))
 	if unmeasured > 0 {
-		d.Assumed = append(d.Assumed, fmt.Sprintf("%d of them are empty, or full: how much they have is not measured", unmeasured))
+		d.Assumed = append(d.Assumed, fmt.Sprintf("%d of them may be empty or full, because their usage is not measured", unmeasured))
 	}
-	return s.long(known), s.long(all)
+	return s.copyTime(known), s.copyTime(all)
 }
 
-// long is how long copies of so many bytes take: no less than the largest, and no less than all of them side by side.
-func (s stop) long(bytes []int64) time.Duration {
+// copyTime returns the time of copies with these bytes: at least that of the largest, and at least that of all copies in parallel.
+func (s stop) copyTime(bytes []int64) time.Duration {
 	sum, largest := int64(0), int64(0)
 	for _, n := range bytes {
 		sum, largest = sum+n, max(largest, n)
@@ -190,11 +189,11 @@ func (s stop) long(bytes []int64) time.Duration {
 	return time.Duration(most / Rate * float64(time.Second))
 }
 
-// seconds rounds up: a plan had better have a second too much.
+// seconds returns the whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// newestStart is the newest pod of the set that became ready without a restart of its containers, and how long it took. A pod
-// that was not ready for a while in between has taken less than that.
+// newestStart returns the newest ready pod of the set without restarted containers, and its time from creation to ready. The time is too
+// long for a pod that was unready in between.
 func newestStart(o *world.Observed) (string, time.Duration) {
 	var newest *corev1.Pod
 	var took time.Duration
@@ -211,7 +210,7 @@ func newestStart(o *world.Observed) (string, time.Duration) {
 	return newest.Name, took
 }
 
-// readySince is the condition of a pod that is ready and whose containers run for the first time; nil for others.
+// readySince returns the Ready condition of a ready pod without restarted containers; nil for other pods.
 func readySince(pod *corev1.Pod) *corev1.PodCondition {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.RestartCount > 0 {

@@ -11,11 +11,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Writes are what Drydock, and the controllers on its behalf, would send to the API server on the way, as far as the API server can
-// try them before: claims that ask for more, temporary claims, mover Jobs and their pods, the journal, the set with its new
-// templates. The checks are about writes that it cannot try.
+// Writes returns the writes of Drydock, and of controllers on its behalf, that the API server can try beforehand. They are larger requests
+// of claims, temporary claims, mover Jobs and their pods, pods of hooks, the journal, and the set with its new templates. The checks are
+// for writes that it cannot try.
 func (f *Forecast) Writes() ([]plan.Action, []Check) {
-	if f.record == nil || len(f.wish.Problems) > 0 {
+	if f.record == nil || len(f.request.Problems) > 0 {
 		return nil, nil
 	}
 	var writes []plan.Action
@@ -23,7 +23,7 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 		writes = append(writes, plan.Create(plan.ControllerRevisions, resources.MakeJournal(f.in.Set, f.record)))
 	}
 	for i := range f.record.Expansions {
-		writes = append(writes, f.growth(&f.record.Expansions[i])...)
+		writes = append(writes, f.expansion(&f.record.Expansions[i])...)
 	}
 	for i := range f.record.Members {
 		writes = append(writes, f.copy(&f.record.Members[i])...)
@@ -36,50 +36,51 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 	return append(writes, set...), unchecked
 }
 
-// growth has the claim ask for more, as detect-resize does.
-func (f *Forecast) growth(e *api.Expansion) []plan.Action {
+// expansion raises the request of the claim, as detect-resize does.
+func (f *Forecast) expansion(e *api.Expansion) []plan.Action {
 	claim := f.in.Claim(e.Claim)
-	patch := askFor(claim, e.To)
+	patch := raiseRequest(claim, e.To)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes")
 	}
 	return patch.Actions()
 }
 
-// askFor has the claim ask for at least the size.
-func askFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+// raiseRequest returns a patch that raises the claim's request to the size, unless it is as large.
+func raiseRequest(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if is := statefulset.Requested(claim); is.Cmp(size) < 0 {
+	if requested := statefulset.Requested(claim); requested.Cmp(size) < 0 {
 		patch.Replace(statefulset.RequestPath, size.String(), "request")
 	}
 	return patch
 }
 
-// growthWhileHeld has the member's claims ask for more, as restore does.
-func (f *Forecast) growthWhileHeld(member *api.Member) []plan.Action {
+// offlineExpansion raises the requests of the member's claims, as restore does while it holds the member.
+func (f *Forecast) offlineExpansion(member *api.Member) []plan.Action {
 	var writes []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		writes = append(writes, askFor(f.in.Claim(move.Claim), move.To).Actions()...)
+		writes = append(writes, raiseRequest(f.in.Claim(move.Claim), move.To).Actions()...)
 	}
 	return writes
 }
 
-// copy makes the member's temporary claims, the Job that copies them, and the pod that the Job's controller would make: much of what
-// may refuse a Job, as the namespace's Pod Security level, looks at pods only.
+// copy creates the member's temporary claims, the Job of the mover, and the pod that the Job's controller would create. The pod is tried
+// too, because many rules, such as the namespace's Pod Security level, apply only to pods.
 func (f *Forecast) copy(member *api.Member) []plan.Action {
 	if f.record.GrowsHeld() {
-		return f.growthWhileHeld(member)
+		return f.offlineExpansion(member)
 	}
 	var writes []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		link := api.Link{Operation: f.record.Operation, Role: api.RoleTarget, Namespace: f.in.Set.Namespace, Set: f.record.Set, Claim: move.Claim}
+		link := api.Link{Operation: f.record.Operation, Role: api.RoleTarget, Namespace: f.in.Set.Namespace, Set: f.record.Set,
+			Claim: move.Claim}
 		writes = append(writes, plan.Create(plan.Claims, resources.MakeTargetClaim(f.in.Claim(move.Claim), move, link)))
 	}
 	options, err := resources.MoverOptionsOf(f.in.Set, f.in.Cluster.MoverConfig)
 	if err != nil {
-		return writes // refused already
+		return writes // the preflight refuses this set
 	}
 	placed := *member
 	if pod := f.in.MemberPod(member.Ordinal); pod != nil {
@@ -88,14 +89,14 @@ func (f *Forecast) copy(member *api.Member) []plan.Action {
 	mover, err := resize.MoverOf(f.in.Observed, f.record, &placed, resize.MoverSettings{Options: options, Root: f.in.Cluster.RootMovers,
 		Settings: f.in.Settings})
 	if err != nil {
-		return writes // refused already
+		return writes // the preflight refuses this set
 	}
 	mover.First = mover.Node == ""
 	job := resources.MakeMover(mover)
 	return append(writes, plan.Create(plan.Jobs, job), plan.Create(plan.Pods, resources.MakeMoverPod(job)))
 }
 
-// hooks makes the pods that the Jobs before and after members would have.
+// hooks creates the pods of the Jobs before and after each member.
 func (f *Forecast) hooks() []plan.Action {
 	var writes []plan.Action
 	for _, hook := range resources.Hooks {
@@ -106,10 +107,10 @@ func (f *Forecast) hooks() []plan.Action {
 	return writes
 }
 
-// set creates the set with its new templates, as restore does after it has deleted the present one. The API server says that it
-// exists only when it has found nothing else against it. Restore asks the same first: a quota must have room for one more set.
+// set creates the set with its new templates, as restore does after the deletion of the present one. The API server checks the existing
+// name last, so AlreadyExists means that it would accept the set. As in restore, a quota must have room for one more set.
 func (f *Forecast) set() ([]plan.Action, []Check) {
-	if full := f.countsSets(); full != "" {
+	if full := f.fullSetQuota(); full != "" {
 		return nil, []Check{{Verb: plan.VerbCreate, Resource: plan.StatefulSets, Name: f.in.Set.Name, Outcome: Denied,
 			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. Raise count/statefulsets.apps by one until the resize has " +
 				"ended"}}
@@ -120,8 +121,8 @@ func (f *Forecast) set() ([]plan.Action, []Check) {
 	return []plan.Action{plan.Create(plan.StatefulSets, set)}, nil
 }
 
-// countsSets is the quota that has no room for a second set, or nothing.
-func (f *Forecast) countsSets() string {
+// fullSetQuota returns the quota without room for one more StatefulSet; empty if there is none.
+func (f *Forecast) fullSetQuota() string {
 	const sets = "count/statefulsets.apps"
 	for _, quota := range f.in.Cluster.Quotas {
 		hard, counted := quota.Status.Hard[sets]

@@ -11,20 +11,19 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// releaseHolds takes the hold off every pod whose member would start on its own data. The others are left, each with what to do.
+// releaseHolds removes the hold from each pod whose member would start on its own data. It returns the other pods in left, with advice.
 func releaseHolds(in Input) (actions []plan.Action, left []string) {
 	for _, pod := range in.Held {
-		switch unbound := in.unbound(pod); {
+		switch unbound := in.unboundClaim(pod); {
 		case unbound != "":
-			left = append(left, fmt.Sprintf("pod %s stays held, because claim %s is not bound: the member would start on an empty volume. Install "+
-				"Drydock again and wait for "+
-				"the end of its operation", pod.Name, unbound))
+			left = append(left, fmt.Sprintf("pod %s stays held, because claim %s is not bound: the member would start on an empty volume. "+
+				"Install Drydock again and wait until its operation has ended", pod.Name, unbound))
 		case resources.LocksName(pod) && pod.DeletionTimestamp == nil:
 			actions = append(actions, plan.Delete(plan.Pods, pod))
-			left = append(left, fmt.Sprintf("pod %s, which keeps the name of a member, is being deleted; run the command again", pod.Name))
+			left = append(left, fmt.Sprintf("pod %s, which reserves the name of a member, is being deleted. Run the command again", pod.Name))
 		default:
 			patch := plan.PatchOf(plan.Pods, pod).RemoveFinalizer(api.HoldFinalizer)
-			if pod.DeletionTimestamp == nil { // it was not told to stop, and runs
+			if pod.DeletionTimestamp == nil { // the pod was never stopped and runs
 				patch.Unlink()
 			}
 			actions = append(actions, patch.Actions()...)
@@ -33,26 +32,26 @@ func releaseHolds(in Input) (actions []plan.Action, left []string) {
 	return actions, left
 }
 
-// unbound returns a claim without which the pod's member must not start again; empty if there is none. A pod that was never told to stop
-// has its claims, and a member that the set does not ask for, or whose set is gone, does not start.
-func (in Input) unbound(pod *corev1.Pod) string {
+// unboundClaim returns an unbound claim of the pod's member, which must not start without it; empty if there is none. A pod that was never
+// stopped has its claims. A member beyond the set's replicas, or of a deleted set, does not start.
+func (in Input) unboundClaim(pod *corev1.Pod) string {
 	if in.Set == nil || pod.DeletionTimestamp == nil && !resources.LocksName(pod) {
 		return ""
 	}
 	ordinal, ok := statefulset.ParsePodName(in.Set, pod.Name)
 	if span := statefulset.Span(in.Set); !ok || ordinal < span.Start || ordinal >= span.End {
-		return "" // the set does not ask for it
+		return "" // the set starts no such member
 	}
 	for _, template := range in.Set.Spec.VolumeClaimTemplates {
 		name := statefulset.ClaimName(in.Set, template.Name, ordinal)
-		if !in.bound(name) {
+		if !in.isBound(name) {
 			return name
 		}
 	}
 	return ""
 }
 
-func (in Input) bound(name string) bool {
+func (in Input) isBound(name string) bool {
 	for _, claim := range in.Claims {
 		if claim.Name == name {
 			return claim.DeletionTimestamp == nil && claim.Status.Phase == corev1.ClaimBound
@@ -61,10 +60,10 @@ func (in Input) bound(name string) bool {
 	return false
 }
 
-// heldWords counts the pods that are held, for a set that cannot be released yet.
+// heldWords adds the number of held pods to the message about a set that cannot be released yet.
 func (in Input) heldWords() string {
 	if len(in.Held) == 0 || in.Holds {
 		return ""
 	}
-	return fmt.Sprintf(". %d pods are held for it; where no function of Drydock works any more, release them with --holds", len(in.Held))
+	return fmt.Sprintf(". It holds %d pods. If Drydock's functions do not run any more, release them with --holds", len(in.Held))
 }

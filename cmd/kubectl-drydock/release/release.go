@@ -1,5 +1,5 @@
-// Package release decides how to let go of everything that Drydock holds, before it is uninstalled: pods that are held, sets that sleep,
-// owners that are paused, labels and finalizers. It is pure.
+// Package release decides how to release everything that Drydock holds before it is uninstalled: held pods, sleeping sets, paused owners,
+// labels and finalizers. It is pure.
 package release
 
 import (
@@ -17,45 +17,45 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Input has the facts about one StatefulSet, or about the records of a set that is gone.
+// Input has the facts about one StatefulSet, or about the remaining objects of a deleted set.
 type Input struct {
 	Namespace, Name string
-	Set             *appsv1.StatefulSet // nil: it is gone
-	// Sleeps, Owners and Journals are the records of operations on the set.
+	Set             *appsv1.StatefulSet // nil if it is deleted
+	// Sleeps, Journals and Owners are the records of operations on the set.
 	Sleeps, Journals []*appsv1.ControllerRevision
 	Owners           []Owner
-	// Held are the pods of the set that carry the hold, Claims those of the namespace where there are such pods.
+	// Held are the pods of the set with a hold. Claims are the claims of the namespace if there are such pods.
 	Held   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim
-	// Holds: no function works any more, so holds are taken off although an operation runs.
+	// Holds says that no function runs any more, so that holds are removed although an operation is active.
 	Holds bool
 }
 
-// Owner is a custom resource that an operation has paused, with the record of that.
+// Owner is a custom resource that an operation has paused, and the record of the pause.
 type Owner struct {
 	Record    *appsv1.ControllerRevision
 	Operation string
 	Doc       *api.PausedOwner
 	Resource  plan.Resource
-	Object    *unstructured.Unstructured // nil: it is gone
-	Err       error                      // the record or the resource cannot be read
+	Object    *unstructured.Unstructured // nil if it is deleted
+	Err       error                      // the record or the resource is unreadable
 }
 
-// Decide returns the writes to make now, and the objects that are left, each with advice. Writing twice is safe.
+// Decide returns the writes to make now, and the objects that are left, each with advice. Repeating the writes is safe.
 func Decide(in Input) (actions []plan.Action, left []string) {
-	if why := busy(in); why != "" {
+	if why := whyNotYet(in); why != "" {
 		if in.Holds {
 			actions, left = releaseHolds(in)
 		}
 		return actions, append(left, why)
 	}
 	holds, left := releaseHolds(in)
-	var waits bool
+	var operatorFirst bool
 	if in.Set != nil {
-		actions, waits = releaseSet(in)
+		actions, operatorFirst = releaseSet(in)
 	}
-	if waits {
-		left = append(left, "its operator is to start it; run the command again, and it gets its replicas from Drydock if they are not there")
+	if operatorFirst {
+		left = append(left, "its operator must start it. Run the command again: it sets the replicas if the operator has not")
 	} else {
 		for _, record := range in.Sleeps {
 			actions = append(actions, plan.Delete(plan.ControllerRevisions, record))
@@ -71,11 +71,11 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 	return append(holds, actions...), left
 }
 
-// busy says why the set cannot be released yet, or is empty.
-func busy(in Input) string {
+// whyNotYet says why the set cannot be released yet; empty if it can.
+func whyNotYet(in Input) string {
 	if in.Set == nil {
 		if len(in.Journals) > 0 {
-			return "the StatefulSet is gone in the middle of a resize, and Drydock has to bring it to its end; wait for that" + in.heldWords()
+			return "the StatefulSet was deleted during a resize. Wait until Drydock has ended the resize" + in.heldWords()
 		}
 		return ""
 	}
@@ -85,12 +85,12 @@ func busy(in Input) string {
 	case records.ResizeErr != nil:
 		return records.ResizeErr.Error()
 	case resize.Active():
-		return fmt.Sprintf("operation %s runs, in phase %s; wait for its end, or end it with the annotation %s", resize.Operation,
+		return fmt.Sprintf("operation %s runs, in phase %s. Wait for its end, or end it with the annotation %s", resize.Operation,
 			resize.Phase, api.AbortAnnotation) + in.heldWords()
 	case records.CleaningUp():
-		return "a cleanup runs; wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
+		return "a cleanup runs. Wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
 	case in.Set.DeletionTimestamp != nil:
-		return "it is being deleted; wait until it is gone"
+		return "it is being deleted. Wait until the deletion has ended"
 	}
 	if records.SleepErr != nil {
 		return records.SleepErr.Error()
@@ -98,21 +98,22 @@ func busy(in Input) string {
 	return ""
 }
 
-// releaseSet wakes the set and takes Drydock's marks off, in one patch. A set whose operator stopped it is left to the operator as long
-// as that is told to: waits is true then.
-func releaseSet(in Input) (actions []plan.Action, waits bool) {
+// releaseSet wakes the set and removes Drydock's labels and finalizers, in one patch. If an operator has stopped the set for Drydock and
+// has not been released yet, it returns operatorFirst: the operator must start the set.
+func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	sleep := in.sleep()
-	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.heldByDrydock() {
+	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.hasPausedOwner() {
 		return nil, true
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
 	if sleep != nil {
-		if is := statefulset.Replicas(in.Set); is == 0 {
-			wanted := max(sleep.Replicas, 1)
-			plan.Set(patch, "/spec/replicas", is, wanted, fmt.Sprintf("replicas %d to %d", is, wanted))
+		if present := statefulset.Replicas(in.Set); present == 0 {
+			before := max(sleep.Replicas, 1)
+			plan.Set(patch, "/spec/replicas", present, before, fmt.Sprintf("replicas %d to %d", present, before))
 		}
 		if sleep.WhenScaled != "" {
-			plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
+			plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled,
+				"whenScaled "+string(sleep.WhenScaled))
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
@@ -120,7 +121,7 @@ func releaseSet(in Input) (actions []plan.Action, waits bool) {
 	return patch.Actions(), false
 }
 
-// sleep returns the sleep that holds the set at zero, or did when it was last seen; nil if none does.
+// sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
 	if m.Sleep.Active() || m.LeftAtZero() {
@@ -135,8 +136,8 @@ func (in Input) sleep() *api.Sleep {
 	return nil
 }
 
-// heldByDrydock reports whether an owner is still held for the set.
-func (in Input) heldByDrydock() bool {
+// hasPausedOwner reports whether an owner is still paused for the set, or cannot be judged.
+func (in Input) hasPausedOwner() bool {
 	for _, o := range in.Owners {
 		if actions, err := o.release(); err != nil || len(actions) > 0 {
 			return true
@@ -145,6 +146,7 @@ func (in Input) heldByDrydock() bool {
 	return false
 }
 
+// release returns the writes that resume the owner; none if it is resumed or deleted.
 func (o Owner) release() ([]plan.Action, error) {
 	switch {
 	case o.Err != nil:
@@ -157,7 +159,7 @@ func (o Owner) release() ([]plan.Action, error) {
 	return owners.Release(o.Resource, o.Object, o.Operation)
 }
 
-// resume puts the owner's settings back, and then removes the record.
+// resume restores the owner's settings, and then deletes the record.
 func resume(o Owner) (actions []plan.Action, problem string) {
 	actions, err := o.release()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// on is what is known of set web, which sleeps for the sleep, with its record.
-func on(sleep *api.Sleep, options ...build.Option) Input {
+// asleepWith returns the facts about set web with no replicas, with the sleep, if there is one, and its record.
+func asleepWith(sleep *api.Sleep, options ...build.Option) Input {
 	set := build.Set("web", append([]build.Option{build.Replicas(0), build.Label(api.ManagedLabel, "true")}, options...)...)
 	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
 	if sleep != nil {
@@ -28,8 +28,8 @@ func on(sleep *api.Sleep, options ...build.Option) Input {
 	return in
 }
 
-// ownedBy is the same with an owner that Drydock holds, or has released already.
-func (in Input) ownedBy(stopped, held bool) Input {
+// withOwner adds an owner that Drydock has paused and still holds, or has released already.
+func (in Input) withOwner(stopped, held bool) Input {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetAPIVersion("example.com/v1")
 	object.SetKind("Database")
@@ -49,62 +49,55 @@ func (in Input) ownedBy(stopped, held bool) Input {
 	return in
 }
 
-func TestDecide(t *testing.T) {
-	const sleepRecord = "delete controllerrevisions drydock-" + build.SleepID + "-sleep"
-	const resumed = "patch databases.v1.example.com main {-skip, -owner-paused}; delete controllerrevisions owner-record"
+func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 	asleep := build.Sleep(api.Asleep, build.Slept(time.Hour))
 	stopped := build.Sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())
 	journal := build.Journal(build.Operation(api.Moving))
-	unreadable := on(asleep).ownedBy(false, true)
+	unreadable := asleepWith(asleep).withOwner(false, true)
 	unreadable.Owners[0].Err = errors.New("forbidden")
-	lost := on(asleep)
+	lost := asleepWith(asleep)
 	delete(lost.Set.Annotations, api.SleepAnnotation)
-	for name, row := range map[string]struct {
-		in   Input
-		want string
-		left string
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		in        Input
 	}{
-		"it sleeps": {on(asleep), "patch statefulsets web {replicas 0 to 3, -sleep, -label managed}; " + sleepRecord, ""},
-		"it sleeps, and its claims would be deleted": {on(build.Sleep(api.Asleep, build.Kept("Delete")), build.WhenScaled("Retain")),
-			"patch statefulsets web {replicas 0 to 3, whenScaled Delete, -sleep, -label managed}; " + sleepRecord, ""},
-		"its owner is paused": {on(asleep).ownedBy(false, true), "patch statefulsets web {replicas 0 to 3, -sleep, " +
-			"-label managed}; " + sleepRecord + "; " + resumed, ""},
-		"its operator stopped it: the stop ends first": {on(stopped).ownedBy(true, true), resumed, "its operator is to start it"},
-		"the stop has ended, and the operator is away": {on(stopped), "patch statefulsets web {replicas 0 to 3, -sleep, -label managed}; " +
-			sleepRecord, ""},
-		"its operator has started it": {on(stopped, build.Replicas(3)), "patch statefulsets web {-sleep, -label managed}; " + sleepRecord, ""},
-		"it wakes": {on(build.Sleep(api.Waking), build.Replicas(3)), "patch statefulsets web {-sleep, -label managed}; " +
-			sleepRecord, ""},
-		"it lost its document":       {lost, "patch statefulsets web {replicas 0 to 3, -label managed}; " + sleepRecord, ""},
-		"a person scaled it to zero": {on(nil), "patch statefulsets web {-label managed}", ""},
-		"it is opted in, and runs":   {on(nil, build.Replicas(3)), "patch statefulsets web {-label managed}", ""},
-		"it would be cleaned up when it is deleted": {on(nil, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel, "cleanup")),
-			"patch statefulsets web {-label managed, -label finalizer, -finalizer cleanup}", ""},
-		"its owner cannot be read": {unreadable, "patch statefulsets web {replicas 0 to 3, -sleep, -label managed}; " + sleepRecord,
-			"its owner stays paused: forbidden"},
-		"nothing is held any more":   {Input{Set: build.Set("web", build.Label(api.ManagedLabel, ""))}, "", ""},
-		"it is gone, with an owner":  {Input{Namespace: "shop", Name: "web"}.ownedBy(false, true), resumed, ""},
-		"it is gone during a resize": {Input{Journals: []*appsv1.ControllerRevision{journal}}, "", "gone in the middle of a resize"},
-		"a resize runs":              {on(nil, build.Status(build.Operation(api.Moving))), "", "in phase Moving; wait for its end"},
-		"it is being deleted":        {on(nil, build.Deleting()), "", "it is being deleted"},
-		"nobody can read its sleep":  {on(nil, build.Annotation(api.SleepAnnotation, "{")), "", "reading annotation drydock.dev/sleep"},
+		{"the set sleeps", asleepWith(asleep)},
+		{"the set sleeps, and whenScaled was Delete", asleepWith(build.Sleep(api.Asleep, build.Kept("Delete")), build.WhenScaled("Retain"))},
+		{"the set sleeps, and its owner is paused", asleepWith(asleep).withOwner(false, true)},
+		{"the operator stopped the set, and is still told to", asleepWith(stopped).withOwner(true, true)},
+		{"the operator is free to start the set, and does not", asleepWith(stopped)},
+		{"the operator has started the set", asleepWith(stopped, build.Replicas(3))},
+		{"the set wakes", asleepWith(build.Sleep(api.Waking), build.Replicas(3))},
+		{"the set lost its annotation, and the record remains", lost},
+		{"a user scaled the set to zero", asleepWith(nil)},
+		{"the set is opted in, and runs", asleepWith(nil, build.Replicas(3))},
+		{"the set has the cleanup finalizer", asleepWith(nil, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel,
+			"cleanup"))},
+		{"the owner cannot be read", unreadable},
+		{"Drydock holds nothing", Input{Set: build.Set("web", build.Label(api.ManagedLabel, ""))}},
+		{"the set is gone, and its owner is paused", Input{Namespace: "shop", Name: "web"}.withOwner(false, true)},
+		{"the set is gone during a resize", Input{Journals: []*appsv1.ControllerRevision{journal}}},
+		{"a resize runs", asleepWith(nil, build.Status(build.Operation(api.Moving)))},
+		{"the set is being deleted", asleepWith(nil, build.Deleting())},
+		{"the record of the sleep is unreadable", asleepWith(nil, build.Annotation(api.SleepAnnotation, "{"))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			actions, left := Decide(row.in)
-			if got := words(actions); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-			if text := strings.Join(left, "; "); (row.left == "") != (text == "") || !strings.Contains(text, row.left) {
-				t.Errorf("left %q, want %q", text, row.left)
-			}
-		})
+		file.Entry(t, row.situation, decision(row.in))
 	}
 }
 
-func words(actions []plan.Action) string {
-	var all []string
+// decision renders the writes and the objects that are left, a line each.
+func decision(in Input) string {
+	actions, left := Decide(in)
+	var lines []string
 	for _, a := range actions {
-		all = append(all, a.String())
+		lines = append(lines, a.String())
 	}
-	return strings.Join(all, "; ")
+	for _, text := range left {
+		lines = append(lines, "left: "+text)
+	}
+	if len(lines) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(lines, "\n")
 }

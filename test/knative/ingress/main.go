@@ -1,9 +1,9 @@
-// Package main is the ingress of the local cluster's Knative Services: Traefik's provider for Knative, which turns
-// Knative's Ingresses into routes and reports them as ready, and Traefik's matcher of rules, before the reverse proxy of
-// Go's library. Traefik itself is left out: its server is compiled together with every provider and takes minutes.
+// Package main is the ingress for the Knative Services of the local cluster. Traefik's provider for Knative turns Ingresses into routes and
+// reports them as ready. Traefik's rule matcher selects a route, and the reverse proxy of Go's library forwards the request. Traefik's own
+// server is left out, because it is compiled with every provider, which takes minutes.
 //
-// It serves what class traefik.ingress.networking.knative.dev asks for and tests need: hosts, paths and headers, shares of
-// revisions, added headers, HTTP/1, h2c and upgraded connections. It serves no TLS.
+// The ingress implements the part of class traefik.ingress.networking.knative.dev that tests need: hosts, paths and headers, shares of
+// revisions, added headers, HTTP/1, h2c and upgraded connections. It does not implement TLS.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/traefik/traefik/v3/pkg/safe"
 )
 
-// The names of the two entry points, as the provider knows them.
+// The names of the two entry points in the provider's configuration.
 const (
 	public  = "public"
 	private = "private"
@@ -69,8 +69,8 @@ func run(ctx context.Context, args []string) error {
 	return follow(ctx, configurations, routers, failed)
 }
 
-// follow applies every configuration that the provider sends. The provider reports Ingresses as ready right after
-// that, so it must not wait for anything.
+// follow applies every configuration of the provider. The provider reports Ingresses as ready immediately afterwards, so follow must not
+// block.
 func follow(ctx context.Context, configurations <-chan dynamic.Message, routers map[string]*router, failed <-chan error) error {
 	for {
 		select {
@@ -87,7 +87,7 @@ func follow(ctx context.Context, configurations <-chan dynamic.Message, routers 
 	}
 }
 
-// serve accepts HTTP/1 and, for gRPC, HTTP/2 without TLS.
+// serve serves HTTP/1 and, for gRPC, HTTP/2 without TLS.
 func serve(ctx context.Context, address string, handler http.Handler) error {
 	server := &http.Server{Addr: address, Handler: handler, Protocols: plainProtocols()}
 	go func() {
@@ -107,6 +107,7 @@ func plainProtocols() *http.Protocols {
 	return protocols
 }
 
+// service parses NAMESPACE/NAME.
 func service(text string) knative.ServiceRef {
 	namespace, name, _ := strings.Cut(text, "/")
 	return knative.ServiceRef{Name: name, Namespace: namespace}

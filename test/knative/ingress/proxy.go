@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog/log"
 )
 
-// Transports for the two schemes that the provider writes. Neither asks a proxy, since all backends are Services.
+// transports are the transports for the two schemes of the provider. They use no proxy, because all backends are Services.
 var transports = map[string]http.RoundTripper{
 	"http": &http.Transport{MaxIdleConnsPerHost: 100},
 	"h2c":  &http.Transport{Protocols: onlyHTTP2()},
@@ -21,7 +21,7 @@ func onlyHTTP2() *http.Protocols {
 	return protocols
 }
 
-// proxyTo passes requests on with their own host, by which Knative tells Services apart.
+// proxyTo returns a handler that forwards requests to the address with their original host, by which Knative distinguishes Services.
 func proxyTo(address string) (http.Handler, error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -29,12 +29,12 @@ func proxyTo(address string) (http.Handler, error) {
 	}
 	transport, known := transports[target.Scheme]
 	if !known {
-		return nil, fmt.Errorf("no transport is known for %s", address)
+		return nil, fmt.Errorf("there is no transport for %s", address)
 	}
 	target.Scheme = "http"
 	return &httputil.ReverseProxy{
 		Transport:     transport,
-		FlushInterval: -1, // streams pass as they come
+		FlushInterval: -1, // forward streams without delay
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host

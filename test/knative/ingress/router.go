@@ -13,26 +13,26 @@ import (
 	rules "github.com/traefik/traefik/v3/pkg/muxer/http"
 )
 
-// router serves one entry point, by the newest configuration.
+// router serves one entry point with the latest configuration.
 type router struct{ current atomic.Pointer[rules.Muxer] }
 
-// canonical puts the request's host where the matcher of rules looks for it.
+// canonical stores the request's host where the rule matcher reads it.
 var canonical = requestdecorator.New(nil)
 
 func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	muxer := r.current.Load()
 	if muxer == nil {
-		http.Error(w, "no route is known yet", http.StatusServiceUnavailable)
+		http.Error(w, "there is no configuration yet", http.StatusServiceUnavailable)
 		return
 	}
 	canonical.ServeHTTP(w, request, muxer.ServeHTTP)
 }
 
-// configure replaces all routes. One that cannot be read is left out, and so cannot hold up those of others.
+// configure replaces all routes. It leaves out unreadable routes, so that they do not block the others.
 func (r *router) configure(entryPoint string, configuration *dynamic.HTTPConfiguration) {
 	parser, err := rules.NewSyntaxParser()
 	if err != nil {
-		log.Error().Err(err).Msg("The parser of rules cannot be made")
+		log.Error().Err(err).Msg("Creating the parser of rules failed")
 		return
 	}
 	muxer := rules.NewMuxer(parser)
@@ -45,30 +45,31 @@ func (r *router) configure(entryPoint string, configuration *dynamic.HTTPConfigu
 			err = muxer.AddRoute(route.Rule, "", rules.GetRulePriority(route.Rule), handler)
 		}
 		if err != nil {
-			log.Error().Err(err).Str("route", name).Msg("A route is left out")
+			log.Error().Err(err).Str("route", name).Msg("Leaving out an unreadable route")
 		}
 	}
 	r.current.Store(muxer)
 }
 
-// share is a backend's part of the requests of a route.
+// share is a backend and its weight among the backends of a route.
 type share struct {
 	weight  int
 	headers map[string]string
 	backend http.Handler
 }
 
-// handlerOf looks up what the provider makes of a path: a service that shares requests among services of one server.
+// handlerOf returns the handler of a route. The provider configures it as a service that distributes requests among services with one
+// server.
 func handlerOf(route *dynamic.Router, configuration *dynamic.HTTPConfiguration) (http.Handler, error) {
 	shared := configuration.Services[route.Service]
 	if shared == nil || shared.Weighted == nil {
-		return nil, fmt.Errorf("service %s shares no requests", route.Service)
+		return nil, fmt.Errorf("service %s does not distribute requests", route.Service)
 	}
 	var shares []share
 	for _, each := range shared.Weighted.Services {
 		target := configuration.Services[each.Name]
 		if target == nil || target.LoadBalancer == nil || len(target.LoadBalancer.Servers) != 1 {
-			return nil, fmt.Errorf("service %s has no server of its own", each.Name)
+			return nil, fmt.Errorf("service %s does not have exactly one server", each.Name)
 		}
 		backend, err := proxyTo(target.LoadBalancer.Servers[0].URL)
 		if err != nil {
@@ -97,7 +98,7 @@ func distribute(shares []share, added []map[string]string) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if total == 0 {
-			http.Error(w, "the route leads to no revision", http.StatusServiceUnavailable)
+			http.Error(w, "the route has no revision", http.StatusServiceUnavailable)
 			return
 		}
 		chosen := pick(shares, rand.IntN(total))
@@ -109,13 +110,14 @@ func distribute(shares []share, added []map[string]string) http.Handler {
 	})
 }
 
+// set sets each of the headers.
 func set(header http.Header, values map[string]string) {
 	for name, value := range values {
 		header.Set(name, value)
 	}
 }
 
-// pick finds the share in whose part of all weights a number is.
+// pick returns the share for a number between 0 and the sum of the weights.
 func pick(shares []share, number int) share {
 	for _, s := range shares {
 		if number -= s.weight; number < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/traefik/traefik/v3/pkg/config/dynamic"
 )
 
-// backend answers with its name and what it was asked.
+// backend starts a server that answers with its name and the request.
 func backend(t *testing.T, name string) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -19,7 +19,8 @@ func backend(t *testing.T, name string) string {
 		if err != nil {
 			t.Error(err)
 		}
-		fmt.Fprintf(w, "%s %s %s %s revision=%s added=%s body=%s", name, r.Proto, r.Host, r.URL.Path, r.Header.Get("Revision"), r.Header.Get("Added"), body)
+		fmt.Fprintf(w, "%s %s %s %s revision=%s added=%s body=%s", name, r.Proto, r.Host, r.URL.Path, r.Header.Get("Revision"),
+			r.Header.Get("Added"), body)
 	}))
 	server.Config.Protocols = plainProtocols()
 	server.Start()
@@ -27,7 +28,7 @@ func backend(t *testing.T, name string) string {
 	return server.URL
 }
 
-// route adds to a configuration what the provider makes of a path of an Ingress.
+// route adds the configuration of one path of an Ingress, as the provider writes it.
 func route(c *dynamic.HTTPConfiguration, name, entryPoint, rule string, weights map[string]int, urls map[string]string) {
 	shared := &dynamic.WeightedRoundRobin{}
 	for backend, weight := range weights {
@@ -46,7 +47,7 @@ func newConfiguration() *dynamic.HTTPConfiguration {
 	}
 }
 
-func TestARequestGoesWhereItsRuleLeads(t *testing.T) {
+func TestRequestGoesToTheBackendOfItsRule(t *testing.T) {
 	urls := map[string]string{"one": backend(t, "one"), "two": backend(t, "two")}
 	urls["grpc"] = strings.Replace(backend(t, "grpc"), "http:", "h2c:", 1)
 	urls["odd"] = "ftp://127.0.0.1"
@@ -69,16 +70,17 @@ func TestARequestGoesWhereItsRuleLeads(t *testing.T) {
 		host, path, tag string
 		want            string
 	}{
-		"a host":                          {"a.ns.svc.cluster.local", "/x", "", "200 one HTTP/1.1 a.ns.svc.cluster.local /x revision=one added=a body=question"},
-		"its other name, with a port":     {"a.ns:80", "/", "", "200 one HTTP/1.1 a.ns:80 / revision=one added=a body=question"},
-		"another host":                    {"b.ns", "/", "", "200 two HTTP/1.1 b.ns / revision=two added=b body=question"},
-		"the longer rule wins: a path":    {"b.ns", "/deep/er", "", "200 one HTTP/1.1 b.ns /deep/er revision=one added=path body=question"},
-		"the longer rule wins: a header":  {"b.ns", "/", "one", "200 one HTTP/1.1 b.ns / revision=one added=header body=question"},
-		"a backend that speaks HTTP/2":    {"g.ns", "/", "", "200 grpc HTTP/2.0 g.ns / revision=grpc added=stream body=question"},
-		"a host of the other entry point": {"c.example.com", "/", "", "404 404 page not found"},
-		"a host that nobody has":          {"d.ns", "/", "", "404 404 page not found"},
-		"a scheme that nobody knows":      {"f.ns", "/", "", "404 404 page not found"},
-		"a route without revisions":       {"n.ns", "/", "", "503 the route leads to no revision"},
+		"a host": {"a.ns.svc.cluster.local", "/x", "", "200 one HTTP/1.1 a.ns.svc.cluster.local /x revision=one " +
+			"added=a body=question"},
+		"its other name, with a port":      {"a.ns:80", "/", "", "200 one HTTP/1.1 a.ns:80 / revision=one added=a body=question"},
+		"another host":                     {"b.ns", "/", "", "200 two HTTP/1.1 b.ns / revision=two added=b body=question"},
+		"the longer rule wins: a path":     {"b.ns", "/deep/er", "", "200 one HTTP/1.1 b.ns /deep/er revision=one added=path body=question"},
+		"the longer rule wins: a header":   {"b.ns", "/", "one", "200 one HTTP/1.1 b.ns / revision=one added=header body=question"},
+		"a backend that speaks HTTP/2":     {"g.ns", "/", "", "200 grpc HTTP/2.0 g.ns / revision=grpc added=stream body=question"},
+		"a host of the other entry point":  {"c.example.com", "/", "", "404 404 page not found"},
+		"a host without a route":           {"d.ns", "/", "", "404 404 page not found"},
+		"a backend with an unknown scheme": {"f.ns", "/", "", "404 404 page not found"},
+		"a route without revisions":        {"n.ns", "/", "", "503 the route has no revision"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +111,7 @@ func ask(t *testing.T, url, host, tag string) string {
 	return fmt.Sprintf("%d %s", response.StatusCode, strings.TrimSpace(string(body)))
 }
 
-func TestBeforeTheFirstConfigurationRequestsAreToldToComeAgain(t *testing.T) {
+func TestRequestBeforeTheFirstConfigurationIsUnavailable(t *testing.T) {
 	answer := httptest.NewRecorder()
 	new(router).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
 	if answer.Code != http.StatusServiceUnavailable {
@@ -117,7 +119,7 @@ func TestBeforeTheFirstConfigurationRequestsAreToldToComeAgain(t *testing.T) {
 	}
 }
 
-func TestABackendThatIsAwayIsABadGateway(t *testing.T) {
+func TestUnreachableBackendIsABadGateway(t *testing.T) {
 	c := newConfiguration()
 	route(c, "a", private, "Host(`a.ns`)", map[string]int{"gone": 1}, map[string]string{"gone": "http://127.0.0.1:1"})
 	var r router
@@ -129,8 +131,9 @@ func TestABackendThatIsAwayIsABadGateway(t *testing.T) {
 	}
 }
 
-func TestSharesGetRequestsByTheirWeight(t *testing.T) {
-	shares := []share{{weight: 0, headers: map[string]string{"n": "none"}}, {weight: 3, headers: map[string]string{"n": "most"}}, {weight: 1, headers: map[string]string{"n": "few"}}}
+func TestSharesGetRequestsByWeight(t *testing.T) {
+	shares := []share{{weight: 0, headers: map[string]string{"n": "none"}}, {weight: 3, headers: map[string]string{"n": "most"}},
+		{weight: 1, headers: map[string]string{"n": "few"}}}
 	var got []string
 	for number := range 4 {
 		got = append(got, pick(shares, number).headers["n"])

@@ -11,7 +11,7 @@ import (
 
 const digest = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// apply runs deploy/apply with KUBECTL, or that of the local cluster.
+// apply runs deploy/apply with the kubectl of the variable KUBECTL, or of the local cluster, and returns its output.
 func apply(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	kubectl, err := filepath.Abs(cmp.Or(os.Getenv("KUBECTL"), filepath.Join(root, ".cluster", "bin", "kubectl")))
@@ -24,19 +24,19 @@ func apply(t *testing.T, args ...string) (string, error) {
 	return string(output), err
 }
 
-// TestApplyNamesTheImage: the function and the data mover that it starts are the same image, named by what does not change.
-func TestApplyNamesTheImage(t *testing.T) {
+// TestApplySetsTheImageOfFunctionAndMover: both run the same image.
+func TestApplySetsTheImageOfFunctionAndMover(t *testing.T) {
 	for _, image := range []string{"example.com/team/drydock" + digest, "example.com:5000/drydock:v1"} {
 		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore", "scale-hooks")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		// The containers of the three, backup's data mover, and the caller of URLs that scale-hooks starts.
+		// The containers of the three functions, the data mover of backup, and the container that scale-hooks starts to call a URL.
 		if n := strings.Count(output, ": "+image+"\n"); n != 5 {
 			t.Errorf("%s is named %d times, want 5:\n%s", image, n, output)
 		}
 		if strings.Contains(output, "image: drydock\n") {
-			t.Errorf("an image has no name yet:\n%s", output)
+			t.Errorf("an image was not replaced:\n%s", output)
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(root, "deploy", ".apply-*")); err != nil || len(left) > 0 {
@@ -44,18 +44,19 @@ func TestApplyNamesTheImage(t *testing.T) {
 	}
 }
 
-func TestApplyRefuses(t *testing.T) {
+func TestApplyRefusesAmbiguousImagesAndUnknownFunctions(t *testing.T) {
 	for name, row := range map[string]struct {
 		args []string
 		want string
 	}{
-		"an image that could be any":    {[]string{"--render", "example.com/drydock", "backup"}, "neither a digest nor a tag"},
-		"a port that is no tag":         {[]string{"--render", "example.com:5000/drydock", "backup"}, "neither a digest nor a tag"},
-		"a function that there is none": {[]string{"--render", "--allow-tags", "example.com/drydock:v1", "backup", "sieve"}, "there are: backup cleanup-pod dead-letter detect-resize"},
-		"no function":                   {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
-		"an image without a registry":   {[]string{"--render", "drydock" + digest, "backup"}, "names no registry"},
-		"a folder that is no registry":  {[]string{"--render", "team/drydock" + digest, "backup"}, "names no registry"},
-		"a tag that can change":         {[]string{"--render", "example.com/drydock:v1", "backup"}, "is named by a tag"},
+		"an image without digest and tag":    {[]string{"--render", "example.com/drydock", "backup"}, "has no digest"},
+		"a registry with a port, and no tag": {[]string{"--render", "example.com:5000/drydock", "backup"}, "has no digest"},
+		"an unknown function": {[]string{"--render", "--allow-tags", "example.com/drydock:v1", "backup", "sieve"},
+			"The functions are: backup cleanup-pod dead-letter detect-resize"},
+		"no function":                    {[]string{"drydock:v1"}, "deploy/apply IMAGE FUNCTION"},
+		"an image without a registry":    {[]string{"--render", "drydock" + digest, "backup"}, "names no registry"},
+		"a folder instead of a registry": {[]string{"--render", "team/drydock" + digest, "backup"}, "names no registry"},
+		"a tag without --allow-tags":     {[]string{"--render", "example.com/drydock:v1", "backup"}, "has a tag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output, err := apply(t, row.args...)
@@ -66,8 +67,8 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsTheMoverImageBefore: backup makes movers of it until its new revision is ready.
-func TestApplyKeepsTheMoverImageBefore(t *testing.T) {
+// TestApplyKeepsThePreviousMoverImageAllowed: the old revision of backup creates movers until the new one is ready.
+func TestApplyKeepsThePreviousMoverImageAllowed(t *testing.T) {
 	applied := filepath.Join(t.TempDir(), "applied")
 	kubectl := filepath.Join(t.TempDir(), "kubectl")
 	const script = `#!/bin/sh
@@ -76,7 +77,7 @@ case "$*" in
   *apply*) cat >>"$APPLIED" ;;
 esac
 `
-	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil { //nolint:gosec // the test runs it
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECTL", kubectl)
@@ -85,7 +86,7 @@ esac
 		t.Fatalf("%v\n%s", err, output)
 	}
 	if text, err := os.ReadFile(applied); err != nil || strings.Contains(string(text), "drydock-mover-image") {
-		t.Errorf("scale-hooks changes which image is a mover: %v\n%s", err, text)
+		t.Errorf("the deployment of scale-hooks changes the image of movers: %v\n%s", err, text)
 	}
 	if output, err := apply(t, "example.com/drydock"+digest, "backup"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
@@ -96,7 +97,7 @@ esac
 	}
 	for _, image := range []string{"example.com/drydock" + digest, "example.com/drydock@sha256:before"} {
 		if !strings.Contains(string(manifests), `      - "`+image+`"`) {
-			t.Errorf("%s may not run as a mover:\n%s", image, manifests)
+			t.Errorf("image %s is not allowed for movers:\n%s", image, manifests)
 		}
 	}
 }

@@ -1,2 +1,2 @@
-// Package manifests holds the test of config/ and deploy/ against the code of Knative's webhooks.
+// Package manifests tests config/ and deploy/ with the code of Knative's webhooks.
 package manifests

@@ -28,13 +28,14 @@ import (
 
 const root = "../../.."
 
-// functions are the folders of deploy/ with a function.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
+// functions are the folders of functions in deploy/.
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+	"restore", "scale-hooks", "sift", "wake-gateway"}
 
-// overlays are all that an administrator can choose from.
+// overlays are the overlays of a whole installation.
 var overlays = []string{"cluster", "namespace", "kafka", "oidc"}
 
-// render is what kubectl kustomize prints.
+// render returns the objects that kubectl kustomize prints for the folder.
 func render(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, folder))
@@ -59,11 +60,12 @@ func render(t *testing.T, folder string) []*unstructured.Unstructured {
 	return objects
 }
 
-// decoder knows Kubernetes' kinds and those of Knative that Drydock uses, and refuses every field that they do not have.
+// decoder decodes Kubernetes' kinds and the Knative kinds that Drydock uses. It refuses unknown fields.
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		kubescheme.AddToScheme, apiextensionsv1.AddToScheme, eventingv1.AddToScheme, eventingv1alpha1.AddToScheme, sourcesv1.AddToScheme, servingv1.AddToScheme,
+		kubescheme.AddToScheme, apiextensionsv1.AddToScheme, eventingv1.AddToScheme, eventingv1alpha1.AddToScheme, sourcesv1.AddToScheme,
+		servingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)
@@ -72,7 +74,7 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// accept does what the API server and Knative's webhook do with an object that is new: fields, defaults, validation.
+// accept treats a new object as the API server and Knative's webhook do: it checks the fields, sets defaults and validates.
 func accept(ctx context.Context, object *unstructured.Unstructured) error {
 	text, err := object.MarshalJSON()
 	if err != nil {
@@ -90,7 +92,7 @@ func accept(ctx context.Context, object *unstructured.Unstructured) error {
 		if strings.Contains(object.GetAPIVersion(), "knative.dev") {
 			return fmt.Errorf("%s has no validation", object.GetKind())
 		}
-		return nil // one of Kubernetes' own, whose fields were checked
+		return nil // a kind of Kubernetes, whose fields were checked
 	}
 	ctx = apis.WithinCreate(ctx)
 	resource.SetDefaults(ctx)
@@ -100,7 +102,7 @@ func accept(ctx context.Context, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// knative is the context of the webhooks, with authentication or without.
+// knative returns the context of the webhooks, with or without authentication.
 func knative(t *testing.T, oidc feature.Flag) context.Context {
 	flags, err := feature.NewFlagsConfigFromMap(map[string]string{feature.OIDCAuthentication: string(oidc)})
 	if err != nil {
@@ -109,7 +111,7 @@ func knative(t *testing.T, oidc feature.Flag) context.Context {
 	return feature.ToContext(t.Context(), flags)
 }
 
-func TestManifestsAreWhatKnativeAccepts(t *testing.T) {
+func TestKnativeAcceptsTheManifests(t *testing.T) {
 	for _, overlay := range overlays {
 		oidc := feature.Disabled
 		if overlay == "oidc" {
@@ -131,8 +133,8 @@ func expectAccepted(t *testing.T, ctx context.Context, folder string) {
 	}
 }
 
-// TestWhatIsWrongIsRefused: each of these would be refused by a real webhook too, so the test above can fail.
-func TestWhatIsWrongIsRefused(t *testing.T) {
+// TestKnativeRefusesMistakes shows that the test above can fail. A real webhook would refuse each of these too.
+func TestKnativeRefusesMistakes(t *testing.T) {
 	change := func(value any, path ...string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) {
 			if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
@@ -144,15 +146,17 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		folder, kind string
 		change       func(*unstructured.Unstructured)
 	}{
-		"a field that does not exist": {"deploy/backup", "Service", change("x", "spec", "template", "spec", "nodePool")},
-		"a scale below zero":          {"deploy/backup", "Service", change("-1", "spec", "template", "metadata", "annotations", "autoscaling.knative.dev/min-scale")},
-		"a timeout beyond Serving's":  {"deploy/backup", "Service", change(int64(100000), "spec", "template", "spec", "timeoutSeconds")},
-		"a delay that is no duration": {"deploy/backup", "Trigger", change("soon", "spec", "delivery", "backoffDelay")},
-		"a subscriber of nobody":      {"deploy/backup", "Trigger", change(map[string]any{}, "spec", "subscriber")},
-		"a source of nothing":         {"config", "ApiServerSource", change([]any{}, "spec", "resources")},
-		"a tick at no time":           {"config", "PingSource", change("sometimes", "spec", "schedule")},
-		"a policy without the flag":   {"config/overlays/oidc", "EventPolicy", func(*unstructured.Unstructured) {}},
-		"a policy with a typo":        {"config", "NetworkPolicy", change("x", "spec", "podselector")},
+		"an unknown field": {"deploy/backup", "Service", change("x", "spec", "template", "spec", "nodePool")},
+		"a scale below zero": {"deploy/backup", "Service", change("-1", "spec", "template", "metadata", "annotations",
+			"autoscaling.knative.dev/min-scale")},
+		"a timeout beyond Serving's": {"deploy/backup", "Service", change(int64(100000), "spec", "template", "spec",
+			"timeoutSeconds")},
+		"an invalid duration":                   {"deploy/backup", "Trigger", change("soon", "spec", "delivery", "backoffDelay")},
+		"an empty subscriber":                   {"deploy/backup", "Trigger", change(map[string]any{}, "spec", "subscriber")},
+		"a source without resources":            {"config", "ApiServerSource", change([]any{}, "spec", "resources")},
+		"an invalid schedule":                   {"config", "PingSource", change("sometimes", "spec", "schedule")},
+		"an EventPolicy without authentication": {"config/overlays/oidc", "EventPolicy", func(*unstructured.Unstructured) {}},
+		"a NetworkPolicy with a typo":           {"config", "NetworkPolicy", change("x", "spec", "podselector")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := render(t, row.folder)
@@ -162,14 +166,14 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 			}
 			row.change(objects[i])
 			if err := accept(knative(t, feature.Disabled), objects[i]); err == nil {
-				t.Error("it is accepted")
+				t.Error("the mistake is accepted")
 			}
 		})
 	}
 }
 
-// TestEveryFunctionIsShippedAlike: what deploy/ promises of each function, on the object that Serving sees in the end.
-func TestEveryFunctionIsShippedAlike(t *testing.T) {
+// TestEveryFunctionHasTheCommonSettings checks the final objects of each function in deploy/.
+func TestEveryFunctionHasTheCommonSettings(t *testing.T) {
 	accounts := map[string]bool{}
 	for _, object := range render(t, "config") {
 		if object.GetKind() == "ServiceAccount" {
@@ -188,12 +192,12 @@ func TestEveryFunctionIsShippedAlike(t *testing.T) {
 					convert(t, object, trigger)
 					expectDelivery(t, trigger, function)
 				default:
-					t.Errorf("%s %s is not the deployer's", object.GetKind(), object.GetName())
+					t.Errorf("%s %s does not belong into deploy/", object.GetKind(), object.GetName())
 				}
 			}
-			expectPrivate(t, service)
+			expectCommonSettings(t, service)
 			if pod := service.Spec.Template.Spec; !accounts["drydock/"+pod.ServiceAccountName] || pod.ServiceAccountName != function {
-				t.Errorf("account %q is not the function's own, or config/ does not make it", pod.ServiceAccountName)
+				t.Errorf("account %q is not that of the function, or config/ does not create it", pod.ServiceAccountName)
 			}
 		})
 	}
@@ -206,7 +210,7 @@ func convert(t *testing.T, from *unstructured.Unstructured, into any) {
 	}
 }
 
-// expectDelivery: a Trigger's delivery replaces the Broker's as a whole, so nothing may be missing from it.
+// expectDelivery checks that the Trigger's delivery is complete, because it replaces the Broker's entirely.
 func expectDelivery(t *testing.T, trigger *eventingv1.Trigger, function string) {
 	t.Helper()
 	d := trigger.Spec.Delivery
@@ -218,22 +222,23 @@ func expectDelivery(t *testing.T, trigger *eventingv1.Trigger, function string) 
 	}
 }
 
-func expectPrivate(t *testing.T, service *servingv1.Service) {
+// expectCommonSettings checks the visibility, scaling, timeout, resources and security context of a function's Service.
+func expectCommonSettings(t *testing.T, service *servingv1.Service) {
 	t.Helper()
 	if service.Labels["networking.knative.dev/visibility"] != "cluster-local" {
-		t.Error("it can be called from outside of the cluster")
+		t.Error("the Service can be called from outside the cluster")
 	}
 	template := service.Spec.Template
 	if template.Annotations["autoscaling.knative.dev/min-scale"] != "0" {
-		t.Error("it does not scale to zero")
+		t.Error("the Service does not scale to zero")
 	}
-	// A function gives up after 25 s and the Broker after 60; the gateway's visitors may wait for 300.
+	// The timeout is between that of a function, 25 s, and that of the Broker, 60 s. A request to the gateway may take 300 s.
 	least, most := int64(25), int64(60)
 	if service.Name == "wake-gateway" {
 		least, most = 300, 600
 	}
 	if seconds := template.Spec.TimeoutSeconds; seconds == nil || *seconds >= most || *seconds <= least {
-		t.Errorf("timeout %v s: between %d and %d is right", seconds, least, most)
+		t.Errorf("timeout %v s, want one between %d and %d", seconds, least, most)
 	}
 	container := template.Spec.Containers[0]
 	if len(container.Resources.Requests) != 2 || container.Resources.Limits.Memory().IsZero() {
@@ -251,9 +256,9 @@ func expectPrivate(t *testing.T, service *servingv1.Service) {
 	}
 }
 
-// TestKafkaTakesTheSameTriggers: only the Broker and the address differ. sift judges each event by itself, so it does
-// not care about their order.
-func TestKafkaTakesTheSameTriggers(t *testing.T) {
+// TestKafkaOverlayDiffersOnlyInTheBroker: all Triggers but that of sift request ordered delivery. sift judges each event separately, so it
+// does not need the order.
+func TestKafkaOverlayDiffersOnlyInTheBroker(t *testing.T) {
 	cluster, kafka := render(t, "config/overlays/cluster"), render(t, "config/overlays/kafka")
 	var different []string
 	for i := range cluster {
@@ -269,8 +274,9 @@ func TestKafkaTakesTheSameTriggers(t *testing.T) {
 	}
 	for _, function := range functions {
 		for _, object := range render(t, "deploy/"+function) {
-			if object.GetKind() == "Trigger" && function != "sift" && object.GetAnnotations()["kafka.eventing.knative.dev/delivery.order"] != "ordered" {
-				t.Errorf("Trigger %s does not ask for ordered delivery", object.GetName())
+			if object.GetKind() == "Trigger" && function != "sift" &&
+				object.GetAnnotations()["kafka.eventing.knative.dev/delivery.order"] != "ordered" {
+				t.Errorf("Trigger %s does not request ordered delivery", object.GetName())
 			}
 		}
 	}

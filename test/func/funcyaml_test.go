@@ -9,9 +9,9 @@ import (
 	fn "knative.dev/func/pkg/functions"
 )
 
-// TestFuncTakesTheProject: func's own loader and validation, and no setting that it does not know.
-func TestFuncTakesTheProject(t *testing.T) {
-	dir := t.TempDir() // func leaves a folder where it reads
+// TestFuncAcceptsFuncYAML uses func's own loader and validation.
+func TestFuncAcceptsFuncYAML(t *testing.T) {
+	dir := t.TempDir() // func creates a folder beside the file that it reads
 	if err := copyFile(filepath.Join(root, fn.FunctionFile), filepath.Join(dir, fn.FunctionFile)); err != nil {
 		t.Fatal(err)
 	}
@@ -26,28 +26,26 @@ func TestFuncTakesTheProject(t *testing.T) {
 		t.Errorf("initialized %v, runtime %q, invoke %q, builder %q", f.Initialized(), f.Runtime, f.Invoke, f.Build.Builder)
 	}
 	if got := fn.LastSpecVersion(); f.SpecVersion != got {
-		t.Errorf("func.yaml is of specVersion %s, func writes %s", f.SpecVersion, got)
+		t.Errorf("func.yaml has specVersion %s, and func writes %s", f.SpecVersion, got)
 	}
 }
 
-// TestFuncKeepsEverySetting: the loader leaves out what it does not know without a word, so what it writes has to have
-// as many settings as what it has read.
-func TestFuncKeepsEverySetting(t *testing.T) {
+// TestFuncKnowsEverySetting: the loader silently drops unknown settings. So func.yaml is read, written again and compared.
+func TestFuncKnowsEverySetting(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, fn.FunctionFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost := lostBy(t, string(text)); len(lost) > 0 {
-		t.Errorf("func drops %q", lost)
+	if dropped := droppedBy(t, string(text)); len(dropped) > 0 {
+		t.Errorf("func drops %q", dropped)
 	}
-	if lost := lostBy(t, string(text)+"  nonsense: 1\n"); len(lost) != 1 {
-		t.Errorf("func drops %q of a func.yaml with one unknown setting", lost)
+	if dropped := droppedBy(t, string(text)+"  nonsense: 1\n"); len(dropped) != 1 {
+		t.Errorf("func drops %q of a func.yaml with one unknown setting, want only that one", dropped)
 	}
 }
 
-// lostBy are the lines of a func.yaml that are not there any more when func has read and written it. func puts them in
-// another order.
-func lostBy(t *testing.T, text string) []string {
+// droppedBy returns the lines of a func.yaml that are missing after func has read and written it. func may change their order.
+func droppedBy(t *testing.T, text string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, fn.FunctionFile)
@@ -58,7 +56,7 @@ func lostBy(t *testing.T, text string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Registry = "example.com" // a change, without which func writes nothing
+	f.Registry = "example.com" // func writes only after a change
 	if err := f.Write(); err != nil {
 		t.Fatal(err)
 	}
@@ -66,26 +64,26 @@ func lostBy(t *testing.T, text string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := map[string]int{}
+	remaining := map[string]int{}
 	for line := range strings.Lines(string(written)) {
-		kept[strings.TrimSpace(line)]++
+		remaining[strings.TrimSpace(line)]++
 	}
-	var lost []string
+	var dropped []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if kept[line]--; kept[line] < 0 {
-			lost = append(lost, line)
+		if remaining[line]--; remaining[line] < 0 {
+			dropped = append(dropped, line)
 		}
 	}
-	return lost
+	return dropped
 }
 
-// TestWhatGitIgnoresStaysOutOfTheImage: func puts the whole folder into it, but for what .funcignore names. (v0.44 does
-// not read that file yet.)
-func TestWhatGitIgnoresStaysOutOfTheImage(t *testing.T) {
+// TestFoldersThatGitIgnoresStayOutOfTheImage: func puts the whole folder into the image, except the paths in .funcignore. (v0.44 does not
+// read this file yet.)
+func TestFoldersThatGitIgnoresStayOutOfTheImage(t *testing.T) {
 	ignored, err := os.ReadFile(filepath.Join(root, ".funcignore"))
 	if err != nil {
 		t.Fatal(err)
@@ -97,12 +95,12 @@ func TestWhatGitIgnoresStaysOutOfTheImage(t *testing.T) {
 	folders := 0
 	for line := range strings.Lines(string(git)) {
 		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "/") || line == "/.func/" { // func's own folder is never in it
+		if !strings.HasPrefix(line, "/") || line == "/.func/" { // func never puts its own folder into the image
 			continue
 		}
 		folders++
 		if want := strings.TrimSuffix(line, "/") + "\n"; !strings.Contains("\n"+string(ignored), "\n"+want) {
-			t.Errorf(".gitignore has %s, .funcignore has no line %s", line, want)
+			t.Errorf(".gitignore has %s, and .funcignore has no line %s", line, want)
 		}
 	}
 	if folders == 0 {

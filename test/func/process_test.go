@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// output is what a process prints, readable while it runs.
+// output collects the output of a process, and is readable while the process runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -32,7 +32,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// start starts a process with a group of its own. At the end of the test it is told to stop, and has to.
+// start starts a process in a new process group. At the end of the test the process gets SIGTERM and must end.
 func start(t *testing.T, env []string, name string, args ...string) (*output, <-chan struct{}) {
 	t.Helper()
 	out, ended := &output{}, make(chan struct{})
@@ -48,7 +48,7 @@ func start(t *testing.T, env []string, name string, args ...string) (*output, <-
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
-			t.Errorf("%s goes on after SIGTERM", name)
+			t.Errorf("%s still runs 20 seconds after SIGTERM", name)
 		}
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-ended
@@ -59,7 +59,7 @@ func start(t *testing.T, env []string, name string, args ...string) (*output, <-
 	return out, ended
 }
 
-// freePort is one on loopback that nobody listens on.
+// freePort returns a free TCP port of the loopback address.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,16 +75,16 @@ func freePort(t *testing.T) string {
 }
 
 // eventually waits until the condition holds.
-func eventually(t *testing.T, what string, within time.Duration, holds func() bool) {
+func eventually(t *testing.T, condition string, within time.Duration, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !holds(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", within, what)
+			t.Fatalf("not within %v: %s", within, condition)
 		}
 	}
 }
 
-// get returns status and text of a page; the status is 0 when nobody answers.
+// get returns the status and text of a page. The status is 0 if there is no answer.
 func get(url string) (int, string) {
 	response, err := (&http.Client{Timeout: 5 * time.Second}).Get(url)
 	if err != nil {
@@ -95,7 +95,7 @@ func get(url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// post sends an event as a Broker does, and returns the answer.
+// post sends an event as a Broker does, and returns the status, header and text of the answer.
 func post(t *testing.T, url, eventType string, data any, extensions ...string) (int, http.Header, string) {
 	t.Helper()
 	body, err := json.Marshal(data)
@@ -126,15 +126,16 @@ func post(t *testing.T, url, eventType string, data any, extensions ...string) (
 	return response.StatusCode, response.Header, string(text)
 }
 
-// sifts posts a StatefulSet's change to an instance of sift, whose answer says that the function is at work: it names
-// who has to look.
-func sifts(t *testing.T, url string) {
+// expectSifts posts the change of a StatefulSet to an instance of sift. The answer must be an event that names the function to wake.
+func expectSifts(t *testing.T, url string) {
 	t.Helper()
-	code, header, text := post(t, url, "dev.knative.apiserver.resource.add", askingSet(), "kind=StatefulSet")
-	if code != http.StatusOK || header.Get("ce-type") != "dev.drydock.object.changed" || header.Get("ce-concerns") != "detect-resize" || header.Get("ce-name") != "web" {
+	code, header, text := post(t, url, "dev.knative.apiserver.resource.add", setWithRequest(), "kind=StatefulSet")
+	if code != http.StatusOK || header.Get("ce-type") != "dev.drydock.object.changed" ||
+		header.Get("ce-concerns") != "detect-resize" || header.Get("ce-name") != "web" {
 		t.Errorf("sift answered %d, %v, %s", code, header, text)
 	}
-	if code, _, text := post(t, url, "dev.knative.apiserver.resource.add", "no object", "kind=StatefulSet"); code != http.StatusUnprocessableEntity {
-		t.Errorf("sift answered what is no object with %d, %s; want 422, which a Broker does not deliver again", code, text)
+	if code, _, text := post(t, url, "dev.knative.apiserver.resource.add", "no object",
+		"kind=StatefulSet"); code != http.StatusUnprocessableEntity {
+		t.Errorf("sift answered invalid data with %d, %s. Want 422, so that a Broker does not retry", code, text)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// printPlan prints the plan for people: the verdict, the claims, the consequences, and how certain each is.
+// printPlan prints the plan as text: the verdict, the claims, the members, the consequences, and how certain they are.
 func printPlan(out io.Writer, d *forecast.Document) error {
 	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, verdict(d))
 	printProblems(out, "It would be refused:", d.Refused)
@@ -26,7 +26,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	if err := errors.Join(printClaims(out, d.Claims), printMembers(out, d.Members)); err != nil {
 		return err
 	}
-	if d.Method == "" || knowsNothing(d) {
+	if d.Method == "" || isUnjudged(d) {
 		return printFacts(out, d, facts{})
 	}
 	f := facts{}
@@ -42,7 +42,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	f.add("stop", stopWords(d.Stop))
 	f.add("", prefixed("observed: ", d.Stop.Basis)...)
 	f.add("", prefixed("assumed: ", d.Stop.Assumed)...)
-	f.add("", prefixed("besides: ", d.Stop.Besides)...)
+	f.add("", prefixed("not included: ", d.Stop.Excluded)...)
 	for _, b := range d.Budgets {
 		f.add("budget", budgetWords(b))
 	}
@@ -63,13 +63,13 @@ func verdict(d *forecast.Document) string {
 		return fmt.Sprintf("%s would be refused", printable(d.Request))
 	}
 	if d.Request == "" {
-		return "no resize is asked for; --resize TEMPLATE=SIZE shows the consequences of one"
+		return "no resize is requested. Show the consequences of one with --resize TEMPLATE=SIZE"
 	}
-	return fmt.Sprintf("%s: everything is as asked for", printable(d.Request))
+	return fmt.Sprintf("%s: the set already matches the request", printable(d.Request))
 }
 
-// knowsNothing reports whether the request was refused before its consequences were known, for example because it cannot be read.
-func knowsNothing(d *forecast.Document) bool {
+// isUnjudged reports whether the request was refused before its consequences were known, for example because it is unreadable.
+func isUnjudged(d *forecast.Document) bool {
 	return d.Verdict == forecast.Refused && len(d.Claims) == 0 && !d.Recreate
 }
 
@@ -91,19 +91,19 @@ func printClaims(out io.Writer, claims []forecast.Claim) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tMETHOD\tSIZE\tCLASS\tACCESS\tOLD VOLUME\tIN USE\tUSED BY")
 	for _, c := range claims {
-		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), turns(c.From.String(), c.To.String()), classWords(c),
-			turns(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), change(c.From.String(), c.To.String()), classWords(c),
+			change(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)}, "\t"))
 	}
 	return table.Flush()
 }
 
-// classWords are the StorageClass and, after the sign of a request, the VolumeAttributesClass.
+// classWords returns the StorageClass and, after a percent sign as in a request, the VolumeAttributesClass.
 func classWords(c forecast.Claim) string {
-	becomes := c.Attributes
+	attributes := c.Attributes
 	if c.NewAttributes != nil {
-		becomes = *c.NewAttributes
+		attributes = *c.NewAttributes
 	}
-	return turns(withAttributes(c.Class, c.Attributes), withAttributes(cmp.Or(c.NewClass, c.Class), becomes))
+	return change(withAttributes(c.Class, c.Attributes), withAttributes(cmp.Or(c.NewClass, c.Class), attributes))
 }
 
 func withAttributes(class, attributes string) string {
@@ -113,12 +113,12 @@ func withAttributes(class, attributes string) string {
 	return class + "%" + attributes
 }
 
-// turns returns the present value, and the new one if it differs.
-func turns(is, becomes string) string {
-	if becomes == "" || becomes == is {
-		return is
+// change returns the present value, and the new one if it differs.
+func change(before, after string) string {
+	if after == "" || after == before {
+		return before
 	}
-	return is + " -> " + becomes
+	return before + " -> " + after
 }
 
 func modes(all []corev1.PersistentVolumeAccessMode) string {
@@ -143,7 +143,7 @@ func users(all []forecast.User) string {
 	var names []string
 	for _, u := range all {
 		if u.Foreign {
-			names = append(names, u.Pod+" (not the set's)")
+			names = append(names, u.Pod+" (not in the set)")
 		} else {
 			names = append(names, u.Pod)
 		}
@@ -161,7 +161,7 @@ func printMembers(out io.Writer, members []forecast.Member) error {
 	}
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ORDER\tMEMBER\tNODE\tIS\tFIRST PASS")
+	fmt.Fprintln(table, "ORDER\tMEMBER\tNODE\tSTATE\tFIRST PASS")
 	for i, m := range members {
 		fmt.Fprintln(table, strings.Join([]string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)},
 			"\t"))
@@ -172,7 +172,7 @@ func printMembers(out io.Writer, members []forecast.Member) error {
 func memberState(m forecast.Member) string {
 	switch {
 	case m.Pod == "":
-		return "without a pod"
+		return "no pod"
 	case !m.Ready:
 		return "not ready"
 	case m.Primary:
@@ -185,7 +185,7 @@ func firstPass(m forecast.Member) string {
 	if m.Cold != "" {
 		return "none: " + m.Cold
 	}
-	return "beside the running pod"
+	return "while the pod runs"
 }
 
 func orDash(text string) string {
@@ -195,7 +195,7 @@ func orDash(text string) string {
 	return text
 }
 
-// facts are lines of a title and some words; a line without a title belongs to the one before.
+// facts are lines with a title and a text. A line without a title continues the one before.
 type facts []struct{ title, words string }
 
 func (f *facts) add(title string, words ...string) {

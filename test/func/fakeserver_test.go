@@ -11,20 +11,21 @@ import (
 	"testing"
 )
 
-// request is what a stand-in was asked for.
+// request is a request to a fake server.
 type request struct {
 	method, path string
 	header       http.Header
 	body         []byte
 }
 
-// recorder is an HTTP server on loopback that notes its requests.
+// recorder is an HTTP server on the loopback address that records its requests.
 type recorder struct {
 	*httptest.Server
 	mu   sync.Mutex
 	seen []request
 }
 
+// record starts a recorder with the given answers.
 func record(t *testing.T, answer http.HandlerFunc) *recorder {
 	t.Helper()
 	r := &recorder{}
@@ -52,8 +53,8 @@ func (r *recorder) find(method, path string) (request, bool) {
 	return request{}, false
 }
 
-// asked lists the requests, for messages.
-func (r *recorder) asked() string {
+// requests lists the requests, for messages.
+func (r *recorder) requests() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var lines []string
@@ -63,9 +64,9 @@ func (r *recorder) asked() string {
 	return strings.Join(lines, "\n")
 }
 
-// standIn is an API server that knows one thing: a StatefulSet, or none. What a function does on a real one is tested
-// elsewhere; here it shows that the event has reached the function, and the function its API server.
-func standIn(t *testing.T, sets ...any) *recorder {
+// fakeAPIServer is an API server with the given StatefulSets and no other objects. It shows that an event reaches the function, and that
+// the function reaches its API server. Other tests use a real API server.
+func fakeAPIServer(t *testing.T, sets ...any) *recorder {
 	t.Helper()
 	return record(t, func(w http.ResponseWriter, q *http.Request) {
 		kinds := map[string][2]string{
@@ -77,7 +78,7 @@ func standIn(t *testing.T, sets ...any) *recorder {
 		kind, list := kinds[resource]
 		switch {
 		case !list:
-			refuse(w, http.StatusNotFound, "NotFound", "the stand-in has none")
+			refuse(w, http.StatusNotFound, "NotFound", "the fake API server has none")
 		case resource == "statefulsets":
 			reply(w, http.StatusOK, map[string]any{"apiVersion": kind[0], "kind": kind[1], "items": append([]any{}, sets...)})
 		default:
@@ -87,7 +88,8 @@ func standIn(t *testing.T, sets ...any) *recorder {
 }
 
 func refuse(w http.ResponseWriter, code int, reason, message string) {
-	reply(w, code, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "code": code, "message": message})
+	reply(w, code, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": reason, "code": code,
+		"message": message})
 }
 
 func reply(w http.ResponseWriter, code int, object any) {
@@ -96,8 +98,8 @@ func reply(w http.ResponseWriter, code int, object any) {
 	_ = json.NewEncoder(w).Encode(object)
 }
 
-// askingSet is a StatefulSet whose resize detect-resize has to look at.
-func askingSet() map[string]any {
+// setWithRequest returns a StatefulSet with a request, so that sift wakes detect-resize.
+func setWithRequest() map[string]any {
 	return map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": map[string]any{
 		"namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "7",
 		"labels":      map[string]string{"drydock.dev/managed": "true"},

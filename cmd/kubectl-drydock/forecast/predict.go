@@ -16,19 +16,20 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Usage is a kubelet's report about the file system of a claim, in bytes.
+// Usage is a kubelet's measurement of the file system of a claim, in bytes.
 type Usage struct {
 	Used, Capacity int64
 }
 
-// Document combines the judgement, the room of the storage, the kubelets' measurements by claim, and the API server's answers to dry runs.
+// Document returns the whole forecast. It combines the judgement, the capacity of the storage, the measured usage by claim, and the
+// answers to the dry runs.
 func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document {
 	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
 		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
 	if f.record != nil {
 		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
 		d.Fields = api.Words(f.record.Fields)
-		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.wish)
+		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.request)
 		d.Claims = f.claims(measured)
 		d.Copy = total(d.Claims)
 		if len(f.record.Members) > 0 {
@@ -36,12 +37,12 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 			if f.record.GrowsHeld() {
 				d.Method = api.MethodExpandOffline
 			}
-			f.moving(d)
+			f.addStops(d)
 		} else {
 			d.Stop = f.noStop(d.Claims)
 		}
-		f.fits(d)
-		f.rooms(d)
+		f.compareUsage(d)
+		f.compareCapacity(d)
 	}
 	d.Refused = append(d.Refused, denials(checks)...)
 	d.Verdict = f.verdict(d)
@@ -60,12 +61,12 @@ func (f *Forecast) verdict(d *Document) Verdict {
 	return Goes
 }
 
-// claims returns the claims that would grow or be copied, by name.
+// claims returns the forecasts of the claims that would grow or be copied, sorted by name.
 func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	var all []Claim
 	for _, e := range f.record.Expansions {
 		if move := f.record.Move(e.Claim); move != nil {
-			continue // it grows while its member is stopped, too
+			continue // it is among the moves, since it grows while its member is stopped
 		}
 		all = append(all, f.claim(e.Claim, Claim{Template: e.Template, Method: api.MethodExpand, From: e.From, To: e.To, Volume: e.Volume,
 			NewAttributes: e.Attributes}))
@@ -73,7 +74,7 @@ func (f *Forecast) claims(measured map[string]Usage) []Claim {
 	for _, m := range f.moves() {
 		c := f.claim(m.Claim, Claim{Template: m.Template, Method: methodOf(m), From: m.From, To: m.To, Volume: m.OldVolume,
 			NewClass: m.Class, NewModes: m.Modes, NewAttributes: f.newAttributes(m)})
-		if usage, known := measured[m.Claim]; known && !statefulset.IsBlock(f.in.Claim(m.Claim)) && usage.alone(c.Capacity) {
+		if usage, known := measured[m.Claim]; known && !statefulset.IsBlock(f.in.Claim(m.Claim)) && usage.isOfClaim(c.Capacity) {
 			c.Used = &usage.Used
 		}
 		all = append(all, c)
@@ -89,7 +90,8 @@ func methodOf(m *api.Move) api.Method {
 	return api.MethodCopy
 }
 
-// newAttributes is the VolumeAttributesClass that the claim of a member gets: with its new volume or, where it keeps its volume, before.
+// newAttributes returns the VolumeAttributesClass that the claim of a member gets: with its new volume or, if it keeps its volume, by an
+// expansion before; nil if it keeps the present one.
 func (f *Forecast) newAttributes(m *api.Move) *string {
 	for i := range f.record.Expansions {
 		if e := &f.record.Expansions[i]; e.Claim == m.Claim {
@@ -99,7 +101,7 @@ func (f *Forecast) newAttributes(m *api.Move) *string {
 	return m.Attributes
 }
 
-// claim completes the forecast of a claim from the live claim.
+// claim completes the forecast of a claim with facts of the live claim.
 func (f *Forecast) claim(name string, c Claim) Claim {
 	live := f.in.Claim(name)
 	c.Name, c.Class, c.Modes, c.Capacity = name, statefulset.ClassOf(live), live.Spec.AccessModes, f.capacity(c.From, c.Volume)
@@ -110,19 +112,21 @@ func (f *Forecast) claim(name string, c Claim) Claim {
 	return c
 }
 
-// alone reports whether the file system is the claim's alone. Of a volume that is a folder, the kubelet tells how much the whole file
-// system around it has, and uses.
-func (u Usage) alone(capacity int64) bool { return u.Used <= capacity && u.Capacity <= 2*capacity }
+// isOfClaim reports whether the usage is that of the claim alone. For a volume that is a directory, the kubelet measures the whole file
+// system that contains it.
+func (u Usage) isOfClaim(capacity int64) bool { return u.Used <= capacity && u.Capacity <= 2*capacity }
 
+// capacity returns the size of the volume in bytes, and at least the given size.
 func (f *Forecast) capacity(size resource.Quantity, name string) int64 {
 	if volume := f.in.Volume(name); volume != nil {
-		if has := volume.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(size) > 0 {
-			size = has
+		if capacity := volume.Spec.Capacity[corev1.ResourceStorage]; capacity.Cmp(size) > 0 {
+			size = capacity
 		}
 	}
 	return size.Value()
 }
 
+// total adds up the bytes to copy.
 func total(claims []Claim) Copy {
 	var sum Copy
 	for _, c := range claims {
@@ -139,8 +143,8 @@ func total(claims []Claim) Copy {
 	return sum
 }
 
-// fits compares the bytes in use with the capacity of a smaller volume, as the mover does before it writes.
-func (f *Forecast) fits(d *Document) {
+// compareUsage compares the usage of each claim that shrinks with its new size, as the mover does before it writes.
+func (f *Forecast) compareUsage(d *Document) {
 	for _, c := range d.Claims {
 		if c.Used == nil || c.To.Value() >= c.Capacity {
 			continue
@@ -150,42 +154,42 @@ func (f *Forecast) fits(d *Document) {
 		switch {
 		case *c.Used > c.To.Value():
 			d.Refused = append(d.Refused, resize.Problem{Reason: api.CopyFailed, Message: fmt.Sprintf(
-				"claim %s uses %s, which does not fit into %s: the first pass would fail; ask for more, or remove data", c.Name, used, &c.To)})
+				"claim %s uses %s, which does not fit into %s: the first pass would fail. Request a larger size, or remove data", c.Name, used, &c.To)})
 		case *c.Used+margin > c.To.Value():
-			d.Warnings = append(d.Warnings, fmt.Sprintf("claim %s uses %s; of %s, %d%% have to stay free: the first pass may fail, and then "+
-				"no member is stopped",
-				c.Name, used, &c.To, f.in.Settings.ShrinkMargin))
+			d.Warnings = append(d.Warnings, fmt.Sprintf("claim %s uses %s, and %d%% of %s must stay free: the first pass may fail. "+
+				"No member is stopped then", c.Name, used, f.in.Settings.ShrinkMargin, &c.To))
 		}
 	}
 }
 
-// owner is who controls the set, and whether that is paused.
+// owner returns the controller of the set, and whether and how it would be paused; nil if the set has none.
 func (f *Forecast) owner() *Owner {
 	ref := statefulset.Controller(f.in.Set)
 	if ref == nil {
 		return nil
 	}
 	o := &Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
-	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // one that cannot be read is in no row
+	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // an unreadable version is in no row
 	row, known := f.in.Registry.Find(gv.Group, ref.Kind)
 	switch {
-	case !f.wish.AsksOwner():
-		o.How = "it is not asked: nothing changes that it would undo"
+	case !f.request.AsksOwner():
+		o.How = "it is not paused, because it would undo no change of this resize"
 	case api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore:
-		o.How = fmt.Sprintf("it is left alone, as %s=%s says", api.OwnerPolicyAnnotation, api.OwnerIgnore)
+		o.How = fmt.Sprintf("it is not paused, because of %s=%s", api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	case !known:
 		o.How = owners.Unknown(gv.Group, ref.Kind)
 	case row.Up:
 		o.Paused, o.How = true, "through the resource that controls it"
 	case !row.Can(owners.ByPause):
-		o.How = "its operator can stop its sets for a sleep, but not pause for a resize: pause-owner would refuse"
+		o.How = "it can be stopped for a sleep, but not paused for a resize: pause-owner would refuse"
 	default:
-		o.Paused, o.How = true, fmt.Sprintf("by %s, if it has the annotation %s=%s, or its namespace the label %s=%s", settings(row),
+		o.Paused, o.How = true, fmt.Sprintf("by %s. This needs the annotation %s=%s on it, or the label %s=%s on its namespace", settings(row),
 			api.AllowAnnotation, api.AllowPause, api.PauseOwnersLabel, api.AllowValue)
 	}
 	return o
 }
 
+// settings returns the settings that pause owners of the row.
 func settings(row owners.Row) string {
 	var words []string
 	for _, s := range row.Pause {
@@ -194,16 +198,16 @@ func settings(row owners.Row) string {
 	return strings.Join(words, ", ")
 }
 
-// denials returns the refusals of the API server. The same words about several objects of a kind are one problem.
+// denials returns the refusals of the API server. Refusals of several objects of a kind with the same message become one problem.
 func denials(checks []Check) []resize.Problem {
-	type kind struct{ words, of string }
-	var order []kind
-	count, first := map[kind]int{}, map[kind]Check{}
+	type denial struct{ message, kind string }
+	var order []denial
+	count, first := map[denial]int{}, map[denial]Check{}
 	for _, c := range checks {
 		if c.Outcome != Denied {
 			continue
 		}
-		k := kind{strings.ReplaceAll(c.Message, c.Name, ""), string(c.Verb) + string(c.Resource)}
+		k := denial{strings.ReplaceAll(c.Message, c.Name, ""), string(c.Verb) + string(c.Resource)}
 		if count[k]++; count[k] == 1 {
 			order, first[k] = append(order, k), c
 		}

@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// root is the folder of the func project, seen from this package.
+// root is the path of the func project, relative to this package.
 const root = "../.."
 
 // tool is the func command. TestMain builds it, once for all tests.
@@ -37,36 +38,32 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// ours are the beginnings of the variables that decide what func, or a function, does: a test sets them all itself.
-var ours = []string{
+// controlled are the prefixes of the variables that control func or a function. Tests set all of them.
+var controlled = []string{
 	"FUNC", "DRYDOCK_", "OTEL_", "K_SINK", "KUBE", "PORT=", "ADDRESS=", "LISTEN_ADDRESS=", "XDG_CONFIG_HOME=", "GOFLAGS=", "GOWORK=",
 }
 
-// environment is that of a user of func v0.44 who has no cluster.
+// environment returns the environment of a user of func v0.44 without a cluster, and the additional variables.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	var env []string
 	for _, variable := range os.Environ() {
-		mine := false
-		for _, prefix := range ours {
-			mine = mine || strings.HasPrefix(variable, prefix)
-		}
-		if !mine {
+		if !slices.ContainsFunc(controlled, func(prefix string) bool { return strings.HasPrefix(variable, prefix) }) {
 			env = append(env, variable)
 		}
 	}
 	env = append(env,
-		"XDG_CONFIG_HOME="+t.TempDir(), // the user's own configuration of func
+		"XDG_CONFIG_HOME="+t.TempDir(), // func reads the user's configuration there
 		"KUBECONFIG="+kubeconfig(t, "http://127.0.0.1:1"),
-		"FUNC_ENABLE_HOST_BUILDER=true", // v0.44 hides it otherwise
+		"FUNC_ENABLE_HOST_BUILDER=true", // v0.44 hides the host builder otherwise
 		"GOWORK=off",
-		// v0.44 writes a module around the function and does not add what the function requires; newer ones do.
+		// v0.44 writes a module around the function without the requirements of the function. Newer versions add them.
 		"GOFLAGS=-mod=mod",
 	)
 	return append(env, more...)
 }
 
-// kubeconfig writes one for an API server without users.
+// kubeconfig writes a kubeconfig for an API server without authentication, and returns its path.
 func kubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -78,7 +75,7 @@ func kubeconfig(t *testing.T, server string) string {
 	return path
 }
 
-// callFunc runs func to its end, and everything that it has started.
+// callFunc runs func, waits for its end, ends every process that it started, and returns the output.
 func callFunc(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -87,16 +84,16 @@ func callFunc(t *testing.T, env []string, args ...string) (string, error) {
 	cmd.Env = env
 	out := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
-	grouped(cmd)
-	// v0.44 leaves a function running that did not become ready.
+	inNewGroup(cmd)
+	// v0.44 leaves a function running if it did not become ready.
 	defer func() { _ = cmd.Cancel() }()
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	return out.String(), err
 }
 
-// grouped makes the process the first of a group of its own, which ends as a whole.
-func grouped(cmd *exec.Cmd) {
+// inNewGroup starts the process in a new process group, so that all its processes can be ended together.
+func inNewGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

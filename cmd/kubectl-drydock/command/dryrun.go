@@ -13,14 +13,14 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// try has the API server try a write, and not carry it out. It is asked first whether the user may do so: a policy that refuses and
-// a right that is missing have the same code.
-func (s *session) try(ctx context.Context, write plan.Action) forecast.Check {
+// dryRun has the API server try a write in a dry run. It first checks the user's right to the write, because a refusal by a policy and a
+// missing right have the same code.
+func (s *session) dryRun(ctx context.Context, write plan.Action) forecast.Check {
 	check := forecast.Check{Verb: write.Verb, Resource: write.Resource, Name: write.Name}
-	allowed, err := s.may(ctx, write)
+	allowed, err := s.isAllowed(ctx, write)
 	switch {
 	case err != nil:
-		check.Outcome, check.Message = forecast.Unchecked, "whether you may is not known: "+printable(err.Error())
+		check.Outcome, check.Message = forecast.Unchecked, "your right to it is unknown: "+printable(err.Error())
 		return check
 	case !allowed:
 		check.Outcome, check.Message = forecast.Unchecked, fmt.Sprintf("you may not %s %s in namespace %s", write.Verb, write.Resource,
@@ -32,7 +32,7 @@ func (s *session) try(ctx context.Context, write plan.Action) forecast.Check {
 	return check
 }
 
-// outcome sorts the API server's answer, with its words if it does not accept.
+// outcome classifies the API server's answer, and returns its message if it does not accept the write.
 func outcome(err error) (forecast.Outcome, string) {
 	trial := kube.TrialOf(err)
 	if trial == kube.Accepted {
@@ -41,18 +41,18 @@ func outcome(err error) (forecast.Outcome, string) {
 	return forecast.Outcome(trial), printable(err.Error())
 }
 
-// warnings are the API server's warnings, each text once, for example that the pods of a Job would be refused.
+// warnings collects the API server's warnings, each text once. One of them says that the pods of a Job would be refused.
 type warnings struct{ texts []string }
 
-// HandleWarningHeader takes a warning in (RFC 9111; 299 is the code that the API server gives its own).
+// HandleWarningHeader adds a warning of the API server, which has code 299. Code and header are those of RFC 9111.
 func (w *warnings) HandleWarningHeader(code int, _, text string) {
 	if text = "the API server says: " + printable(text); code == 299 && !slices.Contains(w.texts, text) {
 		w.texts = append(w.texts, text)
 	}
 }
 
-// may asks whether the user may make the write.
-func (s *session) may(ctx context.Context, write plan.Action) (bool, error) {
+// isAllowed reports whether the user has the right to the write.
+func (s *session) isAllowed(ctx context.Context, write plan.Action) (bool, error) {
 	group := kube.GroupOf(write.Resource)
 	attributes := &authorizationv1.ResourceAttributes{Namespace: write.Namespace, Verb: string(write.Verb),
 		Group: group.Group, Version: group.Version, Resource: string(write.Resource)}

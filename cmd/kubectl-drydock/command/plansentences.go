@@ -16,14 +16,14 @@ import (
 
 func setWords(d *forecast.Document) string {
 	if !d.Recreate {
-		return "is not created again: its templates are as asked for"
+		return "is not recreated: its templates match the request"
 	}
 	var templates, with []string
 	for _, t := range d.Templates {
 		templates = append(templates, t.String())
 	}
 	if len(templates) > 0 {
-		with = append(with, "with its new templates: "+strings.Join(templates, ", "))
+		with = append(with, "with the new templates "+strings.Join(templates, ", "))
 	}
 	if len(d.Fields) > 0 {
 		with = append(with, "with the changes "+strings.Join(d.Fields, ", "))
@@ -32,7 +32,7 @@ func setWords(d *forecast.Document) string {
 	if d.Method == api.MethodCopy || d.Method == api.MethodExpandOffline {
 		when = " before the first member stops"
 	}
-	return "is created again around its running pods" + when + ", " + strings.Join(with, ", and ")
+	return "is recreated around its running pods" + when + ", " + strings.Join(with, ", and ")
 }
 
 func ownerWords(o *forecast.Owner) string {
@@ -50,12 +50,12 @@ func copyWords(c forecast.Copy) string {
 	case c.Claims == 0:
 		return "nothing"
 	case c.Unmeasured == 0:
-		return fmt.Sprintf("%s of %d claims, as the kubelets say", bytesWords(c.Measured), c.Claims)
+		return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it", c.Claims, bytesWords(c.Measured))
 	case c.Measured == 0:
-		return fmt.Sprintf("at most %s of %d claims: how much is in use is not measured", bytesWords(c.Unmeasured), c.Claims)
+		return fmt.Sprintf("%d claims: at most %s, because their usage is not measured", c.Claims, bytesWords(c.Unmeasured))
 	}
-	return fmt.Sprintf("%s of %d claims, as the kubelets say, and at most %s where that is not measured",
-		bytesWords(c.Measured), c.Claims, bytesWords(c.Unmeasured))
+	return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it, and at most %s where it is not measured",
+		c.Claims, bytesWords(c.Measured), bytesWords(c.Unmeasured))
 }
 
 func strategyWords(d *forecast.Document) string {
@@ -65,14 +65,14 @@ func strategyWords(d *forecast.Document) string {
 	case d.Stop.Members == 0:
 		return "whole: no member runs"
 	case d.Stop.Members == 1:
-		return "whole: one member stops" + when(d, " when it has been copied")
+		return "whole: one member stops" + ifCopied(d, " when it has been copied")
 	}
-	return fmt.Sprintf("whole: %d members stop together%s, and start %s", d.Stop.Members, when(d, " when all of them have been copied"),
+	return fmt.Sprintf("whole: %d members stop together%s, and start %s", d.Stop.Members, ifCopied(d, " when all of them have been copied"),
 		map[bool]string{true: "as soon as their volumes have grown", false: "together"}[d.Method == api.MethodExpandOffline])
 }
 
-// when returns the words if the resize copies volumes, else "".
-func when(d *forecast.Document, words string) string {
+// ifCopied returns the words if the resize copies volumes, else "".
+func ifCopied(d *forecast.Document, words string) string {
 	if d.Method == api.MethodExpandOffline {
 		return ""
 	}
@@ -82,32 +82,32 @@ func when(d *forecast.Document, words string) string {
 func cutoverWords(d *forecast.Document) string {
 	switch d.Cutover {
 	case api.CutoverAuto:
-		return "as soon as " + cmp.Or(when(d, "the copies have converged"), "the other members are ready")
+		return "as soon as " + cmp.Or(ifCopied(d, "the copies have converged"), "the other members are ready")
 	case api.CutoverApprove:
-		return "when they are approved: kubectl drydock approve -n " + d.Namespace + " sts/" + d.Set
+		return "when you approve it: kubectl drydock approve -n " + d.Namespace + " sts/" + d.Set
 	}
-	return "in the windows " + d.Cutover + when(d, ", when the copies have converged")
+	return "in the windows " + d.Cutover + ifCopied(d, ", when the copies have converged")
 }
 
-// checkWords say when the member check is asked, if there is one.
+// checkWords says when members must pass the member check, if there is one.
 func checkWords(d *forecast.Document) []string {
 	switch {
 	case d.MemberCheck == "":
 		return nil
 	case d.Strategy == api.StrategyRolling:
-		return []string{d.MemberCheck + " is asked of all other members before each stop, twice, and of each member after its start"}
+		return []string{"all other members must pass " + d.MemberCheck + " twice before each stop, and each member after its start"}
 	}
-	return []string{d.MemberCheck + " is asked of each member after its start"}
+	return []string{"each member must pass " + d.MemberCheck + " after its start"}
 }
 
-// hookWords say when Jobs of the user run, and tell the consequence of a failure.
+// hookWords says when the user's Jobs run, and what follows from a failure.
 func hookWords(d *forecast.Document) []string {
 	var words []string
 	for _, hook := range d.Hooks {
 		if hook == resources.BeforeMember {
-			words = append(words, hook.Annotation()+" has a Job run before each stop; if it fails, the member is not stopped, and the resize ends")
+			words = append(words, hook.Annotation()+" runs a Job before each stop. If it fails, the member is not stopped, and the resize ends")
 		} else {
-			words = append(words, hook.Annotation()+" has a Job run after each start; if it fails, no other member is stopped, and the resize ends")
+			words = append(words, hook.Annotation()+" runs a Job after each start. If it fails, no other member is stopped, and the resize ends")
 		}
 	}
 	return words
@@ -123,42 +123,42 @@ func stopWords(s forecast.Stop) string {
 	case s.None && to == 0:
 		return "none"
 	case s.None:
-		return "none: no member runs. The copies take " + span
+		return "none, because no member runs. The copies take " + span
 	case s.Together:
-		return fmt.Sprintf("%s, of all %d members", span, s.Members)
+		return fmt.Sprintf("%s for all %d members", span, s.Members)
 	case s.Members > 1:
-		return fmt.Sprintf("%s, of each of %d members", span, s.Members)
+		return fmt.Sprintf("%s for each of %d members", span, s.Members)
 	}
-	return span + ", of one member"
+	return span + " for one member"
 }
 
 func budgetWords(b forecast.Budget) string {
-	words := fmt.Sprintf("PodDisruptionBudget %s would allow %d of the set's pods to stop now", b.Name, b.Allows)
-	if b.Asked {
-		return words + "; it is asked before each stop"
+	words := fmt.Sprintf("PodDisruptionBudget %s allows %d of the set's pods to stop now", b.Name, b.Allows)
+	if b.Enforced {
+		return words + ", and each stop respects it"
 	}
-	return words + "; with the strategy whole it is not asked"
+	return words + ", but the strategy whole ignores it"
 }
 
 func roomWords(r resize.Room) string {
-	words := fmt.Sprintf("%s allows %s of %s: %s are used, %s more needed", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs)
+	words := fmt.Sprintf("%s allows %s of %s: %s are used, %s more are needed", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs)
 	if !r.Retained.IsZero() {
-		words += fmt.Sprintf(", %s are in old volumes that are kept", &r.Retained)
+		words += fmt.Sprintf(", %s belong to old volumes that are retained", &r.Retained)
 	}
 	if !r.Enough() {
-		words += ", which is too much"
+		words += ". This exceeds the quota"
 	}
 	return words
 }
 
-// triedWords counts the objects that the API server would accept, by kind, and names the writes that were not tried, with the reason.
+// triedWords counts the writes that the API server would accept, by kind, and lists the writes that were not tried, with the reason.
 func triedWords(checks []forecast.Check) []string {
 	if len(checks) == 0 {
 		return nil
 	}
 	accepted, kinds := 0, []string{}
 	counts := map[string]int{}
-	var rest []string
+	var untried []string
 	for _, c := range checks {
 		kind := strings.TrimPrefix(string(c.Verb)+" ", string(plan.VerbCreate)+" ") + string(c.Resource)
 		switch c.Outcome {
@@ -168,22 +168,22 @@ func triedWords(checks []forecast.Check) []string {
 				kinds = append(kinds, kind)
 			}
 		case forecast.Unchecked:
-			if words := fmt.Sprintf("not tried: %s %s: %s", c.Verb, c.Resource, c.Message); !slices.Contains(rest, words) {
-				rest = append(rest, words)
+			if words := fmt.Sprintf("not tried: %s %s: %s", c.Verb, c.Resource, c.Message); !slices.Contains(untried, words) {
+				untried = append(untried, words)
 			}
 		}
 	}
 	for i, kind := range kinds {
 		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
 	}
-	words := fmt.Sprintf("the API server would take %d of %d writes", accepted, len(checks))
+	words := fmt.Sprintf("the API server would accept %d of %d writes", accepted, len(checks))
 	if accepted > 0 {
 		words += ": " + strings.Join(kinds, ", ")
 	}
-	return append([]string{words}, rest...)
+	return append([]string{words}, untried...)
 }
 
-// bytesWords are bytes for people.
+// bytesWords returns the bytes with a unit, for example "1.5 GiB".
 func bytesWords(n int64) string {
 	value, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {

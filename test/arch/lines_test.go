@@ -1,0 +1,106 @@
+package arch
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"drydock.dev/test/kit"
+)
+
+// maxLine is the longest allowed line, in characters.
+const maxLine = 140
+
+// longLines are the folders and files with longer lines. Remove an entry when its lines are short.
+var longLines = []string{
+	"README.md", "cmd/drydock", "cmd/drydock-standalone", "cmd/kubectl-drydock/command",
+	"cmd/kubectl-drydock/fit", "docs", "eventsource/engine", "eventsource/gateway", "eventsource/sift",
+	"examples/autoscale", "examples/hook-function", "examples/shards", "function.go", "function_test.go",
+	"functions/backup", "functions/cleanuppod", "functions/deadletter", "functions/detectresize", "functions/growvolumes",
+	"functions/idletimeout", "functions/pauseowner", "functions/restore", "functions/scalehooks", "shared/api",
+	"shared/apply", "shared/bounded", "shared/cleanup", "shared/events", "shared/fault", "shared/grow", "shared/idle",
+	"shared/kube", "shared/operation", "shared/owners", "shared/plan", "shared/prom", "shared/resize", "shared/resources",
+	"shared/scale", "shared/serve", "shared/settings", "shared/statefulset", "shared/telemetry", "shared/world",
+	"test/api", "test/cluster", "test/demo", "test/e2e", "test/gitops", "test/golden", "test/kit",
+	"test/model", "test/sim",
+}
+
+// TestLinesAreShort checks the tracked Go, Markdown and YAML files and the Makefile. Generated files and test data may have long lines.
+func TestLinesAreShort(t *testing.T) {
+	root := kit.Root(t)
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("the tracked files are known only in a git repository")
+	}
+	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatalf("listing the tracked files: %v", err)
+	}
+	needed := map[string]bool{}
+	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
+		if !limitsLines(name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := tooLong(text)
+		entry := slices.IndexFunc(longLines, func(listed string) bool { return within(name, listed) })
+		switch {
+		case len(long) > 0 && entry >= 0:
+			needed[longLines[entry]] = true
+		case len(long) > 0:
+			t.Errorf("%s: lines %v are longer than %d characters. Break them", name, long, maxLine)
+		}
+	}
+	for _, listed := range longLines {
+		if !needed[listed] {
+			t.Errorf("%s has no long lines any more. Remove it from longLines", listed)
+		}
+	}
+}
+
+// limitsLines reports whether the limit applies to the file.
+func limitsLines(name string) bool {
+	if within(name, "config/crd") || within(name, "docs/reference") || strings.HasPrefix(path.Base(name), "zz_generated") ||
+		strings.Contains("/"+name, "/testdata/") {
+		return false
+	}
+	return slices.Contains([]string{".go", ".md", ".yaml"}, path.Ext(name)) || path.Base(name) == "Makefile"
+}
+
+// tooLong returns the numbers of the lines that exceed the limit.
+func tooLong(text []byte) []int {
+	var numbers []int
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		if utf8.RuneCount(line) > maxLine {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+func TestLongLinesAreFound(t *testing.T) {
+	fits, exceeds := strings.Repeat("µ", maxLine), strings.Repeat("x", maxLine+1)
+	if got := tooLong([]byte(fits + "\n" + exceeds + "\n\n" + exceeds)); !slices.Equal(got, []int{2, 4}) {
+		t.Errorf("lines %v are too long, want 2 and 4", got)
+	}
+	for name, limited := range map[string]bool{
+		"shared/api/keys.go": true, "docs/resize.md": true, "config/policy/links.yaml": true, "Makefile": true,
+		"config/crd/drydock.dev_scalers.yaml": false, "docs/reference/scaler.md": false, "shared/api/v1alpha1/zz_generated.deepcopy.go": false,
+		"functions/backup/testdata/x.yaml": false, "go.sum": false,
+	} {
+		if limitsLines(name) != limited {
+			t.Errorf("%s: limited %t, want %t", name, !limited, limited)
+		}
+	}
+}
