@@ -1,6 +1,8 @@
 package world_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -41,50 +44,53 @@ func TestOnlyTheNodesReportProvesThatAMemberHasStopped(t *testing.T) {
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	})
 	notReady := build.Edit(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
-	for name, row := range map[string]struct {
+	cases := map[string]struct {
 		pod  *corev1.Pod
 		node *corev1.Node
-		want string
 	}{
-		"all containers have ended": {stopped(), build.Node(), ""},
-		"it has failed":             {stopped(build.InPhase(corev1.PodFailed)), build.Node(), ""},
-		"it was evicted by the API": {stopped(disrupted("EvictionByEvictionAPI")), build.Node(), ""},
+		"all containers have ended": {stopped(), build.Node()},
+		"it has failed":             {stopped(build.InPhase(corev1.PodFailed)), build.Node()},
+		"it was evicted by the API": {stopped(disrupted("EvictionByEvictionAPI")), build.Node()},
 		"the kubelet gives it time still": {stopped(pod(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) })),
-			build.Node(), ""},
-		"there is no pod":        {nil, build.Node(), "its pod is not held"},
-		"the hold was taken off": {stopped(build.Finalizers("example.com/keep")), build.Node(), "its pod is not held"},
-		"nobody has told it to stop": {stopped(pod(func(p *corev1.Pod) { p.DeletionTimestamp = nil })), build.Node(),
-			"pod web-0 has not been told to stop"},
-		"a forced deletion while it runs": {stopped(build.InPhase(corev1.PodRunning)), build.Node(), "pod web-0 is still running"},
-		"it runs on a node that does not report": {stopped(build.InPhase(corev1.PodRunning)), build.Node(notReady),
-			"pod web-0 is still running, and its node node-1 does not report"},
-		"PodGC gave it up without its node": {stopped(disrupted("DeletionByPodGC")), build.Node(), "pod web-0 was given up without its node " +
-			"node-1"},
-		"its node is gone":         {stopped(), nil, "node node-1 of pod web-0 does not exist"},
-		"its node does not report": {stopped(), build.Node(notReady), "node node-1 of pod web-0 does not report"},
-		"a container is not reported": {stopped(pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })), build.Node(),
-			"the node has not reported all containers of pod web-0"},
-		"a sidecar is not reported":     {stopped(sidecar), build.Node(), "the node has not reported all containers of pod web-0"},
-		"an ephemeral container is not": {stopped(debug), build.Node(), "the node has not reported all containers of pod web-0"},
+			build.Node()},
+		"there is no pod":                        {nil, build.Node()},
+		"the hold was taken off":                 {stopped(build.Finalizers("example.com/keep")), build.Node()},
+		"nobody has told it to stop":             {stopped(pod(func(p *corev1.Pod) { p.DeletionTimestamp = nil })), build.Node()},
+		"a forced deletion while it runs":        {stopped(build.InPhase(corev1.PodRunning)), build.Node()},
+		"it runs on a node that does not report": {stopped(build.InPhase(corev1.PodRunning)), build.Node(notReady)},
+		"PodGC gave it up without its node":      {stopped(disrupted("DeletionByPodGC")), build.Node()},
+		"its node is gone":                       {stopped(), nil},
+		"its node does not report":               {stopped(), build.Node(notReady)},
+		"a container is not reported":            {stopped(pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })), build.Node()},
+		"a sidecar is not reported":              {stopped(sidecar), build.Node()},
+		"an ephemeral container is not":          {stopped(debug), build.Node()},
 		"a container runs": {stopped(pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		})), build.Node(), "container db of pod web-0 has not ended"},
-		"a sidecar runs": {stopped(sidecar, pod(func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy"}} })), build.Node(), "container proxy of pod web-0 has not ended"},
+		})), build.Node()},
+		"a sidecar runs": {stopped(sidecar, pod(func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy"}} })), build.Node()},
 		"a sidecar has ended": {stopped(sidecar, pod(func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{ended("proxy", "Error")}
-		})), build.Node(), ""},
+		})), build.Node()},
 		"a debugger has ended": {stopped(debug, pod(func(p *corev1.Pod) {
 			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{ended("debug", "Completed")}
-		})), build.Node(), ""},
+		})), build.Node()},
 		"the kubelet has lost the container": {stopped(pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0] = ended("db",
 				"ContainerStatusUnknown")
-		})), build.Node(), "the node does not know how container db of pod web-0 has ended"},
-	} {
-		if got := statefulset.NotStopped(row.pod, row.node); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
-		}
+		})), build.Node()},
 	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		file.Entry(t, name, orStopped(statefulset.NotStopped(cases[name].pod, cases[name].node)))
+	}
+}
+
+// orStopped makes the absence of an obstacle visible in a golden file.
+func orStopped(obstacle string) string {
+	if obstacle == "" {
+		return "stopped"
+	}
+	return obstacle
 }
 
 func TestPodThatNeverRanIsNotStarted(t *testing.T) {
