@@ -64,11 +64,11 @@ func TestSummaryCountsClaimsByOutcome(t *testing.T) {
 	}
 }
 
-// An ended record keeps what a later reader needs: the volumes, and where each member stands.
-func TestEndRemovesWhatOnlyAnActiveResizeNeeds(t *testing.T) {
+// TestEndKeepsVolumesAndPhasesOfMembers: an ended record has no fields that only an active resize needs.
+func TestEndKeepsVolumesAndPhasesOfMembers(t *testing.T) {
 	active := build.Operation(api.Reverting, build.Members(api.MemberMoved, "data-web-0"), build.Due(time.Minute),
 		build.MemberDue(0, time.Minute), func(r *api.Resize) {
-			r.Reason, r.Message = api.Aborted, "the user gave it up"
+			r.Reason, r.Message = api.Aborted, "the user aborted it"
 			r.Members[0].Stalled, r.Members[0].StalledSince, r.Members[0].ProgressAt = "ImagePullBackOff", operation.Moment(build.Now),
 				operation.Moment(build.Now)
 		})
@@ -79,16 +79,16 @@ func TestEndRemovesWhatOnlyAnActiveResizeNeeds(t *testing.T) {
 		member.ProgressAt != nil {
 		t.Errorf("%s", ended.Encode())
 	}
-	if ended.Phase != api.Failed || ended.Reason != api.Aborted || ended.Message != "the user gave it up" ||
+	if ended.Phase != api.Failed || ended.Reason != api.Aborted || ended.Message != "the user aborted it" ||
 		member.Phase != api.MemberMoved || member.Claims[0].NewVolume == "" {
 		t.Errorf("%s", ended.Encode())
 	}
 	if active.Encode() != before {
-		t.Error("the end changed the record that it began with")
+		t.Error("End changed its argument")
 	}
 }
 
-func TestResizeThatSucceedsAfterItWasGivenUpDidNotFail(t *testing.T) {
+func TestRevertedResizeThatSucceedsHasNotFailed(t *testing.T) {
 	reverted := operation.Revert(build.Operation(api.Moving, build.Members(api.MemberMoved, "data-web-0")), build.Now, time.Minute,
 		api.Aborted, "why")
 	ended := operation.End(operation.Enter(reverted, api.Finishing, build.Now, time.Minute), api.Succeeded, build.Now)
@@ -97,7 +97,7 @@ func TestResizeThatSucceedsAfterItWasGivenUpDidNotFail(t *testing.T) {
 	}
 }
 
-func TestRevertTellsWhereAndWhyTheResizeWasGivenUp(t *testing.T) {
+func TestRevertStoresPhaseAndReasonOfTheFailure(t *testing.T) {
 	next := operation.Revert(build.Operation(api.Moving), build.Now, time.Minute, api.Aborted, "why")
 	if next.Phase != api.Reverting || next.FailedAt != api.Moving || next.Reason != api.Aborted || next.Message != "why" ||
 		!next.Deadline.Time.Equal(build.Now.Add(time.Minute)) {
