@@ -1,6 +1,8 @@
 package statefulset_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -26,31 +29,31 @@ func TestRollingOut(t *testing.T) {
 	}
 	onDelete := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
 	same := build.Edit(func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "web-2" })
-	for name, row := range map[string]struct {
-		set  *appsv1.StatefulSet
-		want string
-	}{
-		"all is quiet":                       {set(build.Replicas(3)), ""},
-		"no replica is ready, nothing rolls": {set(build.Replicas(3), build.Counting(3, 0)), ""},
-		"the controller has not seen the spec": {set(build.Replicas(3), build.Unseen()), "the StatefulSet controller has not seen the newest " +
-			"spec yet"},
-		"a replica is missing":                   {set(build.Replicas(3), build.Counting(2, 2)), "there are 2 of 3 replicas"},
-		"a replica is still to go":               {set(build.Replicas(3), build.Counting(4, 4)), "there are 4 of 3 replicas"},
-		"none is updated":                        {rolling(0), "0 of 3 replicas are updated"},
-		"the last one is not":                    {rolling(2), "2 of 3 replicas are updated"},
-		"all are, which the status does not say": {rolling(3), ""},
-		"there is only one revision":             {rolling(0, same), ""},
-		"up to a partition":                      {rolling(0, partition(ptr.To[int32](2))), "0 of 1 replicas are updated"},
-		"the partition is reached":               {rolling(1, partition(ptr.To[int32](2))), ""},
-		"a partition for later":                  {rolling(0, partition(ptr.To[int32](3))), ""},
-		"a partition beyond all":                 {rolling(0, partition(ptr.To[int32](100))), ""},
-		"a partition that is not said":           {rolling(1, partition(nil)), "1 of 3 replicas are updated"},
-		"somebody deletes the pods":              {rolling(0, onDelete), ""},
-		"at zero":                                {set(build.Replicas(0)), ""},
-	} {
-		if got := statefulset.RollingOut(row.set); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
+	cases := map[string]*appsv1.StatefulSet{
+		"all is quiet":                           set(build.Replicas(3)),
+		"no replica is ready, nothing rolls":     set(build.Replicas(3), build.Counting(3, 0)),
+		"the controller has not seen the spec":   set(build.Replicas(3), build.Unseen()),
+		"a replica is missing":                   set(build.Replicas(3), build.Counting(2, 2)),
+		"a replica is still to go":               set(build.Replicas(3), build.Counting(4, 4)),
+		"none is updated":                        rolling(0),
+		"the last one is not":                    rolling(2),
+		"all are, which the status does not say": rolling(3),
+		"there is only one revision":             rolling(0, same),
+		"up to a partition":                      rolling(0, partition(ptr.To[int32](2))),
+		"the partition is reached":               rolling(1, partition(ptr.To[int32](2))),
+		"a partition for later":                  rolling(0, partition(ptr.To[int32](3))),
+		"a partition beyond all":                 rolling(0, partition(ptr.To[int32](100))),
+		"a partition that is not said":           rolling(1, partition(nil)),
+		"somebody deletes the pods":              rolling(0, onDelete),
+		"at zero":                                set(build.Replicas(0)),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		rollout := statefulset.RollingOut(cases[name])
+		if rollout == "" {
+			rollout = "no rollout"
 		}
+		file.Entry(t, name, rollout)
 	}
 }
 
