@@ -1,6 +1,8 @@
 package cleanup
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -54,9 +57,6 @@ func TestTemplate(t *testing.T) {
 		image  = "registry.example/drain:1"
 		retain = statefulset.Retain
 		gone   = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		ourKey = "drydock.dev/cleanup-pod-template"
-		hisKey = "statefulsets.kubernetes.io/scaledown-pod-template"
-		mend   = "; it has to be OnFailure or left out, since a cleanup that failed is tried again"
 	)
 	with := func(more string) build.Option {
 		return ours(`{"spec":{"containers":[{"name":"drain","image":"` + image + `"}]` + more + `}}`)
@@ -68,52 +68,45 @@ func TestTemplate(t *testing.T) {
 	expression := build.Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"tool"}}}}
 	})
-	for name, row := range map[string]struct {
-		options []build.Option
-		want    string
-	}{
-		"JSON":                               {[]build.Option{ours(inJSON)}, image},
-		"YAML":                               {[]build.Option{ours(inYAML)}, image},
-		"the older key":                      {[]build.Option{older(inJSON)}, image},
-		"both keys, ours wins":               {[]build.Option{older("{"), ours(inYAML)}, image},
-		"both keys, ours is wrong":           {[]build.Option{older(inJSON), ours(`{"spec":{}}`)}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"ours is empty, the older one is it": {[]build.Option{older(inJSON), ours("")}, image},
-		"no text":                            {[]build.Option{ours("words")}, "TemplateInvalid: annotation " + ourKey + " is no pod template: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value of type v1.PodTemplateSpec"},
-		"not even YAML, under the older key": {[]build.Option{older("{")}, "TemplateInvalid: annotation " + hisKey + " is no pod template: yaml: line 1: did not find expected node content"},
-		"a field that does not exist":        {[]build.Option{with(`,"contaners":[]`)}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: error unmarshaling JSON: while decoding JSON: json: unknown field "contaners"`},
-		"a field twice":                      {[]build.Option{ours("spec: {}\nspec: {}\n")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: yaml: unmarshal errors:   line 2: key "spec" already set in map`},
-		"a quantity that takes minutes":      {[]build.Option{ours("spec: {containers: [{resources: {limits: {cpu: '1e-99999999'}}}]}")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: spec.containers[0].resources.limits.cpu: "1e-99999999" is not a quantity`},
-		"an anchor":                          {[]build.Option{ours("metadata: {labels: {a: &a b, c: *a}}")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: line 1 has an anchor or an alias (& or *), which is not supported; write the value in full`},
-		"null":                               {[]build.Option{ours("null")}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"restartPolicy OnFailure":            {[]build.Option{with(`,"restartPolicy":"OnFailure"`)}, image},
-		"restartPolicy Never":                {[]build.Option{with(`,"restartPolicy":"Never"`)}, `TemplateInvalid: annotation ` + ourKey + `: restartPolicy is "Never"` + mend},
-		"restartPolicy Always":               {[]build.Option{with(`,"restartPolicy":"Always"`)}, `TemplateInvalid: annotation ` + ourKey + `: restartPolicy is "Always"` + mend},
-		"no containers":                      {[]build.Option{ours(`{"spec":{"initContainers":[{"name":"a"}]}}`)}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"labels of others":                   {[]build.Option{labelled(`{"app":"web-cleanup"}`)}, image},
-		"I9: labels that match the selector": {[]build.Option{labelled(`{"app":"web","more":"1"}`)}, "TemplateInvalid: annotation " + ourKey + ": its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; give the template other labels"},
-		"no labels, but an expression that matches them": {[]build.Option{ours(inYAML), expression}, "TemplateInvalid: annotation " + ourKey + ": its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; give the template other labels"},
-		"labels that the expression excludes":            {[]build.Option{labelled(`{"role":"tool"}`), expression}, image},
-		"a volume of another name":                       {[]build.Option{with(`,"volumes":[{"name":"tmp","emptyDir":{}}]`)}, image},
-		"a volume named like a claim template":           {[]build.Option{with(`,"volumes":[{"name":"tmp","emptyDir":{}},{"name":"data","emptyDir":{}}]`)}, `TemplateInvalid: annotation ` + ourKey + `: volume "data" has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name`},
-		"the second claim template's name": {[]build.Option{build.Template("logs", "1Mi", "fixed"), with(`,"volumes":[{"name":"logs","emptyDir":{}}]`)},
-			`TemplateInvalid: annotation ` + ourKey + `: volume "logs" has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name`},
-		"a scale-down keeps the claims":   {[]build.Option{ours(inYAML), keeps(retain, "")}, image},
-		"a scale-down deletes the claims": {[]build.Option{older(inYAML), keeps(gone, retain)}, "DeletesClaims: persistentVolumeClaimRetentionPolicy.whenScaled is Delete, so a scale-down deletes the claims before anything can clean them up; set it to Retain, or remove annotation " + hisKey},
-		"a deletion deletes the claims":   {[]build.Option{ours(inYAML), keeps(retain, gone)}, image},
-		"the same, with cleanup-on-delete": {[]build.Option{ours(inYAML), keeps("", gone), onDelete},
-			"DeletesClaims: persistentVolumeClaimRetentionPolicy.whenDeleted is Delete, so deleting the set deletes the claims before anything can clean them up; set it to Retain, or remove annotation drydock.dev/cleanup-on-delete"},
-		"cleanup-on-delete":                  {[]build.Option{ours(inYAML), keeps("", retain), onDelete}, image},
-		"cleanup-on-delete that is not true": {[]build.Option{ours(inYAML), keeps("", gone), annotated(api.CleanupOnDeleteAnnotation, "yes")}, image},
-		"on scale-up: wait":                  {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "wait")}, image},
-		"on scale-up: cancel":                {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "cancel")}, image},
-		"on scale-up: something else":        {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "Wait")}, `RequestInvalid: annotation drydock.dev/cleanup-on-scale-up is "Wait"; it is wait or cancel`},
-		"on scale-up: a novel":               {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, strings.Repeat("é", 100))}, `RequestInvalid: annotation drydock.dev/cleanup-on-scale-up is "` + strings.Repeat("é", 20) + `…"; it is wait or cancel`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := judged(web(row.options...)); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-		})
+	cases := map[string][]build.Option{
+		"JSON":                               {ours(inJSON)},
+		"YAML":                               {ours(inYAML)},
+		"the older key":                      {older(inJSON)},
+		"both keys, ours wins":               {older("{"), ours(inYAML)},
+		"both keys, ours is wrong":           {older(inJSON), ours(`{"spec":{}}`)},
+		"ours is empty, the older one is it": {older(inJSON), ours("")},
+		"no text":                            {ours("words")},
+		"not even YAML, under the older key": {older("{")},
+		"a field that does not exist":        {with(`,"contaners":[]`)},
+		"a field twice":                      {ours("spec: {}\nspec: {}\n")},
+		"a quantity that takes minutes":      {ours("spec: {containers: [{resources: {limits: {cpu: '1e-99999999'}}}]}")},
+		"an anchor":                          {ours("metadata: {labels: {a: &a b, c: *a}}")},
+		"null":                               {ours("null")},
+		"restartPolicy OnFailure":            {with(`,"restartPolicy":"OnFailure"`)},
+		"restartPolicy Never":                {with(`,"restartPolicy":"Never"`)},
+		"restartPolicy Always":               {with(`,"restartPolicy":"Always"`)},
+		"no containers":                      {ours(`{"spec":{"initContainers":[{"name":"a"}]}}`)},
+		"labels of others":                   {labelled(`{"app":"web-cleanup"}`)},
+		"I9: labels that match the selector": {labelled(`{"app":"web","more":"1"}`)},
+		"no labels, but an expression that matches them": {ours(inYAML), expression},
+		"labels that the expression excludes":            {labelled(`{"role":"tool"}`), expression},
+		"a volume of another name":                       {with(`,"volumes":[{"name":"tmp","emptyDir":{}}]`)},
+		"a volume named like a claim template":           {with(`,"volumes":[{"name":"tmp","emptyDir":{}},{"name":"data","emptyDir":{}}]`)},
+		"the second claim template's name":               {build.Template("logs", "1Mi", "fixed"), with(`,"volumes":[{"name":"logs","emptyDir":{}}]`)},
+		"a scale-down keeps the claims":                  {ours(inYAML), keeps(retain, "")},
+		"a scale-down deletes the claims":                {older(inYAML), keeps(gone, retain)},
+		"a deletion deletes the claims":                  {ours(inYAML), keeps(retain, gone)},
+		"the same, with cleanup-on-delete":               {ours(inYAML), keeps("", gone), onDelete},
+		"cleanup-on-delete":                              {ours(inYAML), keeps("", retain), onDelete},
+		"cleanup-on-delete that is not true":             {ours(inYAML), keeps("", gone), annotated(api.CleanupOnDeleteAnnotation, "yes")},
+		"on scale-up: wait":                              {ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "wait")},
+		"on scale-up: cancel":                            {ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "cancel")},
+		"on scale-up: something else":                    {ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "Wait")},
+		"on scale-up: a novel":                           {ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, strings.Repeat("é", 100))},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) { file.Entry(t, name, judged(web(cases[name]...))) })
 	}
 }
 
