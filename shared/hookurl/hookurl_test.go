@@ -10,7 +10,7 @@ import (
 	"drydock.dev/test/golden"
 )
 
-func TestURLThatNoHookMayCall(t *testing.T) {
+func TestURLsOfHooks(t *testing.T) {
 	file := golden.Open(t)
 	for _, text := range []string{
 		"http://drain",
