@@ -32,7 +32,7 @@ func NewForGroup(eventType, namespace, group, id string) (cloudevents.Event, err
 	e.SetExtension(extGroup, group)
 	e.SetExtension(extPartitionKey, namespace+"/"+group)
 	if _, _, ok := GroupOf(e); !ok || !slices.Contains([]string{Activity, Wake, Sleep}, eventType) {
-		return e, fmt.Errorf("event %s for group %q in namespace %q is invalid; a group is a label value, and the type is %s, %s or %s",
+		return e, fmt.Errorf("event %s for group %q in namespace %q is invalid; a group is a label's value, and the type is %s, %s or %s",
 			eventType, group, namespace, Activity, Wake, Sleep)
 	}
 	return e, nil
