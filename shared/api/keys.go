@@ -234,8 +234,8 @@ const (
 	// next volume is reserved for its name.
 	SwitchFinalizer = Prefix + "switch"
 
-	// CleanupFinalizer holds a deleted StatefulSet until its ordinals are cleaned up. On a cleanup pod it holds the replica's name, so that
-	// no replica starts on a claim before its deletion.
+	// CleanupFinalizer holds a deleted StatefulSet until its ordinals are cleaned up. On a cleanup pod it holds the member's name, so that
+	// no member starts on a claim before its deletion.
 	CleanupFinalizer = Prefix + "cleanup"
 
 	// FinalizerLabel, value FinalizerForCleanup, is on a StatefulSet with the CleanupFinalizer and changes in the same patch. The sweep
@@ -285,9 +285,9 @@ const (
 type OnScaleUp string
 
 const (
-	// OnScaleUpWait lets the cleanup end first. The new replica then starts on a fresh claim. It is the default.
+	// OnScaleUpWait lets the cleanup end first. The new member then starts on a fresh claim. It is the default.
 	OnScaleUpWait OnScaleUp = "wait"
-	// OnScaleUpCancel stops a cleanup that has not succeeded yet. The replica starts on its former claim.
+	// OnScaleUpCancel stops a cleanup that has not succeeded yet. The member starts on its former claim.
 	OnScaleUpCancel OnScaleUp = "cancel"
 )
 

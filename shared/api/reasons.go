@@ -107,7 +107,7 @@ const (
 
 // A cleanup makes progress.
 const (
-	// NothingToClean: No removed replica has left claims behind.
+	// NothingToClean: No removed member has left claims behind.
 	NothingToClean Reason = "NothingToClean"
 	// NoCleanup: The StatefulSet has no cleanup pod template.
 	NoCleanup Reason = "NoCleanup"
@@ -125,15 +125,15 @@ const (
 	CleanupTriedOnce Reason = "CleanupTried"
 	// CleanupDone: A cleanup pod succeeded, so its claims are being deleted.
 	CleanupDone Reason = "CleanupDone"
-	// ClaimsDeleted: The claims are deleted, and the replica's name is free again.
+	// ClaimsDeleted: The claims are deleted, and the member's name is free again.
 	ClaimsDeleted Reason = "ClaimsDeleted"
-	// CleanupCompleted: No claims of removed replicas are left.
+	// CleanupCompleted: No claims of removed members are left.
 	CleanupCompleted Reason = "CleanupCompleted"
-	// CleanupCanceled: The cleanup was canceled, because the replica is needed again or the cleanup is no longer requested.
+	// CleanupCanceled: The cleanup was canceled, because the member is needed again or the cleanup is no longer requested.
 	CleanupCanceled Reason = "CleanupCanceled"
-	// ScaleUpWaits: A new replica waits for the cleanup of its ordinal.
+	// ScaleUpWaits: A new member waits for the cleanup of its ordinal.
 	ScaleUpWaits Reason = "ScaleUpWaits"
-	// ReplicaEnding: The pod of the removed replica still exists.
+	// ReplicaEnding: The pod of the removed member still exists.
 	ReplicaEnding Reason = "ReplicaEnding"
 	// BackingOff: The next cleanup pod will be created later.
 	BackingOff Reason = "BackingOff"
@@ -297,11 +297,11 @@ const (
 	DeletesClaims Reason = "DeletesClaims"
 	// TemplateInvalid: The cleanup pod template, or a setting beside it, is invalid.
 	TemplateInvalid Reason = "TemplateInvalid"
-	// ClaimUnbound: A claim of a removed replica is bound to no volume, so no pod has used it.
+	// ClaimUnbound: A claim of a removed member is bound to no volume, so no pod has used it.
 	ClaimUnbound Reason = "ClaimUnbound"
 	// NeverUsed: No pod of the StatefulSet was seen using the claim.
 	NeverUsed Reason = "NeverUsed"
-	// NameTaken: Another pod has the name of the replica.
+	// NameTaken: Another pod has the name of the member.
 	NameTaken Reason = "NameTaken"
 	// ClaimMissing: An ordinal lacks one of its claims.
 	ClaimMissing Reason = "ClaimMissing"

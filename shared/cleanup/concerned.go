@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Concerned returns the functions that a change of the set concerns because of removed replicas. It returns none if all ordinals are
+// Concerned returns the functions that a change of the set concerns because of removed members. It returns none if all ordinals are
 // accounted for.
 func Concerned(c operation.Change) []api.Function {
 	if concerned(c) {
@@ -53,7 +53,7 @@ func retried(set *appsv1.StatefulSet) bool {
 }
 
 // unaccounted reports whether the set shows something that its record does not have yet: a changed template, a changed spec, or a new
-// replica.
+// member.
 func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	switch {
 	case record == nil || record.Request != Digest(set):

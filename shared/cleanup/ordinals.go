@@ -19,15 +19,15 @@ type Ordinal struct {
 	Number int
 	// Claims are the claims with the ordinal's names, from any creator, in the order of their names.
 	Claims []*corev1.PersistentVolumeClaim
-	// Pod is the pod with the replica's name, from any creator, or nil.
+	// Pod is the pod with the member's name, from any creator, or nil.
 	Pod *corev1.Pod
-	// Wanted is true if the set requests the replica.
+	// Wanted is true if the set requests the member.
 	Wanted bool
 }
 
 // Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down.
 //
-// It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the replicas and
+// It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the members and
 // their volumes to another set.
 func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
 	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
@@ -73,7 +73,7 @@ func (o Ordinal) Missing(set *appsv1.StatefulSet) string {
 	return ""
 }
 
-// Unknown returns the name of a kept claim that no replica of the set is known to have used, or "".
+// Unknown returns the name of a kept claim that no member of the set is known to have used, or "".
 func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 	for _, c := range o.Kept() {
 		if !Known(c, set) {
@@ -83,7 +83,7 @@ func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 	return ""
 }
 
-// Known reports whether the claim is bound and belonged to a replica of this set. Either a pod of the set was seen using the claim, or the
+// Known reports whether the claim is bound and belonged to a member of this set. Either a pod of the set was seen using the claim, or the
 // StatefulSet controller created it, with the set's labels and not before the set; it does so just before it creates the pod. Times are
 // whole seconds, and the first claims are created in the second of the set. A claim of an earlier set with the name, created in that
 // second, is less than a second old, too young for a pod to have used it.

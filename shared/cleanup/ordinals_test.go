@@ -65,7 +65,7 @@ func TestOrdinals(t *testing.T) {
 			want: "10(data-web-10) 2(data-web-2) 1!(data-web-1) 0!(data-web-0)"},
 		"claims in the order of their names": {set: web(two), claims: claims("logs-web-2", "data-web-2", "logs-web-3"),
 			want: "3(logs-web-3) 2(data-web-2,logs-web-2)"},
-		"pods of replicas, and other pods with such names": {set: web(), claims: claims("data-web-2"),
+		"pods of members, and other pods with such names": {set: web(), claims: claims("data-web-2"),
 			pods: []*corev1.Pod{build.PodOf("web", 0), build.Pod("web-2", nil), build.Pod("web-5", nil)},
 			want: "5()@web-5 2(data-web-2)@web-2 0!()@web-0"},
 		"pods with similar names": {set: web(), pods: []*corev1.Pod{
@@ -141,10 +141,10 @@ const (
 	bound   = `{"f:metadata":{"f:annotations":{}},"f:spec":{"f:volumeName":{}}}`
 )
 
-// TestKnownClaimBelongedToAReplica: the claim of a live replica, of another set or of an unknown creator must not count as left by a
+// TestKnownClaimBelongedToAMember: the claim of a live member, of another set or of an unknown creator must not count as left by a
 // scale-down. The builders create claim and set a minute ago.
 // Invariants: I3, I9.
-func TestKnownClaimBelongedToAReplica(t *testing.T) {
+func TestKnownClaimBelongedToAMember(t *testing.T) {
 	set := web()
 	byController, later := managed("kube-controller-manager", created), build.Age(59*time.Second)
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
@@ -206,26 +206,26 @@ func TestDeletedClaimsAreNotUnknown(t *testing.T) {
 	}
 }
 
-// TestSeenClaimIsUsedByAReplica and not marked yet.
+// TestSeenClaimIsUsedByAMember and not marked yet.
 // Invariants: I3.
-func TestSeenClaimIsUsedByAReplica(t *testing.T) {
+func TestSeenClaimIsUsedByAMember(t *testing.T) {
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
 	claim := func(options ...build.Option) *corev1.PersistentVolumeClaim {
 		return build.Claim("data-web-1", "1Mi", options...)
 	}
-	replica := build.PodOf("web", 1, "data")
+	member := build.PodOf("web", 1, "data")
 	orphan := build.Pod("web-1", []string{"data-web-1"}, build.Label("app", "web"))
 	for name, row := range map[string]struct {
 		claim *corev1.PersistentVolumeClaim
 		pod   *corev1.Pod
 		want  bool
 	}{
-		"a replica uses it":              {claim(), replica, true},
-		"it is marked already":           {claim(mark), replica, false},
-		"it has the mark of another set": {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), replica, true},
-		"it is being deleted":            {claim(build.Deleting()), replica, false},
+		"a member uses it":              {claim(), member, true},
+		"it is marked already":           {claim(mark), member, false},
+		"it has the mark of another set": {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), member, true},
+		"it is being deleted":            {claim(build.Deleting()), member, false},
 		"it has no pod":                  {claim(), nil, false},
-		"the replica does not use it":    {claim(), build.PodOf("web", 1), false},
+		"the member does not use it":    {claim(), build.PodOf("web", 1), false},
 		"an unrelated pod has the name":  {claim(), build.Pod("web-1", []string{"data-web-1"}), false},
 		"a pod of another set has the name": {
 			claim(), build.Pod("web-1", []string{"data-web-1"}, build.Owned("StatefulSet", "other")), false,

@@ -68,12 +68,12 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 		return nil, problem(api.TemplateInvalid, "annotation %s: spec.containers is empty; name the container that cleans up", key)
 	case statefulset.Selects(set, template.Labels):
 		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would treat the "+
-			"cleanup pod as a replica and delete it; give the template other labels", key)
+			"cleanup pod as a member and delete it; give the template other labels", key)
 	}
 	for _, claim := range set.Spec.VolumeClaimTemplates {
 		if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
 			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; remove it, because the "+
-				"replica's volume is added under that name", key, claim.Name)
+				"member's volume is added under that name", key, claim.Name)
 		}
 	}
 	if statefulset.WhenScaled(set) != statefulset.Retain {

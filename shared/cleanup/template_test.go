@@ -54,7 +54,7 @@ func judged(set *appsv1.StatefulSet) string {
 	return template.Spec.Containers[0].Image
 }
 
-// TestTemplateIsCheckedBeforeUse: a template that the set would treat as a replica is refused.
+// TestTemplateIsCheckedBeforeUse: a template that the set would treat as a member is refused.
 // Invariants: I9.
 func TestTemplateIsCheckedBeforeUse(t *testing.T) {
 	const (

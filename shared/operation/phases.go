@@ -74,7 +74,7 @@ var States = []State{
 	{Kind: api.KindSleep, Phase: api.Refused, First: true, Means: "nothing was changed"},
 
 	{Kind: api.KindCleanup, Phase: api.Cleaning, First: true, By: api.CleanupPod,
-		Means: "cleanup pods run on the claims of removed replicas", Next: phases{api.Succeeded, api.Failed}},
+		Means: "cleanup pods run on the claims of removed members", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindCleanup, Phase: api.Succeeded, First: true,
 		Means: "with `CleanupCompleted`: no claims are left. With `CleanupReady`: the template is valid, and there was nothing to do yet"},
 	{Kind: api.KindCleanup, Phase: api.Failed,

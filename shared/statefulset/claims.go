@@ -75,7 +75,7 @@ func Span(set *appsv1.StatefulSet) api.Span {
 	return api.Span{Start: Start(set), End: Start(set) + int(Replicas(set))}
 }
 
-// ClaimsOf returns the claims with the name of a claim of the set, for every ordinal, also beyond the replicas. The order stays.
+// ClaimsOf returns the claims that have the name of one of the set's claims, for every ordinal, also beyond the replicas. The order stays.
 func ClaimsOf(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim) []Claim {
 	var own []Claim
 	for _, c := range claims {

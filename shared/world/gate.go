@@ -30,8 +30,8 @@ func (o *Observed) Wants(ordinal int) bool {
 	return ordinal >= span.Start && ordinal < span.End
 }
 
-// Unsteady returns why no other member may be stopped now besides the given one: another member is not ready, or a rollout will replace it.
-// It returns "" if all others stay. It reads the pods, because the set's status lags behind.
+// Unsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns ""
+// if all other members will keep serving. It reads the pods, because the set's status lags behind.
 func (o *Observed) Unsteady(ordinal int) string {
 	if rollout := statefulset.RollingOut(o.Set); rollout != "" && o.ready(ordinal) {
 		return rollout

@@ -32,7 +32,7 @@ type Observed struct {
 	Volumes map[string]*corev1.PersistentVolume
 	// OthersRetained are the old volumes of the namespace's other sets that are still retained.
 	OthersRetained []*corev1.PersistentVolume
-	// Pods are the pods in the namespace that name one of the claims.
+	// Pods are the pods in the namespace that use one of the claims, have the name of a member, or belong to one of the Jobs.
 	Pods []*corev1.Pod
 	// Jobs are the Jobs of operations on this set.
 	Jobs []*batchv1.Job
@@ -72,7 +72,7 @@ func (o *Observed) Naming() func(claim string) bool {
 	}
 }
 
-// Claim returns the claim of the name, or nil.
+// Claim returns the claim with the name, or nil.
 func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 	i := slices.IndexFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name })
 	if i < 0 {
@@ -90,7 +90,7 @@ func (o *Observed) ClaimManifest(claim *corev1.PersistentVolumeClaim) *unstructu
 	return manifest
 }
 
-// Volume returns the volume of the name, or nil.
+// Volume returns the volume with the name, or nil.
 func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 	if name == "" {
 		return nil
