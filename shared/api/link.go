@@ -26,7 +26,7 @@ const (
 	RoleHeld      Role = "held"      // a held pod of the set, or the pod that locks the name of a member
 	RoleRetired   Role = "retired"   // an old volume during its retention
 	RoleReturning Role = "returning" // an old volume that a rollback restores; it is never deleted
-	RoleForeign   Role = "foreign"   // a volume provisioned for a copy that holds other data; it is never deleted
+	RoleForeign   Role = "foreign"   // a volume with data of others that was provisioned for a copy; it is never deleted
 	RoleSleep     Role = "sleep"     // the ControllerRevision that records the former count of a sleeping set
 	RoleCleaner   Role = "cleaner"   // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
@@ -102,7 +102,7 @@ func LoadRecord(revision *appsv1.ControllerRevision) *Link {
 // step that would stay incomplete if the StatefulSet were lost.
 type Journal struct {
 	Version int `json:"version"`
-	// Record is the operation at its begin.
+	// Record is the record when the operation began.
 	Record Resize `json:"record"`
 }
 

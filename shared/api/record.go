@@ -119,7 +119,7 @@ func (h *Header) isOf(set *appsv1.StatefulSet) bool {
 	return h.Set.Name == set.Name && h.Set.UID == set.UID
 }
 
-// load reads a record of one of the kinds from the annotation into into. It returns false if there is no annotation. Unreadable text,
+// load reads a record of one of the kinds from the annotation into the given record. It returns false if there is no annotation. Unreadable text,
 // another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
 func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *Header }, kinds ...Kind) (bool, error) {
 	text, ok := set.Annotations[annotation]
