@@ -74,8 +74,8 @@ type Header struct {
 	Operation string `json:"operation"`
 	Kind      Kind   `json:"kind"`
 	Phase     Phase  `json:"phase"`
-	// Request is the request of the user: the text of the resize annotation, the cause of a sleep, a digest of a cleanup's template and
-	// settings, or the count of a scaling. Another request needs another operation.
+	// Request is the text of the resize annotation, the cause of a sleep, a digest of a cleanup's template and settings, or the count of a
+	// scaling. Another request needs another operation.
 	Request string `json:"request"`
 	// Attempt counts the operations in this annotation of the set, from 1. It gives each operation its own id.
 	Attempt  int          `json:"attempt"`
@@ -119,8 +119,8 @@ func (h *Header) isOf(set *appsv1.StatefulSet) bool {
 	return h.Set.Name == set.Name && h.Set.UID == set.UID
 }
 
-// load reads a record of one of the kinds from the annotation into the given record. It returns false if there is no annotation. Unreadable text,
-// another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
+// load reads a record of one of the kinds from the annotation into the given record. It returns false if there is no annotation. Unreadable
+// text, another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
 func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *Header }, kinds ...Kind) (bool, error) {
 	text, ok := set.Annotations[annotation]
 	if !ok {

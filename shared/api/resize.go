@@ -103,7 +103,7 @@ type Member struct {
 	Locked bool `json:"locked,omitempty"`
 	// Node is the node of the pod. The mover must run there.
 	Node string `json:"node,omitempty"`
-	// Held is when the pod was told to stop, Stopped when the stop was proven, Released when the hold was removed, and Ready when the
+	// Held is when the pod was told to stop, and Stopped when the stop was proven. Released is when the hold was removed, and Ready when the
 	// replacement was ready. The swap resets Stopped if another pod may have written to the old volume since.
 	Held     *metav1.Time `json:"held,omitempty"`
 	Stopped  *metav1.Time `json:"stopped,omitempty"`

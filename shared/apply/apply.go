@@ -87,8 +87,8 @@ func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ct
 }
 
 // HandleFailing does the same as HandleDenied, for functions that must be able to end an operation while the API server fails to carry out
-// a write, for example because an admission webhook does not answer. It calls step with that error, too. If step does nothing, the event
-// fails.
+// a write. The cause may be an admission webhook that does not answer. HandleFailing calls step with that error, too. If step does nothing,
+// the event fails.
 func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
 	failure error) (plan.Plan, error)) (*event.Event, error) {
 	answer, err := x.HandleDenied(ctx, e, step)

@@ -1,5 +1,5 @@
 // Package bounded reads text that tenants write: annotations and ConfigMaps. Its cost in time and memory is proportional to the length of
-// the text, for any content. Other readers lack such a bound: a YAML anchor of 32 KiB that is repeated ten thousand times becomes 320 MiB,
+// the text, for any content. Other readers lack such a bound. A YAML anchor of 32 KiB that is repeated ten thousand times becomes 320 MiB,
 // and the quantity "1e-99999999" takes minutes to parse.
 package bounded
 

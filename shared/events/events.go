@@ -1,5 +1,5 @@
-// Package events is the wire contract: the types of the CloudEvents that Drydock's functions send and understand, the object that each
-// event names, and how events are created and read. An event is a hint to read an object. It never authorizes a change.
+// Package events is the wire contract. It has the types of the CloudEvents that Drydock's functions send and understand. It defines how an
+// event names its object, and creates and reads events. An event is a hint to read an object. It never authorizes a change.
 package events
 
 import (

@@ -204,8 +204,8 @@ func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
 	return volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == namespace
 }
 
-// observeStops reads the objects that prove the stop of a member: the nodes of pods that are being stopped, and, for a locked member
-// without a pod, the attachments of its volumes.
+// observeStops reads the objects that prove the stop of a member. These are the nodes of pods that are being stopped. For a locked member
+// without a pod, they are the attachments of its volumes.
 func (c *Client) observeStops(ctx context.Context, _ string, o *observation) error {
 	locked := false
 	o.Nodes = map[string]*corev1.Node{}

@@ -20,8 +20,9 @@ func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.P
 	return patch
 }
 
-// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts, so that
-// the storage stops its attempts. It is empty if the volume has grown, if it grows at the next mount, or if another process requests more.
+// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts. The
+// storage then stops its attempts. The patch is empty if the volume has grown, if it grows at the next mount, or if another process
+// requests more.
 func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	requested, smallest := statefulset.Requested(claim), statefulset.Smallest(claim, from)

@@ -1,5 +1,5 @@
-// Package statefulset has pure functions about StatefulSets: which claims and pods belong to a set, which pods use a claim, what the
-// templates request, and whether a pod has stopped.
+// Package statefulset has pure functions about StatefulSets: the claims and pods that belong to a set, the pods that use a claim, the
+// requests of the templates, and the proof that a pod has stopped.
 package statefulset
 
 import (
