@@ -1,4 +1,4 @@
-// Package function is the `func` project: one image that is every function, told by $FUNCTION which one it is.
+// Package function is the `func` project: one image with all functions. $FUNCTION selects the function.
 package function
 
 import (
@@ -43,8 +43,8 @@ type Handler = serve.Handler
 // Sender sends events to the Broker.
 type Sender = sift.Sender
 
-// Handlers makes every function. If the rows about operators cannot be read, or the image of the movers cannot run, it makes those
-// that need none of them: a mistake there must not keep a set from getting its volumes back.
+// Handlers returns all functions. If the rows of operators cannot be read, or the image of the movers cannot be used, it leaves out the
+// functions that need them. The other functions still work, so that a set gets its volumes back in spite of such a mistake.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
@@ -69,14 +69,14 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	return handlers, image
 }
 
-// inTurn has a function work on one object at a time, and on no namespace alone.
+// inTurn lets a function work on one event of an object at a time. It also keeps one namespace from taking all of the function's time.
 func inTurn(function Handler) Handler { return serve.Shares(serve.Turns(function)) }
 
-// Names are the functions that Handlers makes, in order.
+// Names returns the names of all functions, sorted.
 func Names() []string {
 	names := []string{}
 	any := api.Settings{Image: "localhost/drydock:any", AllowTags: true}
-	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // nothing of it can be wrong
+	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // these settings are valid
 	for name := range handlers {
 		names = append(names, string(name))
 	}
@@ -84,20 +84,20 @@ func Names() []string {
 	return names
 }
 
-// Environment is what a function in a process of its own reads from its environment.
+// Environment has the settings of a function in its own process, from environment variables.
 type Environment struct {
-	Sink      string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends what its sweep found there"`
-	SinkToken string `envconfig:"DRYDOCK_SINK_TOKEN" desc:"file with the token that sift shows the Broker; empty where Knative authenticates nobody"`
+	Sink      string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends the events of its sweep there"`
+	SinkToken string `envconfig:"DRYDOCK_SINK_TOKEN" desc:"file with sift's token for a Broker that authenticates senders"`
 	api.Settings
 }
 
-// Make makes the named function as the environment says, and tells whose orders it takes.
+// Make returns the function with the name, and its rules for orders.
 func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.Orders, error) {
 	if !slices.Contains(Names(), string(name)) {
 		return nil, serve.Orders{}, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	var send Sender
-	if name == api.Sift { // all others answer with their events
+	if name == api.Sift { // all other functions answer with their events
 		var err error
 		if send, err = env.sender(); err != nil {
 			return nil, serve.Orders{}, fmt.Errorf("function %s sends events: %w", name, err)
@@ -109,13 +109,13 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.
 	}
 	client := kube.NewClient(config)
 	handlers, err := Handlers(client, env.Settings, send, log)
-	if handler, made := handlers[name]; made {
+	if handler, found := handlers[name]; found {
 		return handler, OrdersOf(client, env.Settings), nil
 	}
 	return nil, serve.Orders{}, err
 }
 
-// OrdersOf says who may send events that are orders.
+// OrdersOf returns the rules for events that are orders.
 func OrdersOf(client *kube.Client, settings api.Settings) serve.Orders {
 	if settings.TrustBroker {
 		return serve.Orders{}
@@ -130,25 +130,25 @@ func (env Environment) sender() (Sender, error) {
 	if env.SinkToken == "" {
 		return serve.NewSender(env.Sink, nil), nil
 	}
-	// The token is read again as the kubelet renews it.
+	// The token is read again, because the kubelet renews it.
 	authorized, err := transport.NewBearerAuthWithRefreshRoundTripper("", env.SinkToken, serve.NewTransport())
 	if err != nil {
-		return nil, fmt.Errorf("reading the token that DRYDOCK_SINK_TOKEN names: %w", err)
+		return nil, fmt.Errorf("reading the token in the file DRYDOCK_SINK_TOKEN: %w", err)
 	}
 	return serve.NewSender(env.Sink, authorized), nil
 }
 
-// F is the function that $FUNCTION names, for func's server.
+// F is the function of $FUNCTION for func's server.
 type F struct {
 	name    string
 	handler Handler
-	// trusting: orders need no token. func's server keeps the request's header to itself, so there is none to check.
+	// trusting is true if orders need no token. func's server does not pass the request's header on, so that a token cannot be checked.
 	trusting bool
 	measure  *export.Export
 	err      error
 }
 
-// New reads the environment. func has no way to take an error from it, so Ready and Handle report it.
+// New reads the environment. func cannot handle an error from it, so Ready and Handle return the error.
 func New() *F {
 	var env Environment
 	if err := envconfig.Process("", &env); err != nil {
@@ -158,16 +158,16 @@ func New() *F {
 	name := os.Getenv("FUNCTION")
 	handler, orders, err := Make(api.Function(name), env, log)
 	if err != nil {
-		return &F{err: fmt.Errorf("making the function that $FUNCTION names: %w", err)}
+		return &F{err: fmt.Errorf("making the function of $FUNCTION: %w", err)}
 	}
 	measure, err := export.Setup("drydock-"+name, log)
 	return &F{name: name, handler: handler, trusting: orders.Access == nil, measure: measure, err: err}
 }
 
-// Ready reports whether the function was made.
+// Ready reports whether the function could be made.
 func (f *F) Ready(context.Context) (bool, error) { return f.err == nil, f.err }
 
-// Stop sends what telemetry is left; func's server calls it at the end.
+// Stop sends the remaining telemetry. func's server calls it at the end.
 func (f *F) Stop(context.Context) error {
 	if f.measure != nil {
 		f.measure.Shutdown()
@@ -175,23 +175,23 @@ func (f *F) Stop(context.Context) error {
 	return nil
 }
 
-// Handle hands the event to the function. func's server turns any other error into a 500, which is retried. It keeps the
-// request's header to itself, so the event's own trace context is all there is.
+// Handle passes the event to the function. It returns the status of an error, because func's server would turn any other error into a 500,
+// which is retried. func's server does not pass the request's header on, so the only trace context is that of the event.
 func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
 	if !f.trusting && events.IsOrder(e.Type()) {
-		return nil, cehttp.NewResult(http.StatusForbidden, "event %q is an order, whose sender cannot be checked here; write the annotation %s on the StatefulSet, "+
-			"or set DRYDOCK_TRUST_BROKER where the Broker authenticates who sends events", e.ID(), events.OrderAnnotation(e.Type()))
+		return nil, cehttp.NewResult(http.StatusForbidden, "event %q is an order, but its sender cannot be checked here; write the annotation "+
+			"%s on the StatefulSet, or set DRYDOCK_TRUST_BROKER if the Broker authenticates senders", e.ID(), events.OrderAnnotation(e.Type()))
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and cuts off after 30 s
+	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and ends the answer after 30 s
 	defer cancel()
-	ctx, hop := f.measure.Receive(ctx, f.name, e, nil)
+	ctx, received := f.measure.Receive(ctx, f.name, e, nil)
 	reply, err := f.handler.Handle(ctx, e)
 	result := serve.ResultOf(reply, err)
-	hop.End(ctx, result)
+	received.End(ctx, result)
 	f.measure.Answered(ctx, f.name, http.MethodPost, e.Type(), result, time.Since(start))
 	switch {
 	case err != nil:

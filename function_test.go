@@ -23,17 +23,18 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
-// TestFuncTellsWhatIsWrong: func's server cannot be told at the start, so readiness and every event say it.
-func TestFuncTellsWhatIsWrong(t *testing.T) {
+// TestReadinessAndEventsReportTheError: func's server cannot receive an error at the start.
+func TestReadinessAndEventsReportTheError(t *testing.T) {
 	for name, row := range map[string]struct {
 		env  map[string]string
 		want string
 	}{
-		"no function is named":      {nil, `no function ""`},
-		"an unknown one is named":   {map[string]string{"FUNCTION": "sieve"}, "there are backup, cleanup-pod, dead-letter"},
-		"sift has nowhere to send":  {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
-		"sift has no token":         {map[string]string{"FUNCTION": "sift", "K_SINK": "http://broker", "DRYDOCK_SINK_TOKEN": "/nowhere"}, "DRYDOCK_SINK_TOKEN"},
-		"a setting makes no sense":  {map[string]string{"FUNCTION": "backup", "DRYDOCK_RETENTION": "long"}, "DRYDOCK_RETENTION"},
+		"no name":            {nil, `no function ""`},
+		"an unknown name":    {map[string]string{"FUNCTION": "sieve"}, "there are backup, cleanup-pod, dead-letter"},
+		"sift has no Broker": {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
+		"sift has no token": {map[string]string{"FUNCTION": "sift", "K_SINK": "http://broker", "DRYDOCK_SINK_TOKEN": "/nowhere"},
+			"DRYDOCK_SINK_TOKEN"},
+		"an invalid setting":        {map[string]string{"FUNCTION": "backup", "DRYDOCK_RETENTION": "long"}, "DRYDOCK_RETENTION"},
 		"there is no API server":    {map[string]string{"FUNCTION": "backup"}, "set KUBECONFIG"},
 		"the kubeconfig is missing": {map[string]string{"FUNCTION": "backup", "KUBECONFIG": "/nowhere"}, "/nowhere"},
 	} {
@@ -50,7 +51,7 @@ func TestFuncTellsWhatIsWrong(t *testing.T) {
 				t.Errorf("ready %v, %v; want %q", ready, err, row.want)
 			}
 			if _, err := f.Handle(t.Context(), event.New()); err == nil {
-				t.Error("it handled an event nevertheless")
+				t.Error("it handled an event")
 			}
 		})
 	}
@@ -62,7 +63,7 @@ type failing struct{ err error }
 
 func (f failing) Handle(context.Context, event.Event) (*event.Event, error) { return nil, f.err }
 
-// TestFuncKeepsTheStatus: what package serve does for our own server, Handle does for func's.
+// TestFuncKeepsTheStatus: Handle does for func's server what package serve does for Drydock's server.
 func TestFuncKeepsTheStatus(t *testing.T) {
 	for want, err := range map[int]error{
 		422: fault.Permanent(errors.New("x")), 409: fault.Conflict(errors.New("x")), 503: errors.New("x"),
@@ -87,7 +88,7 @@ func (waiting) Handle(ctx context.Context, _ event.Event) (*event.Event, error) 
 	return nil, nil
 }
 
-// TestFuncSetsADeadline: func's server cuts an answer off after 30 s and does not tell the function.
+// TestFuncSetsADeadline: func's server ends an answer after 30 s, without a signal to the function.
 func TestFuncSetsADeadline(t *testing.T) {
 	if _, err := (&F{handler: waiting{}, measure: unmeasured}).Handle(t.Context(), event.New()); err != nil {
 		t.Error(err)
@@ -98,7 +99,7 @@ func withImage() api.Settings {
 	return api.Settings{Image: "registry.example/drydock:1", AllowTags: true}
 }
 
-// TestWithoutAnImageOnlyBackupIsMissing: it alone starts movers, and says what to set.
+// TestWithoutAnImageOnlyBackupIsMissing: only backup starts movers. The error says which variable to set.
 func TestWithoutAnImageOnlyBackupIsMissing(t *testing.T) {
 	for _, image := range []string{"", "drydock:latest", "registry.example/drydock:1"} {
 		handlers, err := Handlers(nil, api.Settings{Image: image}, nil, slog.New(slog.DiscardHandler))
@@ -106,8 +107,8 @@ func TestWithoutAnImageOnlyBackupIsMissing(t *testing.T) {
 			t.Errorf("image %q: %v", image, err)
 		}
 		for _, name := range Names() {
-			if _, made := handlers[api.Function(name)]; made == (name == string(api.Backup)) {
-				t.Errorf("image %q: %s: made %t", image, name, made)
+			if _, found := handlers[api.Function(name)]; found == (name == string(api.Backup)) {
+				t.Errorf("image %q: %s: found %t", image, name, found)
 			}
 		}
 	}
@@ -125,8 +126,8 @@ func TestEveryFunctionIsMade(t *testing.T) {
 	}
 }
 
-// TestSiftShowsItsToken: a Broker that authenticates gets the token of the file.
-func TestSiftShowsItsToken(t *testing.T) {
+// TestSiftSendsItsToken: a Broker that authenticates senders gets the token in the file.
+func TestSiftSendsItsToken(t *testing.T) {
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer who-i-am" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -152,13 +153,14 @@ func TestSiftShowsItsToken(t *testing.T) {
 	if err := send.Send(t.Context(), e); err != nil {
 		t.Error(err)
 	}
-	if err := serve.NewSender(sink.URL, nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "who-i-am") {
+	err = serve.NewSender(sink.URL, nil).Send(t.Context(), e)
+	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "who-i-am") {
 		t.Errorf("without the token: got %v, want 401", err)
 	}
 }
 
-// TestAMistakeAboutOperatorsStopsWhoNeedsThem, and nobody else: an operation under way comes to its end.
-func TestAMistakeAboutOperatorsStopsWhoNeedsThem(t *testing.T) {
+// TestInvalidOperatorsStopOnlyFunctionsThatNeedThem: an operation that has begun can still end.
+func TestInvalidOperatorsStopOnlyFunctionsThatNeedThem(t *testing.T) {
 	settings := withImage()
 	settings.Owners = "- operator: mine"
 	handlers, err := Handlers(nil, settings, nil, slog.New(slog.DiscardHandler))
@@ -167,8 +169,8 @@ func TestAMistakeAboutOperatorsStopsWhoNeedsThem(t *testing.T) {
 	}
 	for _, name := range Names() {
 		needs := name == string(api.DetectResize) || name == string(api.PauseOwner)
-		if _, made := handlers[api.Function(name)]; made == needs {
-			t.Errorf("%s: made %t", name, made)
+		if _, found := handlers[api.Function(name)]; found == needs {
+			t.Errorf("%s: found %t", name, found)
 		}
 	}
 }

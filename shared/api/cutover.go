@@ -7,16 +7,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// DefaultMaxStop is for how long a member may be stopped in a rolling resize where MaxStopAnnotation says nothing.
+// DefaultMaxStop is how long a member may be stopped in a rolling resize without MaxStopAnnotation.
 const DefaultMaxStop = time.Minute
 
-// Values of CutoverAnnotation that are no windows.
+// Values of CutoverAnnotation other than windows.
 const (
 	CutoverAuto    = "auto"
 	CutoverApprove = "approve"
 )
 
-// StrategyOf returns the strategy that the set asks for. It reports false if the annotation has another value.
+// StrategyOf returns the requested strategy of the set. It returns false if the annotation has an unknown value.
 func StrategyOf(set *appsv1.StatefulSet) (Strategy, bool) {
 	switch s := Strategy(set.Annotations[StrategyAnnotation]); s {
 	case "":
@@ -27,7 +27,7 @@ func StrategyOf(set *appsv1.StatefulSet) (Strategy, bool) {
 	return StrategyWhole, false
 }
 
-// MaxStop returns for how long a member may be stopped for its final pass; 0 means any time. It reports false if the annotation is no
+// MaxStop returns how long a member may be stopped for its final pass; 0 means no limit. It returns false if the annotation is not a
 // positive duration.
 func MaxStop(set *appsv1.StatefulSet, strategy Strategy) (time.Duration, bool) {
 	text, otherwise := set.Annotations[MaxStopAnnotation], time.Duration(0)
@@ -44,7 +44,7 @@ func MaxStop(set *appsv1.StatefulSet, strategy Strategy) (time.Duration, bool) {
 	return d, true
 }
 
-// PrimaryLabel returns the label by which the set tells its primary. It reports false if the set names none.
+// PrimaryLabel returns the label that marks the primary of the set. It returns false if the set names none.
 func PrimaryLabel(set *appsv1.StatefulSet) (key, value string, ok bool) {
 	key, value, ok = strings.Cut(set.Annotations[PrimaryAnnotation], "=")
 	return strings.TrimSpace(key), strings.TrimSpace(value), ok && strings.TrimSpace(key) != ""

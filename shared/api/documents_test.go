@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// fixture is a document as a released version wrote it. These files are never changed: what is stored in a cluster must
-// load for ever. A new version of a document gets a new file.
+// fixture returns a document of a released version. These files never change, because stored documents must load for ever. A new version of
+// a document gets a new file.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -26,27 +26,21 @@ func fixture(t *testing.T, name string) []byte {
 	return text
 }
 
-// uid is that of the set in the fixtures.
+// uid is the UID of the set in the fixtures.
 const uid = "5d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1"
 
-func setWith(status string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{StatusAnnotation: status}}}
+func annotatedSet(key, value string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{key: value},
+	}}
 }
 
-func setAsleep(sleep string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{SleepAnnotation: sleep}}}
-}
-
-func setCleaned(doc string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{CleanupAnnotation: doc}}}
-}
-
-func setScaled(scale string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{ScaleAnnotation: scale}}}
-}
-
-func setWithLetters(letters string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{DeadLettersAnnotation: letters}}}
+func setWithStatus(text string) *appsv1.StatefulSet  { return annotatedSet(StatusAnnotation, text) }
+func setWithSleep(text string) *appsv1.StatefulSet   { return annotatedSet(SleepAnnotation, text) }
+func setWithCleanup(text string) *appsv1.StatefulSet { return annotatedSet(CleanupAnnotation, text) }
+func setWithScale(text string) *appsv1.StatefulSet   { return annotatedSet(ScaleAnnotation, text) }
+func setWithLetters(text string) *appsv1.StatefulSet {
+	return annotatedSet(DeadLettersAnnotation, text)
 }
 
 func claimWith(label, link string) *corev1.PersistentVolumeClaim {
@@ -55,7 +49,9 @@ func claimWith(label, link string) *corev1.PersistentVolumeClaim {
 }
 
 func journalWith(raw []byte, recreate string) *appsv1.ControllerRevision {
-	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "drydock-0123456789ab"}, Data: runtime.RawExtension{Raw: raw}}
+	revision := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "drydock-0123456789ab"}, Data: runtime.RawExtension{Raw: raw},
+	}
 	if recreate != "" {
 		revision.Annotations = map[string]string{RecreateAnnotation: recreate}
 	}
@@ -63,69 +59,74 @@ func journalWith(raw []byte, recreate string) *appsv1.ControllerRevision {
 }
 
 func volumeFor(claim string, manifest string) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Annotations: map[string]string{ClaimManifestAnnotation: manifest}},
-		Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim}}}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Annotations: map[string]string{ClaimManifestAnnotation: manifest}},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: claim}},
+	}
 }
 
-// TestReleasedDocumentsLoadForEver checks every field: what is written again must be what was read.
+// TestReleasedDocumentsLoadForEver checks every field: a document that was read is written without differences.
 func TestReleasedDocumentsLoadForEver(t *testing.T) {
-	same := func(name string, text []byte, written string) {
+	checkSame := func(name string, text []byte, written string) {
 		t.Helper()
-		var was, is any
-		if err := json.Unmarshal(text, &was); err != nil {
+		var before, after any
+		if err := json.Unmarshal(text, &before); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(written), &is); err != nil {
+		if err := json.Unmarshal([]byte(written), &after); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(was, is); diff != "" {
-			t.Errorf("%s is written back with differences (-was +is):\n%s", name, diff)
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("%s is written back with differences (-before +after):\n%s", name, diff)
 		}
 	}
 	text := fixture(t, "status-v2.json")
-	status, err := LoadResize(setWith(string(text)))
+	status, err := LoadResize(setWithStatus(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("status-v2.json", text, status.Encode())
+	checkSame("status-v2.json", text, status.Encode())
 	if deadline := time.Date(2026, 3, 1, 12, 20, 0, 0, time.UTC); !status.Deadline.Time.Equal(deadline) || status.Active() ||
 		status.Move("data-web-1").To.String() != "20Gi" || status.Member(1).Phase != MemberStarting || len(status.Moves()) != 2 {
 		t.Errorf("%+v", status)
 	}
 
 	text = fixture(t, "status-v2-traced.json") // the same, with tracing on
-	if status, err = LoadResize(setWith(string(text))); err != nil || status.Trace == "" {
+	if status, err = LoadResize(setWithStatus(string(text))); err != nil || status.Trace == "" {
 		t.Fatalf("%+v, %v", status, err)
 	}
-	same("status-v2-traced.json", text, status.Encode())
+	checkSame("status-v2-traced.json", text, status.Encode())
 
 	text = fixture(t, "sleep-v2.json")
-	sleep, err := LoadSleep(setAsleep(string(text)))
+	sleep, err := LoadSleep(setWithSleep(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("sleep-v2.json", text, sleep.Encode())
-	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Round != 2 || sleep.Annotation() != SleepAnnotation {
+	checkSame("sleep-v2.json", text, sleep.Encode())
+	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Round != 2 ||
+		sleep.Annotation() != SleepAnnotation {
 		t.Errorf("%+v", sleep)
 	}
 
 	text = fixture(t, "cleanup-v2.json")
-	doc, err := LoadCleanup(setCleaned(string(text)))
+	doc, err := LoadCleanup(setWithCleanup(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("cleanup-v2.json", text, doc.Encode())
-	if doc.Kind != KindCleanup || doc.Active() || *doc.Span != (Span{Start: 1, End: 4}) || len(doc.Ordinals) != 4 || doc.Ordinals[1].NextTry == nil || doc.Annotation() != CleanupAnnotation {
+	checkSame("cleanup-v2.json", text, doc.Encode())
+	if doc.Kind != KindCleanup || doc.Active() || *doc.Span != (Span{Start: 1, End: 4}) || len(doc.Ordinals) != 4 ||
+		doc.Ordinals[1].NextTry == nil || doc.Annotation() != CleanupAnnotation {
 		t.Errorf("%+v", doc)
 	}
 
 	text = fixture(t, "scale-v2.json")
-	scale, err := LoadScale(setScaled(string(text)))
+	scale, err := LoadScale(setWithScale(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("scale-v2.json", text, scale.Encode())
-	if scale.Kind != KindScale || scale.Active() || scale.Previous != 3 || scale.Target != 1 || scale.Scaler.Name != "pilot" || scale.Scaler.UID == "" ||
+	checkSame("scale-v2.json", text, scale.Encode())
+	if scale.Kind != KindScale || scale.Active() || scale.Previous != 3 || scale.Target != 1 || scale.Scaler.Name != "pilot" ||
+		scale.Scaler.UID == "" ||
 		scale.FailedAt != PreScaling || scale.Annotation() != ScaleAnnotation {
 		t.Errorf("%+v", scale)
 	}
@@ -135,35 +136,35 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 	if err != nil || cleaner.Role != RoleCleaner || cleaner.Claims["logs-web-5"] != "2d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1" {
 		t.Fatalf("%+v, %v", cleaner, err)
 	}
-	same("link-v1-cleaner.json", text, cleaner.Encode())
+	checkSame("link-v1-cleaner.json", text, cleaner.Encode())
 
 	text = fixture(t, "link-v1.json")
 	link, err := LoadLink(claimWith("0123456789ab", string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("link-v1.json", text, link.Encode())
+	checkSame("link-v1.json", text, link.Encode())
 
 	text = fixture(t, "link-v1-mover.json")
 	mover, err := LoadLink(claimWith("0123456789ab", string(text)))
 	if err != nil || mover.Role != RoleMover || mover.Member == nil || *mover.Member != 0 {
 		t.Fatalf("%+v, %v", mover, err)
 	}
-	same("link-v1-mover.json", text, mover.Encode())
+	checkSame("link-v1-mover.json", text, mover.Encode())
 
 	text = fixture(t, "journal-v2.json")
 	journal, err := LoadJournal(journalWith(text, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("journal-v2.json", text, string(journal.Encode()))
+	checkSame("journal-v2.json", text, string(journal.Encode()))
 
 	text = fixture(t, "dead-letters-v1.json")
 	letters, err := LoadDeadLetters(setWithLetters(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same("dead-letters-v1.json", text, EncodeDeadLetters(letters))
+	checkSame("dead-letters-v1.json", text, EncodeDeadLetters(letters))
 
 	manifest, err := LoadManifest(journalWith(nil, string(fixture(t, "recreate-v1.json"))))
 	if err != nil || manifest.Name != "web" || manifest.UID == "" || manifest.ResourceVersion != "4711" || *manifest.Spec.Replicas != 0 {
@@ -175,23 +176,23 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 	}
 }
 
-func TestAbsentDocumentsAreNone(t *testing.T) {
+func TestAbsentDocumentLoadsAsNil(t *testing.T) {
 	if s, err := LoadResize(&appsv1.StatefulSet{}); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
-	if s, err := LoadSleep(setWith(string(fixture(t, "status-v2.json")))); s != nil || err != nil {
+	if s, err := LoadSleep(setWithStatus(string(fixture(t, "status-v2.json")))); s != nil || err != nil {
 		t.Errorf("sleep %v, %v", s, err)
 	}
-	if s, err := LoadResize(setAsleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
+	if s, err := LoadResize(setWithSleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
-	if s, err := LoadCleanup(setAsleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
+	if s, err := LoadCleanup(setWithSleep(string(fixture(t, "sleep-v2.json")))); s != nil || err != nil {
 		t.Errorf("cleanup %v, %v", s, err)
 	}
-	if s, err := LoadResize(setCleaned(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
+	if s, err := LoadResize(setWithCleanup(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
 		t.Errorf("status %v, %v", s, err)
 	}
-	if s, err := LoadScale(setCleaned(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
+	if s, err := LoadScale(setWithCleanup(string(fixture(t, "cleanup-v2.json")))); s != nil || err != nil {
 		t.Errorf("scale %v, %v", s, err)
 	}
 	if l, err := LoadLink(&corev1.Pod{}); l != nil || err != nil {
@@ -216,8 +217,8 @@ func TestAbsentDocumentsAreNone(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsNotAbsent: whoever takes garbage for "no operation" starts one over the other.
-func TestUnreadableIsNotAbsent(t *testing.T) {
+// TestUnreadableDocumentIsAnError: if garbage counted as "no operation", a second operation would start beside the first.
+func TestUnreadableDocumentIsAnError(t *testing.T) {
 	status := string(fixture(t, "status-v2.json"))
 	link := string(fixture(t, "link-v1.json"))
 	journal := string(fixture(t, "journal-v2.json"))
@@ -226,16 +227,17 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	letters := string(fixture(t, "dead-letters-v1.json"))
 	loadLetters := func(text string) error { _, err := LoadDeadLetters(setWithLetters(text)); return err }
 	sleep := string(fixture(t, "sleep-v2.json"))
-	loadSleep := func(text string) error { _, err := LoadSleep(setAsleep(text)); return err }
+	loadSleep := func(text string) error { _, err := LoadSleep(setWithSleep(text)); return err }
 	cleanup := string(fixture(t, "cleanup-v2.json"))
-	loadCleanup := func(text string) error { _, err := LoadCleanup(setCleaned(text)); return err }
+	loadCleanup := func(text string) error { _, err := LoadCleanup(setWithCleanup(text)); return err }
 	scale := string(fixture(t, "scale-v2.json"))
-	loadScale := func(text string) error { _, err := LoadScale(setScaled(text)); return err }
-	loadStatus := func(text string) error { _, err := LoadResize(setWith(text)); return err }
+	loadScale := func(text string) error { _, err := LoadScale(setWithScale(text)); return err }
+	loadStatus := func(text string) error { _, err := LoadResize(setWithStatus(text)); return err }
 	loadLink := func(label, text string) error { _, err := LoadLink(claimWith(label, text)); return err }
 	loadJournal := func(text string) error { _, err := LoadJournal(journalWith([]byte(text), "")); return err }
 	loadManifest := func(text string) error { _, err := LoadManifest(journalWith(nil, text)); return err }
 	loadClaim := func(name, text string) error { _, err := LoadClaim(volumeFor(name, text)); return err }
+	replace := func(text, former, next string) string { return strings.Replace(text, former, next, 1) }
 	without := func(text, part string) string {
 		if !strings.Contains(text, part) {
 			t.Fatalf("%q is not in %s", part, text)
@@ -243,89 +245,90 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 		return strings.Replace(text, part, "", 1)
 	}
 	for name, err := range map[string]error{
-		"status: empty":                        loadStatus(""),
-		"status: null":                         loadStatus("null"),
-		"status: an empty document":            loadStatus("{}"),
-		"status: cut off":                      loadStatus(status[:len(status)/2]),
-		"status: followed by something":        loadStatus(status + "{}"),
-		"status: of the future":                loadStatus(strings.Replace(status, `"version": 2`, `"version": 3`, 1)),
-		"status: of the version before":        loadStatus(strings.Replace(status, `"version": 2`, `"version": 1`, 1)),
-		"status: without version":              loadStatus(without(status, `"version": 2,`)),
-		"status: without operation":            loadStatus(without(status, `"operation": "0123456789ab",`)),
-		"status: without phase":                loadStatus(without(status, `"phase": "Failed",`)),
-		"status: a phase of another kind":      loadStatus(strings.Replace(status, `"phase": "Failed"`, `"phase": "Asleep"`, 1)),
-		"status: without set":                  loadStatus(strings.Replace(status, `"name": "web"`, `"name": ""`, 1)),
-		"status: a field of another type":      loadStatus(strings.Replace(status, `"ordinal": 1`, `"ordinal": "1"`, 1)),
-		"status: a size that is none":          loadStatus(strings.Replace(status, `"20Gi"`, `"lots"`, 1)),
-		"status: a size that takes minutes":    loadStatus(strings.Replace(status, `"20Gi"`, `"1e-99999999"`, 1)),
-		"status: a claim's size, too":          loadStatus(strings.Replace(status, `"10Gi"`, `"1e99999999"`, 1)),
-		"sleep: empty":                         loadSleep(""),
-		"sleep: null":                          loadSleep("null"),
-		"sleep: cut off":                       loadSleep(sleep[:len(sleep)/2]),
-		"sleep: of the future":                 loadSleep(strings.Replace(sleep, `"version": 2`, `"version": 3`, 1)),
-		"sleep: without operation":             loadSleep(without(sleep, `"operation": "ba9876543210",`)),
-		"sleep: without phase":                 loadSleep(without(sleep, `"phase": "Failed",`)),
-		"sleep: without set":                   loadSleep(strings.Replace(sleep, `"name": "web"`, `"name": ""`, 1)),
-		"sleep: without kind":                  loadSleep(without(sleep, `"kind": "Sleep",`)),
-		"sleep: a resize is none":              loadSleep(status),
-		"sleep: replicas that are no number":   loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": "3"`, 1)),
-		"sleep: more replicas than there are":  loadSleep(strings.Replace(sleep, `"replicas": 3`, `"replicas": 99999999999`, 1)),
-		"cleanup: empty":                       loadCleanup(""),
-		"cleanup: null":                        loadCleanup("null"),
-		"cleanup: cut off":                     loadCleanup(cleanup[:len(cleanup)/2]),
-		"cleanup: of the future":               loadCleanup(strings.Replace(cleanup, `"version": 2`, `"version": 3`, 1)),
-		"cleanup: without operation":           loadCleanup(without(cleanup, `"operation": "c0ffee012345",`)),
-		"cleanup: without phase":               loadCleanup(without(cleanup, `"phase": "Failed",`)),
-		"cleanup: without set":                 loadCleanup(strings.Replace(cleanup, `"name": "web"`, `"name": ""`, 1)),
-		"cleanup: without kind":                loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
-		"cleanup: a sleep is none":             loadCleanup(sleep),
-		"sleep: a cleanup is none":             loadSleep(cleanup),
-		"scale: empty":                         loadScale(""),
-		"scale: null":                          loadScale("null"),
-		"scale: cut off":                       loadScale(scale[:len(scale)/2]),
-		"scale: followed by something":         loadScale(scale + "{}"),
-		"scale: of the future":                 loadScale(strings.Replace(scale, `"version": 2`, `"version": 3`, 1)),
-		"scale: without operation":             loadScale(without(scale, `"operation": "5ca1e0012345",`)),
-		"scale: without phase":                 loadScale(without(scale, `"phase": "Failed",`)),
-		"scale: a phase of another kind":       loadScale(strings.Replace(scale, `"phase": "Failed"`, `"phase": "Refused"`, 1)),
-		"scale: without set":                   loadScale(strings.Replace(scale, `"name": "web"`, `"name": ""`, 1)),
-		"scale: without kind":                  loadScale(without(scale, `"kind": "Scale",`)),
-		"scale: a sleep is none":               loadScale(sleep),
-		"scale: a count that is a word":        loadScale(strings.Replace(scale, `"target": 1`, `"target": "1"`, 1)),
-		"scale: more members than there are":   loadScale(strings.Replace(scale, `"target": 1`, `"target": 99999999999`, 1)),
-		"cleanup: an ordinal that is a word":   loadCleanup(strings.Replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`, 1)),
-		"cleanup: a try at no time":            loadCleanup(strings.Replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`, 1)),
-		"link: claims that are a list":         loadLink("0123456789ab", strings.Replace(link, `"claim": "data-web-0"`, `"claims": []`, 1)),
-		"journal: a size that takes minutes":   loadJournal(strings.Replace(journal, `"10Gi"`, `"1e99999999"`, 1)),
-		"link: a member that is a word":        loadLink("0123456789ab", strings.Replace(link, `"claim": "data-web-0"`, `"member": "0"`, 1)),
-		"link: garbage":                        loadLink("0123456789ab", "{"),
-		"link: null":                           loadLink("0123456789ab", "null"),
-		"link: the label names another":        loadLink("other", link),
-		"link: there is no label":              loadLink("", link),
-		"link: without operation":              loadLink("", without(link, `"operation": "0123456789ab",`)),
-		"link: without set":                    loadLink("0123456789ab", strings.Replace(link, `"name": "web"`, `"name": ""`, 1)),
-		"journal: empty":                       loadJournal(""),
-		"journal: null":                        loadJournal("null"),
-		"journal: of the future":               loadJournal(strings.Replace(journal, `"version": 2`, `"version": 3`, 1)),
-		"journal: its status is of the future": loadJournal(strings.Replace(strings.Replace(journal, `"version": 2`, `"version": 9`, 2), `"version": 9`, `"version": 2`, 1)),
-		"journal: without status":              loadJournal(`{"version":2}`),
-		"letters: empty":                       loadLetters(""),
-		"letters: null":                        loadLetters("null"),
-		"letters: a list without its document": loadLetters("[]"),
-		"letters: cut off":                     loadLetters(letters[:len(letters)/2]),
-		"letters: of the future":               loadLetters(strings.Replace(letters, `"version": 1`, `"version": 2`, 1)),
-		"letters: without type":                loadLetters(without(letters, `"type": "dev.drydock.object.changed",`)),
-		"letters: without id":                  loadLetters(without(letters, `"id": "uid-web/4711/backup+restore",`)),
-		"letters: without time":                loadLetters(strings.Replace(letters, `"time": "2026-03-01T12:00:00Z"`, `"time": null`, 1)),
-		"letters: a code that is no number":    loadLetters(strings.Replace(letters, `422`, `"422"`, 1)),
-		"letters: more than there can be":      loadLetters(EncodeDeadLetters(manyLetters(MaxDeadLetters + 1))),
-		"manifest: garbage":                    loadManifest("{"),
-		"manifest: of another namespace":       loadManifest(strings.Replace(recreate, `"shop"`, `"payroll"`, 1)),
-		"manifest: without name":               loadManifest(strings.Replace(recreate, `"name": "web"`, `"name": ""`, 1)),
-		"claim: garbage":                       loadClaim("data-web-0", "{"),
-		"claim: the volume is for another":     loadClaim("data-web-1", claim),
-		"claim: for another namespace":         loadClaim("data-web-0", strings.Replace(claim, `"shop"`, `"payroll"`, 1)),
-		"claim: on another volume":             loadClaim("data-web-0", strings.Replace(claim, `"pvc-2"`, `"pvc-3"`, 1)),
+		"status: empty":                                      loadStatus(""),
+		"status: null":                                       loadStatus("null"),
+		"status: an empty document":                          loadStatus("{}"),
+		"status: cut off":                                    loadStatus(status[:len(status)/2]),
+		"status: followed by more text":                      loadStatus(status + "{}"),
+		"status: of a future version":                        loadStatus(replace(status, `"version": 2`, `"version": 3`)),
+		"status: of an earlier version":                      loadStatus(replace(status, `"version": 2`, `"version": 1`)),
+		"status: without version":                            loadStatus(without(status, `"version": 2,`)),
+		"status: without operation":                          loadStatus(without(status, `"operation": "0123456789ab",`)),
+		"status: without phase":                              loadStatus(without(status, `"phase": "Failed",`)),
+		"status: a phase of another kind":                    loadStatus(replace(status, `"phase": "Failed"`, `"phase": "Asleep"`)),
+		"status: without set":                                loadStatus(replace(status, `"name": "web"`, `"name": ""`)),
+		"status: a field of another type":                    loadStatus(replace(status, `"ordinal": 1`, `"ordinal": "1"`)),
+		"status: an invalid size":                            loadStatus(replace(status, `"20Gi"`, `"lots"`)),
+		"status: a size that takes minutes to parse":         loadStatus(replace(status, `"20Gi"`, `"1e-99999999"`)),
+		"status: a claim's size that takes minutes to parse": loadStatus(replace(status, `"10Gi"`, `"1e99999999"`)),
+		"sleep: empty":                                       loadSleep(""),
+		"sleep: null":                                        loadSleep("null"),
+		"sleep: cut off":                                     loadSleep(sleep[:len(sleep)/2]),
+		"sleep: of a future version":                         loadSleep(replace(sleep, `"version": 2`, `"version": 3`)),
+		"sleep: without operation":                           loadSleep(without(sleep, `"operation": "ba9876543210",`)),
+		"sleep: without phase":                               loadSleep(without(sleep, `"phase": "Failed",`)),
+		"sleep: without set":                                 loadSleep(replace(sleep, `"name": "web"`, `"name": ""`)),
+		"sleep: without kind":                                loadSleep(without(sleep, `"kind": "Sleep",`)),
+		"sleep: a resize":                                    loadSleep(status),
+		"sleep: replicas as a string":                        loadSleep(replace(sleep, `"replicas": 3`, `"replicas": "3"`)),
+		"sleep: more replicas than an int32 holds":           loadSleep(replace(sleep, `"replicas": 3`, `"replicas": 99999999999`)),
+		"cleanup: empty":                                     loadCleanup(""),
+		"cleanup: null":                                      loadCleanup("null"),
+		"cleanup: cut off":                                   loadCleanup(cleanup[:len(cleanup)/2]),
+		"cleanup: of a future version":                       loadCleanup(replace(cleanup, `"version": 2`, `"version": 3`)),
+		"cleanup: without operation":                         loadCleanup(without(cleanup, `"operation": "c0ffee012345",`)),
+		"cleanup: without phase":                             loadCleanup(without(cleanup, `"phase": "Failed",`)),
+		"cleanup: without set":                               loadCleanup(replace(cleanup, `"name": "web"`, `"name": ""`)),
+		"cleanup: without kind":                              loadCleanup(without(cleanup, `"kind": "Cleanup",`)),
+		"cleanup: a sleep":                                   loadCleanup(sleep),
+		"sleep: a cleanup":                                   loadSleep(cleanup),
+		"scale: empty":                                       loadScale(""),
+		"scale: null":                                        loadScale("null"),
+		"scale: cut off":                                     loadScale(scale[:len(scale)/2]),
+		"scale: followed by more text":                       loadScale(scale + "{}"),
+		"scale: of a future version":                         loadScale(replace(scale, `"version": 2`, `"version": 3`)),
+		"scale: without operation":                           loadScale(without(scale, `"operation": "5ca1e0012345",`)),
+		"scale: without phase":                               loadScale(without(scale, `"phase": "Failed",`)),
+		"scale: a phase of another kind":                     loadScale(replace(scale, `"phase": "Failed"`, `"phase": "Refused"`)),
+		"scale: without set":                                 loadScale(replace(scale, `"name": "web"`, `"name": ""`)),
+		"scale: without kind":                                loadScale(without(scale, `"kind": "Scale",`)),
+		"scale: a sleep":                                     loadScale(sleep),
+		"scale: a count as a string":                         loadScale(replace(scale, `"target": 1`, `"target": "1"`)),
+		"scale: more members than an int32 holds":            loadScale(replace(scale, `"target": 1`, `"target": 99999999999`)),
+		"cleanup: an ordinal as a string":                    loadCleanup(replace(cleanup, `"ordinal": 5`, `"ordinal": "5"`)),
+		"cleanup: an invalid time of a try":                  loadCleanup(replace(cleanup, `"2026-03-01T12:35:10Z"`, `"soon"`)),
+		"link: claims as a list":                             loadLink("0123456789ab", replace(link, `"claim": "data-web-0"`, `"claims": []`)),
+		"journal: a size that takes minutes to parse":        loadJournal(replace(journal, `"10Gi"`, `"1e99999999"`)),
+		"link: a member as a string":                         loadLink("0123456789ab", replace(link, `"claim": "data-web-0"`, `"member": "0"`)),
+		"link: garbage":                                      loadLink("0123456789ab", "{"),
+		"link: null":                                         loadLink("0123456789ab", "null"),
+		"link: another operation in the label":               loadLink("other", link),
+		"link: without label":                                loadLink("", link),
+		"link: without operation":                            loadLink("", without(link, `"operation": "0123456789ab",`)),
+		"link: without set":                                  loadLink("0123456789ab", replace(link, `"name": "web"`, `"name": ""`)),
+		"journal: empty":                                     loadJournal(""),
+		"journal: null":                                      loadJournal("null"),
+		"journal: of a future version":                       loadJournal(replace(journal, `"version": 2`, `"version": 3`)),
+		"journal: status of a future version": loadJournal(
+			replace(strings.Replace(journal, `"version": 2`, `"version": 9`, 2), `"version": 9`, `"version": 2`)),
+		"journal: without status":                         loadJournal(`{"version":2}`),
+		"letters: empty":                                  loadLetters(""),
+		"letters: null":                                   loadLetters("null"),
+		"letters: a list without its document":            loadLetters("[]"),
+		"letters: cut off":                                loadLetters(letters[:len(letters)/2]),
+		"letters: of a future version":                    loadLetters(replace(letters, `"version": 1`, `"version": 2`)),
+		"letters: without type":                           loadLetters(without(letters, `"type": "dev.drydock.object.changed",`)),
+		"letters: without id":                             loadLetters(without(letters, `"id": "uid-web/4711/backup+restore",`)),
+		"letters: without time":                           loadLetters(replace(letters, `"time": "2026-03-01T12:00:00Z"`, `"time": null`)),
+		"letters: a code as a string":                     loadLetters(replace(letters, `422`, `"422"`)),
+		"letters: more than the maximum":                  loadLetters(EncodeDeadLetters(manyLetters(MaxDeadLetters + 1))),
+		"manifest: garbage":                               loadManifest("{"),
+		"manifest: of another namespace":                  loadManifest(replace(recreate, `"shop"`, `"payroll"`)),
+		"manifest: without name":                          loadManifest(replace(recreate, `"name": "web"`, `"name": ""`)),
+		"claim: garbage":                                  loadClaim("data-web-0", "{"),
+		"claim: the volume is reserved for another claim": loadClaim("data-web-1", claim),
+		"claim: for another namespace":                    loadClaim("data-web-0", replace(claim, `"shop"`, `"payroll"`)),
+		"claim: on another volume":                        loadClaim("data-web-0", replace(claim, `"pvc-2"`, `"pvc-3"`)),
 	} {
 		if err == nil {
 			t.Errorf("%s: it loads", name)
@@ -334,10 +337,10 @@ func TestUnreadableIsNotAbsent(t *testing.T) {
 	unreserved := volumeFor("data-web-0", claim)
 	unreserved.Spec.ClaimRef = nil
 	if _, err := LoadClaim(unreserved); err == nil {
-		t.Error("claim: the volume is for none: it loads")
+		t.Error("claim: the volume is reserved for no claim: it loads")
 	}
 	if Linked(claimWith("other", link), "0123456789ab", RoleTarget) {
-		t.Error("an unreadable link is no link")
+		t.Error("an unreadable link connects the object with an operation")
 	}
 }
 
@@ -349,8 +352,8 @@ func manyLetters(n int) []Letter {
 	return letters
 }
 
-// TestKeyOfADeadLetter: the same failure again is recognised whatever was said and when, another one is another one.
-func TestKeyOfADeadLetter(t *testing.T) {
+// TestDeadLetterKeyIdentifiesFailure: time, id and words do not change the key; type, object, operation, place and status do.
+func TestDeadLetterKeyIdentifiesFailure(t *testing.T) {
 	letter := Letter{Type: "t", Source: "s", ID: "1", Subject: "o", Operation: "op", Destination: "http://backup", Code: 422}
 	for name, row := range map[string]struct {
 		change func(*Letter)
@@ -358,13 +361,13 @@ func TestKeyOfADeadLetter(t *testing.T) {
 	}{
 		"another id":          {func(l *Letter) { l.ID = "2" }, true},
 		"later":               {func(l *Letter) { l.Time = metav1.Now() }, true},
-		"in other words":      {func(l *Letter) { l.Message = "m" }, true},
+		"another message":     {func(l *Letter) { l.Message = "m" }, true},
 		"sent again":          {func(l *Letter) { l.Resent = &metav1.Time{} }, true},
 		"another type":        {func(l *Letter) { l.Type = "u" }, false},
-		"about another":       {func(l *Letter) { l.Subject = "p" }, false},
+		"another subject":     {func(l *Letter) { l.Subject = "p" }, false},
 		"another operation":   {func(l *Letter) { l.Operation = "" }, false},
-		"at another place":    {func(l *Letter) { l.Destination = "http://restore" }, false},
-		"with another answer": {func(l *Letter) { l.Code = 0 }, false},
+		"another destination": {func(l *Letter) { l.Destination = "http://restore" }, false},
+		"another status":      {func(l *Letter) { l.Code = 0 }, false},
 	} {
 		other := letter
 		row.change(&other)
@@ -374,16 +377,16 @@ func TestKeyOfADeadLetter(t *testing.T) {
 	}
 }
 
-// TestFieldsOfTheFutureAreIgnored: a newer Drydock of the same version may have added one.
-func TestFieldsOfTheFutureAreIgnored(t *testing.T) {
+// TestUnknownFieldsAreIgnored: a newer Drydock may add fields to the same document version.
+func TestUnknownFieldsAreIgnored(t *testing.T) {
 	text := bytes.Replace(fixture(t, "status-v2.json"), []byte(`"version": 2`), []byte(`"mood": "good", "version": 2`), 1)
-	if _, err := LoadResize(setWith(string(text))); err != nil {
+	if _, err := LoadResize(setWithStatus(string(text))); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestCloneSharesNothingThatChanges(t *testing.T) {
-	status, err := LoadResize(setWith(string(fixture(t, "status-v2.json"))))
+func TestChangedCloneLeavesOriginalUnchanged(t *testing.T) {
+	status, err := LoadResize(setWithStatus(string(fixture(t, "status-v2.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +397,7 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	if status.Encode() != before {
 		t.Error("a change of the clone changed the original")
 	}
-	doc, err := LoadCleanup(setCleaned(string(fixture(t, "cleanup-v2.json"))))
+	doc, err := LoadCleanup(setWithCleanup(string(fixture(t, "cleanup-v2.json"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,21 +407,22 @@ func TestCloneSharesNothingThatChanges(t *testing.T) {
 	if doc.Encode() != before {
 		t.Error("a change of the clone's ordinals changed the original")
 	}
-	if status.Move("nobody") != nil || status.Member(7) != nil {
+	if status.Move("no-such-claim") != nil || status.Member(7) != nil {
 		t.Error("a claim or a member that is not part of the operation was found")
 	}
 }
 
-func TestPhases(t *testing.T) {
+func TestTerminalPhasesAreNotActive(t *testing.T) {
 	for phase, terminal := range map[Phase]bool{Planned: false, Expanding: false, Moving: false, Finishing: false, Reverting: false,
-		Stopping: false, Asleep: false, Waking: false, Cleaning: false, PreScaling: false, Scaling: false, PostScaling: false, Failing: false, Succeeded: true, Failed: true, Refused: true} {
+		Stopping: false, Asleep: false, Waking: false, Cleaning: false, PreScaling: false, Scaling: false, PostScaling: false, Failing: false,
+		Succeeded: true, Failed: true, Refused: true} {
 		if s := (&Resize{Header: Header{Phase: phase}}); phase.Terminal() != terminal || s.Active() == terminal {
 			t.Errorf("%s: terminal %t, active %t", phase, phase.Terminal(), s.Active())
 		}
 	}
 }
 
-// A set that sleeps every night still tells how its resize has ended.
+// TestEachKindOfRecordHasItsAnnotation: a nightly sleep must not overwrite the result of the last resize.
 func TestEachKindOfRecordHasItsAnnotation(t *testing.T) {
 	for _, row := range []struct {
 		record interface{ Annotation() string }
@@ -430,14 +434,15 @@ func TestEachKindOfRecordHasItsAnnotation(t *testing.T) {
 	}
 }
 
-// A record that came along with a copied manifest says nothing about the set that carries it.
-func TestRecordOfAnotherSetIsNone(t *testing.T) {
+// TestRecordOfAnotherSetCountsAsAbsent: a record in a copied manifest says nothing about the new set.
+func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 	for name, change := range map[string]func(*appsv1.StatefulSet){
 		"another UID":  func(s *appsv1.StatefulSet) { s.UID = "uid-2" },
 		"another name": func(s *appsv1.StatefulSet) { s.Name = "api" },
 	} {
-		set := setWith(string(fixture(t, "status-v2.json")))
-		set.Annotations[SleepAnnotation], set.Annotations[CleanupAnnotation] = string(fixture(t, "sleep-v2.json")), string(fixture(t, "cleanup-v2.json"))
+		set := setWithStatus(string(fixture(t, "status-v2.json")))
+		set.Annotations[SleepAnnotation] = string(fixture(t, "sleep-v2.json"))
+		set.Annotations[CleanupAnnotation] = string(fixture(t, "cleanup-v2.json"))
 		set.Annotations[ScaleAnnotation] = string(fixture(t, "scale-v2.json"))
 		change(set)
 		resize, errResize := LoadResize(set)

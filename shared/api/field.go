@@ -1,34 +1,34 @@
 package api
 
-// FieldName names an immutable field of a StatefulSet, other than the sizes of its volumes. It changes when the set is created again around its
-// running pods.
+// FieldName names an immutable field of a StatefulSet other than the sizes of its volumes. To change it, Drydock creates the set again
+// around its running pods.
 type FieldName string
 
 const (
 	FieldServiceName         FieldName = "serviceName"
 	FieldPodManagementPolicy FieldName = "podManagementPolicy"
-	// FieldLabels and FieldAnnotations are those of a volumeClaimTemplate. Claims that are created later get them.
+	// FieldLabels and FieldAnnotations are the metadata of a volumeClaimTemplate. Claims that are created later get them.
 	FieldLabels      FieldName = "labels"
 	FieldAnnotations FieldName = "annotations"
-	// FieldTemplate is a whole volumeClaimTemplate, which is added or removed.
+	// FieldTemplate is a whole volumeClaimTemplate that is added or removed.
 	FieldTemplate FieldName = "template"
 )
 
-// Field is the new value of one of these fields.
+// Field is a change of such a field.
 type Field struct {
 	Name FieldName `json:"name"`
-	// Template is the volumeClaimTemplate of the field; empty for fields of the set itself.
+	// Template is the changed volumeClaimTemplate. It is empty for fields of the set itself.
 	Template string `json:"template,omitempty"`
-	// Key and Value are those of a label or an annotation. Value is also the new value of a field of the set.
+	// Key and Value are a label or an annotation. Value is also the new value of a field of the set.
 	Key   string `json:"key,omitempty"`
 	Value string `json:"value,omitempty"`
-	// Removed means that the label, annotation or template is removed.
+	// Removed is true if the label, annotation or template is removed.
 	Removed bool `json:"removed,omitempty"`
-	// Ask has the size, class and modes of an added template.
+	// Ask has the values of an added template.
 	Ask *TemplateTarget `json:"ask,omitempty"`
 }
 
-// path names the field in the syntax of a request, without a value.
+// path returns the field in the syntax of a request, without its value.
 func (f Field) path() string {
 	switch f.Name {
 	case FieldLabels, FieldAnnotations:
@@ -58,7 +58,7 @@ func (f Field) Adds() bool { return f.Name == FieldTemplate && !f.Removed }
 // Removes reports whether the field removes a volumeClaimTemplate.
 func (f Field) Removes() bool { return f.Name == FieldTemplate && f.Removed }
 
-// complete reports whether a field of a stored record has the values that its name needs.
+// complete reports whether a stored field has the values that its name needs.
 func (f Field) complete() bool {
 	switch f.Name {
 	case FieldServiceName, FieldPodManagementPolicy:

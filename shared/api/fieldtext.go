@@ -10,26 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// MaxFields is how many fields one request may have. The policy of config/overlays/apply sorts as many.
+// MaxFields is the largest number of fields in a request. The policy of config/overlays/apply sorts as many.
 const MaxFields = 16
 
 const fieldFormat = `for fields other than sizes write "serviceName=NAME", "podManagementPolicy=Parallel", "TEMPLATE/labels/KEY=VALUE", ` +
 	`"TEMPLATE/labels/KEY-", the same with annotations, "+TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE" or "-TEMPLATE"`
 
-// annotationValue matches the values of annotations that a request can contain. They need no escapes, neither in the request nor in the JSON of
-// the record, in which the policies of config/overlays/apply search for the request.
+// annotationValue matches the annotation values that a request can contain. They need no escapes in the request. They need none in the
+// JSON of the record either, where the policies of config/overlays/apply search for the request.
 var annotationValue = regexp.MustCompile(`^([A-Za-z0-9._:/@=+*~()-]([A-Za-z0-9._:/@=+*~() -]*[A-Za-z0-9._:/@=+*~()-])?)?$`)
 
 const maxAnnotationValue = 253
 
-// isField reports whether a part of a request is a field and not the size of a template, whose name is a lower-case DNS label.
+var podManagementPolicies = []appsv1.PodManagementPolicyType{appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement}
+
+// isField reports whether a part of a request is a field. Otherwise it is the size of a template, whose name is a lower-case DNS label.
 func isField(part string) bool {
 	name, _, _ := strings.Cut(part, "=")
 	return strings.ContainsAny(name, "/+") || strings.HasPrefix(name, "-") ||
 		slices.Contains([]FieldName{FieldServiceName, FieldPodManagementPolicy}, FieldName(name))
 }
 
-// addField parses a part of the request and adds it. Each field may be named once.
+// addField parses a part of the request and adds it. A field may be named once.
 func (r *Request) addField(part string) error {
 	field, err := parseField(part)
 	if err != nil {
@@ -41,7 +43,7 @@ func (r *Request) addField(part string) error {
 		}
 	}
 	if r.Fields = append(r.Fields, field); len(r.Fields) > MaxFields {
-		return fmt.Errorf("there are more than %d changes beside sizes; ask for them one after the other", MaxFields)
+		return fmt.Errorf("there are more than %d changes other than sizes; split the request", MaxFields)
 	}
 	return nil
 }
@@ -54,7 +56,7 @@ func (r *Request) checkConflicts() error {
 		}
 		_, sized := r.Targets[f.Template]
 		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == f.Template && o.Name != FieldTemplate }) {
-			return fmt.Errorf("template %q is added or removed, and changed; ask for one of the two", f.Template)
+			return fmt.Errorf("template %q is both changed and added or removed; request only one of them", f.Template)
 		}
 	}
 	return nil
@@ -70,7 +72,7 @@ func parseField(part string) (Field, error) {
 		if path := strings.SplitN(part, "/", 3); len(path) == 3 {
 			return parseMeta(path[0], FieldName(path[1]), path[2])
 		}
-		return Field{}, fmt.Errorf("%q names no label or annotation", part)
+		return Field{}, fmt.Errorf("%q is not a label or an annotation", part)
 	}
 	name, value, valued := strings.Cut(part, "=")
 	field := Field{Name: FieldName(name), Value: value}
@@ -81,20 +83,20 @@ func parseField(part string) (Field, error) {
 		if problems := validation.IsDNS1123Label(value); len(problems) > 0 {
 			return Field{}, fmt.Errorf("service %q: %s", value, problems[0])
 		}
-	case field.Name == FieldPodManagementPolicy && value != string(appsv1.OrderedReadyPodManagement) && value != string(appsv1.ParallelPodManagement):
+	case field.Name == FieldPodManagementPolicy && !slices.Contains(podManagementPolicies, appsv1.PodManagementPolicyType(value)):
 		return Field{}, fmt.Errorf("%q is not a podManagementPolicy; write OrderedReady or Parallel", value)
 	}
 	return field, nil
 }
 
-// parseAdded reads NAME=SIZE@STORAGECLASS%VOLUMEATTRIBUTESCLASS:ACCESSMODE. A template needs an access mode.
+// parseAdded reads NAME=SIZE@STORAGECLASS%VOLUMEATTRIBUTESCLASS:ACCESSMODE. An added template needs an access mode.
 func parseAdded(part string) (Field, error) {
 	template, target, err := parseTarget(part)
 	switch {
 	case err != nil:
 		return Field{}, err
 	case !target.Exact || len(target.Modes) == 0:
-		return Field{}, fmt.Errorf("the added template %q needs a size without %s, and an access mode", template, AtLeast)
+		return Field{}, fmt.Errorf("the added template %q needs an access mode and a size without %s", template, AtLeast)
 	}
 	ask := TemplateTarget{Name: template, Size: target.Size, Class: target.Class, Attributes: target.Attributes, Modes: target.Modes}
 	return Field{Name: FieldTemplate, Template: template, Ask: &ask}, nil
@@ -117,9 +119,10 @@ func parseMeta(template string, name FieldName, rest string) (Field, error) {
 	case name == FieldLabels && len(validation.IsValidLabelValue(value)) > 0:
 		return Field{}, fmt.Errorf("%q is not a valid label value", value)
 	case name == FieldAnnotations && (len(value) > maxAnnotationValue || !annotationValue.MatchString(value)):
-		return Field{}, fmt.Errorf("a request cannot contain the annotation value %q; use up to 253 letters, digits, blanks and ._:/@=+*~()-", value)
+		return Field{}, fmt.Errorf("a request cannot contain the annotation value %q; use up to %d letters, digits, blanks and ._:/@=+*~()-",
+			value, maxAnnotationValue)
 	case name != FieldLabels && name != FieldAnnotations:
-		return Field{}, fmt.Errorf("a template has labels and annotations, and no %q", name)
+		return Field{}, fmt.Errorf("a template has labels and annotations, but no field %q", name)
 	}
 	return field, nil
 }

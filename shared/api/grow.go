@@ -13,20 +13,20 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// GrowOff is the value of the grow annotation that keeps a set from growing where its namespace has a default.
+// GrowOff is the value of the grow annotation that excludes a set from the rules of its namespace.
 const GrowOff = "off"
 
-// AnyTemplate stands for every volumeClaimTemplate that the grow annotation does not name.
+// AnyTemplate matches every volumeClaimTemplate that the grow annotation does not name.
 const AnyTemplate = "*"
 
-// Amount is a part of a volume: a percentage of it, or bytes.
+// Amount is a share of a volume in percent, or a number of bytes.
 type Amount struct {
 	Percent int64
-	// Bytes counts where Percent is 0.
+	// Bytes applies if Percent is 0.
 	Bytes int64
 }
 
-// Of returns the amount in bytes for a volume of the size in bytes, rounded up.
+// Of returns the amount in bytes for a volume of size bytes, rounded up.
 func (a Amount) Of(size int64) int64 {
 	if a.Percent == 0 {
 		return a.Bytes
@@ -34,7 +34,7 @@ func (a Amount) Of(size int64) int64 {
 	return size/100*a.Percent + (size%100*a.Percent+99)/100
 }
 
-// String renders the amount as the annotation has it.
+// String returns the amount in the syntax of the annotation.
 func (a Amount) String() string {
 	if a.Percent > 0 {
 		return fmt.Sprintf("%d%%", a.Percent)
@@ -42,24 +42,24 @@ func (a Amount) String() string {
 	return resource.NewQuantity(a.Bytes, resource.BinarySI).String()
 }
 
-// GrowRule is when the claims of a template grow, and by how much.
+// GrowRule says when the claims of a template grow, and by how much.
 type GrowRule struct {
-	// Below is the free space of a volume under which its template grows.
+	// Below is the free space under which the template grows.
 	Below Amount
-	// Inodes is the same for free inodes, in percent.
+	// Inodes is the share of free inodes under which the template grows, in percent.
 	Inodes int64
-	// By is what is added to the size of the fullest claim.
+	// By is added to the size of the fullest claim.
 	By Amount
-	// Max is the largest size that a claim gets.
+	// Max is the largest size of a claim.
 	Max resource.Quantity
-	// Every is the shortest time between two growths. Zero means no pause, and DefaultGrowPause after an expansion that has failed.
+	// Every is the shortest time between two growths. Zero means no pause, or DefaultGrowPause after a failed expansion.
 	Every time.Duration
 }
 
-// DefaultGrowPause is how long a set is left alone after an expansion that has failed. EBS takes one change of a volume in six hours.
+// DefaultGrowPause is the pause after a failed expansion. EBS accepts one change of a volume in six hours.
 const DefaultGrowPause = 6 * time.Hour
 
-// Pause returns how long a set is left alone after an expansion that has failed.
+// Pause returns how long no growth is requested after a failed expansion.
 func (r GrowRule) Pause() time.Duration {
 	if r.Every > 0 {
 		return r.Every
@@ -67,7 +67,7 @@ func (r GrowRule) Pause() time.Duration {
 	return DefaultGrowPause
 }
 
-// Bounds of the grow annotation.
+// Limits for the grow annotation.
 const (
 	longestGrow   = 4 << 10
 	mostGrowRules = 32
@@ -75,16 +75,16 @@ const (
 	longestEvery  = 366 * 24 * time.Hour
 )
 
-const growFormat = `write TEMPLATE=max:SIZE and, separated by commas, below:FREE, inodes:PERCENT, by:AMOUNT and every:DURATION, several templates ` +
-	`separated by semicolons, as "data=below:15%,by:20%,max:500Gi"; or "off"`
+const growFormat = `write TEMPLATE=max:SIZE, then below:FREE, inodes:PERCENT, by:AMOUNT and every:DURATION as needed, separated by ` +
+	`commas, and several templates separated by semicolons, as "data=below:15%,by:20%,max:500Gi"; or "off"`
 
-// ParseGrow reads the value of the grow annotation; an empty result stands for GrowOff:
+// ParseGrow reads the value of the grow annotation. GrowOff yields no rules:
 //
-//	data=max:500Gi                               the claims of template data grow up to 500Gi
-//	data=below:15%,by:20%,max:500Gi              by 20%, when less than 15% is free; or bytes, as below:2Gi
-//	data=inodes:5%,max:500Gi                     when less than 5% of the inodes are free
-//	data=max:500Gi,every:6h                      at most once in six hours
-//	data=max:500Gi;*=max:50Gi                    several templates; * is every other one
+//	data=max:500Gi                       claims of template data grow up to 500Gi
+//	data=below:15%,by:20%,max:500Gi      by 20% when less than 15% is free; bytes are possible, too, as below:2Gi
+//	data=inodes:5%,max:500Gi             when less than 5% of the inodes are free
+//	data=max:500Gi,every:6h              at most once in six hours
+//	data=max:500Gi;*=max:50Gi            several templates; * matches all others
 func ParseGrow(text string) (map[string]GrowRule, error) {
 	if len(text) > longestGrow {
 		return nil, fmt.Errorf("the rules for growth have %d bytes, at most %d are read; shorten them", len(text), longestGrow)
@@ -153,7 +153,7 @@ func (r *GrowRule) set(key, value string) (err error) {
 			err = fmt.Errorf("write a duration from %s to %s, as 6h", shortestEvery, longestEvery)
 		}
 	default:
-		return fmt.Errorf("%q is not known", key)
+		return fmt.Errorf("%q is not a known rule", key)
 	}
 	if err != nil {
 		return fmt.Errorf("%s:%s: %w", key, value, err)
@@ -173,7 +173,7 @@ func parseAmount(text string, most int64) (Amount, error) {
 	return Amount{Bytes: quantity.Value()}, err
 }
 
-// parsePercent reads a whole percentage from 1.
+// parsePercent reads a whole percentage from 1 to most.
 func parsePercent(text string, most int64) (int64, error) {
 	digits, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseInt(digits, 10, 64)

@@ -11,28 +11,30 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestParseGrow: what can be written, and what is refused.
+// TestParseGrow reads valid rules and refuses invalid ones.
 func TestParseGrow(t *testing.T) {
 	rules, err := api.ParseGrow("data=below:15%,by:20Gi,max:500Gi,every:6h; logs=inodes:5%,below:2Gi,max:1.5Ti;*=max:10Gi")
 	if err != nil || len(rules) != 3 {
 		t.Fatalf("%v, %v", rules, err)
 	}
-	data, logs, rest := rules["data"], rules["logs"], rules["*"]
+	data, logs, others := rules["data"], rules["logs"], rules["*"]
 	if data.Below.Percent != 15 || data.By.Bytes != 20<<30 || data.Every != 6*time.Hour || data.Inodes != 10 || data.Pause() != 6*time.Hour {
 		t.Errorf("data: %+v", data)
 	}
 	if logs.Inodes != 5 || logs.Below.Bytes != 2<<30 || logs.By.Percent != 10 || logs.Max.Cmp(resource.MustParse("1536Gi")) != 0 {
 		t.Errorf("logs: %+v", logs)
 	}
-	if rest.Below.Percent != 10 || rest.Every != 0 || rest.Pause() != api.DefaultGrowPause {
-		t.Errorf("*: %+v", rest)
+	if others.Below.Percent != 10 || others.Every != 0 || others.Pause() != api.DefaultGrowPause {
+		t.Errorf("*: %+v", others)
 	}
 	if rules, err := api.ParseGrow(" off "); err != nil || len(rules) != 0 {
 		t.Errorf("off: %v, %v", rules, err)
 	}
 	for _, text := range []string{"", "data", "data=", "data=below:10%", "data=max:", "data=max:0", "data=max:-1Gi", "data=max:1e99999999",
-		"data=max:1Gi,max:2Gi", "data=max:1Gi;data=max:2Gi", "Data=max:1Gi", "data=max:1Gi,below:0%", "data=max:1Gi,below:100%", "data=max:1Gi,below:1.5%",
-		"data=max:1Gi,by:0", "data=max:1Gi,by:1001%", "data=max:1Gi,inodes:5", "data=max:1Gi,every:1s", "data=max:1Gi,every:9999999h", "data=max:1Gi,upto:2",
+		"data=max:1Gi,max:2Gi", "data=max:1Gi;data=max:2Gi", "Data=max:1Gi", "data=max:1Gi,below:0%", "data=max:1Gi,below:100%",
+		"data=max:1Gi,below:1.5%",
+		"data=max:1Gi,by:0", "data=max:1Gi,by:1001%", "data=max:1Gi,inodes:5", "data=max:1Gi,every:1s", "data=max:1Gi,every:9999999h",
+		"data=max:1Gi,upto:2",
 		"data=max:1Gi;", "data=max:1Gi,", "off;data=max:1Gi", strings.Repeat("x", 5000), strings.Repeat("a=max:1Gi;", 100)} {
 		if rules, err := api.ParseGrow(text); err == nil || len(err.Error()) > 6000 {
 			t.Errorf("%.80q: %v, %v", text, rules, err)
@@ -55,8 +57,8 @@ func FuzzParseGrow(f *testing.F) {
 	})
 }
 
-// TestAmountOfLargeVolume: a percentage of the largest volume is no negative number.
-func TestAmountOfLargeVolume(t *testing.T) {
+// TestPercentageOfLargestVolumeDoesNotOverflow covers sizes near the end of int64.
+func TestPercentageOfLargestVolumeDoesNotOverflow(t *testing.T) {
 	for _, row := range []struct{ size, percent, want int64 }{{100, 15, 15}, {101, 10, 11}, {1 << 62, 99, (1<<62)/100*99 + 4}} {
 		if got := (api.Amount{Percent: row.percent}).Of(row.size); got != row.want {
 			t.Errorf("%d%% of %d: %d, want %d", row.percent, row.size, got, row.want)
@@ -64,19 +66,25 @@ func TestAmountOfLargeVolume(t *testing.T) {
 	}
 }
 
-// TestLoadGrowth: a memory that cannot be relied on is an error, and one of another set is none.
+// TestLoadGrowth: an unreliable document is an error, and a document of another set counts as absent.
 func TestLoadGrowth(t *testing.T) {
 	const good = `{"version":1,"set":"shop/web","request":"data=1Gi+"}`
-	for text, row := range map[string]struct{ known, fails bool }{
-		good: {known: true}, `{"version":1,"set":"shop/other"}`: {}, `{"version":2,"set":"shop/web"}`: {fails: true}, `{`: {fails: true}, ``: {fails: true},
-		`{"version":1,"set":"shop/web","told":[` + strings.Repeat(`{"reason":"x","message":""},`, 4000) + `{"reason":"x","message":""}]}`: {fails: true},
+	const warning = `{"reason":"x","message":""}`
+	tooLong := `{"version":1,"set":"shop/web","told":[` + strings.Repeat(warning+",", 4000) + warning + `]}`
+	for text, row := range map[string]struct{ loads, fails bool }{
+		good:                               {loads: true},
+		`{"version":1,"set":"shop/other"}`: {},
+		`{"version":2,"set":"shop/web"}`:   {fails: true},
+		`{`:                                {fails: true},
+		``:                                 {fails: true},
+		tooLong:                            {fails: true},
 	} {
 		set := build.Set("web", build.Annotation(api.GrowthAnnotation, text))
 		growth, err := api.LoadGrowth(set)
-		if (growth != nil) != row.known || (err != nil) != row.fails {
+		if (growth != nil) != row.loads || (err != nil) != row.fails {
 			t.Errorf("%.60s: %v, %v", text, growth, err)
 		}
-		if api.AskedByGrowth(set, "data=1Gi+") != row.known || api.AskedByGrowth(set, "data=2Gi+") || api.AskedByGrowth(set, "") {
+		if api.AskedByGrowth(set, "data=1Gi+") != row.loads || api.AskedByGrowth(set, "data=2Gi+") || api.AskedByGrowth(set, "") {
 			t.Errorf("%.60s: asked by growth", text)
 		}
 	}

@@ -12,31 +12,31 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// Growth is what grow-volumes stores on a set. It is not the record of an operation: a resize carries out what it requests.
+// Growth is what grow-volumes stores on a set. It is not the record of an operation: a resize carries out its request.
 type Growth struct {
 	Version int `json:"version"`
-	// Set is NAMESPACE/NAME of the StatefulSet. Its UID is not in it: the set that a resize creates again is the same one here.
+	// Set is NAMESPACE/NAME of the StatefulSet, without UID, so that it stays valid when a resize creates the set again.
 	Set string `json:"set"`
-	// Request is the latest request that it has written into the resize annotation; empty before the first one.
+	// Request is the latest request that grow-volumes wrote into the resize annotation. It is empty before the first one.
 	Request string `json:"request,omitempty"`
-	// Asked has the latest growth of each template.
+	// Asked has the latest growth of each template, by its name.
 	Asked map[string]AskedGrowth `json:"asked,omitempty"`
-	// Told are the Warnings that still hold. Each has had its Event.
+	// Told has the present warnings. An Event was created for each.
 	Told []GrowthWarning `json:"told,omitempty"`
 }
 
-// AskedGrowth is a growth of a template's claims that was asked for.
+// AskedGrowth is a requested growth of a template's claims.
 type AskedGrowth struct {
 	At metav1.Time `json:"at"`
-	// Size is the requested size of each claim, at least.
+	// Size is the smallest size that the request gives each claim.
 	Size string `json:"size"`
-	// Saw is the reason, a sentence.
+	// Saw is the cause, a sentence.
 	Saw string `json:"saw"`
 }
 
-// GrowthWarning is something that keeps a template from growing.
+// GrowthWarning says what keeps a template from growing.
 type GrowthWarning struct {
-	// Template is empty if it concerns the whole set.
+	// Template is empty if the warning concerns the whole set.
 	Template string `json:"template,omitempty"`
 	Reason   Reason `json:"reason"`
 	Message  string `json:"message"`
@@ -45,20 +45,19 @@ type GrowthWarning struct {
 const (
 	// GrowthVersion is the version of Growth that this code writes and reads.
 	GrowthVersion = 1
-	// longestGrowth bounds the document, in bytes. A longer one is not read, and stops growth until it is removed.
+	// longestGrowth is the limit for the document, in bytes. A longer one is not read; the set does not grow until it is removed.
 	longestGrowth = 32 << 10
-	// longestTold bounds the Warnings in the document, in bytes of JSON, and longestWarning the message of one, which quotes what users write.
+	// longestTold is the limit for all warnings in the document, in bytes of JSON, and longestWarning for one message, which quotes users.
 	longestTold    = longestGrowth / 2
 	longestWarning = 512
 )
 
-// NewGrowth returns the Growth of a set on which grow-volumes has not stored anything.
+// NewGrowth returns an empty Growth for the set.
 func NewGrowth(set *appsv1.StatefulSet) *Growth {
 	return &Growth{Version: GrowthVersion, Set: set.Namespace + "/" + set.Name}
 }
 
-// LoadGrowth returns what grow-volumes has stored on the set; nil if there is nothing, or if it belongs to another set, as in a copied
-// manifest.
+// LoadGrowth returns what grow-volumes stored on the set. It returns nil if there is nothing, or if it was copied from another set.
 func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	text, ok := set.Annotations[GrowthAnnotation]
 	if !ok {
@@ -82,20 +81,20 @@ func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	return growth, nil
 }
 
-// AskedByGrowth reports whether grow-volumes has written the request. Such a resize must not stop a member.
+// AskedByGrowth reports whether grow-volumes wrote the request. Such a resize must not stop a member.
 func AskedByGrowth(set *appsv1.StatefulSet, request string) bool {
 	growth, err := LoadGrowth(set)
 	return err == nil && growth != nil && request != "" && growth.Request == request
 }
 
-// Clone returns a copy that can be changed without changing g.
+// Clone returns a copy. Changing it does not change g.
 func (g *Growth) Clone() *Growth {
 	next := *g
 	next.Told, next.Asked = slices.Clone(g.Told), maps.Clone(g.Asked)
 	return &next
 }
 
-// Tell replaces the warnings by those that hold now, and returns the new ones. It remembers as many as the document has room for.
+// Tell replaces the stored warnings by the present ones, as far as the document has room. It returns the new ones.
 func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
 	var news, told []GrowthWarning
 	for _, w := range now {

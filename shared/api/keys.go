@@ -1,299 +1,293 @@
-// Package api is Drydock's public schema: the keys of the labels and annotations it reads and writes, and the
-// documents stored in them. It is the only package with a compatibility promise: a document that a released version
-// wrote loads for ever.
+// Package api is Drydock's public schema: the keys of its labels and annotations, and the documents stored in them. It is the only package
+// with a compatibility promise: every document that a released version wrote loads for ever.
 package api
 
-// Prefix starts every label, annotation and finalizer of Drydock.
+// Prefix is the prefix of every label, annotation and finalizer of Drydock.
 const Prefix = "drydock.dev/"
 
-// HomeNamespace is the namespace of Drydock's own accounts and settings. The admission policies in config/policy know it.
+// HomeNamespace is the namespace of Drydock's own accounts and settings. The admission policies in config/policy name it, too.
 const HomeNamespace = "drydock"
 
-// What a user writes.
+// Keys that users write.
 const (
-	// ManagedLabel opts a StatefulSet in when it is "true". Nothing without it is touched; it is also the server-side
-	// selector of the event source.
+	// ManagedLabel opts a StatefulSet in when it is "true". Drydock touches no other set. The event source selects by it on the server.
 	ManagedLabel = Prefix + "managed"
 
-	// ResizeAnnotation on a StatefulSet asks for new volumes; see ParseRequest for its format. It stays after the
-	// operation: what it asks for is then what there is.
+	// ResizeAnnotation on a StatefulSet requests new volumes. ParseRequest has its format. It stays after the operation.
 	ResizeAnnotation = Prefix + "resize"
 
-	// ResizeAppliedAnnotation on a StatefulSet: the value of ResizeAnnotation that the policy of config/overlays/apply has made from an applied
-	// manifest. While both are equal, an apply of the stored templates withdraws the request.
+	// ResizeAppliedAnnotation on a StatefulSet is the value of ResizeAnnotation that the policy of config/overlays/apply derived from an
+	// applied manifest. While both are equal, an apply of the stored templates withdraws the request.
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
-	// TemplatesAnnotation on a StatefulSet: which changes of its volumeClaimTemplates an apply may ask for: TemplatesGrow when absent,
-	// TemplatesAny or TemplatesOff. Only the policies in config/overlays/apply read it.
+	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: TemplatesGrow (the
+	// default), TemplatesAny or TemplatesOff. Only the policies in config/overlays/apply read it.
 	TemplatesAnnotation = Prefix + "templates"
 
-	// ResizeMethodAnnotation on a StatefulSet: a Method, "auto" when absent.
+	// ResizeMethodAnnotation on a StatefulSet is a Method, by default "auto".
 	ResizeMethodAnnotation = Prefix + "resize-method"
 
-	// ResizeParallelismAnnotation on a StatefulSet: how many members are copied at once, a whole number from 1.
+	// ResizeParallelismAnnotation on a StatefulSet is the number of members that are copied at once, a whole number from 1.
 	ResizeParallelismAnnotation = Prefix + "resize-parallelism"
 
-	// StrategyAnnotation on a StatefulSet: a Strategy, "whole" when absent. How many members are stopped at once while their claims get
-	// other volumes.
+	// StrategyAnnotation on a StatefulSet is a Strategy, by default "whole". It says how many members are stopped at once while their
+	// claims get other volumes.
 	StrategyAnnotation = Prefix + "resize-strategy"
 
-	// CutoverAnnotation on a StatefulSet: when members may be stopped for a resize, "auto" when absent. "approve" waits for
-	// ApproveAnnotation; anything else are windows of the week, see ParseWindows.
+	// CutoverAnnotation on a StatefulSet says when a resize may stop members: "auto" (the default), "approve", which waits for
+	// ApproveAnnotation, or windows of the week, see ParseWindows.
 	CutoverAnnotation = Prefix + "cutover"
 
-	// ApproveAnnotation on a StatefulSet: the id of the operation that may stop members now. Removed when the operation ends.
+	// ApproveAnnotation on a StatefulSet is the id of the operation that may stop members now. It is removed when the operation ends.
 	ApproveAnnotation = Prefix + "approve"
 
-	// MaxStopAnnotation on a StatefulSet: a Go duration, for how long a member may be stopped for its final pass. Members are stopped
-	// only when the forecast is below it. DefaultMaxStop for rolling when absent, no limit for whole.
+	// MaxStopAnnotation on a StatefulSet is a Go duration: how long a member may be stopped for its final pass. A member is stopped only
+	// when the forecast is shorter. The default is DefaultMaxStop for rolling, and no limit for whole.
 	MaxStopAnnotation = Prefix + "max-stop"
 
-	// BandwidthAnnotation on a StatefulSet: a quantity, how many bytes a second a mover may read beside a running member. No limit
-	// when absent.
+	// BandwidthAnnotation on a StatefulSet is a quantity: how many bytes a second a mover may read while its member runs. There is no
+	// limit by default.
 	BandwidthAnnotation = Prefix + "resize-bandwidth"
 
-	// PrimaryAnnotation on a StatefulSet: KEY=VALUE, the label of the pod that is the primary now. It is moved last.
+	// PrimaryAnnotation on a StatefulSet is KEY=VALUE, the label of the pod that is the primary now. The primary is moved last.
 	PrimaryAnnotation = Prefix + "primary-label"
 
-	// MemberCheckAnnotation on a StatefulSet: how a member is asked whether it has caught up with the others, see MemberCheckOf in package
-	// idle. restore asks before it stops a member of a rolling resize, and after each start.
+	// MemberCheckAnnotation on a StatefulSet says how to ask a member whether it has caught up with the others, see MemberCheckOf in
+	// package idle. restore asks before it stops a member of a rolling resize, and after each start.
 	MemberCheckAnnotation = Prefix + "member-check"
 
-	// BeforeMemberAnnotation and AfterMemberAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod of the hook that runs
-	// before a member is stopped for a resize, and after it has started. Package resources reads them.
+	// BeforeMemberAnnotation and AfterMemberAnnotation on a StatefulSet are PodTemplateSpecs as JSON or YAML. Their pods are the hooks
+	// that run before a resize stops a member, and after it has started the member. Package resources reads them.
 	BeforeMemberAnnotation = Prefix + "before-member"
 	AfterMemberAnnotation  = Prefix + "after-member"
 
-	// MoverAnnotation on a StatefulSet: how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. What
-	// it does not say, the namespace's ConfigMap MoverConfigMap says, then the workload's own pod template.
+	// MoverAnnotation on a StatefulSet says how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. The
+	// namespace's ConfigMap MoverConfigMap supplies missing options, then the workload's own pod template.
 	MoverAnnotation = Prefix + "mover"
 
-	// GrowAnnotation on a StatefulSet: when its volumes grow by themselves, see ParseGrow. Without it, the rules in the namespace's ConfigMap
-	// GrowConfigMap count.
+	// GrowAnnotation on a StatefulSet says when its volumes grow automatically, see ParseGrow. Without it, the rules in the namespace's
+	// ConfigMap GrowConfigMap apply.
 	GrowAnnotation = Prefix + "grow"
 
-	// RetryAnnotation on a StatefulSet, any value: take up a failed operation again; on a Scaler, a failed scaling. Removed when taken.
+	// RetryAnnotation with any value retries a failed operation of a StatefulSet, or a failed scaling of a Scaler. The retry removes it.
 	RetryAnnotation = Prefix + "retry"
 
-	// RollbackAnnotation asks to put back the volumes that an operation has left behind; its value is the operation's id. What was
-	// written since is on the volumes that are left behind then. It is removed when the rollback begins, or is refused.
+	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
+	// the volumes that they replace. It is removed when the rollback begins or is refused.
 	RollbackAnnotation = Prefix + "rollback"
 
-	// AbortAnnotation on a StatefulSet, any value: end the operation. Members that were moved stay on their new volumes, the others start
-	// on their old ones. Removed when the operation has ended.
+	// AbortAnnotation with any value ends the operation of a StatefulSet. Moved members stay on their new volumes, the others start on
+	// their old ones. It is removed when the operation has ended.
 	AbortAnnotation = Prefix + "abort"
 
-	// OwnerPolicyAnnotation on a StatefulSet: an OwnerPolicy, "pause" when absent.
+	// OwnerPolicyAnnotation on a StatefulSet is an OwnerPolicy, by default "pause".
 	OwnerPolicyAnnotation = Prefix + "owner-policy"
 
-	// PausedAnnotation on a StatefulSet, "true": the set sleeps until it is removed.
+	// PausedAnnotation on a StatefulSet puts the set to sleep while it is "true".
 	PausedAnnotation = Prefix + "paused"
 
-	// IdleTimeoutAnnotation on a StatefulSet: a Go duration. The set sleeps when nothing was active for so long. Without it
-	// no clock puts the set to sleep.
+	// IdleTimeoutAnnotation on a StatefulSet is a Go duration. The set goes to sleep when it had no activity for that time. Without it,
+	// inactivity never puts the set to sleep.
 	IdleTimeoutAnnotation = Prefix + "idle-timeout"
 
-	// LastActivityAnnotation on a StatefulSet: RFC 3339, when somebody last used the set. Events only move it later.
+	// LastActivityAnnotation on a StatefulSet is the time of its last use, in RFC 3339. Events only move it later.
 	LastActivityAnnotation = Prefix + "last-activity"
 
-	// SleepRequestedAnnotation on a StatefulSet: RFC 3339, puts the set and its group to sleep although their last activity is younger
-	// than the idle timeout. An activity at or after that time counts again; a time to come has no effect yet.
+	// SleepRequestedAnnotation on a StatefulSet is a time in RFC 3339. It puts the set and its group to sleep although their idle timeout
+	// is not over. Activity at or after that time counts again. A time in the future has no effect yet.
 	SleepRequestedAnnotation = Prefix + "sleep-requested"
 
-	// AwakeUntilAnnotation on a StatefulSet: RFC 3339, the set is awake before it. Events only move it later.
+	// AwakeUntilAnnotation on a StatefulSet is a time in RFC 3339, until which the set is awake. Events only move it later.
 	AwakeUntilAnnotation = Prefix + "awake-until"
 
-	// KeepWarmAnnotation on a StatefulSet: windows of the week in which the set is awake, see ParseWindows.
+	// KeepWarmAnnotation on a StatefulSet lists windows of the week that keep the set awake, see ParseWindows.
 	KeepWarmAnnotation = Prefix + "keep-warm"
 
-	// MinUptimeAnnotation on a StatefulSet: a Go duration. The set stays awake for so long once it is ready.
+	// MinUptimeAnnotation on a StatefulSet is a Go duration: how long the set stays awake after it became ready.
 	MinUptimeAnnotation = Prefix + "min-uptime"
 
-	// GroupLabel on StatefulSets of a namespace: those with the same value wake and sleep together. It is a label so that
-	// the API server can select by it.
+	// GroupLabel on a StatefulSet names its group. The sets of a namespace with the same value wake and sleep together. It is a label, so
+	// that the API server can select by it.
 	GroupLabel = Prefix + "group"
 
-	// DependsOnAnnotation on a StatefulSet of a group: names of other sets of it, separated by commas. They are ready
-	// before this one starts, and stop after it.
+	// DependsOnAnnotation on a StatefulSet lists other sets of its group, separated by commas. They are ready before this set starts, and
+	// stop after it.
 	DependsOnAnnotation = Prefix + "depends-on"
 
-	// ActivityProbeAnnotation on a StatefulSet: how to find out at the end of the timeout whether somebody uses the set,
-	// see ParseProbe.
+	// ActivityProbeAnnotation on a StatefulSet says how to find out at the end of the timeout whether the set is in use, see ParseProbe.
 	ActivityProbeAnnotation = Prefix + "activity-probe"
 
-	// WakeReplicasAnnotation on a StatefulSet: how many replicas a set gets that sleeps without Drydock having put it to
-	// sleep. Without it such a set stays at zero.
+	// WakeReplicasAnnotation on a StatefulSet is the count for a set at zero that Drydock did not put to sleep. Without it, such a set
+	// stays at zero.
 	WakeReplicasAnnotation = Prefix + "wake-replicas"
 
-	// WakeReadyAnnotation on a StatefulSet: how many replicas have to be ready before a set that wakes counts as awake, "all" (the
-	// default), "first" or a count. idle-timeout and the wake gateway read it.
+	// WakeReadyAnnotation on a StatefulSet is how many replicas must be ready before a waking set counts as awake: "all" (the default),
+	// "first" or a count. idle-timeout and the wake gateway read it.
 	WakeReadyAnnotation = Prefix + "wake-ready"
 
-	// CleanupTemplateAnnotation on a StatefulSet: a PodTemplateSpec as JSON or YAML, the pod that is run on what a scale-down
-	// leaves behind. Package cleanup reads it.
+	// CleanupTemplateAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod runs on the claims of removed members.
+	// Package cleanup reads it.
 	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"
 
-	// OlderCleanupTemplateAnnotation means the same where CleanupTemplateAnnotation is absent: it is the key of the
-	// statefulset-scaledown-controller.
+	// OlderCleanupTemplateAnnotation replaces an absent CleanupTemplateAnnotation. It is the key of the statefulset-scaledown-controller.
 	OlderCleanupTemplateAnnotation = "statefulsets.kubernetes.io/scaledown-pod-template"
 
-	// CleanupOnScaleUpAnnotation on a StatefulSet: an OnScaleUp, "wait" when absent.
+	// CleanupOnScaleUpAnnotation on a StatefulSet is an OnScaleUp, by default "wait".
 	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
 
-	// CleanupOnDeleteAnnotation on a StatefulSet, "true": when the set is deleted, every ordinal is cleaned up before it goes.
+	// CleanupOnDeleteAnnotation on a StatefulSet, when "true", cleans up every ordinal before the deleted set disappears.
 	CleanupOnDeleteAnnotation = Prefix + "cleanup-on-delete"
 
-	// NodeAccessLabel on a Namespace, value "allow": Drydock may replace StatefulSets there, and run cleanup pods, whose pods get hold of
-	// their node by hostPath, host namespaces or privileged containers. config/policy refuses that without it.
+	// NodeAccessLabel on a Namespace, value "allow", admits pods that reach their node by hostPath, host namespaces or privileged
+	// containers. Drydock may then replace their StatefulSets and run them as cleanup pods. config/policy refuses both without it.
 	NodeAccessLabel = Prefix + "node-access"
 
-	// RootMoverLabel on a Namespace, value "allow": movers there run as root with the capabilities that file ownership
-	// needs. Without it a mover runs as the workload's own user under the restricted Pod Security level.
+	// RootMoverLabel on a Namespace, value "allow", lets movers run there as root, with the capabilities that file ownership needs.
+	// Without it, a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
 
-	// PauseOwnersLabel on a Namespace, value "allow": pause-owner may pause and stop the custom resources there that control
-	// opted-in StatefulSets. Without it each resource has to allow it with AllowAnnotation: whoever may write a StatefulSet can
-	// name any resource of the namespace as its controller.
+	// PauseOwnersLabel on a Namespace, value "allow", lets pause-owner pause and stop all custom resources there that control opted-in
+	// StatefulSets. Without it, each resource needs AllowAnnotation: a user who may write a StatefulSet can name any resource of the
+	// namespace as its controller.
 	PauseOwnersLabel = Prefix + "pause-owners"
 
-	// AllowAnnotation on a custom resource, AllowPause: pause-owner may pause and stop this resource. A person with the right to
-	// write the resource writes it, pause-owner reads it.
+	// AllowAnnotation on a custom resource, value AllowPause, lets pause-owner pause and stop this resource. A user with the right to
+	// write the resource sets it.
 	AllowAnnotation = Prefix + "allow"
 )
 
-// What Drydock writes.
+// Keys that Drydock writes.
 const (
-	// StatusAnnotation on a StatefulSet: the record of its latest resize or rollback, a Resize. Stays after the operation ended.
+	// StatusAnnotation on a StatefulSet is the record of its latest resize or rollback, a Resize. It stays after the operation.
 	StatusAnnotation = Prefix + "status"
 
-	// SleepAnnotation on a StatefulSet: the record of its latest sleep, a Sleep, from the decision to the end of the
-	// wake-up. It is not in StatusAnnotation, so that a set that sleeps every night still tells how its resize has ended.
+	// SleepAnnotation on a StatefulSet is the record of its latest sleep, a Sleep, from the decision to the end of the wake-up. It has
+	// its own key, so that a nightly sleep does not overwrite the result of the last resize.
 	SleepAnnotation = Prefix + "sleep"
 
-	// CleanupAnnotation on a StatefulSet: the record of its latest cleanup, a Cleanup. Without an active cleanup it tells which
-	// ordinals are accounted for, and that the template was understood.
+	// CleanupAnnotation on a StatefulSet is the record of its latest cleanup, a Cleanup. Without an active cleanup it lists the ordinals
+	// that are accounted for, and shows that the template is valid.
 	CleanupAnnotation = Prefix + "cleanup"
 
-	// ScaleAnnotation on a StatefulSet: the record of its latest scaling by a Scaler, a Scale. Without an active scaling it tells which
-	// Scaler scales the set, and which count that has last seen.
+	// ScaleAnnotation on a StatefulSet is the record of its latest scaling by a Scaler, a Scale. Without an active scaling it names the
+	// Scaler of the set and the count that the Scaler last observed.
 	ScaleAnnotation = Prefix + "scale"
 
-	// GrowthAnnotation on a StatefulSet: what grow-volumes stores, a Growth. detect-resize reads from it whether grow-volumes has made the
-	// request. Stays.
+	// GrowthAnnotation on a StatefulSet is the Growth that grow-volumes stores. detect-resize reads from it whether grow-volumes made the
+	// request. It stays.
 	GrowthAnnotation = Prefix + "growth"
 
-	// ReplicaOfAnnotation on a claim: the UID of the StatefulSet of which a pod was seen that uses the claim. Only such a
-	// claim is cleaned up. cleanup-pod writes it while the pod is there; whoever knows better may write it by hand.
+	// ReplicaOfAnnotation on a claim is the UID of the StatefulSet whose pod used the claim. Only such a claim is cleaned up. cleanup-pod
+	// writes it while the pod exists; users may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
 
-	// DeadLettersAnnotation on a StatefulSet: the list of events about it that no function took, see Letter. dead-letter
-	// writes it, people and `kubectl drydock redeliver` read it; no decision depends on it. A letter goes when it was
-	// sent again, all of them when an operation succeeds.
+	// DeadLettersAnnotation on a StatefulSet lists the events about it that no function accepted, see Letter. dead-letter writes it; users
+	// and `kubectl drydock redeliver` read it; no decision depends on it. Sending an event again removes it from the list, and an
+	// operation that succeeds empties the list.
 	DeadLettersAnnotation = Prefix + "dead-letters"
 
-	// OperationLabel on every claim, volume, Job, Pod and journal of a running operation, and on an old volume for its
-	// window: the operation's id. It is the selector of the event source and of the sweep.
+	// OperationLabel is an operation's id. It is on every claim, volume, Job, Pod and journal of a running operation, and on an old volume
+	// during its retention. The event source and the sweep select by it.
 	OperationLabel = Prefix + "operation"
 
-	// MemberLabel on the pod of a mover whose volume is provisioned where the pod goes: the name of the set's pod that is to follow
-	// the volume. Rules of the set between its pods, as anti-affinity, hold between these movers. Gone with the pod.
+	// MemberLabel on the pod of a mover is the name of the set's pod that will use the new volume. The mover has it when its volume is
+	// provisioned on the mover's node. Rules between the set's pods, such as anti-affinity, then apply between these movers.
 	MemberLabel = Prefix + "member"
 
-	// NamespaceLabel beside OperationLabel on volumes, which have no namespace: that of the set. A cluster may have very many
-	// volumes with an operation's label, and what one set's operation costs must not depend on them.
+	// NamespaceLabel on a volume with OperationLabel is the namespace of the set, because volumes have none. By it, the work for one set
+	// does not grow with the number of labelled volumes in the cluster.
 	NamespaceLabel = Prefix + "namespace"
 
-	// OperationAnnotation beside OperationLabel: the Link document.
+	// OperationAnnotation is the Link of an object with OperationLabel.
 	OperationAnnotation = Prefix + "operation"
 
-	// ClaimManifestAnnotation on a volume that is reserved for a claim: the claim to create, as JSON. Written in the
-	// same patch that reserves the volume, removed when the claim is bound.
+	// ClaimManifestAnnotation on a volume that is reserved for a claim is the claim to create, as JSON. The patch that reserves the volume
+	// writes it. It is removed when the claim is bound.
 	ClaimManifestAnnotation = Prefix + "claim"
 
-	// ReclaimPolicyAnnotation on a volume that was set to Retain: the reclaim policy found there before. Removed when
-	// the policy is put back.
+	// ReclaimPolicyAnnotation on a volume that was set to Retain is the former reclaim policy. It is removed when the policy is restored.
 	ReclaimPolicyAnnotation = Prefix + "reclaim-policy"
 
-	// RetainedUntilAnnotation on an old volume: RFC 3339, when it may be given back to its reclaim policy.
+	// RetainedUntilAnnotation on an old volume is the end of its retention, in RFC 3339. Then the volume gets its reclaim policy back.
 	RetainedUntilAnnotation = Prefix + "retained-until"
 
-	// RecreateAnnotation on a journal: the StatefulSet to create, as JSON, written before the present one is deleted. Its
-	// metadata.uid and resourceVersion are the present one's, the only state that may be deleted for it.
+	// RecreateAnnotation on a journal is the StatefulSet to create, as JSON. It is written before the present set is deleted. Its
+	// metadata.uid and resourceVersion are those of the present set: only that state may be deleted.
 	RecreateAnnotation = Prefix + "recreate"
 
-	// SetMetadataAnnotation on a journal: the SetMetadata document, what restore writes on the set after its creation. Written in
-	// the same patch as RecreateAnnotation; it stays until the journal goes.
+	// SetMetadataAnnotation on a journal is the SetMetadata that restore writes on the set after its creation. It is written in the same
+	// patch as RecreateAnnotation, and stays until the journal is deleted.
 	SetMetadataAnnotation = Prefix + "set-metadata"
 
-	// UndoingSinceAnnotation on a journal whose set was lost: RFC 3339, when restore first had to wait while it undid the
-	// operation. It goes with the journal.
+	// UndoingSinceAnnotation on a journal whose set was lost is the time when restore first had to wait while undoing the operation, in
+	// RFC 3339.
 	UndoingSinceAnnotation = Prefix + "undoing-since"
 
-	// HookAnnotation on the pod of a hook of a scaling: the HookFacts, which its containers read in the file HookFile. It goes with the pod.
+	// HookAnnotation on the pod of a hook of a scaling is the HookFacts. Its containers read them in the file HookFile.
 	HookAnnotation = Prefix + "hook"
 
-	// HoldFinalizer on a pod of a set, or on the pod that locks the name of a member without one: the pod's object stays after the pod has
-	// stopped, so that the StatefulSet controller makes no replacement. Put on before the pod is told to stop.
+	// HoldFinalizer holds a pod of a set, or the pod that locks the name of a member without one. The object stays after its containers
+	// have stopped, so that the StatefulSet controller creates no replacement. It is set before the pod is told to stop.
 	HoldFinalizer = Prefix + "hold"
 
-	// SwitchFinalizer on a claim that is being replaced: holds the claim in Terminating, where no new pod can start on
-	// it, until the next volume is reserved for its name.
+	// SwitchFinalizer freezes a claim that is being replaced. The claim stays Terminating until the next volume is reserved for its name, so
+	// that no new pod can start on it.
 	SwitchFinalizer = Prefix + "switch"
 
-	// CleanupFinalizer on a StatefulSet that is to be cleaned up when it is deleted: holds it until that is done. On a cleanup
-	// pod: holds the replica's name, so that no replica starts on a claim which is about to be deleted.
+	// CleanupFinalizer holds a deleted StatefulSet until its ordinals are cleaned up. On a cleanup pod it holds the member's name, so that
+	// no member starts on a claim before its deletion.
 	CleanupFinalizer = Prefix + "cleanup"
 
-	// FinalizerLabel on a StatefulSet with the CleanupFinalizer, "cleanup": by it the sweep finds a set that has lost its
-	// opt-in label and could not be deleted without Drydock. Written and removed in the same patch as the finalizer.
+	// FinalizerLabel, value FinalizerForCleanup, is on a StatefulSet with the CleanupFinalizer and changes in the same patch. The sweep
+	// finds a set by it that lost its opt-in label and could not be deleted without Drydock.
 	FinalizerLabel = Prefix + "finalizer"
 
-	// FieldManager names Drydock in managedFields.
+	// FieldManager is Drydock's name in managedFields.
 	FieldManager = "drydock"
 )
 
-// MoverConfigMap is the name of the ConfigMap that says for a namespace what MoverAnnotation says for a set, under MoverKey.
+// MoverConfigMap is the name of the ConfigMap that has the MoverAnnotation of a namespace, under MoverKey.
 const (
 	MoverConfigMap = "drydock-mover"
 	MoverKey       = "mover"
 )
 
-// GrowConfigMap is the ConfigMap with the rules of a namespace: under GrowKey, in the format of GrowAnnotation.
+// GrowConfigMap is the name of the ConfigMap that has the GrowAnnotation of a namespace, under GrowKey.
 const (
 	GrowConfigMap = "drydock-grow"
 	GrowKey       = "grow"
 )
 
-// StatsAccount is the account in HomeNamespace that may read the statistics of kubelets, and nothing else. grow-volumes shows its token to
-// kubelets, so that a node never gets the token of grow-volumes.
+// StatsAccount is the account in HomeNamespace that may only read the statistics of kubelets. grow-volumes sends its token to kubelets, so
+// that a node never gets the token of grow-volumes.
 const StatsAccount = "volume-stats"
 
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
-// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that means yes, AllowPause that of AllowAnnotation.
+// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that allows it, AllowPause that of AllowAnnotation.
 const (
 	AllowValue = "allow"
 	AllowPause = "pause"
 )
 
-// OwnerPolicy says what to do with the custom resource that controls a StatefulSet.
+// OwnerPolicy says how Drydock treats the custom resource that controls a StatefulSet.
 type OwnerPolicy string
 
 const (
-	// OwnerPause refuses to work on a set whose owner cannot be paused. The default.
+	// OwnerPause refuses to work on a set whose owner cannot be paused. It is the default.
 	OwnerPause OwnerPolicy = "pause"
-	// OwnerIgnore works on the set as if nobody owned it.
+	// OwnerIgnore works on the set as if it had no owner.
 	OwnerIgnore OwnerPolicy = "ignore"
 )
 
-// OnScaleUp says what becomes of a cleanup whose ordinal is wanted again.
+// OnScaleUp says what happens to a cleanup when a scale-up needs its ordinal.
 type OnScaleUp string
 
 const (
-	// OnScaleUpWait has the new replica wait for the end of the cleanup; it starts on a fresh claim. The default.
+	// OnScaleUpWait lets the cleanup end first. The new member then starts on a fresh claim. It is the default.
 	OnScaleUpWait OnScaleUp = "wait"
-	// OnScaleUpCancel stops a cleanup that has not succeeded yet; the replica starts on the claim that it had.
+	// OnScaleUpCancel stops a cleanup that has not succeeded yet. The member starts on its former claim.
 	OnScaleUpCancel OnScaleUp = "cancel"
 )
 
@@ -303,15 +297,15 @@ type Method string
 const (
 	MethodAuto   Method = "auto"
 	MethodExpand Method = "expand"
-	// MethodExpandOffline: claims grow on their volumes while their member is stopped and the volumes are detached, for drivers that support only
-	// offline expansion. Never a copy.
+	// MethodExpandOffline grows claims on their volumes while their member is stopped and the volumes are detached. It is for drivers
+	// that support only offline expansion. It never copies.
 	MethodExpandOffline Method = "expand-offline"
 	MethodCopy          Method = "copy"
-	// MethodRollback is nothing that an annotation asks for by this name: claims get back the volumes that they had before.
+	// MethodRollback gives claims their former volumes back. No annotation requests it by this name.
 	MethodRollback Method = "rollback"
 )
 
-// Function is the name of a function, as in its Knative Service and in the concerns extension.
+// Function is the name of a function in its Knative Service and in the concerns extension.
 type Function string
 
 const (
@@ -326,6 +320,6 @@ const (
 	ScaleHooks   Function = "scale-hooks"
 	DeadLetter   Function = "dead-letter"
 	GrowVolumes  Function = "grow-volumes"
-	// Source is no function: the event source, which has an account like one.
+	// Source is the event source. It is not a function, but has an account like one.
 	Source Function = "source"
 )

@@ -13,39 +13,39 @@ import (
 )
 
 const (
-	// DeadLettersVersion is the version of the document in DeadLettersAnnotation that this code writes.
+	// DeadLettersVersion is the version of the list in DeadLettersAnnotation that this code writes.
 	DeadLettersVersion = 1
 
-	// MaxDeadLetters is how many letters a set lists. A full list takes nothing more. If it made room instead, events that
-	// fail because of the very write that lists them could push one another out for ever.
+	// MaxDeadLetters is the largest number of letters of a set. A full list accepts no more. If it dropped old letters instead, events
+	// could replace each other for ever, because the write of the list causes events that may fail, too.
 	MaxDeadLetters = 8
 )
 
-// Letter is a dead letter: what is needed to send an event again that no try could deliver, and why it was given up.
+// Letter is a dead letter: an event that could not be delivered, with the data to send it again and the cause of the failure.
 type Letter struct {
 	Type   string `json:"type"`
 	Source string `json:"source"`
 	ID     string `json:"id"`
-	// Subject is the API path of the object that the event is about.
+	// Subject is the API path of the event's object.
 	Subject string `json:"subject"`
-	// Operation is the id of the operation that the event belongs to.
+	// Operation is the id of the event's operation.
 	Operation string `json:"operation,omitempty"`
-	// Extensions are Drydock's own, beside the operation; what Knative added on the way is left out.
+	// Extensions are Drydock's extensions other than the operation. Extensions that Knative added are left out.
 	Extensions map[string]string `json:"extensions,omitempty"`
-	// Data is there only when it is small, and never in an event that carries an object.
+	// Data is present only if it is small. It is never present for an event that carries an object.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Destination is the URL that did not take the event, Code its HTTP status, 0 if it did not answer, and Message the
-	// first line of what it said.
+	// Destination is the URL that did not accept the event. Code is its HTTP status, or 0 without an answer. Message is the first line of
+	// the answer.
 	Destination string      `json:"destination,omitempty"`
 	Code        int         `json:"code,omitempty"`
 	Message     string      `json:"message,omitempty"`
 	Time        metav1.Time `json:"time"`
-	// Resent is when the event was about to be sent again. If it fails once more, the letter is written anew without it.
+	// Resent is when the event was sent again. If it fails once more, the letter is written without this time.
 	Resent *metav1.Time `json:"resent,omitempty"`
 }
 
-// Key names the letter: eight hexadecimal digits. Two letters with the same key are the same failure, whenever and in
-// whatever words: the same kind of event about the same object and operation, at the same place, with the same answer.
+// Key returns eight hexadecimal digits that identify the failure. Letters have the same key if event type, object, operation, destination
+// and status are the same. Time and words do not matter.
 func (l Letter) Key() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{l.Type, l.Subject, l.Operation, l.Destination, strconv.Itoa(l.Code)}, "\x00")))
 	return hex.EncodeToString(sum[:4])
@@ -56,13 +56,13 @@ type deadLetters struct {
 	Letters []Letter `json:"letters"`
 }
 
-// EncodeDeadLetters renders the document for DeadLettersAnnotation.
+// EncodeDeadLetters returns the value of DeadLettersAnnotation.
 func EncodeDeadLetters(letters []Letter) string {
 	return mustJSON(deadLetters{Version: DeadLettersVersion, Letters: letters})
 }
 
-// LoadDeadLetters reads the events about the StatefulSet that were given up. A set without such a list yields nil; text
-// that cannot be read is an error, so that nobody writes over what somebody may still want to send.
+// LoadDeadLetters returns the dead letters of the StatefulSet, nil without a list. An unreadable list is an error, so that it is not
+// overwritten while a user may still want to send its events.
 func LoadDeadLetters(set *appsv1.StatefulSet) ([]Letter, error) {
 	text, ok := set.Annotations[DeadLettersAnnotation]
 	if !ok {
@@ -84,7 +84,8 @@ func (d deadLetters) validate() error {
 		return fmt.Errorf("version is %d, this Drydock reads version %d; update Drydock", d.Version, DeadLettersVersion)
 	}
 	if len(d.Letters) > MaxDeadLetters {
-		return fmt.Errorf("there are %d letters, Drydock writes at most %d; remove the annotation to begin a new list", len(d.Letters), MaxDeadLetters)
+		return fmt.Errorf("there are %d letters, Drydock writes at most %d; remove the annotation to begin a new list",
+			len(d.Letters), MaxDeadLetters)
 	}
 	for i, l := range d.Letters {
 		if l.Type == "" || l.ID == "" || l.Source == "" || l.Subject == "" || l.Time.IsZero() {

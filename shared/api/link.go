@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// Role is what an object is to an operation.
+// Role is the role of an object in an operation.
 type Role string
 
 const (
@@ -23,16 +23,16 @@ const (
 	RoleHook      Role = "hook"      // the Job that runs before or after a member
 	RoleScaleHook Role = "scalehook" // the Job that runs before or after a scaling
 	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
-	RoleHeld      Role = "held"      // a pod of the set that is held, or the pod that locks the name of one
-	RoleRetired   Role = "retired"   // an old volume in its window
-	RoleReturning Role = "returning" // an old volume that a rollback puts back: never one to be thrown away
-	RoleForeign   Role = "foreign"   // a volume that was provisioned for a copy and holds data of others: never deleted
-	RoleSleep     Role = "sleep"     // the ControllerRevision that records how many replicas a sleeping set had
+	RoleHeld      Role = "held"      // a held pod of the set, or the pod that locks the name of a member
+	RoleRetired   Role = "retired"   // an old volume during its retention
+	RoleReturning Role = "returning" // an old volume that a rollback restores; it is never deleted
+	RoleForeign   Role = "foreign"   // a volume with data of others that was provisioned for a copy; it is never deleted
+	RoleSleep     Role = "sleep"     // the ControllerRevision that records the former count of a sleeping set
 	RoleCleaner   Role = "cleaner"   // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
 )
 
-// Link ties an object to an operation and to the StatefulSet it is for.
+// Link connects an object with its operation and StatefulSet.
 type Link struct {
 	Operation string `json:"operation"`
 	Role      Role   `json:"role"`
@@ -40,20 +40,19 @@ type Link struct {
 	Set       SetRef `json:"set"`
 	// Claim is the name of the StatefulSet's claim that the object serves.
 	Claim string `json:"claim,omitempty"`
-	// Member is the ordinal of the member that the object serves: of a mover, of a hook, and of a pod that is held.
+	// Member is the ordinal that a mover, a hook or a held pod serves.
 	Member *int `json:"member,omitempty"`
-	// Before is the operation that has left a returning volume behind. It is its again if the rollback does not take place.
+	// Before is the operation that retired a returning volume. If the rollback does not take place, the volume belongs to it again.
 	Before string `json:"before,omitempty"`
-	// Claims are those that a cleanup pod is run on, by name, and no other: its success says nothing about a claim that has
-	// taken the place of one.
+	// Claims are the claims of a cleanup pod, by name. The pod's success says nothing about a claim that replaced one of them.
 	Claims map[string]types.UID `json:"claims,omitempty"`
 }
 
-// Encode renders the document.
+// Encode returns the link as JSON.
 func (l Link) Encode() string { return mustJSON(l) }
 
-// LoadLink reads the object's link. An object without one yields nil; unreadable text, or one that disagrees with
-// the operation label, is an error.
+// LoadLink returns the object's link, or nil without one. Unreadable text is an error, and so is a link that differs from the operation
+// label.
 func LoadLink(obj metav1.Object) (*Link, error) {
 	text, ok := obj.GetAnnotations()[OperationAnnotation]
 	if !ok {
@@ -70,15 +69,15 @@ func LoadLink(obj metav1.Object) (*Link, error) {
 	return link, nil
 }
 
-// Linked reports whether the object belongs to the operation in the role. An unreadable link is no link.
+// Linked reports whether the object belongs to the operation in the role. An unreadable link does not count.
 func Linked(obj metav1.Object, operation string, role Role) bool {
 	link, err := LoadLink(obj)
 	return err == nil && link != nil && link.Operation == operation && link.Role == role
 }
 
-// LoadRecord reads the link of a ControllerRevision in which Drydock records an operation. It returns nil for every other one: the
-// StatefulSet controller copies labels and annotations of a set onto the revisions that it creates, so a link alone proves nothing.
-// A record has the name that derives from its operation and role, which no controller gives a revision, and no controller of its own.
+// LoadRecord returns the link of a ControllerRevision that is Drydock's record of an operation, and nil for every other revision. A link
+// alone proves nothing, because the StatefulSet controller copies labels and annotations of a set onto its revisions. The name must derive
+// from the operation and role, as no controller names a revision, and the revision must have no controller.
 func LoadRecord(revision *appsv1.ControllerRevision) *Link {
 	link, err := LoadLink(revision)
 	if err != nil || link == nil || !IsOperationID(link.Operation) || metav1.GetControllerOf(revision) != nil {
@@ -99,18 +98,18 @@ func LoadRecord(revision *appsv1.ControllerRevision) *Link {
 	return link
 }
 
-// Journal is the durable record of a resize outside of the StatefulSet, the data of a ControllerRevision. It is
-// written before anything is done that a lost StatefulSet would leave half done.
+// Journal is the durable record of a resize outside of the StatefulSet, the data of a ControllerRevision. It is written before the first
+// step that would stay incomplete if the StatefulSet were lost.
 type Journal struct {
 	Version int `json:"version"`
-	// Record is the operation as it was when it began.
+	// Record is the record when the operation began.
 	Record Resize `json:"record"`
 }
 
-// Encode renders the document.
+// Encode returns the journal as JSON.
 func (j Journal) Encode() []byte { return []byte(mustJSON(j)) }
 
-// LoadJournal reads the journal out of its ControllerRevision.
+// LoadJournal returns the journal in the ControllerRevision.
 func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	journal := &Journal{}
 	if err := loadRevision(revision, journal, &journal.Version, &journal.Record.Header); err != nil {
@@ -119,17 +118,17 @@ func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 	return journal, nil
 }
 
-// SleepRecord is the durable record of a sleep outside of the StatefulSet, as Journal is that of a resize.
+// SleepRecord is the durable record of a sleep outside of the StatefulSet, like Journal for a resize.
 type SleepRecord struct {
 	Version int `json:"version"`
-	// Sleep is the record as it was when the set was scaled to zero.
+	// Sleep is the record at the time when the set was scaled to zero.
 	Sleep Sleep `json:"sleep"`
 }
 
-// Encode renders the document.
+// Encode returns the record as JSON.
 func (r SleepRecord) Encode() []byte { return []byte(mustJSON(r)) }
 
-// LoadSleepRecord reads the record of a sleep out of its ControllerRevision.
+// LoadSleepRecord returns the record of a sleep in the ControllerRevision.
 func LoadSleepRecord(revision *appsv1.ControllerRevision) (*SleepRecord, error) {
 	record := &SleepRecord{}
 	if err := loadRevision(revision, record, &record.Version, &record.Sleep.Header); err != nil {
@@ -153,18 +152,17 @@ func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, h
 	return nil
 }
 
-// Records reports whether the record, as a journal has it, is about the claim with the same volumes. What the annotation on the set says
-// beyond that may be anyone's words.
+// Records reports whether the journal has a move of the same claim with the same volumes. Only that can be trusted: any user may have
+// written the annotation on the set.
 func (r *Resize) Records(move *Move) bool {
 	own := r.Move(move.Claim)
 	return own != nil && own.OldVolume == move.OldVolume && own.InPlace == move.InPlace && (!r.IsRollback() || own.NewVolume == move.NewVolume)
 }
 
-// EncodeManifest renders a StatefulSet, with or without a Go type, for RecreateAnnotation.
+// EncodeManifest returns the value of RecreateAnnotation for a StatefulSet, with or without a Go type.
 func EncodeManifest(set metav1.Object) string { return mustJSON(set) }
 
-// LoadManifest reads the StatefulSet that RecreateAnnotation on the journal says is to be created; nil when it says
-// nothing.
+// LoadManifest returns the StatefulSet in RecreateAnnotation of the journal, or nil without that annotation.
 func LoadManifest(revision *appsv1.ControllerRevision) (*appsv1.StatefulSet, error) {
 	text, ok := revision.Annotations[RecreateAnnotation]
 	if !ok {
@@ -181,10 +179,10 @@ func LoadManifest(revision *appsv1.ControllerRevision) (*appsv1.StatefulSet, err
 	return set, nil
 }
 
-// EncodeClaim renders a claim, with or without a Go type, for ClaimManifestAnnotation.
+// EncodeClaim returns the value of ClaimManifestAnnotation for a claim, with or without a Go type.
 func EncodeClaim(claim metav1.Object) string { return mustJSON(claim) }
 
-// LoadClaim reads the claim for which the volume is reserved; nil when it is reserved for none.
+// LoadClaim returns the claim in ClaimManifestAnnotation of the volume, or nil. The volume must be reserved for that claim.
 func LoadClaim(volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
 	text, ok := volume.Annotations[ClaimManifestAnnotation]
 	if !ok {
@@ -196,7 +194,8 @@ func LoadClaim(volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, 
 	}
 	ref := volume.Spec.ClaimRef
 	if ref == nil || ref.Namespace != claim.Namespace || ref.Name != claim.Name || claim.Spec.VolumeName != volume.Name {
-		return nil, fmt.Errorf("annotation %s of volume %s does not name the claim that the volume is reserved for", ClaimManifestAnnotation, volume.Name)
+		return nil, fmt.Errorf("annotation %s of volume %s does not name the claim that the volume is reserved for",
+			ClaimManifestAnnotation, volume.Name)
 	}
 	return claim, nil
 }

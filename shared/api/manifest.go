@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// ParseManifest reads an object as JSON, with all its fields, also those that this build does not know.
+// ParseManifest returns the object in the JSON text with all its fields, also fields that this build does not know.
 func ParseManifest(text []byte, apiVersion, kind string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(text, &object.Object); err != nil {
@@ -25,8 +25,7 @@ func ParseManifest(text []byte, apiVersion, kind string) (*unstructured.Unstruct
 	return object, nil
 }
 
-// SetManifest returns the StatefulSet of RecreateAnnotation with all its fields; nil if the journal has none. LoadManifest
-// reads the same text and checks it.
+// SetManifest returns the StatefulSet in RecreateAnnotation with all its fields, or nil. LoadManifest reads the same text and checks it.
 func SetManifest(revision *appsv1.ControllerRevision) (*unstructured.Unstructured, error) {
 	if set, err := LoadManifest(revision); set == nil || err != nil {
 		return nil, err
@@ -34,8 +33,7 @@ func SetManifest(revision *appsv1.ControllerRevision) (*unstructured.Unstructure
 	return ParseManifest([]byte(revision.Annotations[RecreateAnnotation]), "apps/v1", "StatefulSet")
 }
 
-// ClaimManifest returns the claim of ClaimManifestAnnotation with all its fields; nil if the volume has none. LoadClaim reads
-// the same text and checks it.
+// ClaimManifest returns the claim in ClaimManifestAnnotation with all its fields, or nil. LoadClaim reads the same text and checks it.
 func ClaimManifest(volume *corev1.PersistentVolume) (*unstructured.Unstructured, error) {
 	if claim, err := LoadClaim(volume); claim == nil || err != nil {
 		return nil, err
@@ -43,16 +41,16 @@ func ClaimManifest(volume *corev1.PersistentVolume) (*unstructured.Unstructured,
 	return ParseManifest([]byte(volume.Annotations[ClaimManifestAnnotation]), "v1", "PersistentVolumeClaim")
 }
 
-// SetMetadata is the part of a StatefulSet's metadata that a creation cannot carry: the API server replaces managedFields with
-// its own, and refuses blockOwnerDeletion to an account without rights on the owner.
+// SetMetadata has the metadata of a StatefulSet that a creation cannot carry. The API server replaces managedFields by its own, and refuses
+// blockOwnerDeletion from an account without rights on the owner.
 type SetMetadata struct {
-	// ManagedFields are those of the set before it was deleted.
+	// ManagedFields are the managedFields of the deleted set.
 	ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields,omitempty"`
 	// BlockingOwners are the UIDs of the owners with blockOwnerDeletion.
 	BlockingOwners []types.UID `json:"blockingOwners,omitempty"`
 }
 
-// SetMetadataOf returns what must be written on the set after it was created again.
+// SetMetadataOf returns the metadata to write on the set after it is created again.
 func SetMetadataOf(set *appsv1.StatefulSet) SetMetadata {
 	m := SetMetadata{ManagedFields: set.ManagedFields}
 	for _, owner := range set.OwnerReferences {
@@ -63,10 +61,10 @@ func SetMetadataOf(set *appsv1.StatefulSet) SetMetadata {
 	return m
 }
 
-// Encode renders the document for SetMetadataAnnotation.
+// Encode returns the value of SetMetadataAnnotation.
 func (m SetMetadata) Encode() string { return mustJSON(m) }
 
-// LoadSetMetadata reads SetMetadataAnnotation of the journal; a journal without it yields an empty document.
+// LoadSetMetadata returns the SetMetadata of the journal. It is empty without the annotation.
 func LoadSetMetadata(revision *appsv1.ControllerRevision) (SetMetadata, error) {
 	var m SetMetadata
 	text, ok := revision.Annotations[SetMetadataAnnotation]
@@ -74,7 +72,8 @@ func LoadSetMetadata(revision *appsv1.ControllerRevision) (SetMetadata, error) {
 		return m, nil
 	}
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return SetMetadata{}, fmt.Errorf("reading annotation %s of journal %s/%s: %w", SetMetadataAnnotation, revision.Namespace, revision.Name, err)
+		return SetMetadata{}, fmt.Errorf("reading annotation %s of journal %s/%s: %w",
+			SetMetadataAnnotation, revision.Namespace, revision.Name, err)
 	}
 	return m, nil
 }

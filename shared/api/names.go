@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// operationIDs are what OperationID returns.
+// operationIDs matches the results of OperationID.
 var operationIDs = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
-// digests are how names render the digest of a claim or an owner.
+// digests matches the digest of a claim or an owner in a name.
 var digests = regexp.MustCompile(`^[0-9a-f]{8}$`)
 
-// attempts are how MoverName renders an attempt.
+// attempts matches the attempt in a name.
 var attempts = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 
-// OperationID returns the id of an attempt at a request for the StatefulSet with the UID: 12 hexadecimal digits.
+// OperationID returns the id of an attempt to carry out the request on the StatefulSet with the UID: 12 hexadecimal digits.
 func OperationID(uid types.UID, request string, attempt int) string {
 	return digest(12, string(uid), request, fmt.Sprint(attempt))
 }
@@ -27,7 +27,7 @@ func OperationID(uid types.UID, request string, attempt int) string {
 // IsOperationID reports whether the text has the form of an OperationID.
 func IsOperationID(text string) bool { return operationIDs.MatchString(text) }
 
-// RollbackRequest returns the request of a rollback of the operation, as OperationID takes it.
+// RollbackRequest returns the request of a rollback, as OperationID expects it.
 func RollbackRequest(operation string) string { return "rollback " + operation }
 
 // JournalName returns the name of the operation's ControllerRevision.
@@ -36,12 +36,12 @@ func JournalName(operation string) string { return "drydock-" + operation }
 // SleepRecordName returns the name of the ControllerRevision that records the sleep.
 func SleepRecordName(operation string) string { return JournalName(operation) + "-sleep" }
 
-// OwnerRecordName returns the name of the ControllerRevision that records that the operation pauses the owner with the UID.
+// OwnerRecordName returns the name of the ControllerRevision which records that the operation pauses the owner with the UID.
 func OwnerRecordName(operation string, owner types.UID) string {
 	return ownerPrefix(operation) + digest(8, string(owner))
 }
 
-// isOwnerRecordName reports whether OwnerRecordName returns the name for the operation and some owner.
+// isOwnerRecordName reports whether the name is the OwnerRecordName of the operation and any owner.
 func isOwnerRecordName(operation, name string) bool {
 	owner, found := strings.CutPrefix(name, ownerPrefix(operation))
 	return found && digests.MatchString(owner)
@@ -49,13 +49,13 @@ func isOwnerRecordName(operation, name string) bool {
 
 func ownerPrefix(operation string) string { return JournalName(operation) + "-owner-" }
 
-// TargetName returns the name of the temporary claim for a copy of the claim. Copies counts the copies that were given up before. The name
-// is short whatever the claim's length.
+// TargetName returns the name of the temporary claim for a copy of the claim. Copies is the number of discarded copies. The name is short
+// even if the claim's name is long.
 func TargetName(operation, claim string, copies int) string {
 	return fmt.Sprintf("%s%d", targetPrefix(operation, claim), copies)
 }
 
-// IsTargetName reports whether TargetName returns the name for the operation and the claim.
+// IsTargetName reports whether the name is a TargetName of the operation and the claim.
 func IsTargetName(operation, claim, name string) bool {
 	copies, found := strings.CutPrefix(name, targetPrefix(operation, claim))
 	return found && attempts.MatchString(copies)
@@ -65,18 +65,18 @@ func targetPrefix(operation, claim string) string {
 	return fmt.Sprintf("drydock-%s-%s-", operation, digest(8, claim))
 }
 
-// MoverName returns the name of the Job that copies the claims of a member, in the attempt. It is short: Job names become label values of
-// at most 63 characters.
+// MoverName returns the name of the Job that copies the claims of a member, in the attempt. It is short, because Job names become label
+// values of at most 63 characters.
 func MoverName(operation string, ordinal, attempt int) string {
 	return fmt.Sprintf("%s%d", moverPrefix(operation, ordinal), attempt)
 }
 
-// IsMoverName reports whether MoverName returns the name for the operation and the member, in any attempt.
+// IsMoverName reports whether the name is a MoverName of the operation and the member, in any attempt.
 func IsMoverName(operation string, ordinal int, name string) bool {
 	return MoverNames(operation, ordinal)(name)
 }
 
-// MoverNames returns IsMoverName of the operation and the member, for many names.
+// MoverNames returns a function that calls IsMoverName for many names.
 func MoverNames(operation string, ordinal int) func(name string) bool {
 	prefix := moverPrefix(operation, ordinal)
 	return func(name string) bool {
@@ -89,18 +89,18 @@ func moverPrefix(operation string, ordinal int) string {
 	return fmt.Sprintf("drydock-%s-%d-", operation, ordinal)
 }
 
-// HookName returns the name of the Job that is the member's hook, "before" or "after", in the attempt.
+// HookName returns the name of the Job that runs the member's hook, "before" or "after", in the attempt.
 func HookName(operation, hook string, ordinal, attempt int) string {
 	return fmt.Sprintf("drydock-%s-%s-%d-%d", operation, hook, ordinal, attempt)
 }
 
-// ScaleHookName returns the name of the Job that is a hook of the scaling: "pre", "post" or "onfailure". Each try of a scaling is an
-// operation of its own, so no Job is taken for another's.
+// ScaleHookName returns the name of the Job that runs a hook of the scaling: "pre", "post" or "onfailure". Each try of a scaling is a new
+// operation, so each Job has a different name.
 func ScaleHookName(operation, hook string) string {
 	return fmt.Sprintf("drydock-%s-%s-scaling", operation, strings.ToLower(hook))
 }
 
-// digest is length hexadecimal digits over the parts. Parts cannot run into each other.
+// digest returns that many hexadecimal digits over the parts. The length of each part is included, so that parts cannot be shifted.
 func digest(length int, parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -109,5 +109,5 @@ func digest(length int, parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:length]
 }
 
-// Digest8 is a digest of the text: 8 hexadecimal digits.
+// Digest8 returns a digest of the text: 8 hexadecimal digits.
 func Digest8(text string) string { return digest(8, text) }

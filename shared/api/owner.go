@@ -12,40 +12,40 @@ import (
 // PauseVersion is the version of the Pause and PausedOwner documents that this code writes and reads.
 const PauseVersion = 1
 
-// OwnerPausedAnnotation on a custom resource: the Pause document. It is written in the same patch that pauses, and removed
-// in the one that puts back what was there, so a pause without it is somebody else's.
+// OwnerPausedAnnotation on a custom resource is the Pause document. The patch that pauses writes it, and the patch that restores the former
+// settings removes it. A pause without it was not made by Drydock.
 const OwnerPausedAnnotation = Prefix + "owner-paused"
 
-// Pause is what Drydock did to a custom resource, so that its operator leaves a StatefulSet alone.
+// Pause has the changes that Drydock made to a custom resource, so that its operator ignores a StatefulSet.
 type Pause struct {
 	Version int `json:"version"`
-	// Made are the settings that were not as the pause needs them, with what was there.
+	// Made are the changed settings with their former values.
 	Made []Made `json:"made"`
-	// For are the operations that need the pause. The last one that ends puts back what was there.
+	// For are the operations that need the pause. The last one restores the former settings.
 	For []Holder `json:"for"`
 }
 
-// Made is one setting: an annotation, a label or a field.
+// Made is one changed setting: an annotation, a label or a field.
 type Made struct {
 	In    string `json:"in"`
 	Key   string `json:"key"`
 	Value any    `json:"value"`
-	// Was is what was there before; absent when there was nothing.
+	// Was is the former value, absent if there was none.
 	Was any `json:"was,omitempty"`
-	// Parents counts the objects around a field that were not there either.
+	// Parents counts the parent objects of a field that did not exist before.
 	Parents int `json:"parents,omitempty"`
 }
 
-// Holder is an operation on a StatefulSet.
+// Holder is an operation on a StatefulSet that needs the pause.
 type Holder struct {
 	Operation string `json:"operation"`
 	Set       string `json:"set"`
 }
 
-// Encode renders the document.
+// Encode returns the pause as JSON.
 func (p *Pause) Encode() string { return mustJSON(p) }
 
-// LoadPause reads what Drydock did to the custom resource; nil when it did nothing.
+// LoadPause returns the changes that Drydock made to the custom resource, or nil.
 func LoadPause(owner metav1.Object) (*Pause, error) {
 	text, ok := owner.GetAnnotations()[OwnerPausedAnnotation]
 	if !ok {
@@ -53,8 +53,8 @@ func LoadPause(owner metav1.Object) (*Pause, error) {
 	}
 	pause := &Pause{}
 	if err := json.Unmarshal([]byte(text), pause); err != nil {
-		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w; if no operation runs, put back what the pause has changed and remove the annotation",
-			OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), err)
+		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w; if no operation runs, restore the settings that the pause changed and "+
+			"remove the annotation", OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), err)
 	}
 	if pause.Version != PauseVersion {
 		return nil, fmt.Errorf("annotation %s of %s/%s: version is %d, this Drydock reads version %d; update Drydock",
@@ -63,25 +63,24 @@ func LoadPause(owner metav1.Object) (*Pause, error) {
 	return pause, nil
 }
 
-// PausedOwner says which custom resource an operation is about to pause, or has paused: the data of a ControllerRevision
-// in the role RoleOwner. It is written before the pause and removed after its end, so that whatever becomes of the
-// StatefulSet, the owner is found.
+// PausedOwner names the custom resource that an operation pauses: the data of a ControllerRevision in the role RoleOwner. It is written
+// before the pause and removed after its end, so that Drydock finds the owner even if the StatefulSet is lost.
 type PausedOwner struct {
 	Version    int    `json:"version"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Resource is the plural of the kind.
+	// Resource is the plural name of the kind.
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	UID      types.UID `json:"uid"`
-	// Stopped is true when the operator is to stop the set itself.
+	// Stopped is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// Encode renders the document.
+// Encode returns the record as JSON.
 func (p PausedOwner) Encode() []byte { return []byte(mustJSON(p)) }
 
-// LoadPausedOwner reads the record out of its ControllerRevision.
+// LoadPausedOwner returns the record in the ControllerRevision.
 func LoadPausedOwner(revision *appsv1.ControllerRevision) (*PausedOwner, error) {
 	owner := &PausedOwner{}
 	if err := json.Unmarshal(revision.Data.Raw, owner); err != nil {

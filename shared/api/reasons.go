@@ -1,202 +1,356 @@
 package api
 
-// Reason is a CamelCase word for why a function did what it did: in the status, in Kubernetes Events, in logs.
+// Reason is a CamelCase word for why a function did what it did. It is stored in the status and appears in Kubernetes Events and logs.
 type Reason string
 
-// Nothing to do, or somebody else's turn.
+// Nothing to do, or another function's turn.
 const (
-	SetGone Reason = "SetGone" // the StatefulSet does not exist
-	// NamespaceLeaves: the namespace is being deleted, so that nothing is made in it any more.
+	// SetGone: The StatefulSet does not exist.
+	SetGone Reason = "SetGone"
+	// NamespaceLeaves: The namespace is being deleted, so Drydock creates nothing in it.
 	NamespaceLeaves Reason = "NamespaceLeaves"
-	NotManaged      Reason = "NotManaged"     // it lacks the opt-in label
-	NotRequested    Reason = "NotRequested"   // nobody asked for a resize
-	UpToDate        Reason = "UpToDate"       // every claim is as asked for
-	NotOurPhase     Reason = "NotOurPhase"    // another function has the operation
-	AlreadyRefused  Reason = "AlreadyRefused" // the same request was refused or failed before, and nothing has changed
-	InProgress      Reason = "InProgress"     // an operation runs already
-	NotIdle         Reason = "NotIdle"        // there is a reason to be awake
-	StaysAsleep     Reason = "StaysAsleep"    // there is none to wake it
-	AtZeroAlready   Reason = "AtZeroAlready"  // somebody else has scaled it to zero, who wakes it too
-	NothingFailed   Reason = "NothingFailed"  // a retry was asked for where nothing failed or was refused
+	// NotManaged: The StatefulSet lacks the opt-in label drydock.dev/managed=true.
+	NotManaged Reason = "NotManaged"
+	// NotRequested: The StatefulSet has no resize request.
+	NotRequested Reason = "NotRequested"
+	// UpToDate: Every claim already has the requested size, class and access modes.
+	UpToDate Reason = "UpToDate"
+	// NotOurPhase: Another function works in the present phase of the operation.
+	NotOurPhase Reason = "NotOurPhase"
+	// AlreadyRefused: The same request was refused or failed before, and nothing relevant has changed since.
+	AlreadyRefused Reason = "AlreadyRefused"
+	// InProgress: Another operation already runs on the StatefulSet.
+	InProgress Reason = "InProgress"
+	// NotIdle: The StatefulSet has a reason to be awake.
+	NotIdle Reason = "NotIdle"
+	// StaysAsleep: The StatefulSet has no reason to wake up.
+	StaysAsleep Reason = "StaysAsleep"
+	// AtZeroAlready: Another process scaled the StatefulSet to zero and has to scale it up again.
+	AtZeroAlready Reason = "AtZeroAlready"
+	// NothingFailed: A retry was requested, but no operation failed or was refused.
+	NothingFailed Reason = "NothingFailed"
 )
 
-// The operation moves on.
+// An operation makes progress.
 const (
-	ResizeDetected   Reason = "ResizeDetected"
-	OwnerPausing     Reason = "OwnerPausing"
-	OwnerConsents    Reason = "OwnerConsents"
-	OwnerResumed     Reason = "OwnerResumed"
-	OwnerStays       Reason = "OwnerStays" // paused: the operation goes on, or a claim of the set is not whole
+	// ResizeDetected: A resize was accepted and begins.
+	ResizeDetected Reason = "ResizeDetected"
+	// OwnerPausing: The operator that owns the StatefulSet is being paused.
+	OwnerPausing Reason = "OwnerPausing"
+	// OwnerConsents: The owner of the StatefulSet is paused, or the StatefulSet has no owner to pause.
+	OwnerConsents Reason = "OwnerConsents"
+	// OwnerResumed: The owner of the StatefulSet is no longer paused.
+	OwnerResumed Reason = "OwnerResumed"
+	// OwnerStays: The owner stays paused, because the operation still runs or a claim of the StatefulSet is incomplete.
+	OwnerStays Reason = "OwnerStays"
+	// ExpansionRunning: Volumes are growing in place.
 	ExpansionRunning Reason = "ExpansionRunning"
-	ClaimsExpanded   Reason = "ClaimsExpanded"
-	ReplicaRestarted Reason = "ReplicaRestarted" // its file system grows when it is mounted again
-	Preparing        Reason = "Preparing"
-	Quiescing        Reason = "Quiescing"
-	GateClosed       Reason = "GateClosed"      // a member must not be stopped now; the message says why
-	HookRunning      Reason = "HookRunning"     // the hook before or after a member runs
-	Behind           Reason = "Behind"          // a member is ready on its new volumes, and has not caught up, as the member check says
-	WarmCopyRunning  Reason = "WarmCopyRunning" // the first copy, while the set runs
-	CopyRunning      Reason = "CopyRunning"
-	MoverStalled     Reason = "MoverStalled" // a mover cannot go on; the message has the cause
-	CopyVerified     Reason = "CopyVerified"
-	CopyWarning      Reason = "CopyWarning" // a mover let something pass that users should know of
-	SwitchRunning    Reason = "SwitchRunning"
-	ClaimsSwitched   Reason = "ClaimsSwitched"
-	WaitingForReady  Reason = "WaitingForReady"
-	CleaningUp       Reason = "CleaningUp"
-	ResizeCompleted  Reason = "ResizeCompleted"
-	RollingBackNow   Reason = "RollingBack"
-	VolumeReleased   Reason = "VolumeReleased"
-	Retrying         Reason = "Retrying"
-	SleepDecided     Reason = "SleepDecided"
-	ActivityNoted    Reason = "ActivityNoted"
-	ScalingDown      Reason = "ScalingDown"
-	FellAsleep       Reason = "FellAsleep"
-	WakingUp         Reason = "WakingUp"
-	Awake            Reason = "Awake"
-	RolloutRunning   Reason = "RolloutRunning"
-	DependentAwake   Reason = "DependentAwake"
-	DependencyFirst  Reason = "DependencyFirst"
+	// ClaimsExpanded: The claims have grown in place.
+	ClaimsExpanded Reason = "ClaimsExpanded"
+	// ReplicaRestarted: A pod was restarted, because its file system grows only when it is mounted.
+	ReplicaRestarted Reason = "ReplicaRestarted"
+	// Preparing: Drydock is creating the objects that the copies need.
+	Preparing Reason = "Preparing"
+	// Quiescing: A pod is being stopped and held.
+	Quiescing Reason = "Quiescing"
+	// GateClosed: A member must not be stopped now; the message says why.
+	GateClosed Reason = "GateClosed"
+	// HookRunning: The hook before or after a member is running.
+	HookRunning Reason = "HookRunning"
+	// Behind: A member is ready on its new volumes, but the member check says that it has not caught up.
+	Behind Reason = "Behind"
+	// WarmCopyRunning: The first passes of the copy run beside the running member.
+	WarmCopyRunning Reason = "WarmCopyRunning"
+	// CopyRunning: The claims are being copied.
+	CopyRunning Reason = "CopyRunning"
+	// MoverStalled: A mover cannot continue; the message has the cause.
+	MoverStalled Reason = "MoverStalled"
+	// CopyVerified: The copies are complete and verified.
+	CopyVerified Reason = "CopyVerified"
+	// CopyWarning: A mover reports something that the user should know; the message has the details.
+	CopyWarning Reason = "CopyWarning"
+	// SwitchRunning: The claims are getting their new volumes.
+	SwitchRunning Reason = "SwitchRunning"
+	// ClaimsSwitched: The claims have their new volumes.
+	ClaimsSwitched Reason = "ClaimsSwitched"
+	// WaitingForReady: Drydock is waiting until the started pods are ready.
+	WaitingForReady Reason = "WaitingForReady"
+	// CleaningUp: An object of an earlier operation is being removed.
+	CleaningUp Reason = "CleaningUp"
+	// ResizeCompleted: The resize is complete.
+	ResizeCompleted Reason = "ResizeCompleted"
+	// RollingBackNow: The claims are getting their former volumes back.
+	RollingBackNow Reason = "RollingBack"
+	// VolumeReleased: The retention of an old volume ended, so the volume has its reclaim policy back.
+	VolumeReleased Reason = "VolumeReleased"
+	// Retrying: A failed operation is being retried.
+	Retrying Reason = "Retrying"
+	// SleepDecided: The StatefulSet will go to sleep.
+	SleepDecided Reason = "SleepDecided"
+	// ActivityNoted: The time of the last activity was recorded.
+	ActivityNoted Reason = "ActivityNoted"
+	// ScalingDown: The StatefulSet is being scaled to zero.
+	ScalingDown Reason = "ScalingDown"
+	// FellAsleep: The StatefulSet has no replicas left and is asleep.
+	FellAsleep Reason = "FellAsleep"
+	// WakingUp: The StatefulSet is getting its replicas back.
+	WakingUp Reason = "WakingUp"
+	// Awake: The StatefulSet is awake and ready.
+	Awake Reason = "Awake"
+	// RolloutRunning: A rolling update of the StatefulSet is not complete.
+	RolloutRunning Reason = "RolloutRunning"
+	// DependentAwake: A StatefulSet that depends on this one is not asleep yet.
+	DependentAwake Reason = "DependentAwake"
+	// DependencyFirst: The StatefulSet waits until its dependencies are ready.
+	DependencyFirst Reason = "DependencyFirst"
 )
 
-// A cleanup moves on.
+// A cleanup makes progress.
 const (
-	NothingToClean   Reason = "NothingToClean"   // no ordinal is left behind
-	NoCleanup        Reason = "NoCleanup"        // the set has no cleanup pod template
-	CleanupReady     Reason = "CleanupReady"     // the template is understood, the ordinals are accounted for
-	VolumeOrphaned   Reason = "VolumeOrphaned"   // a volume whose operation has no set and no journal any more got its window
-	ReplicasSeen     Reason = "ReplicasSeen"     // claims were found in use by the set's pods
-	CleanupStarted   Reason = "CleanupStarted"   // a cleanup pod was made
-	CleanupRunning   Reason = "CleanupRunning"   // a cleanup pod runs
-	CleanupTriedOnce Reason = "CleanupTried"     // a cleanup pod failed, another one is made
-	CleanupDone      Reason = "CleanupDone"      // it succeeded: the claims are deleted
-	ClaimsDeleted    Reason = "ClaimsDeleted"    // the claims are deleted, the name is free again
-	CleanupCompleted Reason = "CleanupCompleted" // nothing is left behind any more
-	CleanupCanceled  Reason = "CleanupCanceled"  // somebody wants the replica back, or no cleanup any more
-	ScaleUpWaits     Reason = "ScaleUpWaits"     // a replica is wanted whose ordinal is being cleaned up
-	ReplicaEnding    Reason = "ReplicaEnding"    // the replica's pod is still there
-	BackingOff       Reason = "BackingOff"       // the next cleanup pod comes later
-	FinalizerAdded   Reason = "FinalizerAdded"   // the set will be held when it is deleted
-	FinalizerRemoved Reason = "FinalizerRemoved" // the set may go
+	// NothingToClean: No removed member has left claims behind.
+	NothingToClean Reason = "NothingToClean"
+	// NoCleanup: The StatefulSet has no cleanup pod template.
+	NoCleanup Reason = "NoCleanup"
+	// CleanupReady: The cleanup pod template is valid, and the ordinals are accounted for.
+	CleanupReady Reason = "CleanupReady"
+	// VolumeOrphaned: An old volume lost its StatefulSet and its journal, so its retention starts now.
+	VolumeOrphaned Reason = "VolumeOrphaned"
+	// ReplicasSeen: Pods of the StatefulSet were seen using claims, so these claims may be cleaned up later.
+	ReplicasSeen Reason = "ReplicasSeen"
+	// CleanupStarted: A cleanup pod was created.
+	CleanupStarted Reason = "CleanupStarted"
+	// CleanupRunning: A cleanup pod is running.
+	CleanupRunning Reason = "CleanupRunning"
+	// CleanupTriedOnce: A cleanup pod failed, and another one will be created.
+	CleanupTriedOnce Reason = "CleanupTried"
+	// CleanupDone: A cleanup pod succeeded, so its claims are being deleted.
+	CleanupDone Reason = "CleanupDone"
+	// ClaimsDeleted: The claims are deleted, and the member's name is free again.
+	ClaimsDeleted Reason = "ClaimsDeleted"
+	// CleanupCompleted: No claims of removed members are left.
+	CleanupCompleted Reason = "CleanupCompleted"
+	// CleanupCanceled: The cleanup was canceled, because the member is needed again or the cleanup is no longer requested.
+	CleanupCanceled Reason = "CleanupCanceled"
+	// ScaleUpWaits: A new member waits for the cleanup of its ordinal.
+	ScaleUpWaits Reason = "ScaleUpWaits"
+	// ReplicaEnding: The pod of the removed member still exists.
+	ReplicaEnding Reason = "ReplicaEnding"
+	// BackingOff: The next cleanup pod will be created later.
+	BackingOff Reason = "BackingOff"
+	// FinalizerAdded: The StatefulSet got a finalizer, so that its ordinals are cleaned up before it is deleted.
+	FinalizerAdded Reason = "FinalizerAdded"
+	// FinalizerRemoved: The StatefulSet lost its finalizer and can be deleted.
+	FinalizerRemoved Reason = "FinalizerRemoved"
 )
 
-// A scaling moves on.
+// A scaling makes progress.
 const (
-	ScalerReady      Reason = "ScalerReady"      // the Scaler looks after the set, which has the count that is wanted
-	CountAdopted     Reason = "CountAdopted"     // spec.replicas of a Scaler became the count that the set has
-	CountContested   Reason = "CountContested"   // another client changes the count of the set again and again
-	CountReverted    Reason = "CountReverted"    // another client's count was put back, since a Scaler scales the set
-	ScalingStarted   Reason = "ScalingStarted"   // the hook before the change is next
-	CountChanged     Reason = "CountChanged"     // the set has the new count
-	MembersReady     Reason = "MembersReady"     // as many as wanted are ready; the hook after the change is next
-	ScalingCompleted Reason = "ScalingCompleted" // the count is as wanted, and all hooks have run
-	ScalerGone       Reason = "ScalerGone"       // the Scaler was deleted; the set stays as it is
-	HookEnded        Reason = "HookEnded"        // the Job of a hook that has ended is deleted
-	StatusUpdated    Reason = "StatusUpdated"    // the status of a Scaler tells what there is
-	CountFixed       Reason = "CountFixed"       // spec.replicas of a Scaler became the count of its mode fixed
-	AutoscalerKept   Reason = "AutoscalerKept"   // the autoscaler of a Scaler was made, changed back or deleted
-	AutoscalerReady  Reason = "AutoscalerReady"  // a Scaler has its autoscaler
-	HookRequested    Reason = "HookRequested"    // a function of the user's was asked to run the hook
-	SetPaused        Reason = "Paused"           // the set has no members because its Scaler is paused
+	// ScalerReady: The Scaler manages the StatefulSet, which has the requested count.
+	ScalerReady Reason = "ScalerReady"
+	// CountAdopted: The Scaler took over the count of the StatefulSet as its spec.replicas.
+	CountAdopted Reason = "CountAdopted"
+	// CountContested: Another client keeps changing the count of the StatefulSet.
+	CountContested Reason = "CountContested"
+	// CountReverted: The Scaler reverted another client's change of the count.
+	CountReverted Reason = "CountReverted"
+	// ScalingStarted: A scaling began; the hook before the change is next.
+	ScalingStarted Reason = "ScalingStarted"
+	// CountChanged: The StatefulSet has the new count.
+	CountChanged Reason = "CountChanged"
+	// MembersReady: All requested members are ready; the hook after the change is next.
+	MembersReady Reason = "MembersReady"
+	// ScalingCompleted: The StatefulSet has the requested count, and all hooks have run.
+	ScalingCompleted Reason = "ScalingCompleted"
+	// ScalerGone: The Scaler was deleted; the StatefulSet keeps its count.
+	ScalerGone Reason = "ScalerGone"
+	// HookEnded: The Job of a finished hook was deleted.
+	HookEnded Reason = "HookEnded"
+	// StatusUpdated: The status of the Scaler was updated.
+	StatusUpdated Reason = "StatusUpdated"
+	// CountFixed: The Scaler set its spec.replicas to the count of its mode fixed.
+	CountFixed Reason = "CountFixed"
+	// AutoscalerKept: The autoscaler of the Scaler was created, corrected or deleted.
+	AutoscalerKept Reason = "AutoscalerKept"
+	// AutoscalerReady: The Scaler has its autoscaler.
+	AutoscalerReady Reason = "AutoscalerReady"
+	// HookRequested: A user's function was asked to run the hook.
+	HookRequested Reason = "HookRequested"
+	// SetPaused: The StatefulSet has no members, because its Scaler is paused.
+	SetPaused Reason = "Paused"
 )
 
-// The volumes of a set grow by themselves.
+// The volumes of a set grow automatically.
 const (
-	VolumesGrow Reason = "VolumesGrow" // a volume is nearly full; a resize of all claims of its template was asked for
-	EnoughFree  Reason = "EnoughFree"  // no volume is nearly full
-	// FileSystemWaits: the volume has grown, and a pod has to be restarted so that its file system does.
+	// VolumesGrow: A volume is nearly full, so a resize of all claims of its template was requested.
+	VolumesGrow Reason = "VolumesGrow"
+	// EnoughFree: No volume is nearly full.
+	EnoughFree Reason = "EnoughFree"
+	// FileSystemWaits: The volume has grown, but its file system grows only when the pod is restarted.
 	FileSystemWaits Reason = "FileSystemWaits"
-	GrowthPaused    Reason = "GrowthPaused"  // the time between two growths is not over, or an expansion is under way
-	NoGrowth        Reason = "NoGrowth"      // the set does not ask for growth
-	GrowthLimit     Reason = "GrowthLimit"   // a volume is nearly full, and as large as it may get
-	GrowthBlocked   Reason = "GrowthBlocked" // a volume is nearly full, and something keeps it from growing
-	UsageUnknown    Reason = "UsageUnknown"  // how full the volumes are is not known
-	GrowInvalid     Reason = "GrowInvalid"   // the rules for growth, or what Drydock remembers of it, cannot be read
+	// GrowthPaused: The pause between two growths is not over, or an expansion is running.
+	GrowthPaused Reason = "GrowthPaused"
+	// NoGrowth: The StatefulSet does not request growth.
+	NoGrowth Reason = "NoGrowth"
+	// GrowthLimit: A volume is nearly full and already has its largest allowed size.
+	GrowthLimit Reason = "GrowthLimit"
+	// GrowthBlocked: A volume is nearly full but cannot grow; the message says why.
+	GrowthBlocked Reason = "GrowthBlocked"
+	// UsageUnknown: The usage of the volumes is unknown.
+	UsageUnknown Reason = "UsageUnknown"
+	// GrowInvalid: The rules for growth, or the stored state of it, cannot be read.
+	GrowInvalid Reason = "GrowInvalid"
 )
 
 // A Scaler cannot scale its set.
 const (
-	TargetMissing  Reason = "TargetMissing"  // there is no StatefulSet of the name
-	TargetDeleting Reason = "TargetDeleting" // the StatefulSet is being deleted
-	TargetReplaced Reason = "TargetReplaced" // another StatefulSet has the name now
-	TargetTaken    Reason = "TargetTaken"    // another Scaler scales the set
-	// AutoscalerTaken: a HorizontalPodAutoscaler has the name of the Scaler, and does not belong to it.
+	// TargetMissing: No StatefulSet has the name of the target.
+	TargetMissing Reason = "TargetMissing"
+	// TargetDeleting: The StatefulSet is being deleted.
+	TargetDeleting Reason = "TargetDeleting"
+	// TargetReplaced: The target's name now belongs to another StatefulSet.
+	TargetReplaced Reason = "TargetReplaced"
+	// TargetTaken: Another Scaler scales the StatefulSet.
+	TargetTaken Reason = "TargetTaken"
+	// AutoscalerTaken: A HorizontalPodAutoscaler with the name of the Scaler belongs to another owner.
 	AutoscalerTaken Reason = "AutoscalerTaken"
-	// AutoscalerRefused: the API server does not take the Scaler's HorizontalPodAutoscaler.
+	// AutoscalerRefused: The API server rejects the HorizontalPodAutoscaler of the Scaler.
 	AutoscalerRefused Reason = "AutoscalerRefused"
-	// PauseDeletesClaims: whenScaled of the set is Delete, so that a pause would delete its claims.
+	// PauseDeletesClaims: A pause would delete claims, because whenScaled of the StatefulSet is Delete.
 	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )
 
-// The request cannot be carried out.
+// A request cannot be carried out.
 const (
-	RequestInvalid   Reason = "RequestInvalid"
-	StatusInvalid    Reason = "StatusInvalid"
-	LinkInvalid      Reason = "LinkInvalid"
-	NoTemplates      Reason = "NoTemplates"
-	UnknownTemplate  Reason = "UnknownTemplate"
-	UnknownClass     Reason = "UnknownClass"
-	PodsLackVolume   Reason = "PodsLackVolume"  // a template cannot be added while pods exist: they would lack its volume
-	TemplateMounted  Reason = "TemplateMounted" // the pod template does not fit the templates that are asked for
-	MethodUnknown    Reason = "MethodUnknown"
-	StrategyUnknown  Reason = "StrategyUnknown" // how members are to be stopped cannot be read
-	CheckInvalid     Reason = "CheckInvalid"    // how members are asked whether they have caught up cannot be read
-	HookInvalid      Reason = "HookInvalid"     // what is to run before or after a member cannot be read
-	ShrinkRefused    Reason = "ShrinkRefused"
-	MoverInvalid     Reason = "MoverInvalid"     // the options for movers cannot be read
-	ExpandImpossible Reason = "ExpandImpossible" // the method was asked for, and a claim cannot grow on its volume
-	ForeignClaim     Reason = "ForeignClaim"
-	ForeignConsumer  Reason = "ForeignConsumer"
-	ClaimNotBound    Reason = "ClaimNotBound"
-	ClaimBusy        Reason = "ClaimBusy"
-	ForeignFinalizer Reason = "ForeignFinalizer" // a claim or the set could not be replaced: another controller's finalizer holds it
-	TopologyConflict Reason = "TopologyConflict" // no node can reach the old volume and the new one
-	NameTooLong      Reason = "NameTooLong"
-	QuotaExceeded    Reason = "QuotaExceeded"
-	TooManyRetained  Reason = "TooManyRetained" // old volumes of earlier resizes have to go first
-	LimitExceeded    Reason = "LimitExceeded"
-	DocumentTooLarge Reason = "DocumentTooLarge" // annotations leave no room for what Drydock has to write beside them
-	TooManyClaims    Reason = "TooManyClaims"
+	// RequestInvalid: The request cannot be read.
+	RequestInvalid Reason = "RequestInvalid"
+	// StatusInvalid: The stored record of an operation cannot be read.
+	StatusInvalid Reason = "StatusInvalid"
+	// LinkInvalid: The annotation or journal that connects an object with its operation cannot be read.
+	LinkInvalid Reason = "LinkInvalid"
+	// NoTemplates: The StatefulSet has no volumeClaimTemplates.
+	NoTemplates Reason = "NoTemplates"
+	// UnknownTemplate: The StatefulSet has no volumeClaimTemplate of that name.
+	UnknownTemplate Reason = "UnknownTemplate"
+	// UnknownClass: The StorageClass or VolumeAttributesClass does not exist.
+	UnknownClass Reason = "UnknownClass"
+	// PodsLackVolume: A volumeClaimTemplate cannot be added while pods exist, because they would lack its volume.
+	PodsLackVolume Reason = "PodsLackVolume"
+	// TemplateMounted: The pod template does not fit the requested volumeClaimTemplates.
+	TemplateMounted Reason = "TemplateMounted"
+	// MethodUnknown: The annotation drydock.dev/resize-method has an unknown value.
+	MethodUnknown Reason = "MethodUnknown"
+	// StrategyUnknown: The annotation resize-strategy, cutover or max-stop cannot be read.
+	StrategyUnknown Reason = "StrategyUnknown"
+	// CheckInvalid: The annotation drydock.dev/member-check cannot be read.
+	CheckInvalid Reason = "CheckInvalid"
+	// HookInvalid: The pod template of a hook before or after a member cannot be used.
+	HookInvalid Reason = "HookInvalid"
+	// ShrinkRefused: A raw block volume cannot be shrunk.
+	ShrinkRefused Reason = "ShrinkRefused"
+	// MoverInvalid: The options for movers cannot be read.
+	MoverInvalid Reason = "MoverInvalid"
+	// ExpandImpossible: The method allows no copy, but a claim cannot grow in place.
+	ExpandImpossible Reason = "ExpandImpossible"
+	// ForeignClaim: A claim has the name of a member's claim, but lacks the labels of the StatefulSet.
+	ForeignClaim Reason = "ForeignClaim"
+	// ForeignConsumer: A pod that does not belong to the StatefulSet uses one of its claims.
+	ForeignConsumer Reason = "ForeignConsumer"
+	// ClaimNotBound: A claim is not bound to an existing volume.
+	ClaimNotBound Reason = "ClaimNotBound"
+	// ClaimBusy: A claim is in use, is being deleted, or is changing its VolumeAttributesClass.
+	ClaimBusy Reason = "ClaimBusy"
+	// ForeignFinalizer: Another controller's finalizer would keep a claim or the StatefulSet from being replaced.
+	ForeignFinalizer Reason = "ForeignFinalizer"
+	// TopologyConflict: No node can reach both the old and the new volume.
+	TopologyConflict Reason = "TopologyConflict"
+	// NameTooLong: The name of the StatefulSet is too long for its pods to start again.
+	NameTooLong Reason = "NameTooLong"
+	// QuotaExceeded: A ResourceQuota has no room for the new claims or the movers.
+	QuotaExceeded Reason = "QuotaExceeded"
+	// TooManyRetained: A claim has too many old volumes from earlier resizes.
+	TooManyRetained Reason = "TooManyRetained"
+	// LimitExceeded: A LimitRange forbids the requested size.
+	LimitExceeded Reason = "LimitExceeded"
+	// DocumentTooLarge: The annotations of an object leave no room for those that Drydock has to write.
+	DocumentTooLarge Reason = "DocumentTooLarge"
+	// TooManyClaims: The request affects too many claims, or the manifest of the StatefulSet is too large.
+	TooManyClaims Reason = "TooManyClaims"
+	// OwnerNotPausable: Drydock cannot pause the operator that owns the StatefulSet.
 	OwnerNotPausable Reason = "OwnerNotPausable"
-	// RollbackImpossible: the operation whose volumes are to come back has left none behind that is still kept.
+	// RollbackImpossible: The operation to roll back has no old volumes that are still retained.
 	RollbackImpossible Reason = "RollbackImpossible"
-	OwnerDeleting      Reason = "OwnerDeleting"
-	RootMoverNeeded    Reason = "RootMoverNeeded"
-	NodeAccessDenied   Reason = "NodeAccessDenied"   // the set's pods get hold of their node, and the namespace does not allow to create it again
-	RuntimeUnsupported Reason = "RuntimeUnsupported" // pods of the set mount their volumes where no mover on the node sees what they write
-	ProbeFailed        Reason = "ProbeFailed"
-	ScalerActive       Reason = "ScalerActive"
-	SiblingAwake       Reason = "SiblingAwake"
-	DeletesClaims      Reason = "DeletesClaims"
-	TemplateInvalid    Reason = "TemplateInvalid"
-	ClaimUnbound       Reason = "ClaimUnbound" // a claim of an unwanted ordinal is bound to no volume; looked at again with each tick
-	NeverUsed          Reason = "NeverUsed"    // a claim that no pod of the set was seen to use
-	NameTaken          Reason = "NameTaken"    // the replica's name is somebody else's
-	ClaimMissing       Reason = "ClaimMissing" // an ordinal lacks one of its claims
+	// OwnerDeleting: The custom resource that owns the StatefulSet is being deleted.
+	OwnerDeleting Reason = "OwnerDeleting"
+	// RootMoverNeeded: The copy needs a mover that runs as root, which the namespace does not allow.
+	RootMoverNeeded Reason = "RootMoverNeeded"
+	// NodeAccessDenied: The pods of the StatefulSet have access to their node, and the namespace does not allow Drydock to create them again.
+	NodeAccessDenied Reason = "NodeAccessDenied"
+	// RuntimeUnsupported: The pods mount their volumes in a way that hides their writes from movers on the same node.
+	RuntimeUnsupported Reason = "RuntimeUnsupported"
+	// ProbeFailed: An activity probe failed, so the StatefulSet stays awake.
+	ProbeFailed Reason = "ProbeFailed"
+	// ScalerActive: An autoscaler would scale the StatefulSet during the operation.
+	ScalerActive Reason = "ScalerActive"
+	// SiblingAwake: Another StatefulSet of the same owner is awake or not ready to stop.
+	SiblingAwake Reason = "SiblingAwake"
+	// DeletesClaims: The claim retention policy of the StatefulSet would delete claims that the operation needs.
+	DeletesClaims Reason = "DeletesClaims"
+	// TemplateInvalid: The cleanup pod template, or a setting beside it, is invalid.
+	TemplateInvalid Reason = "TemplateInvalid"
+	// ClaimUnbound: A claim of a removed member is bound to no volume, so no pod has used it.
+	ClaimUnbound Reason = "ClaimUnbound"
+	// NeverUsed: No pod of the StatefulSet was seen using the claim.
+	NeverUsed Reason = "NeverUsed"
+	// NameTaken: Another pod has the name of the member.
+	NameTaken Reason = "NameTaken"
+	// ClaimMissing: An ordinal lacks one of its claims.
+	ClaimMissing Reason = "ClaimMissing"
 )
 
-// The operation came to an end that nobody wanted.
+// An operation failed, or something needs attention.
 const (
-	CopyFailed           Reason = "CopyFailed"
-	NotConverged         Reason = "NotConverged"         // the application writes faster than the data can be copied
-	ExpandInfeasible     Reason = "ExpandInfeasible"     // the storage cannot give a volume what its claim asks for
-	AttributesInfeasible Reason = "AttributesInfeasible" // the storage cannot give a volume the VolumeAttributesClass that its claim names
-	DeadlineExceeded     Reason = "DeadlineExceeded"
-	StartedByOthers      Reason = "StartedByOthers"
-	ClaimLost            Reason = "ClaimLost"
-	NoCapacity           Reason = "NoCapacity"     // the storage says that it has no room for a new volume; only a plan finds it
-	NotProvisioned       Reason = "NotProvisioned" // Kubernetes bound, or would bind, an existing volume to a temporary claim
-	Aborted              Reason = "Aborted"
-	Rejected             Reason = "Rejected"
-	NotReady             Reason = "NotReady"
-	HookFailed           Reason = "HookFailed" // the hook before or after a member
-	SetReplaced          Reason = "SetReplaced"
-	SetHeld              Reason = "SetHeld"         // a finalizer that is not Drydock's keeps the deleted StatefulSet
-	RecreateRefused      Reason = "RecreateRefused" // the API server would not create the StatefulSet again
-	UndoStuck            Reason = "UndoStuck"       // the operation of a lost StatefulSet cannot be undone yet
-	DeadLettered         Reason = "DeadLettered"
-	OrderRefused         Reason = "OrderRefused" // nobody showed that the sender of an order may patch the set; nothing is written
-	CleanupFailed        Reason = "CleanupFailed"
-	OwnerAway            Reason = "OwnerAway"    // the operator did not start its set in time, so Drydock did
-	StartRefused         Reason = "StartRefused" // the API server refuses the replicas of a set that wakes; they are tried again
+	// CopyFailed: A mover failed or could not continue.
+	CopyFailed Reason = "CopyFailed"
+	// NotConverged: The application writes faster than its data can be copied.
+	NotConverged Reason = "NotConverged"
+	// ExpandInfeasible: The storage cannot give a volume the requested size.
+	ExpandInfeasible Reason = "ExpandInfeasible"
+	// AttributesInfeasible: The storage cannot give a volume the requested VolumeAttributesClass.
+	AttributesInfeasible Reason = "AttributesInfeasible"
+	// DeadlineExceeded: A phase of the operation took longer than its deadline.
+	DeadlineExceeded Reason = "DeadlineExceeded"
+	// StartedByOthers: Another process started pods that Drydock had stopped.
+	StartedByOthers Reason = "StartedByOthers"
+	// ClaimLost: A claim was deleted or replaced during the operation.
+	ClaimLost Reason = "ClaimLost"
+	// NoCapacity: The storage reports no room for a new volume; only a plan checks this.
+	NoCapacity Reason = "NoCapacity"
+	// NotProvisioned: No separate volume was, or would be, provisioned for the copy.
+	NotProvisioned Reason = "NotProvisioned"
+	// Aborted: The user aborted the operation.
+	Aborted Reason = "Aborted"
+	// Rejected: The API server rejects an object that the operation needs.
+	Rejected Reason = "Rejected"
+	// NotReady: Pods did not become ready in time.
+	NotReady Reason = "NotReady"
+	// HookFailed: The hook before or after a member failed.
+	HookFailed Reason = "HookFailed"
+	// SetReplaced: The StatefulSet was deleted or replaced during the operation.
+	SetReplaced Reason = "SetReplaced"
+	// SetHeld: A finalizer of another controller keeps the deleted StatefulSet.
+	SetHeld Reason = "SetHeld"
+	// RecreateRefused: The API server refused to create the StatefulSet again.
+	RecreateRefused Reason = "RecreateRefused"
+	// UndoStuck: The operation of a lost StatefulSet cannot be undone yet.
+	UndoStuck Reason = "UndoStuck"
+	// DeadLettered: No function accepted an event about the StatefulSet.
+	DeadLettered Reason = "DeadLettered"
+	// OrderRefused: The sender of an order did not prove the right to patch the StatefulSet, so nothing was written.
+	OrderRefused Reason = "OrderRefused"
+	// CleanupFailed: The cleanup of an ordinal failed, so its claims are kept.
+	CleanupFailed Reason = "CleanupFailed"
+	// OwnerAway: The operator did not start its StatefulSet in time, so Drydock started it.
+	OwnerAway Reason = "OwnerAway"
+	// StartRefused: The API server rejects the replicas of a waking StatefulSet; Drydock keeps trying.
+	StartRefused Reason = "StartRefused"
 )

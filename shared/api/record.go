@@ -12,10 +12,10 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// RecordVersion is the version of the documents that this code writes and reads.
+// RecordVersion is the version of the records that this code writes and reads.
 const RecordVersion = 2
 
-// Kind is what an operation does. The record of each kind has a type of its own; Resize serves two kinds.
+// Kind says whether an operation is a resize, a rollback, a sleep, a cleanup or a scaling. Resize and rollback share one record type.
 type Kind string
 
 const (
@@ -26,7 +26,7 @@ const (
 	KindScale    Kind = "Scale"
 )
 
-// Phase is where an operation stands. shared/operation says what each phase means, which function moves it on, and what may follow.
+// Phase is the state of an operation. Package operation has the meaning of each phase, the function that works in it, and its successors.
 type Phase string
 
 const (
@@ -50,7 +50,7 @@ const (
 	Refused   Phase = "Refused"
 )
 
-// Phases are the phases that each kind of operation has.
+// Phases maps each kind of operation to its phases.
 var Phases = map[Kind][]Phase{
 	KindResize:   {Expanding, Planned, Moving, Finishing, Reverting, Succeeded, Failed, Refused},
 	KindRollback: {Planned, Moving, Finishing, Reverting, Succeeded, Failed, Refused},
@@ -62,38 +62,37 @@ var Phases = map[Kind][]Phase{
 // Terminal reports whether no function has work left in this phase.
 func (p Phase) Terminal() bool { return p == Succeeded || p == Failed || p == Refused }
 
-// SetRef is the identity of a StatefulSet. An empty UID marks a set that Drydock has just created again and whose
-// new identity is still to be recorded.
+// SetRef is the identity of a StatefulSet. An empty UID marks a set that Drydock has just created again: its new UID is not recorded yet.
 type SetRef struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid,omitempty"`
 }
 
-// Header is what the records of all kinds of operations have in common. Times are RFC 3339 and change only when the phase does.
+// Header is the common part of all records. Times are RFC 3339 and change only when the phase does.
 type Header struct {
 	Version   int    `json:"version"`
 	Operation string `json:"operation"`
 	Kind      Kind   `json:"kind"`
 	Phase     Phase  `json:"phase"`
-	// Request is what the operation answers; another one needs another operation. A resize has the text of the resize annotation, a
-	// sleep why the set sleeps, a cleanup the digest of what a cleanup of the set does, a scaling the count.
+	// Request is the text of the resize annotation, the cause of a sleep, a digest of a cleanup's template and settings, or the count of a
+	// scaling. Another request needs another operation.
 	Request string `json:"request"`
-	// Attempt counts the operations of the record's annotation on the set, from 1, so that each has an id of its own.
+	// Attempt counts the operations in this annotation of the set, from 1. It gives each operation its own id.
 	Attempt  int          `json:"attempt"`
 	Set      SetRef       `json:"set"`
 	Started  metav1.Time  `json:"started"`
 	Finished *metav1.Time `json:"finished,omitempty"`
-	// Deadline is when the present phase is given up.
+	// Deadline is the end of the time for the present phase.
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 	Reason   Reason       `json:"reason,omitempty"`
-	// Message says in a sentence what happened and what to do.
+	// Message says what happened and what to do.
 	Message string `json:"message,omitempty"`
-	// FailedAt is the phase in which the operation was given up.
+	// FailedAt is the phase that failed.
 	FailedAt Phase `json:"failedAt,omitempty"`
-	// OwnerProblem says why the owner stays paused although the operation does not need that any more. pause-owner writes and removes it.
+	// OwnerProblem says why the owner stays paused although the operation no longer needs it. pause-owner writes and removes it.
 	OwnerProblem string `json:"ownerProblem,omitempty"`
-	// Trace is the W3C traceparent of the span in which the operation began. Each function that works on the operation continues that
-	// trace. It is empty when tracing was off. Nothing is decided by it.
+	// Trace is the W3C traceparent of the first span of the operation. Every function that works on the operation continues that
+	// trace. It is empty if tracing was off. No decision depends on it.
 	Trace string `json:"trace,omitempty"`
 }
 
@@ -114,14 +113,14 @@ func (h *Header) validate() error {
 	return nil
 }
 
-// isOf reports whether the record belongs to this very set. A record with another UID came along with a copied manifest and says
-// nothing about the set that carries it.
+// isOf reports whether the record belongs to this set. A record with another UID came from a copied manifest and says nothing about this
+// set.
 func (h *Header) isOf(set *appsv1.StatefulSet) bool {
 	return h.Set.Name == set.Name && h.Set.UID == set.UID
 }
 
-// load reads the record of one of the kinds from the annotation into the record. It returns false if there is none. Unreadable text,
-// another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
+// load reads a record of one of the kinds from the annotation into the given record. It returns false if there is no annotation. Unreadable
+// text, another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
 func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *Header }, kinds ...Kind) (bool, error) {
 	text, ok := set.Annotations[annotation]
 	if !ok {
@@ -135,9 +134,9 @@ func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *He
 	if err := header.validate(); err != nil {
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", annotation, set.Namespace, set.Name, err)
 	}
-	if !slices.Contains(kinds, header.Kind) || !IsOperationID(header.Operation) { // names of objects derive from the id
-		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s is about %q operation %q, which does not belong there; remove it if no operation runs",
-			annotation, set.Namespace, set.Name, header.Kind, header.Operation)
+	if !slices.Contains(kinds, header.Kind) || !IsOperationID(header.Operation) { // object names derive from the id
+		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s has operation %q of kind %q, which does not belong there; remove the "+
+			"annotation if no operation runs", annotation, set.Namespace, set.Name, header.Operation, header.Kind)
 	}
 	if !slices.Contains(Phases[header.Kind], header.Phase) {
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: a %s has no phase %q; remove the annotation if no operation runs",

@@ -15,60 +15,61 @@ import (
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
 const AutoRequest = "auto"
 
-// AtLeast follows a size in the resize annotation: larger claims and templates do not shrink. Requests from applied manifests have it.
+// AtLeast follows a size in the resize annotation and keeps larger claims and templates from shrinking. Applied manifests request so.
 const AtLeast = "+"
 
-// Target is what a claim is to become.
+// Target has the requested values of a claim.
 type Target struct {
 	Size resource.Quantity
-	// Class is a StorageClass; empty keeps the claim's.
+	// Class is a StorageClass. Empty keeps the claim's class.
 	Class string
-	// Modes are access modes; none keeps the claim's.
+	// Modes are access modes. None keeps the claim's modes.
 	Modes []corev1.PersistentVolumeAccessMode
-	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the claim's.
+	// Attributes is a VolumeAttributesClass. Empty means none, nil keeps the claim's class.
 	Attributes *string
-	// Exact: a claim that is larger shrinks. Without it, as where claims follow a template, it may be larger, and so may the template.
+	// Exact is true if a larger claim shrinks. Otherwise the claim and its template may be larger, as when claims follow a template.
 	Exact bool
 }
 
 // Request is the parsed resize annotation.
 type Request struct {
-	// Auto: the StatefulSet's own templates say what is wanted.
+	// Auto is true if the StatefulSet's own templates are the request.
 	Auto bool
-	// Targets by template name, when not Auto.
+	// Targets has the requested values by template name, if not Auto.
 	Targets map[string]Target
 	// Fields are the changes of other immutable fields, in the order of the text.
 	Fields []Field
 }
 
-// longestRequest bounds the text of a request, in bytes. One of 16 templates with classes and access modes, and of 16 fields, is shorter.
+// longestRequest is the limit for a request, in bytes. 16 templates with classes and access modes, and 16 fields, need less.
 const longestRequest = 24 << 10
 
-// CheckRequest returns an error if the text is too long for a request, and for the record of its operation, which repeats it.
+// CheckRequest returns an error if the text is too long for a request. The record of its operation repeats the text.
 func CheckRequest(text string) error {
 	if len(text) > longestRequest {
-		return fmt.Errorf("the annotation %s has %d bytes, at most %d are read; name fewer templates", ResizeAnnotation, len(text), longestRequest)
+		return fmt.Errorf("the annotation %s has %d bytes, at most %d are read; name fewer templates",
+			ResizeAnnotation, len(text), longestRequest)
 	}
 	return nil
 }
 
-const requestFormat = `write "auto", or TEMPLATE=SIZE with @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and :ACCESSMODES after it, as far as they ` +
-	`are to change and in this order, separated by commas, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ is that size or more`
+const requestFormat = `write "auto", or TEMPLATE=SIZE, several separated by commas. @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and ` +
+	`:ACCESSMODES may follow the size in this order, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ means at least that size`
 
-// accessModes are the short names that kubectl prints.
+// accessModes maps the short names that kubectl prints.
 var accessModes = map[string]corev1.PersistentVolumeAccessMode{
 	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
 }
 
 // ParseRequest reads the value of the resize annotation:
 //
-//	auto                           the claims follow the volumeClaimTemplates
+//	auto                           claims follow the volumeClaimTemplates
 //	data=20Gi                      one template
 //	data=20Gi+                     at least 20Gi; larger claims do not shrink
-//	data=20Gi@fast-ssd,logs=5Gi    several; @ names a StorageClass
+//	data=20Gi@fast-ssd,logs=5Gi    several templates; @ names a StorageClass
 //	data=20Gi%gold                 % names a VolumeAttributesClass
 //	data=20Gi:RWX                  : names access modes, RWO, ROX, RWX or RWOP, with + between them
-//	serviceName=db                 and other immutable fields, see parseField
+//	serviceName=db                 another immutable field, see parseField
 //
 // After the size, @, % and : stand in this order.
 func ParseRequest(text string) (Request, error) {
@@ -102,10 +103,10 @@ func ParseRequest(text string) (Request, error) {
 	return request, nil
 }
 
-// ShortMode returns the name that a request has for the access mode.
+// ShortMode returns the short name of the access mode.
 func ShortMode(mode corev1.PersistentVolumeAccessMode) string {
-	for short, is := range accessModes {
-		if is == mode {
+	for short, known := range accessModes {
+		if known == mode {
 			return short
 		}
 	}
@@ -156,12 +157,12 @@ func parseModes(text string) ([]corev1.PersistentVolumeAccessMode, error) {
 	for _, short := range strings.Split(text, "+") {
 		mode, known := accessModes[short]
 		if !known {
-			return nil, fmt.Errorf("%q is no access mode; they are RWO, ROX, RWX and RWOP", short)
+			return nil, fmt.Errorf("%q is not an access mode; write RWO, ROX, RWX or RWOP", short)
 		}
 		modes = append(modes, mode)
 	}
 	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) { // kubernetes pkg/apis/core/validation
-		return nil, fmt.Errorf("access mode RWOP stands alone")
+		return nil, fmt.Errorf("access mode RWOP cannot be combined with others")
 	}
 	return modes, nil
 }

@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Strategy says how many members of a set are stopped at once while their claims get other volumes.
+// Strategy says how many members are stopped at once while their claims get other volumes.
 type Strategy string
 
 const (
-	// StrategyWhole stops all members together. The default: nothing tells a replicated set from a sharded one.
+	// StrategyWhole stops all members together. It is the default, because Drydock cannot tell a replicated set from a sharded one.
 	StrategyWhole Strategy = "whole"
-	// StrategyRolling stops one member at a time, while the others serve.
+	// StrategyRolling stops one member at a time, while the others keep serving.
 	StrategyRolling Strategy = "rolling"
 )
 
-// MemberPhase is where one member of a set stands while its claims get other volumes.
+// MemberPhase is the state of one member of a set while its claims get other volumes.
 type MemberPhase string
 
 const (
@@ -29,52 +29,50 @@ const (
 	MemberPending MemberPhase = "Pending"
 	// MemberCopying: backup provisions the new volumes, and a mover makes first passes beside the running pod.
 	MemberCopying MemberPhase = "Copying"
-	// MemberWaiting: the copies have converged and the mover waits. restore stops the member as soon as the gate is open.
+	// MemberWaiting: the copies have converged, and the mover waits. restore stops the member when the gate allows it.
 	MemberWaiting MemberPhase = "Waiting"
-	// MemberStopping: restore holds the pod, and waits for the proof that it has stopped.
+	// MemberStopping: restore holds the pod and waits for the proof that it has stopped.
 	MemberStopping MemberPhase = "Stopping"
-	// MemberFinalPass: the pod has stopped. backup has the mover copy what is left, and verify.
+	// MemberFinalPass: the pod has stopped. backup lets the mover copy the remaining changes and verify.
 	MemberFinalPass MemberPhase = "FinalPass"
-	// MemberGrowing: the pod has stopped. restore has the claims ask for more as soon as their volumes are detached, and waits until they have
-	// grown.
+	// MemberGrowing: the pod has stopped. When the volumes are detached, restore requests larger claims and waits until they have grown.
 	MemberGrowing MemberPhase = "Growing"
-	// MemberSwapping: the copies are verified. restore puts them behind the names of the claims.
+	// MemberSwapping: the copies are verified. restore swaps the claims onto their new volumes.
 	MemberSwapping MemberPhase = "Swapping"
-	// MemberStarting: restore has released the pod, and waits until its replacement is ready.
+	// MemberStarting: restore has released the pod and waits until its replacement is ready.
 	MemberStarting MemberPhase = "Starting"
 	// MemberMoved: the member runs on its new volumes.
 	MemberMoved MemberPhase = "Moved"
-	// MemberKept: the operation was given up, and the member is on the volumes that it had.
+	// MemberKept: the operation failed, and the member runs on its former volumes.
 	MemberKept MemberPhase = "Kept"
 )
 
-// Resize is the record of a resize, or of a rollback of one. It holds what cannot be seen in the live objects.
+// Resize is the record of a resize or a rollback. It holds only state that the live objects do not show.
 type Resize struct {
 	Header
 	Strategy Strategy `json:"strategy,omitempty"`
-	// RollsBack is, in a rollback, the operation whose old volumes come back.
+	// RollsBack is the operation whose old volumes a rollback restores.
 	RollsBack string `json:"rollsBack,omitempty"`
-	// Templates are the volumeClaimTemplates that the operation concerns and what they are to ask for.
+	// Templates are the volumeClaimTemplates that change, with their new values.
 	Templates []TemplateTarget `json:"templates,omitempty"`
-	// ReplaceSet is true when the StatefulSet's own templates have to change, so that it has to be created again.
+	// ReplaceSet is true when the StatefulSet must be created again, because its own templates or fields change.
 	ReplaceSet bool `json:"replaceSet,omitempty"`
-	// Before are the templates that the set had, where ReplaceSet is true.
+	// Before has the former templates of the set if ReplaceSet is true.
 	Before []TemplateTarget `json:"before,omitempty"`
-	// Fields are what else the set gets when it is created again, and FieldsBefore what it had.
+	// Fields are the other immutable fields that change, FieldsBefore their former values.
 	Fields       []Field `json:"fields,omitempty"`
 	FieldsBefore []Field `json:"fieldsBefore,omitempty"`
-	// Admitted is the user, group and SELinux options that admission had given to the set's pods when the operation was planned. Movers
-	// get the same.
+	// Admitted has the user, group and SELinux options that admission gave to the set's pods before the operation. Movers get the same.
 	Admitted *corev1.PodSecurityContext `json:"admitted,omitempty"`
-	// Expansions are the claims that grow, or get another VolumeAttributesClass, on their volumes.
+	// Expansions are the claims that grow, or get another VolumeAttributesClass, on their present volumes.
 	Expansions []Expansion `json:"expansions,omitempty"`
-	// Members are those whose claims get other volumes, by ordinal.
+	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
-	// Judged is, of a refusal, a digest of what on the set it rests on: the request is judged anew when the set has another one.
+	// Judged is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
 	Judged string `json:"judged,omitempty"`
 }
 
-// Expansion is a claim that grows, or gets another VolumeAttributesClass, on its volume.
+// Expansion is a claim that grows, or gets another VolumeAttributesClass, on its present volume.
 type Expansion struct {
 	Claim    string            `json:"claim"`
 	UID      types.UID         `json:"uid"`
@@ -82,45 +80,45 @@ type Expansion struct {
 	Volume   string            `json:"volume"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Attributes is the VolumeAttributesClass that the volume gets, if it is to differ.
+	// Attributes is the new VolumeAttributesClass of the volume, or nil if it stays the same.
 	Attributes *string `json:"attributes,omitempty"`
-	// Done: the volume, and the file system on it, have the size, and the volume has the VolumeAttributesClass.
+	// Done is true when the volume and its file system have the size, and the volume has the VolumeAttributesClass.
 	Done bool `json:"done,omitempty"`
 }
 
-// Member is one ordinal of the set: its pod, and those of its claims that get other volumes.
+// Member is one ordinal of the set: its pod and those of its claims that get other volumes.
 type Member struct {
 	Ordinal int         `json:"ordinal"`
 	Phase   MemberPhase `json:"phase"`
 	Claims  []Move      `json:"claims"`
 	// Stops counts how often the member was told to stop.
 	Stops int `json:"stops,omitempty"`
-	// Attempt counts the movers made for the member, from 1. Each has a name of its own.
+	// Attempt counts the movers created for the member, from 1. It makes their names unique.
 	Attempt int `json:"attempt,omitempty"`
-	// FinalTries counts the movers that have ended before the final pass of the present stop.
+	// FinalTries counts the movers that ended before the final pass of the present stop.
 	FinalTries int `json:"finalTries,omitempty"`
-	// Pod is the pod beside which the first passes were made, later the one that is held.
+	// Pod is the pod beside which the first passes run, later the held pod.
 	Pod types.UID `json:"pod,omitempty"`
-	// Locked: the member has no pod, and Pod is one of Drydock's own that keeps the name, so that none starts.
+	// Locked is true when the member has no pod. Pod is then a pod of Drydock that locks the name, so that no member starts.
 	Locked bool `json:"locked,omitempty"`
-	// Node is where the pod runs, and so where the mover has to run.
+	// Node is the node of the pod. The mover must run there.
 	Node string `json:"node,omitempty"`
-	// Held is when the pod was told to stop, Stopped when that was proven, Released when the hold was taken off, Ready when the
-	// replacement was ready. Stopped is removed during the swap if another pod may have written to the old volume since.
+	// Held is when the pod was told to stop, and Stopped when the stop was proven. Released is when the hold was removed, and Ready when the
+	// replacement was ready. The swap resets Stopped if another pod may have written to the old volume since.
 	Held     *metav1.Time `json:"held,omitempty"`
 	Stopped  *metav1.Time `json:"stopped,omitempty"`
 	Released *metav1.Time `json:"released,omitempty"`
 	Ready    *metav1.Time `json:"ready,omitempty"`
-	// Checked is when the member check of all other members was good for the first time in a row, while this one waits to be stopped.
+	// Checked is when the member checks of all other members began to succeed without interruption. It is set while this member waits.
 	Checked *metav1.Time `json:"checked,omitempty"`
-	// Deadline is when the present phase of the member is given up.
+	// Deadline is when the operation gives up the present phase of the member.
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	// Forecast is how long the final pass will take, in seconds, as the mover last measured.
+	// Forecast is the expected duration of the final pass in seconds, as the mover last measured.
 	Forecast float64 `json:"forecast,omitempty"`
-	// Stalled is why the mover cannot go on, as "ImagePullBackOff: …", StalledSince since when. Empty when it can.
+	// Stalled says why the mover cannot continue, for example "ImagePullBackOff: …", and StalledSince since when. Both are empty otherwise.
 	Stalled      string       `json:"stalled,omitempty"`
 	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
-	// ProgressAt limits how often progress is written.
+	// ProgressAt is the last write of progress. It limits how often progress is written.
 	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
 }
 
@@ -131,38 +129,38 @@ type Move struct {
 	Template string            `json:"template"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Class is the target's StorageClass when it is to differ from the source's.
+	// Class is the target's StorageClass if it differs from the source's.
 	Class string `json:"class,omitempty"`
-	// Modes are the target's access modes when they are to differ from the source's.
+	// Modes are the target's access modes if they differ from the source's.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
-	// Attributes is the target's VolumeAttributesClass when it is to differ from the source's.
+	// Attributes is the target's VolumeAttributesClass if it differs from the source's.
 	Attributes *string `json:"attributes,omitempty"`
-	// OldVolume and NewVolume are the names of the PersistentVolumes before and after. In a rollback, the new one is the one that comes back.
+	// OldVolume and NewVolume are the PersistentVolumes before and after. In a rollback, NewVolume is the restored old volume.
 	OldVolume string `json:"oldVolume"`
 	NewVolume string `json:"newVolume,omitempty"`
-	// InPlace: the claim keeps OldVolume, which grows while the member is stopped. There is no new volume then.
+	// InPlace is true if the claim keeps OldVolume, which grows while the member is stopped. There is no NewVolume then.
 	InPlace bool `json:"inPlace,omitempty"`
-	// Moved: the claim is on its new volume, or its volume has grown.
+	// Moved is true when the claim is bound to its new volume, or its volume has grown.
 	Moved bool `json:"moved,omitempty"`
-	// Copies counts the copies that were finished and became stale, because the member was started again. Each has another volume.
+	// Copies counts the finished copies that became stale because the member started again. Each copy has its own volume.
 	Copies int `json:"copies,omitempty"`
-	// BytesDone and BytesTotal count the data bytes of regular files. BytesTrusted were verified in first passes and have not changed since.
+	// BytesDone and BytesTotal count the data bytes of regular files. BytesTrusted were verified in first passes and are unchanged since.
 	BytesDone    int64 `json:"bytesDone,omitempty"`
 	BytesTotal   int64 `json:"bytesTotal,omitempty"`
 	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
 	Files        int64 `json:"files,omitempty"`
-	// Digest is the SHA-256 of the verified tree, as the mover defines it. Empty until the copy is verified for the hold under way.
+	// Digest is the SHA-256 of the verified tree, as the mover defines it. It is empty until the copy is verified in the present hold.
 	Digest string `json:"digest,omitempty"`
-	// Warnings are what the movers of the claim warned of, in sentences. Each is a Kubernetes Event, too.
+	// Warnings are sentences from the movers of the claim. Each is a Kubernetes Event, too.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Target is what the claim is to become.
+// Target returns the requested size, class, modes and attributes of the claim.
 func (m *Move) Target() Target {
 	return Target{Size: m.To, Class: m.Class, Modes: m.Modes, Attributes: m.Attributes}
 }
 
-// Volume is the volume that the claim has in the end.
+// Volume returns the volume that the claim has after the operation.
 func (m *Move) Volume() string {
 	if m.InPlace {
 		return m.OldVolume
@@ -170,17 +168,17 @@ func (m *Move) Volume() string {
 	return m.NewVolume
 }
 
-// CopyAnew has the claim copied to another volume.
+// CopyAnew discards the copy, so that the claim is copied to another volume.
 func (m *Move) CopyAnew() {
 	m.Copies++
 	m.NewVolume = ""
 	m.ForgetProgress()
 }
 
-// ForgetProgress has nothing said of the copy: its target is another one now.
+// ForgetProgress resets the counters of the copy, because it has a new target.
 func (m *Move) ForgetProgress() { m.BytesDone, m.BytesTotal, m.BytesTrusted, m.Files = 0, 0, 0, 0 }
 
-// GrowsHeld reports whether the claims of the members grow on their volumes, while each member is stopped.
+// GrowsHeld reports whether the claims grow in place while their members are stopped.
 func (r *Resize) GrowsHeld() bool {
 	return slices.ContainsFunc(r.Moves(), func(m *Move) bool { return m.InPlace })
 }
@@ -188,7 +186,7 @@ func (r *Resize) GrowsHeld() bool {
 // Copies reports whether data is copied to new volumes.
 func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsHeld() }
 
-// Moves returns the claims of all members that get other volumes.
+// Moves returns the moves of all members.
 func (r *Resize) Moves() []*Move {
 	var all []*Move
 	for i := range r.Members {
@@ -199,7 +197,7 @@ func (r *Resize) Moves() []*Move {
 	return all
 }
 
-// Move returns the move of the claim with the name, or nil.
+// Move returns the move of the claim, or nil.
 func (r *Resize) Move(claim string) *Move {
 	for _, m := range r.Moves() {
 		if m.Claim == claim {
@@ -219,7 +217,7 @@ func (r *Resize) Member(ordinal int) *Member {
 	return nil
 }
 
-// Clone returns a copy that can be changed without changing r.
+// Clone returns a copy. Changing it does not change r.
 func (r *Resize) Clone() *Resize {
 	c := *r
 	c.Expansions = append([]Expansion(nil), r.Expansions...)
@@ -230,11 +228,11 @@ func (r *Resize) Clone() *Resize {
 	return &c
 }
 
-// Encode renders the document. It does not fail: every field can be marshalled.
+// Encode returns the record as JSON. It cannot fail, because every field can be marshalled.
 func (r *Resize) Encode() string { return mustJSON(r) }
 
-// HasIDOf reports whether the operation has the id that Drydock derives for it on the StatefulSet with the UID. A document with any
-// other id was not written by Drydock for this set.
+// HasIDOf reports whether the operation has the id that Drydock derives for it on the StatefulSet with the UID. Drydock did not write a
+// record with another id for this set.
 func (r *Resize) HasIDOf(uid types.UID) bool {
 	request := r.Request
 	if r.Kind == KindRollback {
@@ -243,7 +241,7 @@ func (r *Resize) HasIDOf(uid types.UID) bool {
 	return r.Operation == OperationID(uid, request, r.Attempt)
 }
 
-// LoadResize returns the record of the set's latest resize or rollback, if it is this very set's; nil without one. Unreadable text,
+// LoadResize returns the record of the set's latest resize or rollback, or nil. A record of another set counts as absent. Unreadable text,
 // another version and a record without operation are errors: nothing may act on a state that it cannot read. A record without UID belongs
 // to a set that Drydock has just created again.
 func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
@@ -252,7 +250,7 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(slices.Concat(record.Fields, record.FieldsBefore), func(s Field) bool { return !s.complete() }) {
-		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has a field that is not complete; remove the annotation if no operation runs",
+		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has an incomplete field; remove the annotation if no operation runs",
 			StatusAnnotation, set.Namespace, set.Name)
 	}
 	created := record.Set.UID == "" && record.Set.Name == set.Name && record.Active() && record.ReplaceSet
@@ -262,21 +260,21 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 	return record, nil
 }
 
-// IsRollback reports whether the operation gives claims their old volumes back.
+// IsRollback reports whether the operation gives claims their former volumes back.
 func (r *Resize) IsRollback() bool { return r.Kind == KindRollback }
 
-// Active reports whether the operation still has work to do. No operation is not active.
+// Active reports whether the operation still has work to do. A nil operation has none.
 func (r *Resize) Active() bool { return r != nil && r.active() }
 
-// TemplateTarget is what a volumeClaimTemplate is to ask for.
+// TemplateTarget has the requested values of a volumeClaimTemplate.
 type TemplateTarget struct {
 	Name string            `json:"name"`
 	Size resource.Quantity `json:"size"`
-	// Class is a StorageClass; empty keeps the template's.
+	// Class is a StorageClass. Empty keeps the template's class.
 	Class string `json:"class,omitempty"`
-	// Modes are access modes; none keeps the template's.
+	// Modes are access modes. None keeps the template's modes.
 	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
-	// Attributes is a VolumeAttributesClass, empty for none; nil keeps the template's.
+	// Attributes is a VolumeAttributesClass. Empty means none, nil keeps the template's class.
 	Attributes *string `json:"attributes,omitempty"`
 }
 
@@ -295,7 +293,7 @@ func (t *TemplateTarget) String() string {
 	return text
 }
 
-// Shape is what a set is created again with.
+// Shape has the changed templates and fields of a set that is created again.
 type Shape struct {
 	Templates []TemplateTarget
 	Fields    []Field
@@ -304,19 +302,19 @@ type Shape struct {
 // Empty reports whether the shape changes nothing.
 func (s Shape) Empty() bool { return len(s.Templates) == 0 && len(s.Fields) == 0 }
 
-// Asked is the shape that the operation gives the set.
+// Asked returns the shape after the operation.
 func (r *Resize) Asked() Shape { return Shape{r.Templates, r.Fields} }
 
-// Former is the shape that the set had before the operation.
+// Former returns the shape before the operation.
 func (r *Resize) Former() Shape { return Shape{r.Before, r.FieldsBefore} }
 
-// Target is what claims of the template are to become.
+// Target returns the requested values for claims of the template.
 func (t *TemplateTarget) Target() Target {
 	return Target{Size: t.Size, Class: t.Class, Modes: t.Modes, Attributes: t.Attributes}
 }
 
-// TargetOf returns the name of the temporary claim to which the move copies.
+// TargetOf returns the name of the temporary claim that receives the copy.
 func (r *Resize) TargetOf(move *Move) string { return TargetName(r.Operation, move.Claim, move.Copies) }
 
-// Annotation is where the record is stored.
+// Annotation returns the key under which the record is stored.
 func (r *Resize) Annotation() string { return StatusAnnotation }

@@ -7,39 +7,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Scale is the record of a set's latest scaling by a Scaler. Its request is the count that the set is to have.
+// Scale is the record of a set's latest scaling by a Scaler. Its request is the target count.
 type Scale struct {
 	Header
 	// Scaler is the custom resource that scales the set.
 	Scaler ScalerRef `json:"scaler"`
-	// Previous is the count before the scaling, Target the one after it. Between two scalings both are what the set has.
+	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count.
 	Previous int32 `json:"previous"`
 	Target   int32 `json:"target"`
-	// Start is the ordinal of the first member, which the members that are added or removed are counted from.
+	// Start is the ordinal of the first member. The ordinals of added and removed members are counted from it.
 	Start int `json:"start,omitempty"`
-	// HookMade is true when the Job of the hook for a failure is there, or was: that hook runs once.
+	// HookMade is true when the Job of the failure hook was created. That hook runs once.
 	HookMade bool `json:"hookMade,omitempty"`
-	// Reverts are the counts of other clients that were put back lately; nil if there were none.
+	// Reverts are the recent counts of other clients that were reverted, or nil.
 	Reverts *Reverts `json:"reverts,omitempty"`
-	// Paused is true if the set has no members because its Scaler is paused: they are away, and not removed.
+	// Paused is true if the set has no members because its Scaler is paused. The members will come back.
 	Paused bool `json:"paused,omitempty"`
-	// Adopts is true if another client's count is taken over, so that no policy has to refuse it.
+	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
-	// Ask says how often a function of the user's was asked to run the hook of the present phase; nil where none was.
+	// Ask has the requests to a user's function for the hook of the present phase, or nil.
 	Ask *Ask `json:"ask,omitempty"`
-	// CleansUp is true while the scaling waits for a cleanup of what it has removed.
+	// CleansUp is true while the scaling waits for the cleanup of the removed members.
 	CleansUp bool `json:"cleansUp,omitempty"`
 }
 
-// Ask are the requests for a hook that were sent as CloudEvents.
+// Ask has the requests for a hook that were sent as CloudEvents.
 type Ask struct {
 	Times int         `json:"times"`
 	Last  metav1.Time `json:"last"`
-	// Keys are the SHA-256 sums, in hex, of the keys of the latest requests. An answer has one of these keys.
+	// Keys are the SHA-256 digests, in hex, of the keys of the latest requests. A valid answer has one of these keys.
 	Keys []string `json:"keys"`
 }
 
-// Reverts is a row of reverts: counts of other clients that the Scaler has put back one after the other.
+// Reverts counts consecutive counts of other clients that the Scaler reverted.
 type Reverts struct {
 	Count int         `json:"count"`
 	First metav1.Time `json:"first"`
@@ -49,7 +49,7 @@ type Reverts struct {
 // ScalerRef is the identity of a Scaler in the set's namespace.
 type ScalerRef SetRef
 
-// LoadScale returns the record of the set's latest scaling, as LoadResize does.
+// LoadScale returns the record of the set's latest scaling, with the rules of LoadResize.
 func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 	scale := &Scale{}
 	if found, err := load(set, ScaleAnnotation, scale, KindScale); !found || !scale.isOf(set) {
@@ -58,10 +58,10 @@ func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 	return scale, nil
 }
 
-// Active reports whether the scaling still has work to do. No scaling is not active.
+// Active reports whether the scaling still has work to do. A nil scaling has none.
 func (s *Scale) Active() bool { return s != nil && s.active() }
 
-// Direction is up or down.
+// Direction returns "up" or "down".
 func (s *Scale) Direction() string {
 	if s.Target < s.Previous {
 		return "down"
@@ -69,7 +69,7 @@ func (s *Scale) Direction() string {
 	return "up"
 }
 
-// Clone returns a copy that can be changed without changing s.
+// Clone returns a copy. Changing it does not change s.
 func (s *Scale) Clone() *Scale {
 	next := *s
 	if s.Ask != nil {
@@ -80,8 +80,8 @@ func (s *Scale) Clone() *Scale {
 	return &next
 }
 
-// Annotation returns where the record is stored.
+// Annotation returns the key under which the record is stored.
 func (s *Scale) Annotation() string { return ScaleAnnotation }
 
-// Encode renders the record.
+// Encode returns the record as JSON.
 func (s *Scale) Encode() string { return mustJSON(s) }

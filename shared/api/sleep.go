@@ -7,32 +7,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sleep is the record of a set's latest sleep, from the decision to the end of the wake-up. Its request is why the set sleeps.
+// Sleep is the record of a set's latest sleep, from the decision to the end of the wake-up. Its request is the cause of the sleep.
 type Sleep struct {
 	Header
-	// Replicas is the count that the set had before; it comes back when the set wakes.
+	// Replicas is the former count, which the set gets back when it wakes.
 	Replicas int32 `json:"replicas"`
-	// WhenScaled is the claim retention policy found before, when the sleep had to change it.
+	// WhenScaled is the former claim retention policy, if the sleep had to change it.
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
-	// OwnerStops is true when the owner's operator scales the set to zero and back, and Drydock does not.
+	// OwnerStops is true when the owner's operator, not Drydock, scales the set to zero and back.
 	OwnerStops bool `json:"ownerStops,omitempty"`
-	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process gives the set replicas.
+	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.
 	Round int `json:"round,omitempty"`
-	// Stopping is when the set was scaled to zero in the present round; nil before.
+	// Stopping is when this round scaled the set to zero, nil before.
 	Stopping *metav1.Time `json:"stopping,omitempty"`
-	// Quiesced is when no pod of the set was left.
+	// Quiesced is when the last pod of the set was gone.
 	Quiesced *metav1.Time `json:"quiesced,omitempty"`
-	// Ready is when the set was ready again.
+	// Ready is when the set became ready again.
 	Ready *metav1.Time `json:"ready,omitempty"`
-	// Starts counts the consecutive sleeps that StartedBy, a field manager, has ended by giving the set replicas.
+	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
 	Starts    int    `json:"starts,omitempty"`
 	StartedBy string `json:"startedBy,omitempty"`
 }
 
-// longestSleep bounds a sleep's record, in bytes: the sweep keeps those of all sets of the cluster at once. One has some 1,000.
+// longestSleep is the limit for a record, in bytes. A record has about 1,000. The sweep holds those of all sets of the cluster in memory.
 const longestSleep = 32 << 10
 
-// LoadSleep returns the record of the set's latest sleep, as LoadResize does.
+// LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize.
 func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	if text := set.Annotations[SleepAnnotation]; len(text) > longestSleep {
 		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it",
@@ -45,16 +45,16 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	return sleep, nil
 }
 
-// Active reports whether the sleep still has work to do. No sleep is not active.
+// Active reports whether the sleep still has work to do. A nil sleep has none.
 func (s *Sleep) Active() bool { return s != nil && s.active() }
 
-// Clone returns a copy that can be changed without changing s.
+// Clone returns a copy. Changing it does not change s.
 func (s *Sleep) Clone() *Sleep {
 	c := *s
 	return &c
 }
 
-// Annotation returns where the record is stored.
+// Annotation returns the key under which the record is stored.
 func (s *Sleep) Annotation() string { return SleepAnnotation }
 
 // Encode renders the record.

@@ -1,4 +1,4 @@
-// Package apply carries plans out. It is the only writer to the cluster.
+// Package apply carries out plans. It is the only writer to the cluster.
 package apply
 
 import (
@@ -30,7 +30,7 @@ import (
 // Writer has the calls of the API server that the executor needs.
 type Writer interface {
 	Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error
-	// Patch returns the resourceVersion that the object has then.
+	// Patch returns the object's new resourceVersion.
 	Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (version string, err error)
 	Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error
 	Evict(ctx context.Context, namespace, name string, uid types.UID, dryRun bool) error
@@ -45,13 +45,13 @@ type Executor struct {
 	log   *slog.Logger
 }
 
-// New makes the executor of a function.
+// New returns the executor of a function.
 func New(write Writer, from api.Function, log *slog.Logger) *Executor {
 	return &Executor{write: write, from: from, log: log.With("function", from)}
 }
 
-// Handle answers an event about a StatefulSet: step plans for the set that the event names, until nothing is left to do
-// now. The answer is the announcement of the last plan. A malformed event is permanent: no retry would make it better.
+// Handle answers an event for a StatefulSet. It carries out the plans of step for that set until there is nothing left to do now. The
+// answer is the announcement of the last plan. A malformed event is a permanent error, because no retry would help.
 func (x *Executor) Handle(ctx context.Context, e event.Event,
 	step func(context.Context, events.Ref) (plan.Plan, error)) (*event.Event, error) {
 	ref, err := events.SetOf(e)
@@ -72,22 +72,23 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 	return &answer, err
 }
 
-// HandleDenied is Handle for functions that go on when the API server refuses a write for good: then step is told why, and
-// may give the operation up instead of the event.
+// HandleDenied does the same as Handle, for functions that continue after a permanent refusal of a write. It then calls step with that
+// error, so that step can end the operation instead of failing the event.
 func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
 	denied error) (plan.Plan, error)) (*event.Event, error) {
 	var denied error
-	look := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, denied) }
-	answer, err := x.Handle(ctx, e, look)
+	decide := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, denied) }
+	answer, err := x.Handle(ctx, e, decide)
 	if fault.IsPermanent(err) {
 		denied = err
-		answer, err = x.Handle(ctx, e, look)
+		answer, err = x.Handle(ctx, e, decide)
 	}
 	return answer, err
 }
 
-// HandleFailing is HandleDenied for functions that must also end an operation while the API server fails to carry out a write,
-// as with an admission webhook that does not answer. The step gets that error, too. If it has nothing to do for it, the event fails.
+// HandleFailing does the same as HandleDenied, for functions that must be able to end an operation while the API server fails to carry out
+// a write. The cause may be an admission webhook that does not answer. HandleFailing calls step with that error, too. If step does nothing,
+// the event fails.
 func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
 	failure error) (plan.Plan, error)) (*event.Event, error) {
 	answer, err := x.HandleDenied(ctx, e, step)
@@ -106,22 +107,21 @@ func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(c
 	return answer, again
 }
 
-// Begin tells the telemetry that an operation may begin with the event, in another trace. The result belongs into
-// the operation's status; empty when tracing is off.
+// Begin starts the trace of an operation that may begin with the event. The result belongs in the operation's record. It is empty if
+// tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
 
-// Cleanups tells the telemetry how many ordinals of the set wait for their cleanup, and how many have a pod.
+// Cleanups sets the metrics for the ordinals of the set that wait for their cleanup, and for those with a cleanup pod.
 func (x *Executor) Cleanups(ctx context.Context, ref events.Ref, pending, running int) {
 	telemetry.From(ctx).Cleanups(ref.Namespace, ref.Name, pending, running)
 }
 
-// Growth sets the metric for the templates of the set whose volumes are nearly full and may not grow.
+// Growth sets the metric for the set's templates with nearly full volumes that may not grow.
 func (x *Executor) Growth(ctx context.Context, ref events.Ref, stuck int) {
 	telemetry.From(ctx).Growth(ref.Namespace, ref.Name, stuck)
 }
 
-// Bounds of one event. Whatever is left after them is taken up by the next event or tick. The patience is well below
-// the deadline of an event.
+// Limits for one event. The next event or tick does the remaining work. The patience is well below the deadline of an event.
 const (
 	maxSteps     = 60
 	maxConflicts = 8
@@ -130,9 +130,9 @@ const (
 	longestPause = 500 * time.Millisecond
 )
 
-// Run asks step for a plan and carries it out, again and again, until nothing is left to do now or a plan announces
-// something. Every plan is made from objects that were read after the plan before, so that no decision rests on stale ones. If a
-// precondition does not hold, step is asked again.
+// Run calls step for a plan and carries it out, repeatedly, until there is nothing left to do now or a plan has an announcement. Each plan
+// must be made from objects that were read after the former plan, so that no decision depends on stale objects. If a precondition fails,
+// Run calls step again.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 	conflicts, waited, pause := 0, time.Duration(0), firstPause
 	for range maxSteps {
@@ -154,33 +154,33 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		switch {
 		case fault.IsConflict(err) && conflicts < maxConflicts:
 			conflicts++
-			x.log.InfoContext(ctx, "somebody else wrote, looking again", "plan", p, "conflict", err.Error())
+			x.log.InfoContext(ctx, "another process wrote, deciding again", "plan", p, "conflict", err.Error())
 			continue
 		case err != nil:
 			return p, err
 		}
 		x.log.InfoContext(ctx, "done", "plan", p)
 		x.count(ctx, p)
-		if p.Announce != "" || tellsOnly(p) {
+		if p.Announce != "" || onlyRecords(p) {
 			return p, nil
 		}
 	}
-	return plan.Wait(api.InProgress, "%d steps taken, more with the next event", maxSteps), nil
+	return plan.Wait(api.InProgress, "%d steps taken, the next event continues", maxSteps), nil
 }
 
-// count measures the ends of pieces of work that the plan has brought about.
+// count measures the outcomes of the plan.
 func (x *Executor) count(ctx context.Context, p plan.Plan) {
 	for _, o := range p.Outcomes {
 		telemetry.From(ctx).Cleaned(ctx, o.Namespace, o.Set, o.Result, o.Took)
 	}
 }
 
-// tellsOnly reports whether the plan changes nothing that a next look could see.
-func tellsOnly(p plan.Plan) bool {
+// onlyRecords reports whether the plan only records Kubernetes Events, so that another step would see no change.
+func onlyRecords(p plan.Plan) bool {
 	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbRecord })
 }
 
-// sleep reports false when the event's time is up.
+// sleep returns false when the event's time is over.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -190,8 +190,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// stale is the age at which a plan deletes and evicts nothing more. Such a write cannot be taken back, and its precondition is about its
-// own object only: since the look, another process may have started the pod that uses a claim, or may have stopped another member.
+// stale is the age after which a plan deletes and evicts nothing more. Such a write cannot be undone, and its precondition covers only its
+// own object. Since the observation, another process may have started a pod on a claim, or may have stopped another member.
 const stale = 5 * time.Second
 
 func (x *Executor) do(ctx context.Context, p plan.Plan) error {
@@ -199,7 +199,7 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 	for left := p.Actions; len(left) > 0; {
 		a := left[0]
 		if wrote && time.Since(began) > stale && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbEvict) {
-			return fault.Conflict(fmt.Errorf("%s: the plan is older than %s", a, stale)) // what it wrote, the next one need not
+			return fault.Conflict(fmt.Errorf("%s: the plan is older than %s", a, stale)) // the next plan does not repeat its writes
 		}
 		wrote = wrote || a.Verb != plan.VerbTry && a.Verb != plan.VerbCheck && !a.Try
 		version, err := x.one(ctx, a)
@@ -211,7 +211,7 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 	return nil
 }
 
-// failure is an error with the action that it ended.
+// failure is the error of an action.
 type failure struct {
 	action plan.Action
 	error
@@ -221,7 +221,7 @@ func (f failure) Error() string { return fmt.Sprintf("%s: %v", f.action, f.error
 
 func (f failure) Unwrap() error { return f.error }
 
-// Failed returns the action that ended with the error; nil if none did.
+// Failed returns the action that caused the error, or nil.
 func Failed(err error) *plan.Action {
 	var f failure
 	if !errors.As(err, &f) {
@@ -230,7 +230,7 @@ func Failed(err error) *plan.Action {
 	return &f.action
 }
 
-// one carries out the action. It returns the object's resourceVersion after a patch.
+// one carries out the action. After a patch it returns the object's resourceVersion.
 func (x *Executor) one(ctx context.Context, a plan.Action) (version string, err error) {
 	if a.Verb == plan.VerbPatch {
 		return x.patch(ctx, a)
@@ -266,7 +266,7 @@ func (x *Executor) other(ctx context.Context, a plan.Action) error {
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
 }
 
-// check reads the action's object and returns a conflict if it has changed, is gone, or should not be there.
+// check reads the action's object. It returns a conflict if the object has changed, is gone, or exists although it must not.
 func (x *Executor) check(ctx context.Context, a plan.Action) error {
 	uid, version, err := x.write.Version(ctx, a.Resource, a.Namespace, a.Name)
 	if a.UID == "" && apierrors.IsNotFound(err) {
@@ -278,8 +278,8 @@ func (x *Executor) check(ctx context.Context, a plan.Action) error {
 	return fault.FromAPI(changed(err))
 }
 
-// evicted classifies the answer to an eviction. A PodDisruptionBudget that does not allow it is answered with 429
-// (kubernetes pkg/registry/core/pod/storage/eviction.go), and may not allow it for long.
+// evicted classifies the answer to an eviction. The API server answers 429 if a PodDisruptionBudget does not allow it
+// (kubernetes pkg/registry/core/pod/storage/eviction.go). The budget may not allow it for a long time.
 func evicted(err error) error {
 	if apierrors.IsTooManyRequests(err) {
 		return fault.Budget(err)
@@ -287,8 +287,8 @@ func evicted(err error) error {
 	return fault.FromAPI(changed(err))
 }
 
-// tried classifies the answer to a dry run. That the name is taken is the last thing that the API server looks at: admission and
-// validation have passed (kubernetes staging apiserver pkg/registry/generic/registry/store.go).
+// tried classifies the answer to a dry run. The API server checks last whether the name is taken, so an existing object means that
+// admission and validation have passed (kubernetes staging apiserver pkg/registry/generic/registry/store.go).
 func tried(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
@@ -296,20 +296,20 @@ func tried(err error) error {
 	return fault.Trial(fault.FromAPI(err))
 }
 
-// changed makes conflicts of answers about an object that has changed since it was read: it is gone, or the patch does not
-// fit it any more. A patch that does not fit, for example because another process has removed the same label, is answered
-// with 422 before its resourceVersion is looked at, but without the reason Invalid, which a rejected content has
-// (kubernetes staging apiserver pkg/endpoints/handlers/patch.go).
+// changed returns a conflict for answers about an object that has changed since it was read: it is gone, or the patch no longer fits. The
+// API server answers 422 to a patch that does not fit, for example because another process has removed the same label, before it checks the
+// resourceVersion. Such an answer lacks the reason Invalid of a rejected content (kubernetes staging apiserver
+// pkg/endpoints/handlers/patch.go).
 func changed(err error) error {
-	unfit := apierrors.IsInvalid(err) && apierrors.ReasonForError(err) != metav1.StatusReasonInvalid
-	if apierrors.IsNotFound(err) || unfit {
+	misfit := apierrors.IsInvalid(err) && apierrors.ReasonForError(err) != metav1.StatusReasonInvalid
+	if apierrors.IsNotFound(err) || misfit {
 		return fault.Conflict(err)
 	}
 	return err
 }
 
-// record writes a Kubernetes Event. Its name derives from its words, so the same words twice are one Event. The record has these words
-// already, so a failure to write the Event is logged and stops nothing.
+// record writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's record
+// has the same content, so a failure to write the Event is only logged.
 func (x *Executor) record(ctx context.Context, a plan.Action) {
 	sum := sha256.Sum256([]byte(string(a.Note.UID) + "\x00" + a.Note.Operation + "\x00" + string(a.Note.Reason) + "\x00" + a.Note.Message))
 	now := metav1.NewTime(time.Now())
@@ -329,7 +329,7 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 	}
 }
 
-// truncate keeps a message within the API server's limit (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
+// truncate shortens a message to the limit of the API server (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -24,7 +24,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// writer records writes, and answers each with the next of its errors; nil when there are none left.
+// writer records writes and answers each with the next of its errors. It repeats the last error, and answers nil without errors.
 type writer struct {
 	writes []string
 	errs   []error
@@ -81,46 +81,47 @@ var (
 	exists   = apierrors.NewAlreadyExists(claims, "a")
 	notFound = apierrors.NewNotFound(claims, "a")
 	quota    = apierrors.NewForbidden(claims, "a", errors.New("exceeded quota"))
-	unfit    = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "testing value failed"}}
+	misfit   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "testing value failed"}}
 	invalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "a", nil)
-	broken   = apierrors.NewInternalError(errors.New("failed calling webhook"))
+	failing  = apierrors.NewInternalError(errors.New("failed calling webhook"))
 	busy     = apierrors.NewTooManyRequests("later", 1)
 )
 
 func remove() plan.Plan { return plan.Do(api.CleaningUp, plan.Delete(plan.Claims, claim)) }
 
-// evict stops a pod if the budgets allow it.
+// evict returns a plan that evicts a pod.
 func evict() plan.Plan {
 	return plan.Do(api.CleaningUp, plan.Evict(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "p"}}))
 }
 
-// tryFirst asks whether the claim could be created before it is deleted.
+// tryFirst returns a plan that deletes the claim after a dry run of its creation.
 func tryFirst() plan.Plan {
 	return plan.Do(api.CleaningUp, plan.Try(plan.Claims, claim), plan.Delete(plan.Claims, claim))
 }
 
-// unlessChanged evicts a pod if the claim is as it was read.
+// unlessChanged returns a plan that evicts a pod if the claim has not changed since it was read.
 func unlessChanged(read *corev1.PersistentVolumeClaim) plan.Plan {
 	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Unchanged(plan.Claims, read)}, evict().Actions...)...)
 }
 
-// unlessThere evicts a pod if there is no such claim.
-func unlessThere() plan.Plan {
+// unlessExists returns a plan that evicts a pod if the claim does not exist.
+func unlessExists() plan.Plan {
 	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Absent(plan.Claims, "shop", "a")}, evict().Actions...)...)
 }
 
-// run carries out the plans one after the other; the last one is repeated for ever.
-func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, looks int, err error) {
+// run carries out the plans one after the other. It repeats the last one for ever.
+func run(t *testing.T, w *writer, plans ...plan.Plan) (p plan.Plan, steps int, err error) {
 	t.Helper()
 	p, err = New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
-		looks++
-		return plans[min(looks, len(plans))-1], nil
+		steps++
+		return plans[min(steps, len(plans))-1], nil
 	})
-	return p, looks, err
+	return p, steps, err
 }
 
+// TestEveryWriteCarriesItsPrecondition checks the calls for all verbs.
 // Invariants: I2.
-func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
+func TestEveryWriteCarriesItsPrecondition(t *testing.T) {
 	orphan := plan.Delete(plan.Claims, claim)
 	orphan.Orphan = true
 	p := plan.Do(api.CleaningUp, plan.Create(plan.Claims, claim), plan.Delete(plan.Claims, claim), orphan).Then("x", "")
@@ -132,7 +133,8 @@ func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"create persistentvolumeclaims", "delete persistentvolumeclaims a u 7 false", "delete persistentvolumeclaims a u 7 true",
-		`patch persistentvolumeclaims a [{"op":"replace","path":"/metadata/resourceVersion","value":"7"},{"op":"add","path":"/metadata/annotations","value":{}},` +
+		`patch persistentvolumeclaims a [{"op":"replace","path":"/metadata/resourceVersion","value":"7"},` +
+			`{"op":"add","path":"/metadata/annotations","value":{}},` +
 			`{"op":"add","path":"/metadata/annotations/a","value":"\u003c1\u003e"}]`,
 		"try to evict web-0 p", "evict web-0 p", "delete pods web-0 p  false"}
 	if got := strings.Join(w.writes, "\n"); got != strings.Join(want, "\n") {
@@ -140,12 +142,12 @@ func TestEveryWriteCarriesWhatThePlanSays(t *testing.T) {
 	}
 }
 
-// TestDeletionAfterAPatchFollowsIt: it was decided on the state before. A second patch of the object is not carried out: its operations fit
-// no other state, as the list of finalizers that it writes.
-func TestDeletionAfterAPatchFollowsIt(t *testing.T) {
+// TestDeletionAfterAPatchUsesTheNewVersion: the deletion was decided on the state before the patch. A second patch of the object keeps the
+// former version and fails, because its operations, for example on a list of finalizers, fit no other state.
+func TestDeletionAfterAPatchUsesTheNewVersion(t *testing.T) {
 	other := claim.DeepCopy()
 	other.Name, other.ResourceVersion = "b", "9"
-	twin := claim.DeepCopy() // of another store
+	twin := claim.DeepCopy() // the same version of another object
 	twin.Name = "c"
 	patch := func(key string) plan.Action { return plan.PatchOf(plan.Claims, claim).Annotate(key, "x").Actions()[0] }
 	p := plan.Do(api.CleaningUp, patch("one"), plan.Delete(plan.Claims, other), plan.Delete(plan.Claims, twin), patch("two"),
@@ -160,11 +162,11 @@ func TestDeletionAfterAPatchFollowsIt(t *testing.T) {
 		}
 	}
 	if before := p.Actions[4].ResourceVersion; before != "7" {
-		t.Errorf("the plan itself has changed: %v", before)
+		t.Errorf("the plan itself was changed: %v", before)
 	}
 }
 
-// slow is an API server that takes its time for each write.
+// slow is an API server that needs a long time for each write.
 type slow struct{ *writer }
 
 func (s slow) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (string, error) {
@@ -177,21 +179,21 @@ func (s slow) Create(ctx context.Context, resource plan.Resource, namespace stri
 	return s.writer.Create(ctx, resource, namespace, object, dryRun)
 }
 
-// TestOldPlanDeletesNothing: the clock is the test's own. A plan that has written nothing yet goes on, since the next one would be as slow.
-func TestOldPlanDeletesNothing(t *testing.T) {
+// TestStalePlanDeletesNothing uses a fake clock. A plan that has not written anything yet continues, because the next one would be as slow.
+func TestStalePlanDeletesNothing(t *testing.T) {
 	marked := plan.PatchOf(plan.Claims, claim).Annotate("one", "x").Actions()
 	for name, row := range map[string]struct {
 		plan   plan.Plan
-		looks  int
+		steps  int
 		writes string
 	}{
 		"after a slow patch":   {plan.Do(api.CleaningUp, append(marked, plan.Delete(plan.Claims, claim))...), 2, "patch"},
 		"after a slow dry run": {tryFirst(), 2, "try delete"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, looks := &writer{}, 0
+			w, steps := &writer{}, 0
 			_, err := New(slow{w}, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
-				if looks++; looks == 1 {
+				if steps++; steps == 1 {
 					return row.plan, nil
 				}
 				return plan.Noop(api.UpToDate), nil
@@ -201,84 +203,87 @@ func TestOldPlanDeletesNothing(t *testing.T) {
 				verb, _, _ := strings.Cut(write, " ")
 				verbs = append(verbs, verb)
 			}
-			if got := strings.Join(verbs, " "); err != nil || looks != row.looks || got != row.writes {
-				t.Errorf("%s: %d looks, writes %q, error %v; want %d and %q", name, looks, got, err, row.looks, row.writes)
+			if got := strings.Join(verbs, " "); err != nil || steps != row.steps || got != row.writes {
+				t.Errorf("%s: %d steps, writes %q, error %v; want %d and %q", name, steps, got, err, row.steps, row.writes)
 			}
 		})
 	}
 }
 
+// TestRun covers the ends of an event: its steps, writes and status.
+// Invariants: I8.
 func TestRun(t *testing.T) {
-	tell := plan.Record("shop", "web", plan.Note{Reason: api.StatusInvalid, Message: "m"})
+	note := plan.Record("shop", "web", plan.Note{Reason: api.StatusInvalid, Message: "m"})
 	two := remove()
 	two.Actions = append(two.Actions, two.Actions[0])
 	for name, row := range map[string]struct {
 		plans  []plan.Plan
 		errs   []error
-		looks  int
+		steps  int
 		writes int
 		kind   plan.Kind
 		status int
 	}{
 		"nothing to do":                 {[]plan.Plan{plan.Noop(api.UpToDate)}, nil, 1, 0, plan.KindNoop, 200},
 		"something has to happen first": {[]plan.Plan{plan.Wait(api.Quiescing, "x")}, nil, 1, 0, plan.KindWait, 200},
-		"steps until there is none": {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop,
+		"it takes steps until there is nothing to do": {[]plan.Plan{remove(), remove(), plan.Noop(api.UpToDate)}, nil, 3, 2, plan.KindNoop,
 			200},
-		"an announcement ends it":             {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
-		"what only tells people is told once": {[]plan.Plan{plan.Do(api.StatusInvalid, tell)}, nil, 1, 1, plan.KindDo, 200},
-		"somebody else wrote: it looks again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
+		"an announcement ends it":                    {[]plan.Plan{remove().Then("x", ""), remove()}, nil, 1, 1, plan.KindDo, 200},
+		"a plan of Events alone is carried out once": {[]plan.Plan{plan.Do(api.StatusInvalid, note)}, nil, 1, 1, plan.KindDo, 200},
+		"another process wrote: it decides again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"the name is taken: it looks again": {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)),
+		"the name is taken: it decides again": {[]plan.Plan{plan.Do(api.Preparing, plan.Create(plan.Claims, claim)),
 			plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 1, plan.KindNoop, 200},
-		"it is gone already: it looks again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+		"the object is gone: it decides again": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
 			plan.KindNoop, 200},
 		"a conflict stops the rest of the plan": {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"somebody else writes all the time: not for ever": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1,
+		"another process keeps writing: it gives up": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1,
 			plan.KindDo, 409},
-		"a patch that does not fit the object any more": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{unfit, nil}, 2, 1,
+		"a patch no longer fits the object": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{misfit, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"I8: the API server finds the content invalid": {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
-		"I8: the API server refuses for good":          {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"the API server is busy: another event":        {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
-		"a plan that never ends is cut off":            {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
-		"a dry run passes: the next action": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2,
+		"the content is invalid: permanent":   {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
+		"the quota is exceeded: permanent":    {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"the API server is busy: retry later": {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
+		"plans without end are stopped":       {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
+		"a dry run passes: the next action follows": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2,
 			plan.KindNoop, 200},
-		"a dry run finds the name taken, and nothing else": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{exists, nil}, 2, 2,
+		"a dry run finds only the name taken: the next action follows": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)},
+			[]error{exists, nil}, 2, 2,
 			plan.KindNoop, 200},
-		"a dry run is refused: nothing is deleted":          {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"a dry run is not answered: nothing is deleted":     {[]plan.Plan{tryFirst()}, []error{broken}, 1, 1, plan.KindDo, 503},
-		"the budget forbids it: the function decides again": {[]plan.Plan{evict()}, []error{busy}, 1, 1, plan.KindDo, 422},
-		"the pod to evict is gone: it looks again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+		"a dry run is refused: nothing is deleted":      {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"a dry run is not answered: nothing is deleted": {[]plan.Plan{tryFirst()}, []error{failing}, 1, 1, plan.KindDo, 503},
+		"the budget forbids it: the function decides":   {[]plan.Plan{evict()}, []error{busy}, 1, 1, plan.KindDo, 422},
+		"the pod to evict is gone: it decides again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"the pod to evict is another one: it looks again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
+		"the pod to evict was replaced: it decides again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"a look finds the object as it was: the next action": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, nil, 2, 2,
+		"a check finds the object unchanged: the next action follows": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, nil, 2, 2,
 			plan.KindNoop, 200},
-		"a look finds another state: it decides again": {[]plan.Plan{unlessChanged(older), plan.Noop(api.UpToDate)}, nil, 2, 1,
+		"a check finds another version: it decides again": {[]plan.Plan{unlessChanged(older), plan.Noop(api.UpToDate)}, nil, 2, 1,
 			plan.KindNoop, 200},
-		"a look finds another object: it decides again": {[]plan.Plan{unlessChanged(other), plan.Noop(api.UpToDate)}, nil, 2, 1,
+		"a check finds another object: it decides again": {[]plan.Plan{unlessChanged(other), plan.Noop(api.UpToDate)}, nil, 2, 1,
 			plan.KindNoop, 200},
-		"a look finds nothing: it decides again": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
+		"a check finds no object: it decides again": {[]plan.Plan{unlessChanged(claim), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"a look finds nothing, as it should: the next action": {[]plan.Plan{unlessThere(), plan.Noop(api.UpToDate)},
+		"a check finds no object, as expected: the next action follows": {[]plan.Plan{unlessExists(), plan.Noop(api.UpToDate)},
 			[]error{notFound, nil}, 2, 2, plan.KindNoop, 200},
-		"a look finds an object that should not be there: it decides again": {[]plan.Plan{unlessThere(), plan.Noop(api.UpToDate)}, nil, 2, 1,
+		"a check finds an unexpected object: it decides again": {[]plan.Plan{unlessExists(), plan.Noop(api.UpToDate)}, nil, 2, 1,
 			plan.KindNoop, 200},
-		"a look is not answered: another event": {[]plan.Plan{unlessChanged(claim)}, []error{broken}, 1, 1, plan.KindDo, 503},
-		"an action of no verb":                  {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
+		"a check is not answered: retry later": {[]plan.Plan{unlessChanged(claim)}, []error{failing}, 1, 1, plan.KindDo, 503},
+		"an unknown verb":                      {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: row.errs}
-			p, looks, err := run(t, w, row.plans...)
-			if looks != row.looks || len(w.writes) != row.writes || p.Kind != row.kind || fault.Status(err) != row.status {
-				t.Errorf("%d looks, %d writes, %s, status %d (%v); want %+v", looks, len(w.writes), p, fault.Status(err), err, row)
+			p, steps, err := run(t, w, row.plans...)
+			if steps != row.steps || len(w.writes) != row.writes || p.Kind != row.kind || fault.Status(err) != row.status {
+				t.Errorf("%d steps, %d writes, %s, status %d (%v); want %+v", steps, len(w.writes), p, fault.Status(err), err, row)
 			}
 		})
 	}
 }
 
-func TestObservationThatFailsEndsTheEvent(t *testing.T) {
+func TestFailedObservationEndsTheEvent(t *testing.T) {
 	w := &writer{}
 	_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), func(context.Context) (plan.Plan, error) {
 		return remove(), errors.New("the API server is away")
@@ -288,41 +293,42 @@ func TestObservationThatFailsEndsTheEvent(t *testing.T) {
 	}
 }
 
-// TestWaitSoon runs on a clock that jumps.
-func TestWaitSoon(t *testing.T) {
-	soon := plan.WaitSoon(api.CleaningUp, "it is going")
-	t.Run("it looks again until it is so", func(t *testing.T) {
+// TestWaitSoonRepeatsStepsWithinItsPatience uses a fake clock.
+func TestWaitSoonRepeatsStepsWithinItsPatience(t *testing.T) {
+	soon := plan.WaitSoon(api.CleaningUp, "it is ending")
+	t.Run("until there is nothing to wait for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			if p, looks, err := run(t, &writer{}, soon, soon, plan.Noop(api.UpToDate)); p.Kind != plan.KindNoop || looks != 3 || err != nil {
-				t.Errorf("%s after %d looks, %v", p, looks, err)
+			if p, steps, err := run(t, &writer{}, soon, soon, plan.Noop(api.UpToDate)); p.Kind != plan.KindNoop || steps != 3 || err != nil {
+				t.Errorf("%s after %d steps, %v", p, steps, err)
 			}
 		})
 	})
-	t.Run("but not for ever, and not often", func(t *testing.T) {
+	t.Run("until its patience is over", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			p, looks, err := run(t, &writer{}, soon)
-			if took := time.Since(begin); p.Kind != plan.KindWait || err != nil || took < patience || took > patience+longestPause || looks > 30 {
-				t.Errorf("%s after %d looks and %s, %v", p, looks, took, err)
+			p, steps, err := run(t, &writer{}, soon)
+			took := time.Since(begin)
+			if p.Kind != plan.KindWait || err != nil || took < patience || took > patience+longestPause || steps > 30 {
+				t.Errorf("%s after %d steps and %s, %v", p, steps, took, err)
 			}
 		})
 	})
-	t.Run("the event's time is up", func(t *testing.T) {
+	t.Run("until the event's time is over", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		looks := 0
+		steps := 0
 		p, err := New(&writer{}, api.Restore, slog.New(slog.DiscardHandler)).Run(ctx, func(context.Context) (plan.Plan, error) {
-			looks++
+			steps++
 			return soon, nil
 		})
-		if p.Kind != plan.KindWait || looks != 1 || err != nil {
-			t.Errorf("%s after %d looks, %v", p, looks, err)
+		if p.Kind != plan.KindWait || steps != 1 || err != nil {
+			t.Errorf("%s after %d steps, %v", p, steps, err)
 		}
 	})
 }
 
-func TestRecordedEvent(t *testing.T) {
-	tell := func(note plan.Note) *corev1.Event {
+func TestSameNoteIsOneEvent(t *testing.T) {
+	record := func(note plan.Note) *corev1.Event {
 		w := &writer{}
 		if _, _, err := run(t, w, plan.Do(api.CopyFailed, plan.Record("shop", "web", note))); err != nil {
 			t.Fatal(err)
@@ -330,14 +336,14 @@ func TestRecordedEvent(t *testing.T) {
 		return w.events[0]
 	}
 	note := plan.Note{Warning: true, Reason: api.CopyFailed, Message: "it failed", UID: "u", Operation: "op"}
-	first := tell(note)
+	first := record(note)
 	if first.InvolvedObject.Kind != "StatefulSet" || first.InvolvedObject.Name != "web" || first.InvolvedObject.UID != "u" ||
 		first.Namespace != "shop" ||
 		first.Type != "Warning" || first.Reason != "CopyFailed" || first.Message != "it failed" || first.Source.Component != "drydock-restore" {
 		t.Errorf("%+v", first)
 	}
-	if tell(note).Name != first.Name {
-		t.Error("the same thing said twice is two Events")
+	if record(note).Name != first.Name {
+		t.Error("the same note is two Events")
 	}
 	for name, change := range map[string]func(*plan.Note){
 		"another message":   func(n *plan.Note) { n.Message = "x" },
@@ -347,29 +353,28 @@ func TestRecordedEvent(t *testing.T) {
 	} {
 		other := note
 		change(&other)
-		if tell(other).Name == first.Name {
+		if record(other).Name == first.Name {
 			t.Errorf("%s has the same name", name)
 		}
 	}
 	note.Message = strings.Repeat("ü", 1000)
-	if m := tell(note).Message; len(m) > 1024 || !utf8.ValidString(m) || !strings.HasSuffix(m, "...") {
+	if m := record(note).Message; len(m) > 1024 || !utf8.ValidString(m) || !strings.HasSuffix(m, "...") {
 		t.Errorf("a long message has %d bytes: %q", len(m), m[len(m)-8:])
 	}
 }
 
-// TestEventThatCannotBeRecordedStopsNothing: what it says is stored in the status.
+// TestEventThatCannotBeRecordedStopsNothing: the operation's record has the same content.
 func TestEventThatCannotBeRecordedStopsNothing(t *testing.T) {
-	tell := plan.Record("shop", "web", plan.Note{Reason: api.CopyFailed, Message: "m"})
+	note := plan.Record("shop", "web", plan.Note{Reason: api.CopyFailed, Message: "m"})
 	for _, err := range []error{quota, exists, busy, errors.New("connection reset")} {
 		w := &writer{errs: []error{err, nil}}
-		p := plan.Do(api.CopyFailed, tell, plan.Delete(plan.Claims, claim)).Then("x", "")
-		if _, looks, failed := run(t, w, p); failed != nil || looks != 1 || len(w.writes) != 2 {
-			t.Errorf("%v: %d looks, writes %v, %v", err, looks, w.writes, failed)
+		p := plan.Do(api.CopyFailed, note, plan.Delete(plan.Claims, claim)).Then("x", "")
+		if _, steps, failed := run(t, w, p); failed != nil || steps != 1 || len(w.writes) != 2 {
+			t.Errorf("%v: %d steps, writes %v, %v", err, steps, w.writes, failed)
 		}
 	}
 }
 
-// TestFailingWriteIsTold: the step may end the operation. If it does not, the event fails.
 func TestErrorNamesTheActionThatFailed(t *testing.T) {
 	w := &writer{errs: []error{quota}}
 	step := func(context.Context) (plan.Plan, error) { return remove(), nil }
@@ -382,19 +387,20 @@ func TestErrorNamesTheActionThatFailed(t *testing.T) {
 	}
 }
 
-func TestFailingWriteIsTold(t *testing.T) {
+// TestStepGetsTheErrorOfAFailedWrite: the step may end the operation. If it does not, the event fails.
+func TestStepGetsTheErrorOfAFailedWrite(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error
-		gives  plan.Plan // once it is told
+		next   plan.Plan // after the error
 		writes int
 		status int
 	}{
-		"a webhook does not answer, the step gives up": {broken, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
+		"a webhook does not answer, and the step acts": {failing, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
 			2, 200},
-		"a webhook does not answer, the step goes on": {broken, plan.Noop(api.Rejected), 1, 503},
-		"the API server is busy: the step is not told": {busy, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 1,
+		"a webhook does not answer, and the step does nothing": {failing, plan.Noop(api.Rejected), 1, 503},
+		"the API server is busy: the step gets no error": {busy, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""), 1,
 			503},
-		"the API server refuses: the step is told of it": {quota, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
+		"the API server refuses: the step gets the error": {quota, plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)).Then("x", ""),
 			2, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,7 +409,7 @@ func TestFailingWriteIsTold(t *testing.T) {
 				events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
 				func(_ context.Context, _ events.Ref, failure error) (plan.Plan, error) {
 					if failure != nil {
-						return row.gives, nil
+						return row.next, nil
 					}
 					return remove(), nil
 				})

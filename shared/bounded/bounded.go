@@ -1,6 +1,6 @@
-// Package bounded reads text that tenants write: annotations and ConfigMaps. Reading costs time and memory in proportion to the
-// text's length, whatever the text says. Other readers do not: a YAML anchor of 32 KiB that is repeated ten thousand times becomes
-// 320 MiB, and the quantity "1e-99999999" takes minutes to parse.
+// Package bounded reads text that tenants write: annotations and ConfigMaps. Its cost in time and memory is proportional to the length of
+// the text, for any content. Other readers lack such a bound. A YAML anchor of 32 KiB that is repeated ten thousand times becomes 320 MiB,
+// and the quantity "1e-99999999" takes minutes to parse.
 package bounded
 
 import (
@@ -17,21 +17,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// MaxYAML is the longest YAML text that is read, in bytes. A pod template has some 2,000.
+// MaxYAML is the length of the longest YAML text that is read, in bytes. A pod template has about 2,000.
 const MaxYAML = 64 << 10
 
-// MaxJSON is the longest JSON document that is read, in bytes: the API server's limit of an object, which a ControllerRevision can
-// reach. All annotations of an object together have at most 256 KiB.
+// MaxJSON is the length of the longest JSON document that is read, in bytes. It is the API server's limit for an object, which a
+// ControllerRevision can reach. All annotations of an object together have at most 256 KiB.
 const MaxJSON = 3 << 19
 
-// An empty object has two bytes in a list and some hundred when it is decoded. The objects of Drydock's documents have more than
-// smallObject bytes on average, but for the first few.
+// smallObject is a lower limit for the average size of the objects in Drydock's documents, in bytes, apart from the first fewObjects. An
+// empty object has two bytes in a list, and about a hundred when it is decoded.
 const (
 	smallObject = 48
 	fewObjects  = 64
 )
 
-// quantityShape is the text that resource.ParseQuantity may be given. It computes with whatever exponent it finds.
+// quantityShape matches the texts that resource.ParseQuantity may get. That function computes with any exponent.
 var quantityShape = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[a-zA-Z]{0,2})$`)
 
 // Quantity parses a quantity. The error quotes at most 40 bytes of the text.
@@ -44,8 +44,8 @@ func Quantity(text string) (resource.Quantity, error) {
 	return resource.Quantity{}, fmt.Errorf("%q is not a quantity", text[:min(len(text), 40)])
 }
 
-// YAML decodes YAML or JSON strictly: an unknown field, a repeated key, an anchor and an alias are errors. Empty text leaves into
-// as it is.
+// YAML decodes YAML or JSON strictly. An unknown field, a repeated key, an anchor and an alias are errors. Empty text leaves into
+// unchanged.
 func YAML(text string, into any) error {
 	doc, err := ToJSON(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func YAML(text string, into any) error {
 	if err := checkQuantities(doc, into); err != nil {
 		return err
 	}
-	// From the text, not from doc: only so does a number become the string that a field asks for.
+	// It decodes the text, not doc: only then can a number become the string of a field.
 	return yaml.UnmarshalStrict([]byte(text), into)
 }
 
@@ -73,7 +73,7 @@ func ToJSON(text string) ([]byte, error) {
 	return yaml.YAMLToJSONStrict([]byte(text))
 }
 
-// aliasLine returns the line of the first anchor or alias below the node, or 0. The parser resolves none of them.
+// aliasLine returns the line of the first anchor or alias below the node, or 0. The parser does not resolve them.
 func aliasLine(node *yamlnodes.Node) int {
 	if node.Kind == yamlnodes.AliasNode || node.Anchor != "" {
 		return max(node.Line, 1)
@@ -86,16 +86,16 @@ func aliasLine(node *yamlnodes.Node) int {
 	return 0
 }
 
-// Document decodes a JSON document of Drydock's, which a tenant may have replaced by one of the same size that is many times larger when
-// it is decoded.
+// Document decodes one of Drydock's JSON documents. A tenant may have replaced it by a document of the same size that is many times larger
+// when decoded. Such a document is an error.
 func Document(text []byte, into any) error {
 	if objects := bytes.Count(text, []byte("{")); objects > fewObjects+len(text)/smallObject {
-		return fmt.Errorf("the document has %d objects in %d bytes, which no document of Drydock has", objects, len(text))
+		return fmt.Errorf("the document has %d objects in %d bytes, more than any document of Drydock", objects, len(text))
 	}
 	return JSON(text, into)
 }
 
-// JSON decodes JSON, as an object of Kubernetes. Of a repeated key the last value counts. Unknown fields are ignored.
+// JSON decodes the JSON of a Kubernetes object. The last value of a repeated key counts. Unknown fields are ignored.
 func JSON(text []byte, into any) error {
 	if len(text) > MaxJSON {
 		return fmt.Errorf("the document has %d bytes, at most %d are read", len(text), MaxJSON)
@@ -106,7 +106,7 @@ func JSON(text []byte, into any) error {
 	if err := checkQuantities(text, into); err != nil {
 		return err
 	}
-	// Decode what was checked: the values of a repeated key that were not checked are not in it.
+	// Decode the checked values only. The text may have further values of a repeated key, which were not checked.
 	checked, err := canonical(text)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ var (
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// check looks at every value that would be decoded into a Quantity.
+// check checks every value that would be decoded into a Quantity.
 func check(path string, value any, target reflect.Type) error {
 	for target.Kind() == reflect.Pointer {
 		target = target.Elem()
@@ -157,14 +157,14 @@ func check(path string, value any, target reflect.Type) error {
 		return checkQuantity(path, value)
 	}
 	if reflect.PointerTo(target).Implements(unmarshalerType) {
-		return nil // it reads its text itself: a time, an IntOrString, raw JSON
+		return nil // it decodes its own text: a time, an IntOrString, raw JSON
 	}
 	switch content := value.(type) {
 	case map[string]any:
 		return checkObject(path, content, target)
 	case []any:
 		if target.Kind() != reflect.Slice && target.Kind() != reflect.Array {
-			return nil // the decoder refuses it
+			return nil // the decoder will reject it
 		}
 		for i, element := range content {
 			if err := check(fmt.Sprintf("%s[%d]", path, i), element, target.Elem()); err != nil {
@@ -204,7 +204,7 @@ func checkObject(path string, content map[string]any, target reflect.Type) error
 	return nil
 }
 
-// targetsOf returns the types into which the decoder may put the value of a key: it ignores the case of a field's name.
+// targetsOf returns the types that the decoder may decode the value of a key into. The decoder ignores the case of a field's name.
 func targetsOf(key string, target reflect.Type) []reflect.Type {
 	switch target.Kind() {
 	case reflect.Map:

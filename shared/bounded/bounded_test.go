@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantities has one in every place where a decoder can meet one.
+// quantities has a quantity in every place that a decoder supports.
 type quantities struct {
 	One      resource.Quantity                  `json:"one"`
 	Pointer  *resource.Quantity                 `json:"pointer"`
 	List     []struct{ Size resource.Quantity } `json:"list"`
 	Map      corev1.ResourceList                `json:"map"`
-	Embedded                                    // without a name of its own
+	Embedded                                    // without a JSON name
 }
 
-// Embedded is exported, as an embedded struct has to be for the decoder.
+// Embedded is exported, because the decoder ignores unexported embedded structs.
 type Embedded struct {
 	Inner resource.Quantity `json:"inner"`
 }
 
-// bomb takes resource.ParseQuantity minutes.
+// bomb is a quantity that takes resource.ParseQuantity minutes.
 const bomb = "1e-99999999"
 
 func TestQuantityWithHugeExponentIsRefused(t *testing.T) {
@@ -53,7 +53,7 @@ func TestQuantityWithHugeExponentIsRefused(t *testing.T) {
 	}
 }
 
-// The decoder parses each value of a repeated key, also those that a later one replaces.
+// TestQuantityBehindARepeatedKeyIsNotParsed: the decoder would parse each value of a repeated key, even if a later value replaces it.
 func TestQuantityBehindARepeatedKeyIsNotParsed(t *testing.T) {
 	var got quantities
 	if err := JSON([]byte(`{"list": [{"size": "`+bomb+`"}], "list": []}`), &got); err != nil || len(got.List) != 0 {
@@ -66,7 +66,8 @@ func TestQuantityBehindARepeatedKeyIsNotParsed(t *testing.T) {
 
 func TestYAMLWithAnchorIsRefused(t *testing.T) {
 	const sameStringTenThousandTimes = 10_000
-	text := "x: &a " + strings.Repeat("A", 30<<10) + "\ny: [" + strings.TrimSuffix(strings.Repeat("*a,", sameStringTenThousandTimes), ",") + "]\n"
+	aliases := strings.TrimSuffix(strings.Repeat("*a,", sameStringTenThousandTimes), ",")
+	text := "x: &a " + strings.Repeat("A", 30<<10) + "\ny: [" + aliases + "]\n"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	err := YAML(text, &map[string]any{})
@@ -87,7 +88,8 @@ func TestYAMLKeepsAmpersandsInStrings(t *testing.T) {
 }
 
 func TestLongTextIsRefused(t *testing.T) {
-	if err := YAML("a: "+strings.Repeat("x", MaxYAML), &map[string]any{}); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
+	err := YAML("a: "+strings.Repeat("x", MaxYAML), &map[string]any{})
+	if err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
 		t.Errorf("error %v", err)
 	}
 	if err := JSON([]byte(`"`+strings.Repeat("x", MaxJSON)+`"`), new(string)); err == nil {
@@ -104,7 +106,8 @@ func TestDocumentOfManySmallObjectsIsRefused(t *testing.T) {
 
 func TestEscapedQuantityIsRefused(t *testing.T) {
 	for _, text := range []string{
-		`{"one": "1\u0065-99999999"}`, `{"one": "1e\u002d99999999"}`, `{"one": "1e-9\u0039999999"}`, `{"one": "\u0031e-99999999"}`, `{"one": "1\u0045-99999999"}`,
+		`{"one": "1\u0065-99999999"}`, `{"one": "1e\u002d99999999"}`, `{"one": "1e-9\u0039999999"}`, `{"one": "\u0031e-99999999"}`,
+		`{"one": "1\u0045-99999999"}`,
 		`{"one":"+1e-99999999"}`, `{"one":	0.1E+99999999}`, `{"one": "` + strings.Repeat("9", 100) + `"}`,
 	} {
 		text = strings.ReplaceAll(text, `\\`, `\`)
@@ -114,13 +117,13 @@ func TestEscapedQuantityIsRefused(t *testing.T) {
 	}
 }
 
-func TestOrdinaryObjectsAreHarmless(t *testing.T) {
+func TestOrdinaryObjectsNeedNoCheckOfEachValue(t *testing.T) {
 	for _, text := range []string{
 		`{"metadata":{"uid":"0a1e2345-12e4-4567-8901-1234567890e1","resourceVersion":"123456"}}`, `{"cpu":"1e3","memory":"12e6"}`,
 		`{"command":["a \u0026\u0026 b \u003c c"]}`, `{"digest":"a12e456"}`,
 	} {
 		if !harmless([]byte(text)) {
-			t.Errorf("%s is looked at value by value", text)
+			t.Errorf("%s is checked value by value", text)
 		}
 	}
 }
@@ -141,8 +144,10 @@ func TestYAMLIsStrict(t *testing.T) {
 func FuzzYAML(f *testing.F) {
 	for _, seed := range []string{
 		"", "spec:\n  containers:\n  - name: drain\n    resources: {limits: {memory: 1Gi, cpu: '1e-99999999'}}\n",
-		"a: &x [1]\nb: *x\n", "&a *a", "!!binary aGk=", "? [a]\n: b", "- - - -", "{a: {b: {c: }}}", "<<: {a: b}", "x: !<tag:yaml.org,2002:float> 1e9",
-		`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":1e99999999}}]}}`, "%TAG ! tag:x,2000:\n--- !a b", "\u2028a: b", "a: |2\n  x\n...\n---\nb: *c",
+		"a: &x [1]\nb: *x\n", "&a *a", "!!binary aGk=", "? [a]\n: b", "- - - -", "{a: {b: {c: }}}", "<<: {a: b}",
+		"x: !<tag:yaml.org,2002:float> 1e9",
+		`{"spec":{"volumes":[{"emptyDir":{"sizeLimit":1e99999999}}]}}`, "%TAG ! tag:x,2000:\n--- !a b", "\u2028a: b",
+		"a: |2\n  x\n...\n---\nb: *c",
 	} {
 		f.Add(seed)
 	}
@@ -151,7 +156,7 @@ func FuzzYAML(f *testing.F) {
 		if YAML(text, template) != nil {
 			return
 		}
-		// What was read is no longer than the text but for escapes and the names of empty fields.
+		// Apart from escapes and the names of empty fields, the result is not longer than the text.
 		if encoded, err := json.Marshal(template); err == nil && len(encoded) > 12*len(text)+1000 {
 			t.Errorf("%d bytes became %d", len(text), len(encoded))
 		}
@@ -159,7 +164,9 @@ func FuzzYAML(f *testing.F) {
 }
 
 func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{`{"one":"1Gi"}`, `{"one":"` + bomb + `"}`, `{"list":[{"Size":1}],"LIST":null}`, `[]`, `{"map":{"a":{}}}`, `{"one":"1Gi"} {}`} {
+	for _, seed := range []string{
+		`{"one":"1Gi"}`, `{"one":"` + bomb + `"}`, `{"list":[{"Size":1}],"LIST":null}`, `[]`, `{"map":{"a":{}}}`, `{"one":"1Gi"} {}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -167,7 +174,7 @@ func FuzzJSON(f *testing.F) {
 		if err := JSON(text, &got); err != nil || !harmless(text) {
 			return
 		}
-		// What harmless lets pass, the check of each value would let pass, or ParseQuantity refuses at once.
+		// A harmless text also passes the check of each value, or ParseQuantity rejects it quickly.
 		if err := checkQuantities(text, &got); err != nil && strings.Contains(err.Error(), "e-9999") {
 			t.Errorf("%s: %v", text, err)
 		}

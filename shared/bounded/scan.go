@@ -2,9 +2,9 @@ package bounded
 
 import "bytes"
 
-// harmless reports whether no value of the JSON text can take resource.ParseQuantity long: there is no number with an exponent of three
-// digits, none of more than longestNumber digits, and no escape that may hide one. It is much cheaper than looking at each value, and
-// true for nearly every object of a cluster.
+// harmless reports whether resource.ParseQuantity is fast for every value of the JSON text. The text then has no number with an exponent of
+// three digits, no number with more than longestNumber digits, and no escape that could hide one. This is much cheaper than a check of each
+// value, and true for almost every object of a cluster.
 func harmless(text []byte) bool {
 	digits := 0
 	for i, c := range text {
@@ -30,7 +30,7 @@ func harmless(text []byte) bool {
 	return true
 }
 
-// kind is what a byte means to harmless, which looks at every byte of every event: kinds is a table because that is quickest.
+// kind is the meaning of a byte for harmless. harmless reads every byte of every event, so kinds is a table, which is the fastest way.
 type kind uint8
 
 const (
@@ -54,7 +54,7 @@ const longestNumber = 40
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' || c == '.' }
 
-// startsValue reports whether a number that follows the text is a value, or the beginning of one, and not the end of a word.
+// startsValue reports whether a number after the text is a value or the beginning of a value, and not the end of a word.
 func startsValue(before []byte) bool {
 	before = bytes.TrimRight(before, "+-")
 	return len(before) == 0 || bytes.IndexByte([]byte("\":,[ \t\r\n"), before[len(before)-1]) >= 0

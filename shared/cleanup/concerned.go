@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Concerned returns the functions that a change of the set concerns as far as removed replicas go. A set whose ordinals are all accounted
-// for concerns none.
+// Concerned returns the functions that a change of the set concerns because of removed members. It returns none if all ordinals are
+// accounted for.
 func Concerned(c operation.Change) []api.Function {
 	if concerned(c) {
 		return []api.Function{api.CleanupPod}
@@ -39,7 +39,7 @@ func concerned(c operation.Change) bool {
 	return unaccounted(set, record)
 }
 
-// dueInDeletion judges a set that our finalizer holds: a cleanup that has failed waits until the user decides.
+// dueInDeletion judges a set that Drydock's finalizer holds. After a failed cleanup, the user must decide first.
 func dueInDeletion(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
 		return true
@@ -52,8 +52,8 @@ func retried(set *appsv1.StatefulSet) bool {
 	return asked
 }
 
-// unaccounted reports whether the set shows something that its record does not tell yet: a template or a spec that changed, or a replica
-// that came.
+// unaccounted reports whether the set shows something that its record does not have yet: a changed template, a changed spec, or a new
+// member.
 func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	switch {
 	case record == nil || record.Request != Digest(set):
@@ -63,16 +63,17 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	case record.Phase == api.Refused:
 		return false
 	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != statefulset.Start(set):
-		return true // a set that was scaled up and down again asks for as many replicas as before
+		return true // a set that was scaled up and down again has the former count
 	case slices.ContainsFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):
-		return true // the claim may have been bound since, which no event tells
+		return true // the claim may have been bound since, but no event reports that
 	}
 	return record.Span.Start+int(min(set.Status.Replicas, statefulset.Replicas(set))) > record.Span.End
 }
 
-// ConcernedByPod judges a cleanup pod: one that has ended, is to end, or has failed before.
+// ConcernedByPod returns the functions that a cleanup pod concerns: it has ended, is being deleted, or has failed before.
 func ConcernedByPod(pod *corev1.Pod, gone bool) []api.Function {
-	failed := slices.ContainsFunc(append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...), func(c corev1.ContainerStatus) bool {
+	statuses := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	failed := slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
 		ended := c.LastTerminationState.Terminated
 		return c.RestartCount > 0 || ended != nil && ended.ExitCode != 0
 	})

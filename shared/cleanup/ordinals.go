@@ -14,33 +14,33 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Ordinal is the place of a replica, and what there is of it.
+// Ordinal is one ordinal of a set, with its claims and its pod.
 type Ordinal struct {
 	Number int
-	// Claims are those with the ordinal's names, whoever made them, in the order of their names.
+	// Claims are the claims with the ordinal's names, from any creator, in the order of their names.
 	Claims []*corev1.PersistentVolumeClaim
-	// Pod has the replica's name, whoever's it is; nil if there is none.
+	// Pod is the pod with the member's name, from any creator, or nil.
 	Pod *corev1.Pod
-	// Wanted is true when the set asks for the replica.
+	// Wanted is true if the set requests the member.
 	Wanted bool
 }
 
-// Ordinals are the places of the set of which there is a claim, or a pod, from the highest down.
+// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down.
 //
-// Those below spec.ordinals.start are left out. A scale-down never leaves them: who moves the start up hands replicas over to
-// another set, and their volumes with them.
+// It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the members and
+// their volumes to another set.
 func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
-	span, places := statefulset.Span(set), map[int]*Ordinal{}
+	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
 	at := func(n int) *Ordinal {
-		if places[n] == nil {
-			places[n] = &Ordinal{Number: n, Wanted: n < span.End && set.DeletionTimestamp == nil}
+		if byNumber[n] == nil {
+			byNumber[n] = &Ordinal{Number: n, Wanted: n < span.End && set.DeletionTimestamp == nil}
 		}
-		return places[n]
+		return byNumber[n]
 	}
 	for _, c := range statefulset.ClaimsOf(set, claims) {
 		if c.Ordinal >= span.Start {
-			place := at(c.Ordinal)
-			place.Claims = append(place.Claims, c.PersistentVolumeClaim)
+			ordinal := at(c.Ordinal)
+			ordinal.Claims = append(ordinal.Claims, c.PersistentVolumeClaim)
 		}
 	}
 	for _, p := range pods {
@@ -48,21 +48,21 @@ func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, p
 			at(n).Pod = p
 		}
 	}
-	ordinals := make([]Ordinal, 0, len(places))
-	for _, place := range places {
-		slices.SortFunc(place.Claims, func(a, b *corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) })
-		ordinals = append(ordinals, *place)
+	ordinals := make([]Ordinal, 0, len(byNumber))
+	for _, ordinal := range byNumber {
+		slices.SortFunc(ordinal.Claims, func(a, b *corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) })
+		ordinals = append(ordinals, *ordinal)
 	}
 	slices.SortFunc(ordinals, func(a, b Ordinal) int { return cmp.Compare(b.Number, a.Number) })
 	return ordinals
 }
 
-// Kept are the claims that nobody has deleted.
+// Kept returns the claims that are not being deleted.
 func (o Ordinal) Kept() []*corev1.PersistentVolumeClaim {
 	return slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return c.DeletionTimestamp != nil })
 }
 
-// Missing names a claim template of the set of which the ordinal has no claim; empty if it has all.
+// Missing returns the name of a claim that the ordinal lacks, or "".
 func (o Ordinal) Missing(set *appsv1.StatefulSet) string {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		name := statefulset.ClaimName(set, t.Name, o.Number)
@@ -73,7 +73,7 @@ func (o Ordinal) Missing(set *appsv1.StatefulSet) string {
 	return ""
 }
 
-// Unknown names a kept claim that no replica of the set is known to have used; empty if all are known.
+// Unknown returns the name of a kept claim that no member of the set is known to have used, or "".
 func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 	for _, c := range o.Kept() {
 		if !Known(c, set) {
@@ -83,27 +83,27 @@ func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 	return ""
 }
 
-// Known reports whether the claim is bound and was a replica's of this very set: a pod of it was seen that uses the claim, or
-// the StatefulSet controller has made it, with the set's labels and after this set, which it does just before it makes the pod. Times
-// are whole seconds, and the first claims are made in the second of the set. A claim of that second that an earlier set of the name had
-// is less than a second old, too young for a pod to have used it.
+// Known reports whether the claim is bound and belonged to a member of this set. Either a pod of the set was seen using the claim, or the
+// StatefulSet controller created it, with the set's labels and not before the set; it does so just before it creates the pod. Times are
+// whole seconds, and the first claims are created in the second of the set. A claim of an earlier set with the name, created in that
+// second, is less than a second old, too young for a pod to have used it.
 func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if claim.Status.Phase != corev1.ClaimBound {
 		return false
 	}
-	if of, told := claim.Annotations[api.ReplicaOfAnnotation]; told {
-		return of == string(set.UID)
+	if uid, marked := claim.Annotations[api.ReplicaOfAnnotation]; marked {
+		return uid == string(set.UID)
 	}
-	labelled := set.Spec.Selector != nil && len(set.Spec.Selector.MatchLabels) > 0 // or the labels would tell nothing
-	return labelled && madeByController(claim) && statefulset.Belongs(claim, set) && !claim.CreationTimestamp.Before(&set.CreationTimestamp)
+	labelled := set.Spec.Selector != nil && len(set.Spec.Selector.MatchLabels) > 0 // without labels, nothing is proven
+	return labelled && createdByController(claim) && statefulset.Belongs(claim, set) && !claim.CreationTimestamp.Before(&set.CreationTimestamp)
 }
 
-// controllerManager is the field manager of Kubernetes' own controllers.
+// controllerManager is the field manager of Kubernetes' controllers.
 const controllerManager = "kube-controller-manager"
 
-// madeByController reports whether a controller of Kubernetes has created the claim. The one that binds claims writes into
-// others' claims too, but never what they request.
-func madeByController(claim *corev1.PersistentVolumeClaim) bool {
+// createdByController reports whether a controller of Kubernetes created the claim. The controller that binds claims also writes to claims
+// of other creators, but never their resources.
+func createdByController(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(claim.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		var fields struct {
 			Spec struct {
@@ -115,7 +115,7 @@ func madeByController(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// Seen are the claims that a pod of the set is seen to use and that do not tell so yet.
+// Seen returns the claims that a pod of the set uses and that are not marked with the set's UID yet.
 func Seen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, o := range ordinals {
@@ -131,21 +131,21 @@ func Seen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolum
 	return claims
 }
 
-// Accounted are the ordinals of which a pod was seen, without a gap from the start.
+// Accounted returns the ordinals from the start whose pod exists, up to the first gap.
 func Accounted(set *appsv1.StatefulSet, ordinals []Ordinal) api.Span {
 	span := statefulset.Span(set)
-	there := map[int]bool{}
+	exists := map[int]bool{}
 	for _, o := range ordinals {
-		there[o.Number] = o.Pod != nil && statefulset.IsPodOf(o.Pod, set)
+		exists[o.Number] = o.Pod != nil && statefulset.IsPodOf(o.Pod, set)
 	}
 	end := span.Start
-	for end < span.End && there[end] {
+	for end < span.End && exists[end] {
 		end++
 	}
 	return api.Span{Start: span.Start, End: end}
 }
 
-// LinkOf is the link of a cleanup pod for a set of the name; nil if the pod is none.
+// LinkOf returns the link of a cleanup pod for a set with the name, or nil for any other pod.
 func LinkOf(pod *corev1.Pod, set string) *api.Link {
 	link, err := api.LoadLink(pod)
 	if err != nil || link == nil || link.Role != api.RoleCleaner || link.Set.Name != set || link.Namespace != pod.Namespace {
@@ -154,7 +154,7 @@ func LinkOf(pod *corev1.Pod, set string) *api.Link {
 	return link
 }
 
-// Tended are the claims that the pod is run on and that are still those which it was made for, deleted or not.
+// Tended returns the claims that the cleanup pod was created for, deleted or not. It leaves out claims that replaced one of them.
 func Tended(link *api.Link, claims []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	var tended []*corev1.PersistentVolumeClaim
 	for _, name := range slices.Sorted(maps.Keys(link.Claims)) {

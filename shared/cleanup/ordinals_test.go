@@ -31,7 +31,7 @@ func inNamespace(namespace string) build.Option {
 	return func(o metav1.Object) { o.SetNamespace(namespace) }
 }
 
-// summary is one word an ordinal: its number, ! if it is wanted, its claims, @ and its pod.
+// summary returns one word for each ordinal: its number, ! if it is wanted, its claims, @ and its pod.
 func summary(ordinals []Ordinal) string {
 	var words []string
 	for _, o := range ordinals {
@@ -60,30 +60,37 @@ func TestOrdinals(t *testing.T) {
 		pods   []*corev1.Pod
 		want   string
 	}{
-		"nothing": {set: web(), want: ""},
-		"from the highest down, whatever the order": {set: web(), claims: claims("data-web-1", "data-web-10", "data-web-2", "data-web-0"),
+		"no objects": {set: web(), want: ""},
+		"from the highest down, in any order": {set: web(), claims: claims("data-web-1", "data-web-10", "data-web-2", "data-web-0"),
 			want: "10(data-web-10) 2(data-web-2) 1!(data-web-1) 0!(data-web-0)"},
 		"claims in the order of their names": {set: web(two), claims: claims("logs-web-2", "data-web-2", "logs-web-3"),
 			want: "3(logs-web-3) 2(data-web-2,logs-web-2)"},
-		"pods of replicas, and others of such a name": {set: web(), claims: claims("data-web-2"), pods: []*corev1.Pod{build.PodOf("web", 0), build.Pod("web-2", nil), build.Pod("web-5", nil)},
+		"pods of members, and other pods with such names": {set: web(), claims: claims("data-web-2"),
+			pods: []*corev1.Pod{build.PodOf("web", 0), build.Pod("web-2", nil), build.Pod("web-5", nil)},
 			want: "5()@web-5 2(data-web-2)@web-2 0!()@web-0"},
-		"pods that only look like replicas": {set: web(), pods: []*corev1.Pod{build.Pod("web-00", nil), build.Pod("web-0-x", nil), build.Pod("web-", nil), build.Pod("web", nil),
+		"pods with similar names": {set: web(), pods: []*corev1.Pod{
+			build.Pod("web-00", nil), build.Pod("web-0-x", nil), build.Pod("web-", nil), build.Pod("web", nil),
 			build.Pod("web-+1", nil), build.Pod("web--1", nil), build.Pod("my-web-1", nil), build.Pod("web-1e2", nil)}, want: ""},
-		"names that are not canonical": {set: web(), claims: claims("data-web-007", "data-web-+1", "data-web--1", "data-web- 1", "data-web-0x1", "data-web-", "data-web-1 ", "data-web-٣",
-			"data-web-99999999999999999999"), want: ""},
-		"a great ordinal": {set: web(), claims: claims("data-web-2147483648"), want: "2147483648(data-web-2147483648)"},
+		"names that are not canonical": {set: web(), claims: claims("data-web-007", "data-web-+1", "data-web--1", "data-web- 1",
+			"data-web-0x1", "data-web-", "data-web-1 ", "data-web-٣", "data-web-99999999999999999999"), want: ""},
+		"a large ordinal": {set: web(), claims: claims("data-web-2147483648"), want: "2147483648(data-web-2147483648)"},
 		"template a of set test has no claim ab-test-0": {
 			set: build.Set("test", build.Template("a", "1Mi", "fixed")), claims: claims("ab-test-0", "a-b-test-0", "b-a-test-0"), want: ""},
 		"template a of set b-test": {
 			set: build.Set("b-test", build.Template("a", "1Mi", "fixed")), claims: claims("ab-test-0", "a-b-test-7"), want: "7(a-b-test-7)"},
-		"another set's, template or namespace": {set: web(), claims: []*corev1.PersistentVolumeClaim{build.Claim("data-web-x-0", "1Mi"), build.Claim("logs-web-0", "1Mi"),
-			build.Claim("data-web-3", "1Mi", inNamespace("payroll"))}, pods: []*corev1.Pod{build.Pod("web-3", nil, inNamespace("payroll"))}, want: ""},
-		"from the start up": {set: web(startingAt(5)), claims: claims("data-web-4", "data-web-5", "data-web-6", "data-web-7"), pods: []*corev1.Pod{build.PodOf("web", 4), build.PodOf("web", 6)},
+		"another set, template or namespace": {set: web(), claims: []*corev1.PersistentVolumeClaim{
+			build.Claim("data-web-x-0", "1Mi"), build.Claim("logs-web-0", "1Mi"),
+			build.Claim("data-web-3", "1Mi", inNamespace("payroll"))},
+			pods: []*corev1.Pod{build.Pod("web-3", nil, inNamespace("payroll"))}, want: ""},
+		"from the start up": {set: web(startingAt(5)), claims: claims("data-web-4", "data-web-5", "data-web-6", "data-web-7"),
+			pods: []*corev1.Pod{build.PodOf("web", 4), build.PodOf("web", 6)},
 			want: "7(data-web-7) 6!(data-web-6)@web-6 5!(data-web-5)"},
-		"none is wanted of a set that goes": {set: web(build.Deleting()), claims: claims("data-web-0", "data-web-1"), want: "1(data-web-1) 0(data-web-0)"},
-		"of a set at zero none is":          {set: web(build.Replicas(0)), claims: claims("data-web-0"), want: "0(data-web-0)"},
-		"replicas that are not said are 1": {set: web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil })), claims: claims("data-web-0", "data-web-1"),
-			want: "1(data-web-1) 0!(data-web-0)"},
+		"a deleted set wants none": {set: web(build.Deleting()), claims: claims("data-web-0", "data-web-1"),
+			want: "1(data-web-1) 0(data-web-0)"},
+		"a set at zero wants none": {set: web(build.Replicas(0)), claims: claims("data-web-0"), want: "0(data-web-0)"},
+		"replicas default to 1": {set: web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil })),
+			claims: claims("data-web-0", "data-web-1"),
+			want:   "1(data-web-1) 0!(data-web-0)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := summary(Ordinals(row.set, row.claims, row.pods)); got != row.want {
@@ -93,18 +100,19 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-func TestMissingAndKept(t *testing.T) {
+func TestClaimsBeingDeletedAreMissing(t *testing.T) {
 	set := web(build.Template("logs", "1Mi", "fixed"))
+	deleted := func(name string) *corev1.PersistentVolumeClaim { return build.Claim(name, "1Mi", build.Deleting()) }
 	for name, row := range map[string]struct {
 		claims        []*corev1.PersistentVolumeClaim
 		kept, missing string
 	}{
-		"all are there":       {claims("data-web-2", "logs-web-2"), "data-web-2 logs-web-2", ""},
-		"the first is not":    {claims("logs-web-2"), "logs-web-2", "data-web-2"},
-		"the second is not":   {claims("data-web-2"), "data-web-2", "logs-web-2"},
-		"one goes":            {append(claims("data-web-2"), build.Claim("logs-web-2", "1Mi", build.Deleting())), "data-web-2", "logs-web-2"},
-		"both go":             {[]*corev1.PersistentVolumeClaim{build.Claim("data-web-2", "1Mi", build.Deleting()), build.Claim("logs-web-2", "1Mi", build.Deleting())}, "", "data-web-2"},
-		"there is not even 1": {nil, "", "data-web-2"},
+		"all claims exist":          {claims("data-web-2", "logs-web-2"), "data-web-2 logs-web-2", ""},
+		"the first does not exist":  {claims("logs-web-2"), "logs-web-2", "data-web-2"},
+		"the second does not exist": {claims("data-web-2"), "data-web-2", "logs-web-2"},
+		"one is being deleted":      {append(claims("data-web-2"), deleted("logs-web-2")), "data-web-2", "logs-web-2"},
+		"both are being deleted":    {[]*corev1.PersistentVolumeClaim{deleted("data-web-2"), deleted("logs-web-2")}, "", "data-web-2"},
+		"none exists":               {nil, "", "data-web-2"},
 	} {
 		o := Ordinal{Number: 2, Claims: row.claims}
 		var kept []string
@@ -117,7 +125,7 @@ func TestMissingAndKept(t *testing.T) {
 	}
 }
 
-// managed adds who has written which fields.
+// managed adds an entry to managedFields.
 func managed(manager, fields string) build.Option {
 	return func(o metav1.Object) {
 		entry := metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate}
@@ -129,41 +137,50 @@ func managed(manager, fields string) build.Option {
 }
 
 const (
-	made  = `{"f:metadata":{"f:labels":{}},"f:spec":{"f:accessModes":{},"f:resources":{"f:requests":{}}}}`
-	bound = `{"f:metadata":{"f:annotations":{}},"f:spec":{"f:volumeName":{}}}`
+	created = `{"f:metadata":{"f:labels":{}},"f:spec":{"f:accessModes":{},"f:resources":{"f:requests":{}}}}`
+	bound   = `{"f:metadata":{"f:annotations":{}},"f:spec":{"f:volumeName":{}}}`
 )
 
-// TestKnown: the claim of a live replica, of another set, or of nobody knows who must not be taken for one that a scale-down
-// has left behind. The builders make claim and set a minute ago.
-func TestKnown(t *testing.T) {
+// TestKnownClaimBelongedToAMember: the claim of a live member, of another set or of an unknown creator must not count as left by a
+// scale-down. The builders create claim and set a minute ago.
+// Invariants: I3, I9.
+func TestKnownClaimBelongedToAMember(t *testing.T) {
 	set := web()
-	created, later := managed("kube-controller-manager", made), build.Age(59*time.Second)
+	byController, later := managed("kube-controller-manager", created), build.Age(59*time.Second)
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
+	otherMark := build.Annotation(api.ReplicaOfAnnotation, "uid-2")
+	lost := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    bool
 	}{
-		"nothing tells":                                       {nil, false},
-		"I9: a pod of this set was seen":                      {[]build.Option{mark}, true},
-		"I3: a pod of another set of that name was seen":      {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-2")}, false},
-		"I3: the same, though the controller made it":         {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, "uid-2"), created, later}, false},
-		"an empty mark":                                       {[]build.Option{build.Annotation(api.ReplicaOfAnnotation, ""), created, later}, false},
-		"a pod was seen, but it is not bound":                 {[]build.Option{mark, build.On("")}, false},
-		"a pod was seen, but its volume is lost":              {[]build.Option{mark, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })}, false},
-		"the controller made it after the set":                {[]build.Option{created, later}, true},
-		"I3: before the set":                                  {[]build.Option{created, build.Age(61 * time.Second)}, false},
-		"in the second of the set, as the first claims are":   {[]build.Option{created}, true},
-		"somebody else made it, it was bound by a controller": {[]build.Option{managed("kubectl-create", made), managed("kube-controller-manager", bound), later}, false},
-		"it was only bound by a controller":                   {[]build.Option{managed("kube-controller-manager", bound), later}, false},
-		"somebody else made it":                               {[]build.Option{managed("velero", made), later}, false},
-		"nobody can read who":                                 {[]build.Option{managed("kube-controller-manager", "{"), managed("kube-controller-manager", ""), later}, false},
-		"the fields are of other types":                       {[]build.Option{managed("kube-controller-manager", `{"f:spec":"f:resources"}`), later}, false},
-		"resources that are null":                             {[]build.Option{managed("kube-controller-manager", `{"f:spec":{"f:resources":null}}`), later}, false},
-		"one entry says nothing, the next one does":           {[]build.Option{managed("kubectl", ""), created, later}, true},
-		"with other labels than the set's":                    {[]build.Option{created, later, build.Label("app", "other")}, false},
-		"another set controls it":                             {[]build.Option{created, later, build.Owned("StatefulSet", "other")}, false},
-		"this set controls it":                                {[]build.Option{created, later, build.Owned("StatefulSet", "web")}, true},
-		"made by the controller, not bound":                   {[]build.Option{created, later, build.On("")}, false},
+		"no mark and no creator":                          {nil, false},
+		"a pod of this set was seen":                      {[]build.Option{mark}, true},
+		"a pod of another set with the name was seen":     {[]build.Option{otherMark}, false},
+		"a pod of another set, created by the controller": {[]build.Option{otherMark, byController, later}, false},
+		"an empty mark": {
+			[]build.Option{build.Annotation(api.ReplicaOfAnnotation, ""), byController, later}, false,
+		},
+		"a pod was seen, but the claim is not bound": {[]build.Option{mark, build.On("")}, false},
+		"a pod was seen, but the volume is lost":     {[]build.Option{mark, lost}, false},
+		"created by the controller, after the set":   {[]build.Option{byController, later}, true},
+		"created by the controller, before the set":  {[]build.Option{byController, build.Age(61 * time.Second)}, false},
+		"created in the second of the set":           {[]build.Option{byController}, true},
+		"created by a user, bound by a controller": {[]build.Option{managed("kubectl-create", created),
+			managed("kube-controller-manager", bound), later}, false},
+		"only bound by a controller": {[]build.Option{managed("kube-controller-manager", bound), later}, false},
+		"created by another program": {[]build.Option{managed("velero", created), later}, false},
+		"unreadable managed fields": {[]build.Option{managed("kube-controller-manager", "{"),
+			managed("kube-controller-manager", ""), later}, false},
+		"fields of other types": {[]build.Option{managed("kube-controller-manager", `{"f:spec":"f:resources"}`), later}, false},
+		"resources that are null": {
+			[]build.Option{managed("kube-controller-manager", `{"f:spec":{"f:resources":null}}`), later}, false,
+		},
+		"an empty entry before the controller's": {[]build.Option{managed("kubectl", ""), byController, later}, true},
+		"labels of another set":                  {[]build.Option{byController, later, build.Label("app", "other")}, false},
+		"controlled by another set":              {[]build.Option{byController, later, build.Owned("StatefulSet", "other")}, false},
+		"controlled by this set":                 {[]build.Option{byController, later, build.Owned("StatefulSet", "web")}, true},
+		"created by the controller, not bound":   {[]build.Option{byController, later, build.On("")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := build.Claim("data-web-2", "64Mi", row.options...)
@@ -178,36 +195,41 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-func TestUnknown(t *testing.T) {
+func TestDeletedClaimsAreNotUnknown(t *testing.T) {
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
-	known, other, going := build.Claim("data-web-2", "1Mi", mark), build.Claim("logs-web-2", "1Mi"), build.Claim("logs-web-2", "1Mi", build.Deleting())
-	for want, of := range map[string][]*corev1.PersistentVolumeClaim{"": {known, going}, "logs-web-2": {known, other}} {
+	known, other := build.Claim("data-web-2", "1Mi", mark), build.Claim("logs-web-2", "1Mi")
+	deleted := build.Claim("logs-web-2", "1Mi", build.Deleting())
+	for want, of := range map[string][]*corev1.PersistentVolumeClaim{"": {known, deleted}, "logs-web-2": {known, other}} {
 		if got := (Ordinal{Claims: of}).Unknown(web()); got != want {
 			t.Errorf("unknown: %q, want %q", got, want)
 		}
 	}
 }
 
-func TestSeen(t *testing.T) {
+// TestSeenClaimIsUsedByAMember and not marked yet.
+// Invariants: I3.
+func TestSeenClaimIsUsedByAMember(t *testing.T) {
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
 	claim := func(options ...build.Option) *corev1.PersistentVolumeClaim {
 		return build.Claim("data-web-1", "1Mi", options...)
 	}
-	replica := build.PodOf("web", 1, "data")
+	member := build.PodOf("web", 1, "data")
 	orphan := build.Pod("web-1", []string{"data-web-1"}, build.Label("app", "web"))
 	for name, row := range map[string]struct {
 		claim *corev1.PersistentVolumeClaim
 		pod   *corev1.Pod
 		want  bool
 	}{
-		"a replica uses it":                        {claim(), replica, true},
-		"it tells so already":                      {claim(mark), replica, false},
-		"I3: it tells of another set":              {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), replica, true},
-		"it goes":                                  {claim(build.Deleting()), replica, false},
-		"nobody uses it":                           {claim(), nil, false},
-		"the replica does not use it":              {claim(), build.PodOf("web", 1), false},
-		"a pod of the name, and nobody's":          {claim(), build.Pod("web-1", []string{"data-web-1"}), false},
-		"another set's":                            {claim(), build.Pod("web-1", []string{"data-web-1"}, build.Owned("StatefulSet", "other")), false},
+		"a member uses it":              {claim(), member, true},
+		"it is marked already":           {claim(mark), member, false},
+		"it has the mark of another set": {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), member, true},
+		"it is being deleted":            {claim(build.Deleting()), member, false},
+		"it has no pod":                  {claim(), nil, false},
+		"the member does not use it":    {claim(), build.PodOf("web", 1), false},
+		"an unrelated pod has the name":  {claim(), build.Pod("web-1", []string{"data-web-1"}), false},
+		"a pod of another set has the name": {
+			claim(), build.Pod("web-1", []string{"data-web-1"}, build.Owned("StatefulSet", "other")), false,
+		},
 		"a pod without owner that the set selects": {claim(), orphan, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,16 +254,17 @@ func TestAccounted(t *testing.T) {
 		pods []*corev1.Pod
 		want api.Span
 	}{
-		"nobody":                  {web(), nil, api.Span{}},
-		"all":                     {web(), pods(0, 1), api.Span{End: 2}},
-		"more than are wanted":    {web(), pods(0, 1, 2), api.Span{End: 2}},
+		"no pod":                  {web(), nil, api.Span{}},
+		"all pods":                {web(), pods(0, 1), api.Span{End: 2}},
+		"more pods than replicas": {web(), pods(0, 1, 2), api.Span{End: 2}},
 		"a gap":                   {web(build.Replicas(4)), pods(0, 1, 3), api.Span{End: 2}},
-		"the first is not there":  {web(), pods(1), api.Span{}},
-		"one is somebody else's":  {web(), append(pods(0), build.Pod("web-1", nil)), api.Span{End: 1}},
+		"no first pod":            {web(), pods(1), api.Span{}},
+		"an unrelated pod":        {web(), append(pods(0), build.Pod("web-1", nil)), api.Span{End: 1}},
 		"from the start up":       {web(startingAt(5)), pods(5), api.Span{Start: 5, End: 6}},
-		"a great set":             {web(build.Replicas(2147483647), startingAt(2147483647)), nil, api.Span{Start: 2147483647, End: 2147483647}},
-		"at zero":                 {web(build.Replicas(0)), pods(0), api.Span{}},
-		"of a set that goes, too": {web(build.Deleting()), pods(0), api.Span{End: 1}},
+		"the largest set": {web(build.Replicas(2147483647), startingAt(2147483647)), nil,
+			api.Span{Start: 2147483647, End: 2147483647}},
+		"at zero":               {web(build.Replicas(0)), pods(0), api.Span{}},
+		"a set that is deleted": {web(build.Deleting()), pods(0), api.Span{End: 1}},
 	} {
 		if got := Accounted(row.set, Ordinals(row.set, nil, row.pods)); got != row.want {
 			t.Errorf("%s: %+v", name, got)
@@ -251,17 +274,18 @@ func TestAccounted(t *testing.T) {
 
 func TestLinkOf(t *testing.T) {
 	link := api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}}
+	otherSet := api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "other"}}
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    bool
 	}{
 		"a cleanup pod":             {[]build.Option{build.LinkOf(link)}, true},
-		"a pod of nobody":           {nil, false},
-		"garbage":                   {[]build.Option{build.Annotation(api.OperationAnnotation, "{")}, false},
-		"the label names another":   {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "other")}, false},
-		"there is no label":         {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "")}, false},
+		"an unrelated pod":          {nil, false},
+		"unreadable link":           {[]build.Option{build.Annotation(api.OperationAnnotation, "{")}, false},
+		"another operation's label": {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "other")}, false},
+		"no label":                  {[]build.Option{build.LinkOf(link), build.Label(api.OperationLabel, "")}, false},
 		"a mover":                   {[]build.Option{build.MemberLink(api.RoleMover, 0)}, false},
-		"another set's":             {[]build.Option{build.LinkOf(api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace, Set: api.SetRef{Name: "other"}})}, false},
+		"another set":               {[]build.Option{build.LinkOf(otherSet)}, false},
 		"forged: another namespace": {[]build.Option{build.LinkOf(link), inNamespace("payroll")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,22 +296,25 @@ func TestLinkOf(t *testing.T) {
 	}
 }
 
-// TestTended: a claim that has taken another one's place is not what the pod was run on.
-func TestTended(t *testing.T) {
+// TestTendedClaimsAreThoseOfTheLink: a claim that replaced another one was not cleaned up by the pod.
+func TestTendedClaimsAreThoseOfTheLink(t *testing.T) {
 	link := &api.Link{Claims: map[string]types.UID{"data-web-2": "uid-data-web-2", "logs-web-2": "uid-logs-web-2", "tmp-web-2": ""}}
-	there := []*corev1.PersistentVolumeClaim{build.Claim("logs-web-2", "1Mi", build.Deleting()), build.Claim("data-web-2", "1Mi"), build.Claim("data-web-1", "1Mi"), build.Claim("tmp-web-2", "1Mi")}
+	existing := []*corev1.PersistentVolumeClaim{
+		build.Claim("logs-web-2", "1Mi", build.Deleting()), build.Claim("data-web-2", "1Mi"), build.Claim("data-web-1", "1Mi"),
+		build.Claim("tmp-web-2", "1Mi"),
+	}
 	var names []string
-	for _, c := range Tended(link, there) {
+	for _, c := range Tended(link, existing) {
 		names = append(names, c.Name)
 	}
 	if got := strings.Join(names, " "); got != "data-web-2 logs-web-2" {
 		t.Error(got)
 	}
-	there[1].UID = "another"
-	if got := Tended(link, there); len(got) != 1 || got[0].Name != "logs-web-2" {
+	existing[1].UID = "another"
+	if got := Tended(link, existing); len(got) != 1 || got[0].Name != "logs-web-2" {
 		t.Error(got)
 	}
-	if got := Tended(&api.Link{}, there); got != nil {
+	if got := Tended(&api.Link{}, existing); got != nil {
 		t.Error(got)
 	}
 }

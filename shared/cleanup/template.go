@@ -1,5 +1,5 @@
-// Package cleanup knows what a scale-down leaves behind and how people want it cleaned up: the pod template, the ordinals,
-// the claims that are really a set's. It is pure; sift asks it who has to look, cleanup-pod what to do.
+// Package cleanup has the rules for cleaning up after a scale-down: the pod template, the ordinals, and the claims that belong to a set. It
+// is pure. sift uses it to find the functions that a change concerns, cleanup-pod to decide.
 package cleanup
 
 import (
@@ -17,7 +17,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Problem is why nothing can be cleaned up.
+// Problem is the reason why nothing can be cleaned up.
 type Problem struct {
 	Reason  api.Reason
 	Message string
@@ -27,7 +27,7 @@ func problem(reason api.Reason, message string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
 
-// text is the template as written, and the key it is under.
+// text returns the template as written, and its annotation key.
 func text(set *appsv1.StatefulSet) (text, key string) {
 	for _, key := range []string{api.CleanupTemplateAnnotation, api.OlderCleanupTemplateAnnotation} {
 		if text := set.Annotations[key]; text != "" {
@@ -37,7 +37,7 @@ func text(set *appsv1.StatefulSet) (text, key string) {
 	return "", ""
 }
 
-// Digest stands for everything that decides how the set is cleaned up. It is empty where no cleanup is asked for.
+// Digest returns a digest of everything that decides how the set is cleaned up. It is empty if no cleanup is requested.
 func Digest(set *appsv1.StatefulSet) string {
 	if !statefulset.CleanupAsked(set) {
 		return ""
@@ -51,44 +51,48 @@ func Digest(set *appsv1.StatefulSet) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// Template reads the set's cleanup pod template and judges what can be judged without asking the API server. The problem
-// says what to mend.
+// Template returns the set's cleanup pod template. It checks everything that needs no API server. The problem has an advice.
 func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 	written, key := text(set)
 	template := &corev1.PodTemplateSpec{}
-	// JSON is YAML. A field that does not exist is an error, as with kubectl: one that is misspelt would be dropped silently.
+	// JSON is YAML. As with kubectl, an unknown field is an error, because a misspelt field would otherwise be dropped silently.
 	if err := bounded.YAML(written, template); err != nil {
-		return nil, problem(api.TemplateInvalid, "annotation %s is no pod template: %s", key, clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
+		return nil, problem(api.TemplateInvalid, "annotation %s is not a pod template: %s", key,
+			clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
 	}
 	switch policy := template.Spec.RestartPolicy; {
 	case policy != "" && policy != corev1.RestartPolicyOnFailure:
-		return nil, problem(api.TemplateInvalid, "annotation %s: restartPolicy is %q; it has to be OnFailure or left out, since a cleanup that failed is tried again", key, policy)
+		return nil, problem(api.TemplateInvalid, "annotation %s: restartPolicy is %q; set it to OnFailure or remove it, because a failed "+
+			"cleanup is tried again", key, policy)
 	case len(template.Spec.Containers) == 0:
 		return nil, problem(api.TemplateInvalid, "annotation %s: spec.containers is empty; name the container that cleans up", key)
 	case statefulset.Selects(set, template.Labels):
-		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; "+
-			"give the template other labels", key)
+		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would treat the "+
+			"cleanup pod as a member and delete it; give the template other labels", key)
 	}
 	for _, claim := range set.Spec.VolumeClaimTemplates {
 		if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
-			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name", key, claim.Name)
+			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; remove it, because the "+
+				"member's volume is added under that name", key, claim.Name)
 		}
 	}
 	if statefulset.WhenScaled(set) != statefulset.Retain {
-		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenScaled is %s, so a scale-down deletes the claims before anything can clean them up; "+
-			"set it to %s, or remove annotation %s", statefulset.WhenScaled(set), statefulset.Retain, key)
+		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenScaled is %s, so a scale-down deletes the claims "+
+			"before a cleanup; set it to %s, or remove annotation %s", statefulset.WhenScaled(set), statefulset.Retain, key)
 	}
 	if onDelete(set) && statefulset.WhenDeleted(set) != statefulset.Retain {
-		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims before anything can clean them up; "+
-			"set it to %s, or remove annotation %s", statefulset.WhenDeleted(set), statefulset.Retain, api.CleanupOnDeleteAnnotation)
+		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims "+
+			"before a cleanup; set it to %s, or remove annotation %s", statefulset.WhenDeleted(set), statefulset.Retain,
+			api.CleanupOnDeleteAnnotation)
 	}
 	if on := api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]); on != "" && on != api.OnScaleUpWait && on != api.OnScaleUpCancel {
-		return nil, problem(api.RequestInvalid, "annotation %s is %q; it is %s or %s", api.CleanupOnScaleUpAnnotation, clip(string(on), 40), api.OnScaleUpWait, api.OnScaleUpCancel)
+		return nil, problem(api.RequestInvalid, "annotation %s is %q; set it to %s or %s", api.CleanupOnScaleUpAnnotation, clip(string(on), 40),
+			api.OnScaleUpWait, api.OnScaleUpCancel)
 	}
 	return template, nil
 }
 
-// longestQuote bounds what is quoted of what others have written, in bytes.
+// longestQuote is the limit for quotes of users' text in messages, in bytes.
 const longestQuote = 500
 
 func clip(text string, length int) string {
@@ -98,18 +102,18 @@ func clip(text string, length int) string {
 	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
-// Cancels reports whether a replica that is wanted back ends the cleanup of its ordinal.
+// Cancels reports whether a scale-up cancels the cleanup of an ordinal that it needs.
 func Cancels(set *appsv1.StatefulSet) bool {
 	return api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]) == api.OnScaleUpCancel
 }
 
-// Finalized reports whether our finalizer holds the set.
+// Finalized reports whether Drydock's finalizer holds the set.
 func Finalized(set *appsv1.StatefulSet) bool {
 	return slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// Finalizes reports whether our finalizer is to hold the set: its owner wants its ordinals cleaned up when it is deleted. Where
-// deleting the set deletes the claims there is nothing that could be.
+// Finalizes reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set is
+// deleted. If the deletion of the set also deletes its claims, there is nothing to clean up.
 func Finalizes(set *appsv1.StatefulSet) bool {
 	return statefulset.Managed(set) && onDelete(set) && statefulset.WhenDeleted(set) == statefulset.Retain
 }

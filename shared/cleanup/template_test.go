@@ -1,6 +1,8 @@
 package cleanup
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -18,26 +21,28 @@ const (
 	inYAML = "spec:\n  containers:\n  - name: drain\n    image: registry.example/drain:1\n"
 )
 
-func ours(text string) build.Option { return build.Annotation(api.CleanupTemplateAnnotation, text) }
+func template(text string) build.Option { return build.Annotation(api.CleanupTemplateAnnotation, text) }
 
-func older(text string) build.Option {
+func olderKey(text string) build.Option {
 	return build.Annotation(api.OlderCleanupTemplateAnnotation, text)
 }
 
 func annotated(key, value string) build.Option { return build.Annotation(key, value) }
 
-// web is a set with a claim template.
+// web returns a set with a claim template.
 func web(options ...build.Option) *appsv1.StatefulSet {
 	return build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed")}, options...)...)
 }
 
-func keeps(whenScaled, whenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType) build.Option {
+func retention(whenScaled, whenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) {
-		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: whenScaled, WhenDeleted: whenDeleted}
+		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenScaled: whenScaled, WhenDeleted: whenDeleted,
+		}
 	})
 }
 
-// judged is the problem with the set's template in words, or the image that it runs.
+// judged returns the problem with the set's template, or its image.
 func judged(set *appsv1.StatefulSet) string {
 	template, problem := Template(set)
 	if problem != nil {
@@ -49,90 +54,93 @@ func judged(set *appsv1.StatefulSet) string {
 	return template.Spec.Containers[0].Image
 }
 
-func TestTemplate(t *testing.T) {
+// TestTemplateIsCheckedBeforeUse: a template that the set would treat as a member is refused.
+// Invariants: I9.
+func TestTemplateIsCheckedBeforeUse(t *testing.T) {
 	const (
 		image  = "registry.example/drain:1"
 		retain = statefulset.Retain
 		gone   = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-		ourKey = "drydock.dev/cleanup-pod-template"
-		hisKey = "statefulsets.kubernetes.io/scaledown-pod-template"
-		mend   = "; it has to be OnFailure or left out, since a cleanup that failed is tried again"
 	)
 	with := func(more string) build.Option {
-		return ours(`{"spec":{"containers":[{"name":"drain","image":"` + image + `"}]` + more + `}}`)
+		return template(`{"spec":{"containers":[{"name":"drain","image":"` + image + `"}]` + more + `}}`)
 	}
 	labelled := func(labels string) build.Option {
-		return ours(`{"metadata":{"labels":` + labels + `},"spec":{"containers":[{"name":"drain","image":"` + image + `"}]}}`)
+		return template(`{"metadata":{"labels":` + labels + `},"spec":{"containers":[{"name":"drain","image":"` + image + `"}]}}`)
 	}
 	onDelete := annotated(api.CleanupOnDeleteAnnotation, "true")
 	expression := build.Edit(func(s *appsv1.StatefulSet) {
-		s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"tool"}}}}
+		s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"tool"}},
+		}}
 	})
-	for name, row := range map[string]struct {
-		options []build.Option
-		want    string
-	}{
-		"JSON":                               {[]build.Option{ours(inJSON)}, image},
-		"YAML":                               {[]build.Option{ours(inYAML)}, image},
-		"the older key":                      {[]build.Option{older(inJSON)}, image},
-		"both keys, ours wins":               {[]build.Option{older("{"), ours(inYAML)}, image},
-		"both keys, ours is wrong":           {[]build.Option{older(inJSON), ours(`{"spec":{}}`)}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"ours is empty, the older one is it": {[]build.Option{older(inJSON), ours("")}, image},
-		"no text":                            {[]build.Option{ours("words")}, "TemplateInvalid: annotation " + ourKey + " is no pod template: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal string into Go value of type v1.PodTemplateSpec"},
-		"not even YAML, under the older key": {[]build.Option{older("{")}, "TemplateInvalid: annotation " + hisKey + " is no pod template: yaml: line 1: did not find expected node content"},
-		"a field that does not exist":        {[]build.Option{with(`,"contaners":[]`)}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: error unmarshaling JSON: while decoding JSON: json: unknown field "contaners"`},
-		"a field twice":                      {[]build.Option{ours("spec: {}\nspec: {}\n")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: yaml: unmarshal errors:   line 2: key "spec" already set in map`},
-		"a quantity that takes minutes":      {[]build.Option{ours("spec: {containers: [{resources: {limits: {cpu: '1e-99999999'}}}]}")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: spec.containers[0].resources.limits.cpu: "1e-99999999" is not a quantity`},
-		"an anchor":                          {[]build.Option{ours("metadata: {labels: {a: &a b, c: *a}}")}, `TemplateInvalid: annotation ` + ourKey + ` is no pod template: line 1 has an anchor or an alias (& or *), which is not supported; write the value in full`},
-		"null":                               {[]build.Option{ours("null")}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"restartPolicy OnFailure":            {[]build.Option{with(`,"restartPolicy":"OnFailure"`)}, image},
-		"restartPolicy Never":                {[]build.Option{with(`,"restartPolicy":"Never"`)}, `TemplateInvalid: annotation ` + ourKey + `: restartPolicy is "Never"` + mend},
-		"restartPolicy Always":               {[]build.Option{with(`,"restartPolicy":"Always"`)}, `TemplateInvalid: annotation ` + ourKey + `: restartPolicy is "Always"` + mend},
-		"no containers":                      {[]build.Option{ours(`{"spec":{"initContainers":[{"name":"a"}]}}`)}, "TemplateInvalid: annotation " + ourKey + ": spec.containers is empty; name the container that cleans up"},
-		"labels of others":                   {[]build.Option{labelled(`{"app":"web-cleanup"}`)}, image},
-		"I9: labels that match the selector": {[]build.Option{labelled(`{"app":"web","more":"1"}`)}, "TemplateInvalid: annotation " + ourKey + ": its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; give the template other labels"},
-		"no labels, but an expression that matches them": {[]build.Option{ours(inYAML), expression}, "TemplateInvalid: annotation " + ourKey + ": its labels match the StatefulSet's selector, so the set would take the cleanup pod for a replica and delete it; give the template other labels"},
-		"labels that the expression excludes":            {[]build.Option{labelled(`{"role":"tool"}`), expression}, image},
-		"a volume of another name":                       {[]build.Option{with(`,"volumes":[{"name":"tmp","emptyDir":{}}]`)}, image},
-		"a volume named like a claim template":           {[]build.Option{with(`,"volumes":[{"name":"tmp","emptyDir":{}},{"name":"data","emptyDir":{}}]`)}, `TemplateInvalid: annotation ` + ourKey + `: volume "data" has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name`},
-		"the second claim template's name": {[]build.Option{build.Template("logs", "1Mi", "fixed"), with(`,"volumes":[{"name":"logs","emptyDir":{}}]`)},
-			`TemplateInvalid: annotation ` + ourKey + `: volume "logs" has the name of a volumeClaimTemplate; leave it out, the replica's volume is added under that name`},
-		"a scale-down keeps the claims":   {[]build.Option{ours(inYAML), keeps(retain, "")}, image},
-		"a scale-down deletes the claims": {[]build.Option{older(inYAML), keeps(gone, retain)}, "DeletesClaims: persistentVolumeClaimRetentionPolicy.whenScaled is Delete, so a scale-down deletes the claims before anything can clean them up; set it to Retain, or remove annotation " + hisKey},
-		"a deletion deletes the claims":   {[]build.Option{ours(inYAML), keeps(retain, gone)}, image},
-		"the same, with cleanup-on-delete": {[]build.Option{ours(inYAML), keeps("", gone), onDelete},
-			"DeletesClaims: persistentVolumeClaimRetentionPolicy.whenDeleted is Delete, so deleting the set deletes the claims before anything can clean them up; set it to Retain, or remove annotation drydock.dev/cleanup-on-delete"},
-		"cleanup-on-delete":                  {[]build.Option{ours(inYAML), keeps("", retain), onDelete}, image},
-		"cleanup-on-delete that is not true": {[]build.Option{ours(inYAML), keeps("", gone), annotated(api.CleanupOnDeleteAnnotation, "yes")}, image},
-		"on scale-up: wait":                  {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "wait")}, image},
-		"on scale-up: cancel":                {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "cancel")}, image},
-		"on scale-up: something else":        {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "Wait")}, `RequestInvalid: annotation drydock.dev/cleanup-on-scale-up is "Wait"; it is wait or cancel`},
-		"on scale-up: a novel":               {[]build.Option{ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, strings.Repeat("é", 100))}, `RequestInvalid: annotation drydock.dev/cleanup-on-scale-up is "` + strings.Repeat("é", 20) + `…"; it is wait or cancel`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := judged(web(row.options...)); got != row.want {
-				t.Errorf("got  %s\nwant %s", got, row.want)
-			}
-		})
+	cases := map[string][]build.Option{
+		"JSON":                                      {template(inJSON)},
+		"YAML":                                      {template(inYAML)},
+		"the older key":                             {olderKey(inJSON)},
+		"both keys: the newer key applies":          {olderKey("{"), template(inYAML)},
+		"both keys: the newer value is invalid":     {olderKey(inJSON), template(`{"spec":{}}`)},
+		"both keys: the newer value is empty":       {olderKey(inJSON), template("")},
+		"a string":                                  {template("words")},
+		"invalid YAML, under the older key":         {olderKey("{")},
+		"an unknown field":                          {with(`,"contaners":[]`)},
+		"a repeated field":                          {template("spec: {}\nspec: {}\n")},
+		"a quantity that takes minutes to parse":    {template("spec: {containers: [{resources: {limits: {cpu: '1e-99999999'}}}]}")},
+		"an anchor":                                 {template("metadata: {labels: {a: &a b, c: *a}}")},
+		"null":                                      {template("null")},
+		"restartPolicy OnFailure":                   {with(`,"restartPolicy":"OnFailure"`)},
+		"restartPolicy Never":                       {with(`,"restartPolicy":"Never"`)},
+		"restartPolicy Always":                      {with(`,"restartPolicy":"Always"`)},
+		"no containers":                             {template(`{"spec":{"initContainers":[{"name":"a"}]}}`)},
+		"labels that do not match":                  {labelled(`{"app":"web-cleanup"}`)},
+		"labels that match the selector":            {labelled(`{"app":"web","more":"1"}`)},
+		"no labels, and an expression that matches": {template(inYAML), expression},
+		"labels that the expression excludes":       {labelled(`{"role":"tool"}`), expression},
+		"a volume with another name":                {with(`,"volumes":[{"name":"tmp","emptyDir":{}}]`)},
+		"a volume named like a claim template": {
+			with(`,"volumes":[{"name":"tmp","emptyDir":{}},{"name":"data","emptyDir":{}}]`),
+		},
+		"a volume named like the second claim template": {
+			build.Template("logs", "1Mi", "fixed"), with(`,"volumes":[{"name":"logs","emptyDir":{}}]`),
+		},
+		"a scale-down keeps the claims":                         {template(inYAML), retention(retain, "")},
+		"a scale-down deletes the claims":                       {olderKey(inYAML), retention(gone, retain)},
+		"a deletion deletes the claims":                         {template(inYAML), retention(retain, gone)},
+		"a deletion deletes the claims, with cleanup-on-delete": {template(inYAML), retention("", gone), onDelete},
+		"cleanup-on-delete":                                     {template(inYAML), retention("", retain), onDelete},
+		"cleanup-on-delete with another value": {
+			template(inYAML), retention("", gone), annotated(api.CleanupOnDeleteAnnotation, "yes"),
+		},
+		"on scale-up: wait":             {template(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "wait")},
+		"on scale-up: cancel":           {template(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "cancel")},
+		"on scale-up: an unknown value": {template(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "Wait")},
+		"on scale-up: a long value": {
+			template(inYAML), annotated(api.CleanupOnScaleUpAnnotation, strings.Repeat("é", 100)),
+		},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) { file.Entry(t, name, judged(web(cases[name]...))) })
 	}
 }
 
-// TestMessagesAreShort: what people write comes back in an annotation and in a Kubernetes Event.
+// TestMessagesAreShort: they quote users' text and are stored in an annotation and a Kubernetes Event.
 func TestMessagesAreShort(t *testing.T) {
 	for name, text := range map[string]string{
 		"a long string":       strings.Repeat("x", 200<<10),
 		"many unknown fields": "{" + `"` + strings.Repeat("f", 9000) + `":1` + "}",
 		"an unknown value":    `{"spec":{"containers":"` + strings.Repeat("é", 50<<10) + `"}}`,
-		"deep":                strings.Repeat("[", 9000),
+		"deep nesting":        strings.Repeat("[", 9000),
 		"an anchor that grows": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
-			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n",
-		"not UTF-8":      "{\"spec\":\"\xff\xfe\"}",
-		"lines":          "spec:\n  a: 1\n  b: 2\n  a: 3\n  b: 4\n",
-		"zero":           "\x00",
-		"nothing at all": "---",
+			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n" +
+			"g: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n",
+		"not UTF-8":         "{\"spec\":\"\xff\xfe\"}",
+		"several lines":     "spec:\n  a: 1\n  b: 2\n  a: 3\n  b: 4\n",
+		"a zero byte":       "\x00",
+		"an empty document": "---",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, problem := Template(web(ours(text)))
+			_, problem := Template(web(template(text)))
 			if problem == nil || len(problem.Message) > 800 || strings.Contains(problem.Message, "\n") || !utf8.ValidString(problem.Message) {
 				t.Errorf("%+v", problem)
 			}
@@ -141,12 +149,12 @@ func TestMessagesAreShort(t *testing.T) {
 }
 
 func FuzzTemplate(f *testing.F) {
-	for _, text := range []string{inJSON, inYAML, "", "{", "null", "[]", "spec:", `{"spec":{"containers":[null]}}`, `{"spec":{"volumes":[{"name":"data"}],"containers":[{}]}}`,
-		"spec: &a\n  containers: [*a]", "\x00", "\xff", "!!binary AA=="} {
+	for _, text := range []string{inJSON, inYAML, "", "{", "null", "[]", "spec:", `{"spec":{"containers":[null]}}`,
+		`{"spec":{"volumes":[{"name":"data"}],"containers":[{}]}}`, "spec: &a\n  containers: [*a]", "\x00", "\xff", "!!binary AA=="} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		set := web(ours(text))
+		set := web(template(text))
 		template, problem := Template(set)
 		switch {
 		case (template == nil) == (problem == nil):
@@ -162,16 +170,16 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-func TestAsked(t *testing.T) {
+func TestCleanupIsRequestedByATemplate(t *testing.T) {
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet
 		want bool
 	}{
-		"a template":                        {web(ours(inYAML)), true},
-		"the older key":                     {web(older(inYAML)), true},
-		"none":                              {web(), false},
-		"an empty one":                      {web(ours("")), false},
-		"a template, but there is no claim": {build.Set("web", ours(inYAML)), false},
+		"a template":                {web(template(inYAML)), true},
+		"the older key":             {web(olderKey(inYAML)), true},
+		"no template":               {web(), false},
+		"an empty template":         {web(template("")), false},
+		"a template, but no claims": {build.Set("web", template(inYAML)), false},
 	} {
 		if got := statefulset.CleanupAsked(row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -182,59 +190,60 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestDigest: it changes with everything that decides how a set is cleaned up, and with nothing else.
-func TestDigest(t *testing.T) {
-	was := Digest(web(ours(inYAML)))
+// TestDigestCoversWhatDecidesACleanup, and nothing else.
+func TestDigestCoversWhatDecidesACleanup(t *testing.T) {
+	before := Digest(web(template(inYAML)))
 	for name, row := range map[string]struct {
 		option build.Option
 		same   bool
 	}{
-		"nothing changed":            {build.Annotation("team", "data"), true},
-		"other replicas":             {build.Replicas(7), true},
-		"another UID":                {build.UID("uid-2"), true},
-		"retain in so many words":    {keeps(statefulset.Retain, statefulset.Retain), true},
-		"another template":           {ours(inYAML + "\n"), false},
-		"the older key beside it":    {older("x"), true},
-		"a scale-down deletes":       {keeps("Delete", ""), false},
-		"a deletion deletes":         {keeps("", "Delete"), false},
-		"cancel on scale-up":         {annotated(api.CleanupOnScaleUpAnnotation, "cancel"), false},
-		"cleaned up when deleted":    {annotated(api.CleanupOnDeleteAnnotation, "true"), false},
-		"parts that run into others": {annotated(api.CleanupOnScaleUpAnnotation, "4:true"), false},
+		"another annotation":                 {build.Annotation("team", "data"), true},
+		"other replicas":                     {build.Replicas(7), true},
+		"another UID":                        {build.UID("uid-2"), true},
+		"an explicit Retain":                 {retention(statefulset.Retain, statefulset.Retain), true},
+		"another template":                   {template(inYAML + "\n"), false},
+		"the older key in addition":          {olderKey("x"), true},
+		"a scale-down deletes":               {retention("Delete", ""), false},
+		"a deletion deletes":                 {retention("", "Delete"), false},
+		"cancel on scale-up":                 {annotated(api.CleanupOnScaleUpAnnotation, "cancel"), false},
+		"cleaned up when deleted":            {annotated(api.CleanupOnDeleteAnnotation, "true"), false},
+		"a value that imitates another part": {annotated(api.CleanupOnScaleUpAnnotation, "4:true"), false},
 	} {
-		if same := Digest(web(ours(inYAML), row.option)) == was; same != row.same {
+		if same := Digest(web(template(inYAML), row.option)) == before; same != row.same {
 			t.Errorf("%s: same %t", name, same)
 		}
 	}
-	// Frozen: a new version must not take every set's template for a new one.
-	if was != "610db8950ae8" {
-		t.Errorf("the digest has changed: %s", was)
+	// Frozen: a new version of Drydock must not treat every template as changed.
+	if before != "610db8950ae8" {
+		t.Errorf("the digest has changed: %s", before)
 	}
-	a, b := web(ours(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "x")), web(ours(inYAML), annotated(api.CleanupOnDeleteAnnotation, "x"))
+	a := web(template(inYAML), annotated(api.CleanupOnScaleUpAnnotation, "x"))
+	b := web(template(inYAML), annotated(api.CleanupOnDeleteAnnotation, "x"))
 	if Digest(a) == Digest(b) {
-		t.Error("a value counts the same wherever it is")
+		t.Error("the same value under two keys has the same digest")
 	}
 }
 
-func TestWhatIsAskedBesideTheTemplate(t *testing.T) {
+func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 	cancel := annotated(api.CleanupOnScaleUpAnnotation, "cancel")
 	if Cancels(web()) || !Cancels(web(cancel)) || Cancels(web(annotated(api.CleanupOnScaleUpAnnotation, "wait"))) {
-		t.Error("cancel is cancel, and nothing else is")
+		t.Error("only the value cancel cancels")
 	}
 	if Finalized(web()) || !Finalized(web(build.Finalizers("a", api.CleanupFinalizer, "b"))) || Finalized(web(build.Finalizers("a"))) {
-		t.Error("the finalizer is ours wherever it stands")
+		t.Error("the finalizer is not found in the list")
 	}
 	onDelete := annotated(api.CleanupOnDeleteAnnotation, "true")
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    bool
 	}{
-		"asked":                          {[]build.Option{onDelete}, true},
-		"asked, without a template, too": {[]build.Option{onDelete, ours("")}, true},
-		"not asked":                      {nil, false},
-		"asked in other words":           {[]build.Option{annotated(api.CleanupOnDeleteAnnotation, "True")}, false},
-		"not opted in":                   {[]build.Option{onDelete, build.Label(api.ManagedLabel, "")}, false},
-		"a deletion deletes the claims":  {[]build.Option{onDelete, keeps("", "Delete")}, false},
-		"a scale-down deletes them":      {[]build.Option{onDelete, keeps("Delete", "")}, true},
+		"requested":                       {[]build.Option{onDelete}, true},
+		"requested without a template":    {[]build.Option{onDelete, template("")}, true},
+		"not requested":                   {nil, false},
+		"another value":                   {[]build.Option{annotated(api.CleanupOnDeleteAnnotation, "True")}, false},
+		"not opted in":                    {[]build.Option{onDelete, build.Label(api.ManagedLabel, "")}, false},
+		"a deletion deletes the claims":   {[]build.Option{onDelete, retention("", "Delete")}, false},
+		"a scale-down deletes the claims": {[]build.Option{onDelete, retention("Delete", "")}, true},
 	} {
 		if got := Finalizes(web(row.options...)); got != row.want {
 			t.Errorf("%s: %t", name, got)

@@ -10,35 +10,35 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// byHand is what people's own events name as their source.
-const byHand api.Function = "kubectl"
+// fromUser is the source of events that users send.
+const fromUser api.Function = "kubectl"
 
-// NewByHand makes an event of ours as a person sends it. Only ObjectChanged has concerns.
+// NewByHand returns one of Drydock's events as a user sends it. Only ObjectChanged has concerns.
 func NewByHand(eventType string, ref Ref, id string, concerns ...api.Function) cloudevents.Event {
-	e := newEvent(byHand, eventType, ref, id)
+	e := newEvent(fromUser, eventType, ref, id)
 	if eventType == ObjectChanged {
-		tellChange(&e, ref, join(concerns))
+		setChange(&e, ref, join(concerns))
 	}
 	return e
 }
 
-// NewForGroup makes the event with which a person tells of a whole group: one of Activity, Wake, Sleep.
+// NewForGroup returns the event that a user sends for a whole group. Its type is Activity, Wake or Sleep.
 func NewForGroup(eventType, namespace, group, id string) (cloudevents.Event, error) {
 	e := cloudevents.New()
 	e.SetType(eventType)
-	e.SetSource("drydock.dev/" + string(byHand))
+	e.SetSource("drydock.dev/" + string(fromUser))
 	e.SetID(id)
 	e.SetExtension(extNamespace, namespace)
 	e.SetExtension(extGroup, group)
 	e.SetExtension(extPartitionKey, namespace+"/"+group)
 	if _, _, ok := GroupOf(e); !ok || !slices.Contains([]string{Activity, Wake, Sleep}, eventType) {
-		return e, fmt.Errorf("event %s about group %q in namespace %q: a group is a label's value, and %s, %s and %s are about groups",
+		return e, fmt.Errorf("event %s for group %q in namespace %q is invalid; a group is a label's value, and the type is %s, %s or %s",
 			eventType, group, namespace, Activity, Wake, Sleep)
 	}
 	return e, nil
 }
 
-// NewSource makes the event that ApiServerSource sends of a change of the object.
+// NewSource returns the event that ApiServerSource sends for a change of the object.
 func NewSource(eventType, source, id string, object *unstructured.Unstructured) (cloudevents.Event, error) {
 	e := cloudevents.New()
 	e.SetType(eventType)
@@ -55,11 +55,11 @@ func NewSource(eventType, source, id string, object *unstructured.Unstructured) 
 	return e, nil
 }
 
-// Again makes the event of ours that the letter is about, as it was first sent. Whoever may annotate a StatefulSet can
-// write letters, so the event is about the set given, whatever the letter says.
+// Again returns the event of the letter, with its first id and source. A letter can be forged by any user who may annotate a StatefulSet.
+// Therefore the event always has the given set, not the one in the letter.
 func Again(letter api.Letter, set Ref) (cloudevents.Event, error) {
 	if !IsOwn(letter.Type) {
-		return cloudevents.Event{}, fmt.Errorf("letter %s is of type %q, which is none of Drydock's own", letter.Key(), letter.Type)
+		return cloudevents.Event{}, fmt.Errorf("letter %s has type %q, which is not a type of Drydock", letter.Key(), letter.Type)
 	}
 	set.Operation = letter.Operation
 	e := newEvent("", letter.Type, set, letter.ID)
@@ -76,7 +76,7 @@ func Again(letter api.Letter, set Ref) (cloudevents.Event, error) {
 	return e, nil
 }
 
-// OwnExtensions are the extensions of ours that the event has, but for its operation.
+// OwnExtensions returns Drydock's extensions of the event, without the operation.
 func OwnExtensions(e cloudevents.Event) map[string]string {
 	own := map[string]string{}
 	for _, name := range []string{extConcerns, extKind, extName, extNamespace, extPartitionKey} {
@@ -87,7 +87,7 @@ func OwnExtensions(e cloudevents.Event) map[string]string {
 	return own
 }
 
-// ObjectOfLetter reads which object a letter is about.
+// ObjectOfLetter returns the object of the letter's event.
 func ObjectOfLetter(letter api.Letter) (Object, error) {
 	e := cloudevents.New()
 	e.SetID(letter.ID)

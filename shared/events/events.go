@@ -1,6 +1,5 @@
-// Package events is the wire contract: the types of the CloudEvents that Drydock's functions send and understand, how
-// they name the object they are about, and how they are made and read. An event is a hint to look at an object, never
-// an authority to do something to it.
+// Package events is the wire contract. It has the types of the CloudEvents that Drydock's functions send and understand. It defines how an
+// event names its object, and creates and reads events. An event is a hint to read an object. It never authorizes a change.
 package events
 
 import (
@@ -15,7 +14,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Types that come from Knative: its ApiServerSource in Resource mode, and its PingSource.
+// Types of Knative's events: its ApiServerSource in Resource mode, and its PingSource.
 const (
 	SourceAdd    = "dev.knative.apiserver.resource.add"
 	SourceUpdate = "dev.knative.apiserver.resource.update"
@@ -23,7 +22,7 @@ const (
 	Tick         = "dev.knative.sources.ping"
 )
 
-// Types of our own.
+// Types of Drydock's events.
 const (
 	ObjectChanged    = "dev.drydock.object.changed"
 	ResizeRequested  = "dev.drydock.resize.requested"
@@ -32,26 +31,26 @@ const (
 	OwnerResumed     = "dev.drydock.owner.resumed"
 	BackupCompleted  = "dev.drydock.backup.completed"
 	RestoreCompleted = "dev.drydock.restore.completed"
-	// MemberChanged: restore has moved a member on to a phase that is backup's.
+	// MemberChanged says that restore has moved a member to a phase for backup.
 	MemberChanged   = "dev.drydock.member.changed"
 	OperationFailed = "dev.drydock.operation.failed"
 	Retry           = "dev.drydock.retry"
-	// Activity says that somebody uses a set, Wake that somebody is about to, Sleep that nobody will, about a set or about a
-	// group. See IsOrder for who may send them.
+	// Activity says that a set or group is in use, Wake that it will be used soon, and Sleep that it will not be used. IsOrder says who may
+	// send them.
 	Activity = "dev.drydock.activity"
 	Wake     = "dev.drydock.wake"
 	Sleep    = "dev.drydock.sleep"
-	// SleepDecided and WakeDecided go to pause-owner; Scaled tells that the set is asleep, or awake and ready.
+	// SleepDecided and WakeDecided go to pause-owner. Scaled says that the set is asleep, or awake and ready.
 	SleepDecided = "dev.drydock.sleep.decided"
 	WakeDecided  = "dev.drydock.wake.decided"
 	Scaled       = "dev.drydock.scaled"
-	// ScaleCompleted tells that a set has the count that its Scaler wanted, and that the hooks have run.
+	// ScaleCompleted says that a set has the count of its Scaler, and that the hooks have run.
 	ScaleCompleted = "dev.drydock.scale.completed"
-	// ScaleHookRequested asks a function of the user's to do something for a scaling; the other two are its answers. See HookAnswerOf.
+	// ScaleHookRequested asks a user's function to run a hook of a scaling. The other two are its answers, see HookAnswerOf.
 	ScaleHookRequested = "dev.drydock.scale.hook.requested"
 	ScaleHookCompleted = "dev.drydock.scale.hook.completed"
 	ScaleHookFailed    = "dev.drydock.scale.hook.failed"
-	// CleanupCompleted tells that nothing is left behind of a set's scale-down.
+	// CleanupCompleted says that a scale-down has left no claims.
 	CleanupCompleted = "dev.drydock.cleanup.completed"
 )
 
@@ -67,13 +66,13 @@ const (
 	extPartitionKey = "partitionkey"
 )
 
-// IsOrder reports whether an event of the type changes what a set does, whatever the live objects ask for. Its sender needs the right
-// to patch the set.
+// IsOrder reports whether an event of the type can change a set even if the live objects do not request it. Its sender needs the right to
+// patch the set.
 func IsOrder(eventType string) bool {
 	return OrderAnnotation(eventType) != ""
 }
 
-// OrderAnnotation returns the annotation of a StatefulSet that means the same as an order; empty for any other event.
+// OrderAnnotation returns the annotation of a StatefulSet with the same meaning as an order, or "" for any other event.
 func OrderAnnotation(eventType string) string {
 	switch eventType {
 	case Activity:
@@ -88,23 +87,22 @@ func OrderAnnotation(eventType string) string {
 	return ""
 }
 
-// Ref names a StatefulSet. UID and ResourceVersion are those that the sender saw; they are for recognising duplicates, not
-// for deciding anything.
+// Ref names a StatefulSet. UID and ResourceVersion are those that the sender saw. They only identify duplicates and decide nothing.
 type Ref struct {
 	Namespace       string
 	Name            string
 	UID             types.UID
 	ResourceVersion string
-	// Operation is the id of the operation the event belongs to; empty if there is none.
+	// Operation is the id of the event's operation, or "".
 	Operation string
-	// Purpose is the kind of the operation, in lower case; empty where the event's type says it.
+	// Purpose is the kind of the operation, in lower case. It is empty if the event's type implies it.
 	Purpose string
 }
 
-// String renders the reference as namespace/name.
+// String returns the reference as namespace/name.
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-// Object is the set as one of the objects that events are about.
+// Object returns the set as an Object.
 func (r Ref) Object() Object {
 	return Object{Kind: KindStatefulSet, Namespace: r.Namespace, Name: r.Name}
 }
@@ -115,16 +113,16 @@ type changed struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 }
 
-// NewChanged makes the event by which sift wakes the functions that have to look at a StatefulSet. Its id derives
-// from what was seen, so that the same change seen twice is the same event.
+// NewChanged returns the event that wakes the functions concerned by a StatefulSet. sift sends it. Its id derives from the observed state,
+// so that the same change yields the same event.
 func NewChanged(ref Ref, seen string, concerns ...api.Function) cloudevents.Event {
 	words := join(concerns)
 	e := newEvent(api.Sift, ObjectChanged, ref, seen+"/"+strings.ReplaceAll(words, " ", "+"))
-	tellChange(&e, ref, words)
+	setChange(&e, ref, words)
 	return e
 }
 
-func tellChange(e *cloudevents.Event, ref Ref, concerns string) {
+func setChange(e *cloudevents.Event, ref Ref, concerns string) {
 	e.SetExtension(extConcerns, concerns)
 	_ = e.SetData(cloudevents.ApplicationJSON, changed{UID: ref.UID, ResourceVersion: ref.ResourceVersion})
 }
@@ -137,8 +135,8 @@ func join(functions []api.Function) string {
 	return strings.Join(names, " ")
 }
 
-// NewStep makes the event by which a function announces a step of an operation. The id derives from operation and
-// step, so that a step announced twice is recognisable.
+// NewStep returns the event that announces a step of an operation. A function sends it. The id derives from operation and step, so that
+// duplicates can be identified.
 func NewStep(from api.Function, eventType string, ref Ref) cloudevents.Event {
 	return newEvent(from, eventType, ref, ref.Operation+"/"+strings.TrimPrefix(eventType, "dev.drydock."))
 }
@@ -162,7 +160,7 @@ func newEvent(from api.Function, eventType string, ref Ref, id string) cloudeven
 	return e
 }
 
-// partitionKey keeps the events of one set in order where the broker can: its UID, or its name where none is known.
+// partitionKey returns the UID of the set, or its name without a known UID. By this key a broker can keep the events of one set in order.
 func partitionKey(ref Ref) string {
 	if ref.UID != "" {
 		return string(ref.UID)
@@ -170,8 +168,7 @@ func partitionKey(ref Ref) string {
 	return ref.String()
 }
 
-// ObjectOf reads the object of an event. What it accepts is a well-formed name, nothing more: the content of an
-// event is hostile input.
+// ObjectOf returns the object of an event. It checks only that the names are well-formed: the content of an event is hostile input.
 func ObjectOf(e cloudevents.Event) (Object, error) {
 	kind, _ := e.Extensions()[extKind].(string)
 	namespace, _ := e.Extensions()[extNamespace].(string)
@@ -185,10 +182,10 @@ func ObjectOf(e cloudevents.Event) (Object, error) {
 	return Object{Kind: kind, Namespace: namespace, Name: name}, nil
 }
 
-// SetOf reads the StatefulSet of one of Drydock's events.
+// SetOf returns the StatefulSet of one of Drydock's events.
 func SetOf(e cloudevents.Event) (Ref, error) {
 	if kind, _ := e.Extensions()[extKind].(string); kind != KindStatefulSet {
-		return Ref{}, fmt.Errorf("event %q of type %s is about kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
+		return Ref{}, fmt.Errorf("event %q of type %s names kind %q, not a StatefulSet", e.ID(), e.Type(), kind)
 	}
 	object, err := ObjectOf(e)
 	if err != nil {
@@ -201,12 +198,12 @@ func SetOf(e cloudevents.Event) (Ref, error) {
 // Fresh is the greatest age of an event that still describes the present.
 const Fresh = time.Minute
 
-// Old reports whether the event was sent longer ago. One that does not say when counts as sent now.
+// Old reports whether the event is older than Fresh. An event without a time counts as sent now.
 func Old(e cloudevents.Event, now time.Time) bool {
 	return !e.Time().IsZero() && now.Sub(e.Time()) > Fresh
 }
 
-// GroupOf reads the group of StatefulSets of an event that names no set. It reports false for all others.
+// GroupOf returns the group of an event that names no set. It returns false for all other events.
 func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
 	namespace, _ = e.Extensions()[extNamespace].(string)
 	group, _ = e.Extensions()[extGroup].(string)
@@ -215,7 +212,7 @@ func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
 	return namespace, group, ok
 }
 
-// About returns a copy of the event with the StatefulSet as its subject.
+// About returns a copy of the event with the StatefulSet as its object.
 func About(e cloudevents.Event, ref Ref) cloudevents.Event {
 	e = e.Clone()
 	e.SetSubject(ref.Object().Path())
@@ -225,13 +222,13 @@ func About(e cloudevents.Event, ref Ref) cloudevents.Event {
 	return e
 }
 
-// Purpose reads the kind of operation from an event; empty if the event names none.
+// Purpose returns the kind of operation in an event, or "".
 func Purpose(e cloudevents.Event) string {
 	purpose, _ := e.Extensions()[extPurpose].(string)
 	return purpose
 }
 
-// Concerns reads which functions an ObjectChanged asks to look.
+// Concerns returns the functions that an ObjectChanged is for.
 func Concerns(e cloudevents.Event) []api.Function {
 	text, _ := e.Extensions()[extConcerns].(string)
 	var functions []api.Function

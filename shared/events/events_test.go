@@ -31,7 +31,7 @@ func wire(t *testing.T, e cloudevents.Event) cloudevents.Event {
 	return arrived
 }
 
-func TestStepArrivesAsItWasSent(t *testing.T) {
+func TestStepArrivesUnchanged(t *testing.T) {
 	e := wire(t, NewStep(api.PauseOwner, OwnerPaused, web))
 	ref, err := SetOf(e)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestStepArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestChangedArrivesAsItWasSent(t *testing.T) {
+func TestChangeArrivesUnchanged(t *testing.T) {
 	e := wire(t, NewChanged(Ref{Namespace: "shop", Name: "web"}, "uid/7", api.Backup, api.Restore))
 	if diff := cmp.Diff([]api.Function{api.Backup, api.Restore}, Concerns(e)); diff != "" {
 		t.Error(diff)
@@ -61,25 +61,25 @@ func TestChangedArrivesAsItWasSent(t *testing.T) {
 		t.Errorf("%v", e.Extensions())
 	}
 	if Concerns(cloudevents.New()) != nil {
-		t.Error("an event without concerns concerns somebody")
+		t.Error("an event without concerns concerns a function")
 	}
 }
 
-// TestSameThingIsSameEvent: duplicates are recognised by their id, and different things must not look like duplicates.
-func TestSameThingIsSameEvent(t *testing.T) {
+// TestEventIDsIdentifyDuplicates: the same event has the same id, and different events have different ids.
+func TestEventIDsIdentifyDuplicates(t *testing.T) {
 	id := func(e cloudevents.Event) string { return e.Source() + " " + e.ID() }
 	other := web
 	other.Operation = "op2"
 	ids := map[string]string{
-		"a step":                id(NewStep(api.Backup, BackupCompleted, web)),
-		"another step":          id(NewStep(api.Backup, OperationFailed, web)),
-		"of another operation":  id(NewStep(api.Backup, BackupCompleted, other)),
-		"by another function":   id(NewStep(api.Restore, OperationFailed, web)),
-		"a change":              id(NewChanged(web, "u/7", api.Backup)),
-		"a later change":        id(NewChanged(web, "u/8", api.Backup)),
-		"for somebody else":     id(NewChanged(web, "u/7", api.Restore)),
-		"for both":              id(NewChanged(web, "u/7", api.Backup, api.Restore)),
-		"of another set's half": id(NewChanged(web, "u2/7", api.Backup)),
+		"a step":                        id(NewStep(api.Backup, BackupCompleted, web)),
+		"another step":                  id(NewStep(api.Backup, OperationFailed, web)),
+		"a step of another operation":   id(NewStep(api.Backup, BackupCompleted, other)),
+		"a step of another function":    id(NewStep(api.Restore, OperationFailed, web)),
+		"a change":                      id(NewChanged(web, "u/7", api.Backup)),
+		"a later change":                id(NewChanged(web, "u/8", api.Backup)),
+		"a change for another function": id(NewChanged(web, "u/7", api.Restore)),
+		"a change for both functions":   id(NewChanged(web, "u/7", api.Backup, api.Restore)),
+		"a change of another set":       id(NewChanged(web, "u2/7", api.Backup)),
 	}
 	seen := map[string]string{}
 	for name, id := range ids {
@@ -89,21 +89,21 @@ func TestSameThingIsSameEvent(t *testing.T) {
 		seen[id] = name
 	}
 	if id(NewStep(api.Backup, BackupCompleted, web)) != ids["a step"] || id(NewChanged(web, "u/7", api.Backup)) != ids["a change"] {
-		t.Error("the same thing has another id the second time")
+		t.Error("the same event has another id the second time")
 	}
 }
 
-func TestSetOfRefusesWhatIsMalformed(t *testing.T) {
+func TestSetOfRefusesMalformedEvents(t *testing.T) {
 	for name, change := range map[string]func(*cloudevents.Event){
 		"another kind":             func(e *cloudevents.Event) { e.SetExtension("kind", "Pod") },
 		"no kind":                  func(e *cloudevents.Event) { e.SetExtension("kind", nil) },
 		"no namespace":             func(e *cloudevents.Event) { e.SetExtension("namespace", nil) },
 		"an empty namespace":       func(e *cloudevents.Event) { e.SetExtension("namespace", "") },
-		"a namespace of a path":    func(e *cloudevents.Event) { e.SetExtension("namespace", "../kube-system") },
+		"a namespace with a path":  func(e *cloudevents.Event) { e.SetExtension("namespace", "../kube-system") },
 		"a namespace with a slash": func(e *cloudevents.Event) { e.SetExtension("namespace", "a/b") },
 		"a namespace too long":     func(e *cloudevents.Event) { e.SetExtension("namespace", strings.Repeat("a", 64)) },
 		"no name":                  func(e *cloudevents.Event) { e.SetExtension("name", nil) },
-		"a name of a path":         func(e *cloudevents.Event) { e.SetExtension("name", "web/scale") },
+		"a name with a path":       func(e *cloudevents.Event) { e.SetExtension("name", "web/scale") },
 		"a name with a query":      func(e *cloudevents.Event) { e.SetExtension("name", "web?dryRun=All") },
 		"a name in capitals":       func(e *cloudevents.Event) { e.SetExtension("name", "Web") },
 		"a name that is a number":  func(e *cloudevents.Event) { e.SetExtension("name", 7) },
@@ -113,21 +113,21 @@ func TestSetOfRefusesWhatIsMalformed(t *testing.T) {
 			e := NewStep(api.Backup, BackupCompleted, web)
 			change(&e)
 			if ref, err := SetOf(e); err == nil {
-				t.Errorf("it is taken for %+v", ref)
+				t.Errorf("it is accepted as %+v", ref)
 			}
 		})
 	}
 }
 
-// TestByHandIsWhatAFunctionSends: but for where it comes from.
-func TestByHandIsWhatAFunctionSends(t *testing.T) {
+// TestUsersAndFunctionsSendTheSameEvents except for source and id.
+func TestUsersAndFunctionsSendTheSameEvents(t *testing.T) {
 	for name, row := range map[string]struct{ hand, function cloudevents.Event }{
 		"a step":   {NewByHand(OwnerPaused, web, "1"), NewStep(api.PauseOwner, OwnerPaused, web)},
 		"a change": {NewByHand(ObjectChanged, web, "1", api.Backup, api.Restore), NewChanged(web, "seen", api.Backup, api.Restore)},
 	} {
 		got, want := wire(t, row.hand), wire(t, row.function)
 		if got.Source() != "drydock.dev/kubectl" || got.ID() != "1" {
-			t.Errorf("%s comes from %s with id %s", name, got.Source(), got.ID())
+			t.Errorf("%s has source %s and id %s", name, got.Source(), got.ID())
 		}
 		want.SetSource(got.Source())
 		want.SetID(got.ID())
@@ -143,11 +143,13 @@ func letter() api.Letter {
 		Data:       json.RawMessage(`{"uid":"u"}`)}
 }
 
-// TestAgainIsAboutTheSetGiven: a letter that names another set, or that is none of ours, leads nowhere else.
-func TestAgainIsAboutTheSetGiven(t *testing.T) {
+// TestForgedLetterYieldsNoOtherEvent: a letter that names another set, or has a foreign type, cannot send another event.
+func TestForgedLetterYieldsNoOtherEvent(t *testing.T) {
 	l := letter()
 	l.Subject = "/apis/apps/v1/namespaces/payroll/statefulsets/db"
-	for key, value := range map[string]string{"kind": "Secret", "namespace": "payroll", "name": "db", "partitionkey": "x", "knativebrokerttl": "1"} {
+	for key, value := range map[string]string{
+		"kind": "Secret", "namespace": "payroll", "name": "db", "partitionkey": "x", "knativebrokerttl": "1",
+	} {
 		l.Extensions[key] = value
 	}
 	e, err := Again(l, web)
@@ -156,16 +158,18 @@ func TestAgainIsAboutTheSetGiven(t *testing.T) {
 	}
 	e = wire(t, e)
 	ref, err := SetOf(e)
-	if err != nil || ref.String() != "shop/web" || ref.Operation != "op" || e.Subject() != web.Object().Path() || e.Extensions()["partitionkey"] != "uid-web" {
+	if err != nil || ref.String() != "shop/web" || ref.Operation != "op" || e.Subject() != web.Object().Path() ||
+		e.Extensions()["partitionkey"] != "uid-web" {
 		t.Errorf("%s, %v", e, err)
 	}
-	if e.Extensions()["knativebrokerttl"] != nil || e.ID() != "u/7" || e.Source() != "drydock.dev/sift" || string(e.Data()) != `{"uid":"u"}` {
+	if e.Extensions()["knativebrokerttl"] != nil || e.ID() != "u/7" || e.Source() != "drydock.dev/sift" ||
+		string(e.Data()) != `{"uid":"u"}` {
 		t.Errorf("%s", e)
 	}
 	for name, change := range map[string]func(*api.Letter){
-		"somebody else's":  func(l *api.Letter) { l.Type = "com.example.other" },
-		"a source event":   func(l *api.Letter) { l.Type = SourceUpdate },
-		"an event without": func(l *api.Letter) { l.ID = "" },
+		"a foreign type":      func(l *api.Letter) { l.Type = "com.example.other" },
+		"a source event":      func(l *api.Letter) { l.Type = SourceUpdate },
+		"a letter without id": func(l *api.Letter) { l.ID = "" },
 	} {
 		l := letter()
 		change(&l)
@@ -182,7 +186,7 @@ func TestObjectOfLetter(t *testing.T) {
 	}
 	l.Extensions["name"] = "../db"
 	if o, err := ObjectOfLetter(l); err == nil {
-		t.Errorf("%v is taken for a name", o)
+		t.Errorf("%v is accepted as a name", o)
 	}
 }
 
@@ -204,7 +208,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestGroupOf: an event is about a group only if it names no set, and what it names could be one.
+// TestGroupOf: an event names a group only if it names no set and the group is well-formed.
 func TestGroupOf(t *testing.T) {
 	about := func(extensions map[string]any) cloudevents.Event {
 		e := cloudevents.New()
@@ -220,21 +224,21 @@ func TestGroupOf(t *testing.T) {
 		extensions map[string]any
 		want       bool
 	}{
-		"a group":                       {map[string]any{"namespace": "shop", "group": "front.end_1"}, true},
-		"a group and a kind":            {map[string]any{"namespace": "shop", "group": "front", "kind": "StatefulSet"}, true},
-		"a group and a set":             {map[string]any{"namespace": "shop", "group": "front", "name": "web"}, false},
-		"a group and an empty name":     {map[string]any{"namespace": "shop", "group": "front", "name": ""}, false},
-		"a set":                         {map[string]any{"namespace": "shop", "name": "web", "kind": "StatefulSet"}, false},
-		"a group of no namespace":       {map[string]any{"group": "front"}, false},
-		"a group of every namespace":    {map[string]any{"namespace": "", "group": "front"}, false},
-		"a namespace of a path":         {map[string]any{"namespace": "../x", "group": "front"}, false},
-		"an empty group":                {map[string]any{"namespace": "shop", "group": ""}, false},
-		"a group with another selector": {map[string]any{"namespace": "shop", "group": "front,app=db"}, false},
-		"a group with a blank":          {map[string]any{"namespace": "shop", "group": "front end"}, false},
-		"a group of two":                {map[string]any{"namespace": "shop", "group": "in (a,b)"}, false},
-		"a group too long":              {map[string]any{"namespace": "shop", "group": strings.Repeat("a", 64)}, false},
-		"a group that is a number":      {map[string]any{"namespace": "shop", "group": 7}, false},
-		"nothing":                       {nil, false},
+		"a group":                         {map[string]any{"namespace": "shop", "group": "front.end_1"}, true},
+		"a group and a kind":              {map[string]any{"namespace": "shop", "group": "front", "kind": "StatefulSet"}, true},
+		"a group and a set":               {map[string]any{"namespace": "shop", "group": "front", "name": "web"}, false},
+		"a group and an empty name":       {map[string]any{"namespace": "shop", "group": "front", "name": ""}, false},
+		"a set":                           {map[string]any{"namespace": "shop", "name": "web", "kind": "StatefulSet"}, false},
+		"a group without namespace":       {map[string]any{"group": "front"}, false},
+		"a group with an empty namespace": {map[string]any{"namespace": "", "group": "front"}, false},
+		"a namespace with a path":         {map[string]any{"namespace": "../x", "group": "front"}, false},
+		"an empty group":                  {map[string]any{"namespace": "shop", "group": ""}, false},
+		"a group with another selector":   {map[string]any{"namespace": "shop", "group": "front,app=db"}, false},
+		"a group with a blank":            {map[string]any{"namespace": "shop", "group": "front end"}, false},
+		"a set-based selector":            {map[string]any{"namespace": "shop", "group": "in (a,b)"}, false},
+		"a group too long":                {map[string]any{"namespace": "shop", "group": strings.Repeat("a", 64)}, false},
+		"a group that is a number":        {map[string]any{"namespace": "shop", "group": 7}, false},
+		"no extensions":                   {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			namespace, group, ok := GroupOf(about(row.extensions))
@@ -245,27 +249,33 @@ func TestGroupOf(t *testing.T) {
 	}
 }
 
-// TestForAGroupIsWhatGroupOfReads, and nothing else is sent.
-func TestForAGroupIsWhatGroupOfReads(t *testing.T) {
+// TestNewForGroupYieldsOnlyGroupsThatGroupOfReads: it refuses everything else.
+func TestNewForGroupYieldsOnlyGroupsThatGroupOfReads(t *testing.T) {
 	for _, eventType := range []string{Activity, Wake, Sleep} {
 		e, err := NewForGroup(eventType, "shop", "front", "1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		e = wire(t, e)
-		if namespace, group, ok := GroupOf(e); !ok || namespace != "shop" || group != "front" || e.Type() != eventType || e.Extensions()["partitionkey"] != "shop/front" {
+		if namespace, group, ok := GroupOf(e); !ok || namespace != "shop" || group != "front" || e.Type() != eventType ||
+			e.Extensions()["partitionkey"] != "shop/front" {
 			t.Errorf("%s", e)
 		}
 	}
-	for name, row := range map[string][3]string{"an event about a set": {Retry, "shop", "front"}, "no namespace": {Wake, "", "front"}, "no group": {Wake, "shop", ""}, "a group of a path": {Wake, "shop", "a/b"}} {
+	for name, row := range map[string][3]string{
+		"a type for sets only": {Retry, "shop", "front"},
+		"no namespace":         {Wake, "", "front"},
+		"no group":             {Wake, "shop", ""},
+		"a group with a path":  {Wake, "shop", "a/b"},
+	} {
 		if e, err := NewForGroup(row[0], row[1], row[2], "1"); err == nil {
 			t.Errorf("%s is sent: %s", name, e)
 		}
 	}
 }
 
-// TestAboutASetOfTheGroup: the event stays what it was, but for whom it is about.
-func TestAboutASetOfTheGroup(t *testing.T) {
+// TestAboutChangesOnlyTheObjectOfACopy: the event itself stays unchanged.
+func TestAboutChangesOnlyTheObjectOfACopy(t *testing.T) {
 	e := cloudevents.New()
 	e.SetType(Wake)
 	e.SetSource("test")
@@ -278,19 +288,20 @@ func TestAboutASetOfTheGroup(t *testing.T) {
 	if ref, err := SetOf(set); err != nil || ref.String() != "shop/web" || ref.Operation != "" {
 		t.Errorf("%+v, %v", ref, err)
 	}
-	if _, _, ok := GroupOf(set); ok || set.Subject() != web.Object().Path() || set.Type() != Wake || set.ID() != "1" || !set.Time().Equal(e.Time()) {
+	if _, _, ok := GroupOf(set); ok || set.Subject() != web.Object().Path() || set.Type() != Wake || set.ID() != "1" ||
+		!set.Time().Equal(e.Time()) {
 		t.Errorf("%s", set)
 	}
 	if e.String() != before {
-		t.Errorf("the event itself is now %s", e)
+		t.Errorf("About changed the event to %s", e)
 	}
 }
 
-// TestTypesOfSleepsAreOwn: else a letter about them could not be sent again.
+// TestTypesOfSleepsAreOwn: otherwise their letters could not be sent again.
 func TestTypesOfSleepsAreOwn(t *testing.T) {
 	for _, eventType := range []string{Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled} {
 		if !IsOwn(eventType) || IsSource(eventType) {
-			t.Errorf("%s is none of ours", eventType)
+			t.Errorf("%s is not a type of Drydock", eventType)
 		}
 	}
 }

@@ -11,10 +11,10 @@ const (
 	KindScaler      = "Scaler"
 )
 
-// Object names an object that events are about.
+// Object names the object of an event.
 type Object struct{ Kind, Namespace, Name string }
 
-// places say where in the API the kinds live: apiVersion, plural.
+// places maps each kind to its apiVersion and plural in the API.
 var places = map[string][2]string{
 	KindStatefulSet: {"apps/v1", "statefulsets"},
 	KindClaim:       {"v1", "persistentvolumeclaims"},
@@ -29,14 +29,15 @@ func (o Object) Watched() bool {
 	return known
 }
 
-// Path is the object's API path as ApiServerSource writes it into an event's subject: below /apis also where the API
+// Path returns the object's API path as ApiServerSource writes it into an event's subject. It begins with /apis even if the API server uses
+// /api (knative.dev/eventing pkg/adapter/apiserver/events).
 // server has it below /api (knative.dev/eventing pkg/adapter/apiserver/events).
 func (o Object) Path() string {
 	place := places[o.Kind]
 	return "/apis/" + place[0] + "/namespaces/" + o.Namespace + "/" + place[1] + "/" + o.Name
 }
 
-// URLPath is where the API server has the object.
+// URLPath returns the path of the object at the API server.
 func (o Object) URLPath() string {
 	if places[o.Kind][0] == "v1" {
 		return "/api" + o.Path()[len("/apis"):]
@@ -44,18 +45,18 @@ func (o Object) URLPath() string {
 	return o.Path()
 }
 
-// Own are the types of our own events.
+// Own returns the types of Drydock's events.
 func Own() []string {
 	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
 		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted,
 		ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed}
 }
 
-// IsOwn reports whether the type is one of our own.
+// IsOwn reports whether the type belongs to Drydock.
 func IsOwn(eventType string) bool { return slices.Contains(Own(), eventType) }
 
-// Sources are the types of the event source's events about an object.
+// Sources returns the types of the event source's events about an object.
 func Sources() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
 
-// IsSource reports whether the type is the event source's, about an object.
+// IsSource reports whether the type belongs to the event source.
 func IsSource(eventType string) bool { return slices.Contains(Sources(), eventType) }

@@ -1,11 +1,11 @@
 // Package fault sorts errors into the three classes that a Broker can act on, and maps them to HTTP in one place.
 //
-//	permanent   422   never retried; goes to the dead-letter sink at once
-//	conflict    409   somebody else wrote; retried
-//	transient   503   not now; retried (every error of unknown kind is transient)
+//	permanent   422   never retried; goes to the dead-letter sink immediately
+//	conflict    409   another process wrote; retried
+//	transient   503   not possible now; retried (every unknown error is transient)
 //
-// Knative retries transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing, pkg/kncloudevents/retries.go),
-// so 404 is never used: an object that is gone is no error here.
+// Knative retries transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing, pkg/kncloudevents/retries.go), so 404 is never used:
+// a missing object is not an error here.
 package fault
 
 import (
@@ -31,10 +31,10 @@ type classified struct {
 
 func (c classified) Unwrap() error { return c.error }
 
-// Permanent marks an error that no retry can mend.
+// Permanent marks an error that no retry can fix.
 func Permanent(err error) error { return wrap(err, permanent) }
 
-// Conflict marks a precondition that did not hold: look again.
+// Conflict marks a failed precondition. The decision must be made again.
 func Conflict(err error) error { return wrap(err, conflict) }
 
 func wrap(err error, c class) error {
@@ -48,7 +48,7 @@ type trial struct{ error }
 
 func (t trial) Unwrap() error { return t.error }
 
-// Trial marks an error as the answer to a dry run: nothing was written.
+// Trial marks an error as the answer to a dry run. Nothing was written.
 func Trial(err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +62,7 @@ func IsTrial(err error) bool {
 	return errors.As(err, &t)
 }
 
-// budget marks the refusal of a PodDisruptionBudget.
+// budget is the refusal of a PodDisruptionBudget.
 type budget struct{ error }
 
 func (b budget) Unwrap() error { return b.error }
@@ -76,7 +76,7 @@ func IsBudget(err error) bool {
 	return errors.As(err, &b)
 }
 
-// IsNamespaceLeaving reports whether the API server creates nothing in the namespace, because the namespace is being deleted (kubernetes
+// IsNamespaceLeaving reports whether the API server creates nothing in the namespace because the namespace is being deleted (kubernetes
 // apiserver pkg/admission/plugin/namespace/lifecycle).
 func IsNamespaceLeaving(err error) bool {
 	return apierrors.HasStatusCause(err, "NamespaceTerminating") // core/v1 NamespaceTerminatingCause
@@ -98,10 +98,10 @@ func FromAPI(err error) error {
 	return err
 }
 
-// IsConflict reports whether a precondition did not hold.
+// IsConflict reports whether a precondition failed.
 func IsConflict(err error) bool { return classOf(err) == conflict }
 
-// IsPermanent reports whether no retry can mend the error.
+// IsPermanent reports whether no retry can fix the error.
 func IsPermanent(err error) bool { return err != nil && classOf(err) == permanent }
 
 func classOf(err error) class {
@@ -112,7 +112,7 @@ func classOf(err error) class {
 	return transient
 }
 
-// Status is the HTTP status with which a function answers the error.
+// Status returns the HTTP status of a function's answer for the error.
 func Status(err error) int {
 	if err == nil {
 		return http.StatusOK
@@ -127,21 +127,21 @@ func Status(err error) int {
 	}
 }
 
-// Words is what the API server says of the error, without the names of the steps that led to it; Text if it says nothing. A refused
-// eviction names the PodDisruptionBudget in its cause only.
+// Words returns the API server's message, without the names of the steps that led to the error. It returns Text if there is no message. A
+// refused eviction names the PodDisruptionBudget only in its cause, which is added.
 func Words(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || answer.Status().Message == "" {
 		return Text(err)
 	}
-	words := answer.Status().Message
-	if cause, is := apierrors.StatusCause(err, "DisruptionBudget"); is && cause.Message != "" { // policy/v1 DisruptionBudgetCause
-		words = strings.TrimSuffix(words, ".") + ": " + cause.Message
+	message := answer.Status().Message
+	if cause, found := apierrors.StatusCause(err, "DisruptionBudget"); found && cause.Message != "" { // policy/v1 DisruptionBudgetCause
+		message = strings.TrimSuffix(message, ".") + ": " + cause.Message
 	}
-	return words
+	return message
 }
 
-// Text is what the error says; empty for none.
+// Text returns the text of the error, or "" without an error.
 func Text(err error) string {
 	if err == nil {
 		return ""

@@ -1,4 +1,4 @@
-// Package hookurl reads the URLs of hooks by HTTP.
+// Package hookurl parses the URLs of HTTP hooks.
 package hookurl
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Parse reads the URL of a hook. No error quotes it, since it may have a secret.
+// Parse parses the URL of a hook. Its errors do not quote the URL, because it may contain a secret.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -20,7 +20,7 @@ func Parse(text string) (*url.URL, error) {
 	}
 	switch port, err := strconv.ParseUint(u.Port(), 10, 16); {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("the url has to begin with http:// or https://")
+		return nil, errors.New("the url must begin with http:// or https://")
 	case u.User != nil:
 		return nil, errors.New("the url has a user or a password, which is not sent; remove it and the @")
 	case u.Hostname() == "":

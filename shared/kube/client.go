@@ -1,6 +1,5 @@
-// Package kube reaches the API server: a REST client for just the API groups that Drydock works with, and the reads
-// that several functions share. No informers and no discovery: a function lives for one event, and its cold start is
-// paid inside somebody's request.
+// Package kube reaches the API server: a REST client for the API groups that Drydock uses, and the reads that several functions share. It
+// has no informers and no discovery, because a function lives for one event, and a user's request may wait for its cold start.
 package kube
 
 import (
@@ -36,7 +35,7 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Read-only kinds, beside those of package plan.
+// Resources that Drydock only reads, in addition to those of package plan.
 const (
 	Attachments       plan.Resource = "volumeattachments"
 	StorageClasses    plan.Resource = "storageclasses"
@@ -52,15 +51,17 @@ var codecs, parameters = newCodecs()
 
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme, policyv1.AddToScheme,
-		authenticationv1.AddToScheme, authorizationv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, storagev1.AddToScheme, autoscalingv2.AddToScheme, policyv1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
 		utilruntime.Must(add(s))
 	}
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	return serializer.NewCodecFactory(s), runtime.NewParameterCodec(s)
 }
 
-// GroupOf says in which API group a resource lives.
+// GroupOf returns the API group of a resource.
 func GroupOf(resource plan.Resource) schema.GroupVersion {
 	if custom, ok := resource.Custom(); ok {
 		return custom.GroupVersion()
@@ -82,7 +83,7 @@ func GroupOf(resource plan.Resource) schema.GroupVersion {
 	return corev1.SchemeGroupVersion
 }
 
-// plural is the resource's name in a URL.
+// plural returns the resource's name in a URL.
 func plural(resource plan.Resource) string {
 	if custom, ok := resource.Custom(); ok {
 		return custom.Resource
@@ -98,7 +99,7 @@ type Client struct {
 	groups map[schema.GroupVersion]*rest.RESTClient
 }
 
-// Config finds the API server: $KUBECONFIG if set, else the pod's service account.
+// Config returns the config for the API server from $KUBECONFIG, or from the pod's service account.
 func Config() (*rest.Config, error) {
 	if path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); path != "" {
 		return clientcmd.BuildConfigFromFlags("", path)
@@ -110,18 +111,18 @@ func Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// As makes a config with which the API server takes the caller for the function's own account. The caller needs the right to impersonate
-// that account, and has only the account's rights then.
+// As returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then has only
+// the account's rights.
 func As(config *rest.Config, function api.Function) *rest.Config {
 	as := rest.CopyConfig(config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + api.HomeNamespace + ":" + string(function)}
 	return as
 }
 
-// NewClient makes a client that connects at its first call.
+// NewClient returns a client that connects at its first call.
 func NewClient(config *rest.Config) *Client {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // no throttle of our own: the API server's priority and fairness is the better judge
+	config.QPS = -1 // no client-side throttle: the API server's priority and fairness decides better
 	config.NegotiatedSerializer = codecs.WithoutConversion()
 	config.UserAgent = "drydock"
 	config.Wrap(telemetry.Transport)
@@ -145,7 +146,7 @@ func (c *Client) rest(resource plan.Resource) (*rest.RESTClient, error) {
 	}
 	config := rest.CopyConfig(c.config)
 	config.GroupVersion, config.APIPath = &gv, "/apis"
-	if _, custom := resource.Custom(); !custom { // these have JSON only
+	if _, custom := resource.Custom(); !custom { // custom resources have only JSON
 		config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	}
 	if gv.Group == "" {
@@ -153,13 +154,13 @@ func (c *Client) rest(resource plan.Resource) (*rest.RESTClient, error) {
 	}
 	client, err := rest.RESTClientForConfigAndClient(config, shared)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", gv, err)
+		return nil, fmt.Errorf("creating a client for %s: %w", gv, err)
 	}
 	c.groups[gv] = client
 	return client, nil
 }
 
-// Get reads an object. It reports false when there is none.
+// Get reads an object. It returns false if the object does not exist.
 func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, name string, into runtime.Object) (bool, error) {
 	client, err := c.rest(resource)
 	if err != nil {
@@ -178,7 +179,7 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 	return true, nil
 }
 
-// LastLogLine reads the last line that a container printed, and when it did; empty when it printed nothing.
+// LastLogLine returns the last line that a container printed, and when. Both are empty if it printed nothing.
 func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, time.Time, error) {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
@@ -192,13 +193,13 @@ func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container stri
 	}
 	stamp, line, _ := bytes.Cut(raw, []byte(" "))
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
-	if err != nil { // nothing was printed, or the runtime stamps no lines
-		return raw, time.Time{}, nil //nolint:nilerr // the line is what counts
+	if err != nil { // nothing was printed, or the runtime adds no time
+		return raw, time.Time{}, nil //nolint:nilerr // the line is enough
 	}
 	return line, at, nil
 }
 
-// Create makes an object.
+// Create creates an object.
 func (c *Client) Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error {
 	client, err := c.rest(resource)
 	if err != nil {

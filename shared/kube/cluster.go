@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Cluster reads what has to be known beyond a StatefulSet of the namespace before its volumes are touched.
+// Cluster reads the facts outside of a StatefulSet that a preflight needs.
 func (c *Client) Cluster(ctx context.Context, namespace string) (*world.Cluster, error) {
 	cluster := &world.Cluster{Classes: map[string]*storagev1.StorageClass{}}
 	err := Pages(ctx, c, StorageClasses, "", "", &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) {
@@ -34,16 +34,17 @@ func (c *Client) Cluster(ctx context.Context, namespace string) (*world.Cluster,
 	if err != nil {
 		return nil, err
 	}
-	allows, err := c.namespaceLabels(ctx, namespace)
+	labels, err := c.namespaceLabels(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	cluster.RootMovers, cluster.NodeAccess = allows[api.RootMoverLabel] == api.AllowValue, allows[api.NodeAccessLabel] == api.AllowValue
+	cluster.RootMovers, cluster.NodeAccess = labels[api.RootMoverLabel] == api.AllowValue, labels[api.NodeAccessLabel] == api.AllowValue
 	cluster.MoverConfig, err = c.MoverConfig(ctx, namespace)
 	return cluster, err
 }
 
-// AttributesClasses reads the cluster's VolumeAttributesClasses. A cluster that serves none, before Kubernetes 1.34, has none.
+// AttributesClasses reads the cluster's VolumeAttributesClasses. It returns none if the cluster does not serve them, before Kubernetes
+// 1.34.
 func (c *Client) AttributesClasses(ctx context.Context) (map[string]*storagev1.VolumeAttributesClass, error) {
 	classes := map[string]*storagev1.VolumeAttributesClass{}
 	err := Pages(ctx, c, AttributesClasses, "", "", &storagev1.VolumeAttributesClassList{}, func(l *storagev1.VolumeAttributesClassList) {

@@ -13,10 +13,10 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// mostOutput bounds what a command in a pod may print.
+// mostOutput is the limit for the output of a command in a pod, in bytes.
 const mostOutput = 4 << 20
 
-// Exec runs a command in a container and returns what it prints. It fails if the command does.
+// Exec runs a command in a container and returns its output. It returns an error if the command fails.
 func (c *Client) Exec(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error) {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
@@ -24,8 +24,8 @@ func (c *Client) Exec(ctx context.Context, namespace, pod, container string, com
 	}
 	request := client.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("exec").
 		Param("container", container).Param("stdout", "true").Param("stderr", "true")
-	for _, word := range command {
-		request.Param("command", word)
+	for _, argument := range command {
+		request.Param("command", argument)
 	}
 	executor, err := remotecommand.NewWebSocketExecutor(rest.CopyConfig(c.config), "GET", request.URL().String())
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) Exec(ctx context.Context, namespace, pod, container string, com
 	return out.Bytes(), nil
 }
 
-// limited takes so many bytes and then fails.
+// limited is a buffer that fails after a number of bytes.
 type limited struct {
 	bytes.Buffer
 	left int

@@ -16,11 +16,11 @@ import (
 
 const serviceAccounts plan.Resource = "serviceaccounts"
 
-// statsTokenSeconds is how long a token for kubelets is valid: the shortest time that the API server gives.
+// statsTokenSeconds is the lifetime of a token for kubelets, the shortest that the API server allows.
 const statsTokenSeconds = 600
 
-// StatsToken returns a token of the account that may read the statistics of kubelets and nothing else. A kubelet sees the token that it is
-// shown, so it never gets one of a function.
+// StatsToken returns a token of the account that may only read the statistics of kubelets. A kubelet sees this token, so it must not get
+// the token of a function.
 func (c *Client) StatsToken(ctx context.Context) (string, error) {
 	client, err := c.rest(serviceAccounts)
 	if err != nil {
@@ -35,14 +35,14 @@ func (c *Client) StatsToken(ctx context.Context) (string, error) {
 	return request.Status.Token, nil
 }
 
-// Authorities returns the certificates by which the client knows the API server, in PEM; none if it trusts those of the machine.
+// Authorities returns the client's certificate authorities for the API server in PEM, or nil if it trusts those of the machine.
 func (c *Client) Authorities() []byte {
 	if trust := c.config.TLSClientConfig; len(trust.CAData) > 0 || trust.CAFile == "" {
 		return trust.CAData
 	}
 	text, err := os.ReadFile(c.config.CAFile)
 	if err != nil {
-		return nil // the client itself has failed before
+		return nil // the client would have failed before
 	}
 	return text
 }

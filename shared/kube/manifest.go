@@ -21,7 +21,7 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// observeSet reads the StatefulSet once, as JSON: what is created again from it must keep the fields that this build does not know.
+// observeSet reads the StatefulSet once, as JSON. A set that is created again from it keeps the fields that this build does not know.
 func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observed) error {
 	text, err := c.getJSON(ctx, plan.StatefulSets, ref.Namespace, ref.Name)
 	if err != nil || text == nil {
@@ -40,8 +40,8 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observ
 	return nil
 }
 
-// replaced returns the claims that restore makes successors of: their members have stopped, or they are being deleted, by whomever. Of a set
-// that is gone or has lost its record the journals tell.
+// replaced returns the claims that restore will replace: their members are being swapped, or the claims are being deleted by any client. If
+// the set is gone or has lost its record, the journals name the claims.
 func replaced(o *world.Observed) []*corev1.PersistentVolumeClaim {
 	named, swapped := o.Naming(), map[string]bool{}
 	if record, err := o.Record(); err == nil && record != nil {
@@ -53,21 +53,21 @@ func replaced(o *world.Observed) []*corev1.PersistentVolumeClaim {
 	}
 	var all []*corev1.PersistentVolumeClaim
 	for _, claim := range o.Claims {
-		is := swapped[claim.Name]
+		included := swapped[claim.Name]
 		if claim.DeletionTimestamp != nil {
-			is = named(claim.Name) && (len(o.Journals) > 0 || slices.Contains(claim.Finalizers, api.SwitchFinalizer))
+			included = named(claim.Name) && (len(o.Journals) > 0 || slices.Contains(claim.Finalizers, api.SwitchFinalizer))
 		}
-		if is {
+		if included {
 			all = append(all, claim)
 		}
 	}
 	return all
 }
 
-// observeManifests reads, as JSON, the claims that are about to be replaced: restore makes their successors from them. A claim whose
-// volume is reserved already has its successor. One list serves them all, since they carry the operation's label. A claim that lost the
-// label is listed by its name.
-func (c *Client) observeManifests(ctx context.Context, namespace string, o *look) error {
+// observeManifests reads the claims that will be replaced, as JSON. restore creates their successors from them. A claim whose name has a
+// reserved volume already has its successor. One list returns all claims with the operation's label. A claim that lost the label is listed
+// by its name.
+func (c *Client) observeManifests(ctx context.Context, namespace string, o *observation) error {
 	wanted := map[string]bool{}
 	for _, claim := range replaced(o.Observed) {
 		if !reservedFor(o.Observed, claim.Name) {
@@ -91,10 +91,10 @@ func (c *Client) observeManifests(ctx context.Context, namespace string, o *look
 	return nil
 }
 
-// rawPage is how many claims are listed as JSON at once. It takes several times the memory of the same page in protobuf.
+// rawPage is the number of claims in a page of JSON, which takes several times the memory of the same page in protobuf.
 const rawPage = 5
 
-// listManifests lists claims as JSON, and keeps those that are wanted.
+// listManifests lists claims as JSON and keeps the wanted ones.
 func (c *Client) listManifests(
 	ctx context.Context, namespace string, options metav1.ListOptions, wanted map[string]bool, o *world.Observed,
 ) error {
@@ -132,14 +132,14 @@ func (c *Client) listManifests(
 // reservedFor reports whether a volume is reserved for the claim's name.
 func reservedFor(o *world.Observed, claim string) bool {
 	for _, volume := range o.Volumes {
-		if is := volume.Spec.ClaimRef; is != nil && is.Name == claim && volume.Annotations[api.ClaimManifestAnnotation] != "" {
+		if ref := volume.Spec.ClaimRef; ref != nil && ref.Name == claim && volume.Annotations[api.ClaimManifestAnnotation] != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// getJSON reads an object as the API server has it; nil if there is none.
+// getJSON reads an object as JSON. It returns nil if the object does not exist.
 func (c *Client) getJSON(ctx context.Context, resource plan.Resource, namespace, name string) ([]byte, error) {
 	client, err := c.rest(resource)
 	if err != nil {

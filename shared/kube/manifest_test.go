@@ -10,14 +10,14 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// later is a claim of a newer Kubernetes.
+// later is a claim of a future Kubernetes version, with an unknown field.
 type later struct {
 	*corev1.PersistentVolumeClaim
 	Future string `json:"future"`
 }
 
-// Restore makes the successor of a claim from its manifest.
-func TestObserveReadsManifestsOfClaimsThatAreReplaced(t *testing.T) {
+// TestObserveReadsManifestsOfReplacedClaims: restore creates the successor of a claim from its manifest.
+func TestObserveReadsManifestsOfReplacedClaims(t *testing.T) {
 	data := build.Template("data", "64Mi", "fixed")
 	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0"), build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
 	unlabelled := []build.Option{build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
@@ -27,16 +27,17 @@ func TestObserveReadsManifestsOfClaimsThatAreReplaced(t *testing.T) {
 		options []build.Option
 		volumes list
 		want    bool
-		member  api.MemberPhase // of a resize of the claim, if there is one
+		member  api.MemberPhase // of the claim's resize, if there is one
 	}{
-		"its member is to be swapped":     {nil, nil, true, api.MemberSwapping},
-		"its member is copied":            {nil, nil, false, api.MemberFinalPass},
+		"its member is being swapped":     {nil, nil, true, api.MemberSwapping},
+		"its member is being copied":      {nil, nil, false, api.MemberFinalPass},
 		"its member has started":          {nil, nil, false, api.MemberStarting},
 		"it is frozen":                    {frozen, nil, true, ""},
 		"it is frozen and lost its label": {unlabelled, nil, true, ""},
 		"it is not deleted":               {nil, nil, false, ""},
 		"a user deletes it":               {[]build.Option{build.Deleting()}, nil, false, ""},
-		"its name has a reserved volume":  {frozen, list{build.Volume("pv-new", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleTarget, "data-web-0"), build.Reserved(manifest))}, false, ""},
+		"a volume is reserved for its name": {frozen, list{build.Volume("pv-new", build.Claim("data-web-0", "64Mi"),
+			build.Retained(api.RoleTarget, "data-web-0"), build.Reserved(manifest))}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := later{build.Claim("data-web-0", "64Mi", row.options...), "kept"}
@@ -44,7 +45,11 @@ func TestObserveReadsManifestsOfClaimsThatAreReplaced(t *testing.T) {
 			if row.member != "" {
 				build.Status(build.Operation(api.Moving, build.Members(row.member, "data-web-0")))(set)
 			}
-			c := serve(t, build.Lists{"statefulsets": list{set}, "persistentvolumeclaims": list{claim, build.Claim("data-web-1", "64Mi")}, "persistentvolumes": row.volumes})
+			c := serve(t, build.Lists{
+				"statefulsets":           list{set},
+				"persistentvolumeclaims": list{claim, build.Claim("data-web-1", "64Mi")},
+				"persistentvolumes":      row.volumes,
+			})
 			o, err := c.Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil {
 				t.Fatal(err)
@@ -52,8 +57,8 @@ func TestObserveReadsManifestsOfClaimsThatAreReplaced(t *testing.T) {
 			if len(o.Claims) != 2 || o.Manifest == nil || o.Manifest.GetKind() != "StatefulSet" || o.Manifest.GetName() != "web" {
 				t.Fatalf("%d claims, set %v", len(o.Claims), o.Manifest)
 			}
-			is := o.ClaimManifest(o.Claims[0])
-			if row.want != (is != nil) || row.want && is.Object["future"] != "kept" || len(o.ClaimManifests) > 1 {
+			read := o.ClaimManifest(o.Claims[0])
+			if row.want != (read != nil) || row.want && read.Object["future"] != "kept" || len(o.ClaimManifests) > 1 {
 				t.Errorf("manifests %v", o.ClaimManifests)
 			}
 		})

@@ -24,30 +24,31 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Observe reads a StatefulSet with everything that an operation on its volumes concerns.
+// Observe reads a StatefulSet with all objects that concern an operation on its volumes.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*world.Observed, error) {
 	return c.ObserveIf(ctx, ref, func(*world.Observed) bool { return true })
 }
 
-// ObserveIf is Observe, but reads the StatefulSet alone if that tells that the rest does not matter.
+// ObserveIf reads only the StatefulSet if matters returns false for it. Otherwise it does the same as Observe.
 func (c *Client) ObserveIf(ctx context.Context, ref events.Ref, matters func(*world.Observed) bool) (*world.Observed, error) {
-	o := &look{Observed: &world.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
+	o := &observation{Observed: &world.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
 	if err := c.observeSet(ctx, ref, o.Observed); err != nil {
 		return nil, err
 	}
 	if !matters(o.Observed) {
 		return o.Observed, nil
 	}
-	if err := cmp.Or(c.observeRest(ctx, ref.Namespace, o), o.tooMuch()); err != nil {
+	if err := cmp.Or(c.observeObjects(ctx, ref.Namespace, o), o.checkSize()); err != nil {
 		return nil, fmt.Errorf("observing StatefulSet %s: %w", ref, err)
 	}
-	followJournals(ctx, o.Observed)
+	joinJournalTrace(ctx, o.Observed)
 	return o.Observed, nil
 }
 
-// observeRest reads what does not depend on each other at once, two lists at a time. Journals name the claims of a set that is gone, and claims
-// the volumes. Pods come after claims: of a claim that is being deleted, a look must not miss a pod that was placed on it before.
-func (c *Client) observeRest(ctx context.Context, namespace string, o *look) error {
+// observeObjects reads independent objects concurrently, two lists at a time. Journals name the claims of a lost set, and claims name the
+// volumes. Pods are read after claims: the observation of a claim that is being deleted must include every pod that was placed on it
+// before.
+func (c *Client) observeObjects(ctx context.Context, namespace string, o *observation) error {
 	for _, together := range [][][]read{
 		{{c.observeJobs}, {c.observeJournals, c.observeClaims}},
 		{{c.observePods, c.observeStops}, {c.observeVolumes, c.observeManifests}},
@@ -64,11 +65,11 @@ func (c *Client) observeRest(ctx context.Context, namespace string, o *look) err
 }
 
 // read reads a part of an observation.
-type read = func(context.Context, string, *look) error
+type read = func(context.Context, string, *observation) error
 
-// inOrder carries the reads out one after the other. A panic fails the event, as elsewhere in a function: in a goroutine, it would end the
-// process, and with it the work on all other events.
-func inOrder(ctx context.Context, namespace string, o *look, reads []read) (err error) {
+// inOrder calls the reads one after the other. It turns a panic into an error of the event. In a goroutine, a panic would end the process
+// and the work on all other events.
+func inOrder(ctx context.Context, namespace string, o *observation, reads []read) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -82,31 +83,32 @@ func inOrder(ctx context.Context, namespace string, o *look, reads []read) (err 
 	return nil
 }
 
-// mostKept bounds the claims, pods, Jobs and journals that one look keeps, in bytes as the API server sends them; decoded they take
-// twice that. A thousand ordinary replicas are within it. Whoever may create claims decides how much there is to read, and the
+// mostKept is the limit for the claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded, they
+// take twice as much. A thousand ordinary replicas need less. The users who create claims decide how much there is to read, and the
 // function serves other tenants at the same time.
 const mostKept = 16 << 20
 
-// look is an observation that is being made.
-type look struct {
+// observation is an Observed that is being read.
+type observation struct {
 	*world.Observed
 	kept atomic.Int64 // bytes
 }
 
-// fits counts an object of that size, and reports whether it may be kept. Keep a copy: the object is a part of its page.
-func (l *look) fits(size int) bool {
+// fits counts an object of that size and reports whether it may be kept. Keep a copy, because the object is a part of its page.
+func (l *observation) fits(size int) bool {
 	return l.kept.Add(int64(size)) <= mostKept
 }
 
-func (l *look) tooMuch() error {
+// checkSize returns an error if the objects are too large to be kept.
+func (l *observation) checkSize() error {
 	if l.kept.Load() <= mostKept {
 		return nil
 	}
-	return fault.Permanent(fmt.Errorf("its claims, their pods, and Jobs and ControllerRevisions of operations have more than %d MiB; "+
-		"remove large labels and annotations from those with names of its claims", mostKept>>20))
+	return fault.Permanent(fmt.Errorf("its claims, their pods, and the Jobs and ControllerRevisions of its operations have more than %d MiB; "+
+		"remove large labels and annotations from objects with names of its claims", mostKept>>20))
 }
 
-func (c *Client) observeClaims(ctx context.Context, namespace string, o *look) error {
+func (c *Client) observeClaims(ctx context.Context, namespace string, o *observation) error {
 	named := o.Naming()
 	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
@@ -117,7 +119,7 @@ func (c *Client) observeClaims(ctx context.Context, namespace string, o *look) e
 	})
 }
 
-func (c *Client) observeJobs(ctx context.Context, namespace string, o *look) error {
+func (c *Client) observeJobs(ctx context.Context, namespace string, o *observation) error {
 	return Pages(ctx, c, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			if job := &l.Items[i]; linkedTo(job, o.Name) && o.fits(job.Size()) {
@@ -127,15 +129,17 @@ func (c *Client) observeJobs(ctx context.Context, namespace string, o *look) err
 	})
 }
 
-func (c *Client) observeJournals(ctx context.Context, namespace string, o *look) error {
-	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, func(l *appsv1.ControllerRevisionList) {
+func (c *Client) observeJournals(ctx context.Context, namespace string, o *observation) error {
+	keep := func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			revision := &l.Items[i]
-			if link := api.LoadRecord(revision); link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal && o.fits(revision.Size()) {
+			link := api.LoadRecord(revision)
+			if link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal && o.fits(revision.Size()) {
 				o.Journals = append(o.Journals, revision.DeepCopy())
 			}
 		}
-	})
+	}
+	return Pages(ctx, c, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, keep)
 }
 
 func linkedTo(obj metav1.Object, set string) bool {
@@ -143,13 +147,14 @@ func linkedTo(obj metav1.Object, set string) bool {
 	return err == nil && link != nil && link.Set.Name == set
 }
 
-func (c *Client) observePods(ctx context.Context, namespace string, o *look) error {
+func (c *Client) observePods(ctx context.Context, namespace string, o *observation) error {
 	return Pages(ctx, c, plan.Pods, namespace, "", &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
 			mounts := func(claim *corev1.PersistentVolumeClaim) bool { return statefulset.Mounts(pod, claim.Name) }
-			made := func(job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
-			concerns := slices.ContainsFunc(o.Claims, mounts) || statefulset.IsMemberName(o.Name, pod.Name) || slices.ContainsFunc(o.Jobs, made)
+			controls := func(job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
+			concerns := slices.ContainsFunc(o.Claims, mounts) || statefulset.IsMemberName(o.Name, pod.Name) ||
+				slices.ContainsFunc(o.Jobs, controls)
 			if concerns && o.fits(pod.Size()) {
 				o.Pods = append(o.Pods, pod.DeepCopy())
 			}
@@ -157,9 +162,9 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *look) err
 	})
 }
 
-// observeVolumes reads the volumes of operations on the set by label, and the others that a claim or a document names
-// one by one: volumes are not namespaced, and a cluster may have very many.
-func (c *Client) observeVolumes(ctx context.Context, namespace string, o *look) error {
+// observeVolumes reads the volumes of the set's operations by label, and all other volumes of its claims and records by name. Volumes have
+// no namespace, and a cluster may have very many.
+func (c *Client) observeVolumes(ctx context.Context, namespace string, o *observation) error {
 	linked := api.OperationLabel + "," + api.NamespaceLabel + "=" + namespace
 	err := Pages(ctx, c, plan.Volumes, "", linked, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
@@ -193,15 +198,15 @@ func (c *Client) observeVolumes(ctx context.Context, namespace string, o *look) 
 	return nil
 }
 
-// ofNamespace reports whether the volume is, or was last, a claim's of the namespace. Names of volumes come from
-// annotations that whoever may edit a StatefulSet can write; another namespace's volumes are none of its business.
+// ofNamespace reports whether the volume's claimRef names the namespace. Names of volumes come from annotations, which every user who may
+// edit a StatefulSet can write. Such a user must not reach the volumes of another namespace.
 func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
 	return volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == namespace
 }
 
-// observeStops reads what the proof rests on that a member has stopped: the nodes of pods that are told to, and the attachments of volumes
-// whose members have no pod.
-func (c *Client) observeStops(ctx context.Context, _ string, o *look) error {
+// observeStops reads the objects that prove the stop of a member. These are the nodes of pods that are being stopped. For a locked member
+// without a pod, they are the attachments of its volumes.
+func (c *Client) observeStops(ctx context.Context, _ string, o *observation) error {
 	locked := false
 	o.Nodes = map[string]*corev1.Node{}
 	for _, pod := range o.Pods {
@@ -230,7 +235,7 @@ func (c *Client) observeStops(ctx context.Context, _ string, o *look) error {
 	})
 }
 
-// UnclaimedVolumes returns the volumes of the cluster that no claim has, including those that are reserved for the name of one.
+// UnclaimedVolumes returns the cluster's volumes without a claim, including volumes that are reserved for a claim's name.
 func (c *Client) UnclaimedVolumes(ctx context.Context) ([]*corev1.PersistentVolume, error) {
 	var unclaimed []*corev1.PersistentVolume
 	err := Pages(ctx, c, plan.Volumes, "", "", &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
@@ -243,7 +248,7 @@ func (c *Client) UnclaimedVolumes(ctx context.Context) ([]*corev1.PersistentVolu
 	return unclaimed, err
 }
 
-// MoverConfig is the namespace's ConfigMap about movers, or nil.
+// MoverConfig returns the namespace's ConfigMap with options for movers, or nil.
 func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
 	config := &corev1.ConfigMap{}
 	found, err := c.Get(ctx, ConfigMaps, namespace, api.MoverConfigMap, config)
@@ -259,7 +264,7 @@ func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error)
 	return labels[api.RootMoverLabel] == api.AllowValue, err
 }
 
-// PauseOwners reports whether the namespace allows that the owners of its StatefulSets are paused.
+// PauseOwners reports whether the namespace allows pauses of the owners of its StatefulSets.
 func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error) {
 	labels, err := c.namespaceLabels(ctx, namespace)
 	return labels[api.PauseOwnersLabel] == api.AllowValue, err
@@ -272,7 +277,7 @@ func (c *Client) NamespaceLeaves(ctx context.Context, namespace string) (bool, e
 	return found && ns.DeletionTimestamp != nil, err
 }
 
-// namespaceLabels returns the labels of the namespace, none if it does not exist.
+// namespaceLabels returns the labels of the namespace, or none if it does not exist.
 func (c *Client) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	ns := &corev1.Namespace{}
 	if _, err := c.Get(ctx, Namespaces, "", namespace, ns); err != nil {

@@ -25,7 +25,7 @@ import (
 
 type list = []metav1.Object
 
-// serve makes a client of a server that has the lists.
+// serve returns a client of a server with these lists.
 func serve(t *testing.T, some build.Lists) *Client {
 	t.Helper()
 	all := build.Plurals()
@@ -33,7 +33,7 @@ func serve(t *testing.T, some build.Lists) *Client {
 	return NewClient(all.Serve(t))
 }
 
-// names renders an observation, kind by kind.
+// names returns the names of the observed objects, kind by kind.
 func names(o *world.Observed) string {
 	var all []string
 	for _, c := range o.Claims {
@@ -65,7 +65,8 @@ func TestObserve(t *testing.T) {
 	target := build.Target("data-web-0", "128Mi")
 	elsewhere := build.With(build.Claim("data-web-0", "64Mi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
 	copying := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"))
-	hostile := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"), func(s *api.Resize) { s.Move("data-web-0").NewVolume = "pv-payroll" })
+	hostile := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"),
+		func(s *api.Resize) { s.Move("data-web-0").NewVolume = "pv-payroll" })
 	set := build.Set("web", build.Template("data", "64Mi", "fixed"))
 	with := func(status *api.Resize) metav1.Object {
 		return build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(status))
@@ -79,35 +80,40 @@ func TestObserve(t *testing.T) {
 		in   build.Lists
 		want string
 	}{
-		"nothing": {nil, ""},
+		"no objects": {nil, ""},
 		"the set's claims, their volumes, and the pods that name them": {build.Lists{
 			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, other, elsewhere},
 			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(other)},
 			"pods":              list{build.PodOf("web", 0, "data"), build.PodOf("api", 0, "data"), build.Pod("debug", []string{"data-web-0"})},
 		}, "claim data-web-0, volume pv-data-web-0, pod web-0, pod debug"},
-		"what is linked to the operation": {build.Lists{
-			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, target}, "jobs": list{job}, "controllerrevisions": list{build.Journal(copying)},
-			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(target), build.Volume("pv-x", claim, build.Retained(api.RoleTarget, "data-web-0"))},
-			"pods":              list{build.Mover(job)},
-		}, "claim data-web-0, claim " + target.Name + ", volume pv-data-web-0, volume pv-new-data-web-0, volume pv-x, pod " + job.Name + "-x, job " + digits + ", journal"},
-		"the set is gone: claims that the journal names, also one that lost its link": {build.Lists{
+		"objects linked to the operation": {build.Lists{
+			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, target}, "jobs": list{job},
+			"controllerrevisions": list{build.Journal(copying)},
+			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(target),
+				build.Volume("pv-x", claim, build.Retained(api.RoleTarget, "data-web-0"))},
+			"pods": list{build.Mover(job)},
+		}, "claim data-web-0, claim " + target.Name + ", volume pv-data-web-0, volume pv-new-data-web-0, volume pv-x, " +
+			"pod " + job.Name + "-x, job " + digits + ", journal"},
+		"the set is gone: claims that the journal names, with or without link": {build.Lists{
 			"persistentvolumeclaims": list{claim, other}, "controllerrevisions": list{build.Journal(copying)},
 			"persistentvolumes": list{build.VolumeOf(claim)},
 		}, "claim data-web-0, volume pv-data-web-0, journal"},
-		"a volume that only the status names": {build.Lists{
+		"a volume that only the record names": {build.Lists{
 			"statefulsets": list{with(copying)}, "persistentvolumes": list{build.Volume("pv-new-data-web-0", target)},
 		}, "volume pv-new-data-web-0"},
-		"a volume of another namespace is nobody's business, whatever the status names": {build.Lists{
+		"a volume of another namespace is not read, even if the record names it": {build.Lists{
 			"statefulsets": list{with(hostile)}, "persistentvolumes": list{build.Volume("pv-payroll", claim, foreign)},
 		}, ""},
-		"nor is one with a forged link": {build.Lists{
-			"statefulsets": list{set}, "persistentvolumes": list{build.Volume("pv-payroll", claim, build.Retained(api.RoleTarget, "data-web-0"), foreign)},
+		"a volume of another namespace is not read, even with a forged link": {build.Lists{
+			"statefulsets":      list{set},
+			"persistentvolumes": list{build.Volume("pv-payroll", claim, build.Retained(api.RoleTarget, "data-web-0"), foreign)},
 		}, ""},
-		"attachments matter where a member without a pod is locked": {build.Lists{
+		"attachments are read for a locked member without a pod": {build.Lists{
 			"statefulsets": list{set}, "pods": list{lock}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
 		}, "pod web-0, attachment csi-pv-data-web-0"},
-		"attachments do not matter where a member has a pod": {build.Lists{
-			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
+		"attachments are not read for a member with a pod": {build.Lists{
+			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))},
+			"volumeattachments": list{build.Attachment("pv-data-web-0")},
 		}, "pod web-0"},
 		"the node of a pod that is being stopped": {build.Lists{
 			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{build.Node()},
@@ -115,7 +121,7 @@ func TestObserve(t *testing.T) {
 		"the node of a pod that is being stopped does not exist": {build.Lists{
 			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{},
 		}, "pod web-0"},
-		"the node of a pod that runs does not matter": {build.Lists{
+		"the node of a running pod is not read": {build.Lists{
 			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "nodes": list{build.Node()},
 		}, "pod web-0"},
 	} {
@@ -125,29 +131,31 @@ func TestObserve(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := names(o); got != row.want {
-				t.Errorf("observes %s\nwant     %s", got, row.want)
+				t.Errorf("observed %s\nwant     %s", got, row.want)
 			}
 		})
 	}
 }
 
-// TestObserveIsWholeOrAnError: a list that fails must not look like an empty one.
-func TestObserveIsWholeOrAnError(t *testing.T) {
+// TestObserveIsCompleteOrAnError: a list that fails must not count as an empty list.
+func TestObserveIsCompleteOrAnError(t *testing.T) {
 	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(build.Operation(api.Moving)))
 	lock := resources.MakeLock(set, build.ID, 0, build.Settings())
 	stopped := build.With(build.PodOf("web", 1, "data"), build.Held(1), build.Stopped())
-	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods", "volumeattachments", "nodes"} {
+	for _, plural := range []string{
+		"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods", "volumeattachments", "nodes",
+	} {
 		lists := build.Plurals()
 		lists["nodes"], lists["pods"] = list{build.Node()}, list{lock, stopped}
 		lists["statefulsets"], lists["persistentvolumeclaims"] = list{set}, list{build.Claim("data-web-0", "64Mi")}
 		delete(lists, plural)
 		if _, err := NewClient(lists.Serve(t)).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
-			t.Errorf("%s cannot be read, and that is no error", plural)
+			t.Errorf("%s cannot be read, but that is no error", plural)
 		}
 	}
 }
 
-// order is a transport that notes when reads of a kind begin and end.
+// order is a transport that records when the reads of a kind begin and end.
 type order struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -166,9 +174,9 @@ func (o *order) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(r)
 }
 
-// TestPodsAndVolumesAreReadAfterClaimsAndJobs: the order is a part of what is proven. A look must not miss a pod that was placed on a claim before
-// its deletion; nor that another volume was reserved before the claim went, since the claim is created on that; nor the report of a mover whose
-// Job has failed, since it tells whether another one may try.
+// TestPodsAndVolumesAreReadAfterClaimsAndJobs: the proofs depend on the order. The observation must include a pod that was placed on a
+// claim before its deletion. It must include a volume that was reserved before the claim was deleted, because the claim is created on that
+// volume. And it must include the report of a mover whose Job has failed, because the report decides about another attempt.
 func TestPodsAndVolumesAreReadAfterClaimsAndJobs(t *testing.T) {
 	lists := build.Plurals()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
@@ -186,7 +194,7 @@ func TestPodsAndVolumesAreReadAfterClaimsAndJobs(t *testing.T) {
 	}
 }
 
-// panics is a transport to an API server, whose answers about pods make the reader panic.
+// panics is a transport to an API server that panics at reads of pods.
 type panics struct{ next http.RoundTripper }
 
 func (p panics) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -196,8 +204,8 @@ func (p panics) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(r)
 }
 
-// TestPanicOfAReadFailsTheEventOnly: it happens beside the goroutine that recovers from panics of functions.
-func TestPanicOfAReadFailsTheEventOnly(t *testing.T) {
+// TestPanicOfAReadFailsOnlyTheEvent: the panic occurs outside of the goroutine that recovers from panics of functions.
+func TestPanicOfAReadFailsOnlyTheEvent(t *testing.T) {
 	lists := build.Plurals()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
 	config := lists.Serve(t)
@@ -208,7 +216,7 @@ func TestPanicOfAReadFailsTheEventOnly(t *testing.T) {
 	}
 }
 
-// TestPages: a namespace of many objects is read in few pages, also where some of the objects are large.
+// TestPages: a namespace with many objects is read in few pages, even if some of the objects are large.
 func TestPages(t *testing.T) {
 	notes := func(size int) build.Option { return build.Annotation("notes", strings.Repeat("x", size)) }
 	for name, row := range map[string]struct {
@@ -216,10 +224,10 @@ func TestPages(t *testing.T) {
 		option func(i int) build.Option
 		most   int // pages
 	}{
-		"one page":             {pageSize, func(int) build.Option { return notes(5 << 10) }, 1},
-		"ordinary ones":        {2000, func(int) build.Option { return notes(5 << 10) }, 10},
-		"as large as can be":   {20, func(int) build.Option { return notes(1 << 20) }, 20},
-		"small ones and large": {400, func(i int) build.Option { return notes(i / 200 * 200 << 10) }, 50},
+		"one page":                {pageSize, func(int) build.Option { return notes(5 << 10) }, 1},
+		"ordinary objects":        {2000, func(int) build.Option { return notes(5 << 10) }, 10},
+		"the largest objects":     {20, func(int) build.Option { return notes(1 << 20) }, 20},
+		"small and large objects": {400, func(i int) build.Option { return notes(i / 200 * 200 << 10) }, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var claims list
@@ -228,7 +236,8 @@ func TestPages(t *testing.T) {
 			}
 			seen := map[string]bool{}
 			pages := 0
-			err := Pages(t.Context(), serve(t, build.Lists{"persistentvolumeclaims": claims}), plan.Claims, build.Namespace, "", &corev1.PersistentVolumeClaimList{},
+			client := serve(t, build.Lists{"persistentvolumeclaims": claims})
+			err := Pages(t.Context(), client, plan.Claims, build.Namespace, "", &corev1.PersistentVolumeClaimList{},
 				func(l *corev1.PersistentVolumeClaimList) {
 					pages++
 					if size := l.Size(); len(l.Items) > 1 && size > pageBytes {
@@ -254,10 +263,10 @@ func TestRootMovers(t *testing.T) {
 		in   build.Lists
 		want bool
 	}{
-		"the namespace allows them":  {named(build.Label(api.RootMoverLabel, "allow")), true},
-		"any other value is no":      {named(build.Label(api.RootMoverLabel, "true")), false},
-		"nothing is said":            {named(), false},
-		"the namespace is not there": {nil, false},
+		"the namespace allows them":    {named(build.Label(api.RootMoverLabel, "allow")), true},
+		"any other value refuses them": {named(build.Label(api.RootMoverLabel, "true")), false},
+		"the label is missing":         {named(), false},
+		"the namespace does not exist": {nil, false},
 	} {
 		if got, err := serve(t, row.in).RootMovers(t.Context(), build.Namespace); got != row.want || err != nil {
 			t.Errorf("%s: %t, %v", name, got, err)
@@ -265,16 +274,16 @@ func TestRootMovers(t *testing.T) {
 	}
 }
 
-// TestOtherSetsObjectsDoNotCount: pods and claims that only look as if they were the set's, by their names, must not keep the set from being
-// looked at. Its members may be held.
-func TestOtherSetsObjectsDoNotCount(t *testing.T) {
+// TestObjectsOfOtherSetsDoNotCount: pods and claims with similar names must not keep the set from being observed, because its members may
+// be held.
+func TestObjectsOfOtherSetsDoNotCount(t *testing.T) {
 	large := build.Annotation("notes", strings.Repeat("x", 200<<10))
 	for name, row := range map[string]struct {
 		pods    int // of 200 KiB each
 		options []build.Option
 	}{
-		"more than one look keeps":                            {mostKept/(200<<10) + 1, nil},
-		"more than half of that, and the pods are read twice": {mostKept/(200<<10)/2 + 1, []build.Option{build.Deleting()}},
+		"more than the limit": {mostKept/(200<<10) + 1, nil},
+		"more than half of the limit, with the pods read twice": {mostKept/(200<<10)/2 + 1, []build.Option{build.Deleting()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lists := build.Plurals()
@@ -289,14 +298,14 @@ func TestOtherSetsObjectsDoNotCount(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := names(o); got != "claim data-web-0, pod web-0" {
-				t.Errorf("observes %s", got)
+				t.Errorf("observed %s", got)
 			}
 		})
 	}
 }
 
-// TestLookReadsAJournalOnce: a namespace may have thousands of claims of other sets, and the journal of a large set has hundreds of members.
-func TestLookReadsAJournalOnce(t *testing.T) {
+// TestJournalIsDecodedOnce: a namespace may have thousands of claims of other sets, and the journal of a large set has hundreds of members.
+func TestJournalIsDecodedOnce(t *testing.T) {
 	var own []string
 	for i := range 300 {
 		own = append(own, fmt.Sprintf("data-web-%d", i))
@@ -309,7 +318,7 @@ func TestLookReadsAJournalOnce(t *testing.T) {
 		for i := range claims {
 			lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], build.Claim(fmt.Sprintf("data-api-%d", i), "64Mi"))
 		}
-		o := &look{Observed: &world.Observed{Name: "web", Set: lists["statefulsets"][0].(*appsv1.StatefulSet)}}
+		o := &observation{Observed: &world.Observed{Name: "web", Set: lists["statefulsets"][0].(*appsv1.StatefulSet)}}
 		client := serve(t, lists)
 		if err := client.observeJournals(t.Context(), build.Namespace, o); err != nil {
 			t.Fatal(err)

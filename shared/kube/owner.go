@@ -13,10 +13,11 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// GetCustom reads a custom resource. A version that the API server does not serve any more, as an old owner reference may
-// name one, is replaced by the one that it prefers; the resource of the result says which. It reports nil when there
-// is no such object, or no such kind.
-func (c *Client) GetCustom(ctx context.Context, resource plan.Resource, namespace, name string) (*unstructured.Unstructured, plan.Resource, error) {
+// GetCustom reads a custom resource. If the API server no longer serves the version, for example of an old owner reference, it reads the
+// preferred version. The returned resource has the version that was read. It returns nil if the object or its kind does not exist.
+func (c *Client) GetCustom(
+	ctx context.Context, resource plan.Resource, namespace, name string,
+) (*unstructured.Unstructured, plan.Resource, error) {
 	object, err := c.getCustom(ctx, resource, namespace, name)
 	if apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err) { // a 404 of the path, not of the object
 		if resource, err = c.preferred(ctx, resource); err == nil {
@@ -48,7 +49,7 @@ func (c *Client) getCustom(ctx context.Context, resource plan.Resource, namespac
 	return object, nil
 }
 
-// preferred names the resource in the version that the API server prefers.
+// preferred returns the resource in the version that the API server prefers.
 func (c *Client) preferred(ctx context.Context, resource plan.Resource) (plan.Resource, error) {
 	custom, _ := resource.Custom()
 	client, err := c.rest(resource)

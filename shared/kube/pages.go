@@ -14,18 +14,18 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Tenants decide how large their objects are, up to the 1.5 MiB that the API server stores. So a page is bounded by pageBytes on the wire,
-// which is twice that when it is decoded. A look reads two pages at once. The first page has at most pageSize objects, and how large they are
-// tells how many the next one may have: a namespace of 2,000 ordinary pods is read in eight pages.
+// Tenants decide the size of their objects, up to the 1.5 MiB that the API server stores. So a page is limited to pageBytes on the wire,
+// twice as much when decoded, and an observation reads two pages at once. The first page has at most pageSize objects. Their size
+// determines the limit of the next page: a namespace of 2,000 ordinary pods is read in eight pages.
 const (
 	pageSize  = 50
 	pageBytes = 2 << 20
 )
 
-// errPageTooLong says that a page of more than one object has more than pageBytes.
+// errPageTooLong says that a page of several objects has more than pageBytes.
 var errPageTooLong = errors.New("the page is too long; list fewer objects at once")
 
-// Pages lists page after page and hands each to use.
+// Pages lists objects page by page and calls use with each page.
 func Pages[L interface {
 	runtime.Object
 	metav1.ListInterface
@@ -33,7 +33,7 @@ func Pages[L interface {
 	return pages(ctx, c, resource, namespace, metav1.ListOptions{LabelSelector: selector, Limit: pageSize}, page, use)
 }
 
-// Named lists the objects of one name, of every namespace or of one, as Pages does.
+// Named lists the objects with the name, in one namespace or all, as Pages does.
 func Named[L interface {
 	runtime.Object
 	metav1.ListInterface
@@ -59,8 +59,8 @@ func pages[L interface {
 	}
 }
 
-// nextLimit returns how many objects the page after one of limit objects and size bytes may have. They may be half as large again as those
-// before. It grows by no more than eight times: the sizes of a few small objects say little about the others.
+// nextLimit returns the limit for the page after a page of limit objects and size bytes. The next objects may be half as large again. The
+// limit grows at most eightfold, because a few small objects say little about the others.
 func nextLimit(limit int64, size int) int64 {
 	return max(1, min(limit*8, limit*(pageBytes*2/3)/int64(max(1, size))))
 }
@@ -85,7 +85,7 @@ func (c *Client) listPage(
 	}
 }
 
-// listText reads a page as it comes over the wire.
+// listText returns a page as it is sent over the wire.
 func (c *Client) listText(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions) ([]byte, error) {
 	client, err := c.rest(resource)
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// joinTrace attaches this event to the trace of the set's active operation, or of the finished operation that the event names. An
-// event from elsewhere, such as the end of a Job, does not name its operation; that is known only here, where the set was read.
+// joinTrace attaches this event to the trace of the set's active operation, or of the finished operation that the event names. Some events,
+// such as the end of a Job, do not name their operation. It is known only when the set has been read.
 func joinTrace(ctx context.Context, set *appsv1.StatefulSet) {
-	records, hop := operation.Of(set), telemetry.From(ctx)
+	records, current := operation.Of(set), telemetry.From(ctx)
 	if records.ResizeErr != nil || records.SleepErr != nil {
 		return
 	}
-	if resize := records.Resize; resize != nil && (records.Resizing() || hop.Tells(resize.Operation)) {
-		hop.Join(resize.Operation, resize.Trace)
+	if resize := records.Resize; resize != nil && (records.Resizing() || current.Tells(resize.Operation)) {
+		current.Join(resize.Operation, resize.Trace)
 		return
 	}
-	if sleep := records.Sleep; sleep != nil && (sleep.Active() || hop.Tells(sleep.Operation)) {
-		hop.Join(sleep.Operation, sleep.Trace)
+	if sleep := records.Sleep; sleep != nil && (sleep.Active() || current.Tells(sleep.Operation)) {
+		current.Join(sleep.Operation, sleep.Trace)
 	}
 }
 
-// followJournals does the same for an operation whose set is gone, or tells of none.
-func followJournals(ctx context.Context, o *world.Observed) {
+// joinJournalTrace does the same for an operation whose set is gone or has lost its record. It takes the trace from the journal.
+func joinJournalTrace(ctx context.Context, o *world.Observed) {
 	if record, err := o.Record(); err != nil || record != nil && record.Active() {
 		return
 	}

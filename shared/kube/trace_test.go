@@ -21,10 +21,11 @@ const (
 	ofJournal = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// record is a record whose trace is the given one.
+// record returns a record with the trace.
 func record(phase api.Phase, trace string) *api.Resize {
 	return &api.Resize{
-		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: phase, Set: api.SetRef{Name: "web", UID: "u"}, Trace: "00-" + trace + "-1111111111111111-01"},
+		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindResize, Phase: phase,
+			Set: api.SetRef{Name: "web", UID: "u"}, Trace: "00-" + trace + "-1111111111111111-01"},
 	}
 }
 
@@ -36,32 +37,32 @@ func setOf(status *api.Resize) *appsv1.StatefulSet {
 	return set
 }
 
-// TestWhichTraceIsFollowed: that of the operation which the objects tell of, and no other.
-func TestWhichTraceIsFollowed(t *testing.T) {
+// TestEventJoinsTheTraceOfItsOperation: the objects, or the event itself, name the operation.
+func TestEventJoinsTheTraceOfItsOperation(t *testing.T) {
 	journal := &appsv1.ControllerRevision{Data: runtime.RawExtension{
 		Raw: api.Journal{Version: api.RecordVersion, Record: *record(api.Planned, ofJournal)}.Encode()}}
 	copied := record(api.Moving, ofStatus)
-	copied.Set.UID = "somebody else's"
+	copied.Set.UID = "uid-other"
 	garbage := setOf(nil)
 	garbage.Annotations = map[string]string{api.StatusAnnotation: "{"}
 	for name, row := range map[string]struct {
 		set      *appsv1.StatefulSet
 		journals []*appsv1.ControllerRevision
-		tells    string
+		named    string // the operation that the event names
 		want     string
 	}{
-		"no operation":                              {setOf(nil), nil, "", ""},
-		"one that runs":                             {setOf(record(api.Moving, ofStatus)), nil, "", ofStatus},
-		"one that is given up":                      {setOf(record(api.Reverting, ofStatus)), nil, "", ofStatus},
-		"one that has ended":                        {setOf(record(api.Succeeded, ofStatus)), nil, "", ""},
-		"one that has ended, of which one hears":    {setOf(record(api.Succeeded, ofStatus)), nil, "0123456789ab", ofStatus},
-		"one that has ended, hearing of another":    {setOf(record(api.Succeeded, ofStatus)), nil, "ba9876543210", ""},
-		"a status copied with a manifest":           {setOf(copied), nil, "", ""},
-		"a status that cannot be read":              {garbage, []*appsv1.ControllerRevision{journal}, "", ""},
-		"the set is gone, its journal is there":     {nil, []*appsv1.ControllerRevision{journal}, "", ofJournal},
-		"the set is gone, and so is the journal":    {nil, nil, "", ""},
-		"a journal of before, beside one that runs": {setOf(record(api.Moving, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
-		"a journal that cannot be read":             {nil, []*appsv1.ControllerRevision{{}, journal}, "", ofJournal},
+		"no operation":                               {setOf(nil), nil, "", ""},
+		"an active operation":                        {setOf(record(api.Moving, ofStatus)), nil, "", ofStatus},
+		"a reverting operation":                      {setOf(record(api.Reverting, ofStatus)), nil, "", ofStatus},
+		"a finished operation":                       {setOf(record(api.Succeeded, ofStatus)), nil, "", ""},
+		"a finished operation that the event names":  {setOf(record(api.Succeeded, ofStatus)), nil, "0123456789ab", ofStatus},
+		"the event names another operation":          {setOf(record(api.Succeeded, ofStatus)), nil, "ba9876543210", ""},
+		"a record copied with a manifest":            {setOf(copied), nil, "", ""},
+		"an unreadable record":                       {garbage, []*appsv1.ControllerRevision{journal}, "", ""},
+		"the set is gone, but not its journal":       {nil, []*appsv1.ControllerRevision{journal}, "", ofJournal},
+		"the set and its journal are gone":           {nil, nil, "", ""},
+		"an active operation beside another journal": {setOf(record(api.Moving, ofStatus)), []*appsv1.ControllerRevision{journal}, "", ofStatus},
+		"an unreadable journal":                      {nil, []*appsv1.ControllerRevision{{}, journal}, "", ofJournal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := tracetest.NewSpanRecorder()
@@ -69,13 +70,13 @@ func TestWhichTraceIsFollowed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, hop := measure.Receive(t.Context(), "restore", event.New(), nil)
-			hop.About("n", "web", row.tells)
+			ctx, received := measure.Receive(t.Context(), "restore", event.New(), nil)
+			received.About("n", "web", row.named)
 			if row.set != nil {
 				joinTrace(ctx, row.set)
 			}
-			followJournals(ctx, &world.Observed{Name: "web", Set: row.set, Journals: row.journals})
-			hop.End(ctx, telemetry.Result{})
+			joinJournalTrace(ctx, &world.Observed{Name: "web", Set: row.set, Journals: row.journals})
+			received.End(ctx, telemetry.Result{})
 			parent, got := recorder.Ended()[0].Parent(), ""
 			if parent.IsValid() {
 				got = parent.TraceID().String()

@@ -14,13 +14,14 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// LastWarning returns the latest Warning Event about the object with the UID, or nil. Reasons restrict it to Events with one of
-// them. Anyone who may write Events can have written it: it is shown, and nothing is decided by it.
+// LastWarning returns the latest Warning Event for the object with the UID, or nil. Reasons restrict it to Events with one of them. Any
+// user who may write Events can have written it, so it is only shown, and decides nothing.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
-	options := metav1.ListOptions{FieldSelector: fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String(), Limit: pageSize}
+	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
+	options := metav1.ListOptions{FieldSelector: selector, Limit: pageSize}
 	list := &corev1.EventList{}
 	if _, err := c.listPage(ctx, plan.Events, namespace, &options, list); err != nil {
-		return nil, fmt.Errorf("reading Events about %s: %w", uid, err)
+		return nil, fmt.Errorf("reading Events of %s: %w", uid, err)
 	}
 	var last *corev1.Event
 	for i := range list.Items {
@@ -35,7 +36,7 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	return last, nil
 }
 
-// HappenedAt returns when the Event happened last. Its fields depend on which API wrote it.
+// HappenedAt returns when the Event last happened. Its fields depend on the API that wrote it.
 func HappenedAt(e *corev1.Event) time.Time {
 	at := e.LastTimestamp.Time
 	for _, t := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {

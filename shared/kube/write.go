@@ -18,21 +18,24 @@ import (
 
 const fieldManager = api.FieldManager
 
-// metadataOnly asks for an answer without spec and status. An API server behind the aggregation layer may know whole objects only.
+// metadataOnly requests an answer without spec and status. An API server behind the aggregation layer may support only whole objects.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Patch sends a JSON patch, and returns the resourceVersion that the object has then.
+// Patch sends a JSON patch and returns the object's new resourceVersion.
 func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) (version string, err error) {
 	return c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager})
 }
 
-// TryPatch has the API server judge a JSON patch, and not carry it out.
+// TryPatch lets the API server check a JSON patch without carrying it out.
 func (c *Client) TryPatch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
-	_, err := c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}})
+	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
+	_, err := c.patch(ctx, resource, namespace, name, body, options)
 	return err
 }
 
-func (c *Client) patch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte, options metav1.PatchOptions) (string, error) {
+func (c *Client) patch(
+	ctx context.Context, resource plan.Resource, namespace, name string, body []byte, options metav1.PatchOptions,
+) (string, error) {
 	client, err := c.rest(resource)
 	if err != nil {
 		return "", err
@@ -56,7 +59,8 @@ func (c *Client) Version(ctx context.Context, resource plan.Resource, namespace,
 	if err != nil {
 		return "", "", err
 	}
-	result := client.Get().SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Do(ctx)
+	result := client.Get().SetHeader("Accept", metadataOnly).NamespaceIfScoped(namespace, namespace != "").
+		Resource(plural(resource)).Name(name).Do(ctx)
 	found, err := metadataOf(result)
 	if err != nil {
 		return "", "", fmt.Errorf("reading %s %s: %w", resource, name, err)
@@ -64,9 +68,9 @@ func (c *Client) Version(ctx context.Context, resource plan.Resource, namespace,
 	return found.UID, found.ResourceVersion, nil
 }
 
-// metadataOf reads an answer that was asked for as metadata only.
+// metadataOf reads an answer to a request with metadataOnly.
 func metadataOf(result rest.Result) (*metav1.PartialObjectMetadata, error) {
-	if err := result.Error(); err != nil { // Raw and DoRaw lose what the API server says, such as the message of a webhook
+	if err := result.Error(); err != nil { // Raw and DoRaw would lose the API server's message, for example of a webhook
 		return nil, err
 	}
 	answer, err := result.Raw()
@@ -77,9 +81,11 @@ func metadataOf(result rest.Result) (*metav1.PartialObjectMetadata, error) {
 	return object, json.Unmarshal(answer, object)
 }
 
-// Delete removes the object if its UID, and its resourceVersion unless that is empty, are as given. Dependents are orphaned or deleted in the
+// Delete deletes the object if it has the UID and, unless version is empty, the resourceVersion. Dependents are orphaned, or deleted in the
 // background.
-func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool) error {
+func (c *Client) Delete(
+	ctx context.Context, resource plan.Resource, namespace, name string, uid types.UID, version string, orphan bool,
+) error {
 	client, err := c.rest(resource)
 	if err != nil {
 		return err
@@ -98,7 +104,7 @@ func (c *Client) Delete(ctx context.Context, resource plan.Resource, namespace, 
 	return client.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).Name(name).Body(options).Do(ctx).Error()
 }
 
-// Evict deletes the pod with the UID if the PodDisruptionBudgets allow it. A refusal is not waited for.
+// Evict deletes the pod with the UID if the PodDisruptionBudgets allow it. It does not retry after a refusal.
 func (c *Client) Evict(ctx context.Context, namespace, name string, uid types.UID, dryRun bool) error {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
@@ -109,5 +115,6 @@ func (c *Client) Evict(ctx context.Context, namespace, name string, uid types.UI
 	if dryRun {
 		eviction.DeleteOptions.DryRun = []string{metav1.DryRunAll}
 	}
-	return client.Post().Namespace(namespace).Resource(plural(plan.Pods)).Name(name).SubResource("eviction").MaxRetries(0).Body(eviction).Do(ctx).Error()
+	return client.Post().Namespace(namespace).Resource(plural(plan.Pods)).Name(name).SubResource("eviction").MaxRetries(0).
+		Body(eviction).Do(ctx).Error()
 }

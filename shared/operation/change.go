@@ -9,29 +9,29 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Change is news about a StatefulSet: a change that an event reports, or the sweep's look. Each feature says, in its Concerned, which
-// functions the change concerns. It judges the set alone, without reading anything else: a needless look costs little, a missing one delays
-// the operation until the next tick.
+// Change describes a StatefulSet that an event or the sweep reports. The Concerned function of each feature returns the functions that the
+// change concerns. It judges the set alone and reads nothing else. A needless event costs little. A missing one delays the operation until
+// the next tick.
 type Change struct {
 	Set     *appsv1.StatefulSet
 	Records Records
 	Now     time.Time
-	// Added: the event source has not seen the set before.
+	// Added is true if the event source sees the set for the first time.
 	Added bool
-	// Gone: the set was deleted, or it has lost the label that the event source watches.
+	// Gone is true if the set was deleted, or lost the label that the event source watches.
 	Gone bool
-	// Swept: the tick looks at the set, since time has passed or an event was lost.
+	// Swept is true if the tick reports the set, because time has passed or an event was lost.
 	Swept bool
-	// Retry is for how long a sleep that failed is left alone.
+	// Retry is the pause after a failed sleep.
 	Retry time.Duration
 }
 
-// JustGivenBack reports whether a set with an owner has its replicas back, and none is ready yet: the owner may be paused.
+// JustGivenBack reports whether a set with an owner has its replicas back, but no ready pod yet. Its owner may still be paused.
 func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 	return statefulset.Controller(set) != nil && GivenBack(set, record) && statefulset.Seen(set) && set.Status.ReadyReplicas == 0
 }
 
-// Aborted reports whether the user asks to end the operations of the set.
+// Aborted reports whether the user requests the end of the set's operations.
 func Aborted(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.AbortAnnotation]
 	return asked

@@ -11,35 +11,36 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// AskFor returns a patch that raises the claim's request to the size. It is empty if the claim requests as much already.
+// AskFor returns a patch that raises the claim's request to the size. It is empty if the claim already requests as much.
 func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if is := statefulset.Requested(claim); is.Cmp(size) < 0 {
-		patch.Replace(statefulset.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &is, &size))
+	if present := statefulset.Requested(claim); present.Cmp(size) < 0 {
+		patch.Replace(statefulset.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &present, &size))
 	}
 	return patch
 }
 
-// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts, so that the
-// storage stops trying. It is empty if the volume has grown, if it grows at the next mount, or if another process has requested more.
+// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts. The
+// storage then stops its attempts. The patch is empty if the volume has grown, if it grows at the next mount, or if another process
+// requests more.
 func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	asks, least := statefulset.Requested(claim), statefulset.Smallest(claim, from)
-	tried := statefulset.Growing(claim) && statefulset.FileSystemPending(claim, size) == nil && asks.Cmp(size) <= 0
-	if tried && asks.Cmp(least) > 0 {
-		patch.Replace(statefulset.RequestPath, least.String(), fmt.Sprintf("request %s to %s", &asks, &least))
+	requested, smallest := statefulset.Requested(claim), statefulset.Smallest(claim, from)
+	attempted := statefulset.Growing(claim) && statefulset.FileSystemPending(claim, size) == nil && requested.Cmp(size) <= 0
+	if attempted && requested.Cmp(smallest) > 0 {
+		patch.Replace(statefulset.RequestPath, smallest.String(), fmt.Sprintf("request %s to %s", &requested, &smallest))
 	}
 	return patch
 }
 
 // CannotGrow returns the message for a claim that the storage cannot expand to the size.
 func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
-	return fmt.Sprintf("the storage of class %s cannot give claim %s its %s: %s. Other claims may have grown. Ask for less, or write %s=%s and "+
-		"ask again with %s", statefulset.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
+	return fmt.Sprintf("the storage of class %s cannot expand claim %s to %s: %s. Other claims may have grown. Ask for less, or set %s=%s "+
+		"and ask again with %s", statefulset.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
 		api.RetryAnnotation)
 }
 
-// WhyNotGrown returns the storage's error from the claim's conditions.
+// WhyNotGrown returns the storage's error from the claim's conditions, or a command that shows more.
 func WhyNotGrown(claim *corev1.PersistentVolumeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if (c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError) &&

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestDocsShowEveryPhaseOfAMember: docs/status.md has a row for each, with the functions that move it on and the phases that may follow.
+// TestDocsShowEveryPhaseOfAMember: docs/status.md has a row for each phase, with its functions and the phases that may follow.
 func TestDocsShowEveryPhaseOfAMember(t *testing.T) {
 	content, err := os.ReadFile("../../docs/status.md")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestDocsShowEveryPhaseOfAMember(t *testing.T) {
 		}
 		for _, by := range []api.Function{api.Backup, api.Restore} {
 			if strings.Contains(cells[2], string(by)) != slices.Contains(s.By, by) {
-				t.Errorf("%s: moved on by %v, the docs say %s", s.Phase, s.By, cells[2])
+				t.Errorf("%s: the functions are %v, the docs say %s", s.Phase, s.By, cells[2])
 			}
 		}
 	}
@@ -56,19 +56,19 @@ func TestCheckMemberSteps(t *testing.T) {
 		before, after *api.Resize
 		allowed       bool
 	}{
-		"the first record":                {nil, at("1", api.Moving, api.MemberPending), true},
-		"another operation":               {at("1", api.Failed, api.MemberKept), at("2", api.Planned, api.MemberPending), true},
-		"it stays":                        {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberWaiting), true},
-		"it is stopped":                   {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberStopping), true},
-		"it is stopped without a copy":    {at("1", api.Moving, api.MemberPending), at("1", api.Moving, api.MemberStopping), false},
-		"it starts without a swap":        {at("1", api.Moving, api.MemberFinalPass), at("1", api.Moving, api.MemberStarting), false},
-		"it is moved without a start":     {at("1", api.Moving, api.MemberSwapping), at("1", api.Moving, api.MemberMoved), false},
-		"a claim is lost while it starts": {at("1", api.Moving, api.MemberStarting), at("1", api.Moving, api.MemberSwapping), true},
-		"it is moved, and moves again":    {at("1", api.Moving, api.MemberMoved), at("1", api.Moving, api.MemberCopying), false},
-		"given up before its stop":        {at("1", api.Reverting, api.MemberCopying), at("1", api.Reverting, api.MemberKept), true},
-		"given up in the swap":            {at("1", api.Reverting, api.MemberSwapping), at("1", api.Reverting, api.MemberMoved), true},
-		"stopped while given up":          {at("1", api.Reverting, api.MemberWaiting), at("1", api.Reverting, api.MemberStopping), false},
-		"not ready":                       {at("1", api.Moving, api.MemberStarting), at("1", api.Reverting, api.MemberMoved), true},
+		"the first record":              {nil, at("1", api.Moving, api.MemberPending), true},
+		"another operation":             {at("1", api.Failed, api.MemberKept), at("2", api.Planned, api.MemberPending), true},
+		"the phase stays the same":      {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberWaiting), true},
+		"a stop after the copy":         {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberStopping), true},
+		"a stop without a copy":         {at("1", api.Moving, api.MemberPending), at("1", api.Moving, api.MemberStopping), false},
+		"a start without a swap":        {at("1", api.Moving, api.MemberFinalPass), at("1", api.Moving, api.MemberStarting), false},
+		"moved without a start":         {at("1", api.Moving, api.MemberSwapping), at("1", api.Moving, api.MemberMoved), false},
+		"a claim lost during the start": {at("1", api.Moving, api.MemberStarting), at("1", api.Moving, api.MemberSwapping), true},
+		"moved twice":                   {at("1", api.Moving, api.MemberMoved), at("1", api.Moving, api.MemberCopying), false},
+		"reverted before its stop":      {at("1", api.Reverting, api.MemberCopying), at("1", api.Reverting, api.MemberKept), true},
+		"reverted during the swap":      {at("1", api.Reverting, api.MemberSwapping), at("1", api.Reverting, api.MemberMoved), true},
+		"stopped while reverting":       {at("1", api.Reverting, api.MemberWaiting), at("1", api.Reverting, api.MemberStopping), false},
+		"not ready":                     {at("1", api.Moving, api.MemberStarting), at("1", api.Reverting, api.MemberMoved), true},
 	} {
 		if err := CheckMemberSteps(row.before, row.after); (err == nil) != row.allowed {
 			t.Errorf("%s: %v", name, err)

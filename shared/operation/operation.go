@@ -1,5 +1,5 @@
-// Package operation says what runs on a StatefulSet: the records of its operations, the phases that each kind of operation has, and how
-// one moves to the next. phases.go has the table of all phases, members.go that of the members of a resize. Everything here is pure.
+// Package operation has the records of a StatefulSet's operations, the phases of each kind of operation, and the steps between them.
+// phases.go has the table of all phases, members.go the table for the members of a resize. Everything here is pure.
 package operation
 
 import (
@@ -15,13 +15,13 @@ import (
 type Record interface {
 	Head() *api.Header
 	Active() bool
-	// Annotation is where the record is stored on the StatefulSet.
+	// Annotation is the key under which the record is stored on the StatefulSet.
 	Annotation() string
 	Encode() string
 }
 
-// Records are a StatefulSet's records of its latest operation of each kind. A record that came along with a copied manifest is not
-// among them. A record that cannot be read is nil and has an error: nothing may act on it.
+// Records has the record of the latest operation of each kind on a StatefulSet. It leaves out records from a copied manifest. An unreadable
+// record is nil and has an error: nothing may act on it.
 type Records struct {
 	Resize  *api.Resize
 	Sleep   *api.Sleep
@@ -31,7 +31,7 @@ type Records struct {
 	ResizeErr, SleepErr, CleanupErr, ScaleErr error
 }
 
-// Of returns the set's own records.
+// Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
 	r := Records{}
 	r.Resize, r.ResizeErr = api.LoadResize(set)
@@ -41,7 +41,7 @@ func Of(set *appsv1.StatefulSet) Records {
 	return r
 }
 
-// All returns the records that the set has.
+// All returns the records that exist.
 func (r Records) All() []Record {
 	var all []Record
 	if r.Resize != nil {
@@ -69,25 +69,25 @@ func (r Records) Find(id string) Record {
 	return nil
 }
 
-// Resizing reports whether a resize or rollback has the set, or may have it: it is active, or its record cannot be read.
+// Resizing reports whether a resize or rollback is active on the set. An unreadable record counts as active.
 func (r Records) Resizing() bool { return r.ResizeErr != nil || r.Resize.Active() }
 
-// Sleeping reports whether the set is asleep, or on its way there or back, or may be: its record cannot be read.
+// Sleeping reports whether the set is asleep, going to sleep or waking. An unreadable record counts as asleep.
 func (r Records) Sleeping() bool { return r.SleepErr != nil || r.Sleep.Active() }
 
-// CleaningUp reports whether a cleanup is active on the set, or may be: its record cannot be read.
+// CleaningUp reports whether a cleanup is active on the set. An unreadable record counts as active.
 func (r Records) CleaningUp() bool { return r.CleanupErr != nil || r.Cleanup.Active() }
 
-// Scaling reports whether a scaling is active on the set, or may be: its record cannot be read.
+// Scaling reports whether a scaling is active on the set. An unreadable record counts as active.
 func (r Records) Scaling() bool { return r.ScaleErr != nil || r.Scale.Active() }
 
-// AwaitsCleanup reports whether a scaling waits for a cleanup of what it has removed.
+// AwaitsCleanup reports whether a scaling waits for the cleanup of the members that it removed.
 func (r Records) AwaitsCleanup() bool {
 	return r.ScaleErr == nil && r.Scale.Active() && r.Scale.Phase == api.PostScaling && r.Scale.CleansUp
 }
 
-// Busy reports whether an operation of another kind has the set, or may have it, so that none of this kind begins. A set with a Scaler sleeps by
-// a scaling of that.
+// Busy reports whether an operation of another kind is active on the set, so that none of this kind may begin. An unreadable record counts
+// as active. A set with a Scaler goes to sleep by a scaling, so its sleep does not block the scaling.
 func (r Records) Busy(kind api.Kind) bool {
 	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
 		kind != api.KindSleep && r.Sleeping() && !(kind == api.KindScale && r.SleepErr == nil && r.Scale != nil) ||
@@ -95,8 +95,8 @@ func (r Records) Busy(kind api.Kind) bool {
 		kind != api.KindScale && r.Scaling() && !(kind == api.KindCleanup && r.AwaitsCleanup())
 }
 
-// RestingCleanup returns the cleanup that a retry on the set is about; nil if the retry is about a resize or a sleep. A cleanup comes
-// first: the annotation is one function's to remove.
+// RestingCleanup returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep. A
+// cleanup has priority, because only one function may remove the annotation.
 func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
 	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !statefulset.CleanupAsked(set) || r.ResizeErr != nil {
 		return nil
@@ -104,18 +104,18 @@ func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
 	return r.Cleanup
 }
 
-// Retried reports whether an annotation asks to take up a resize or a sleep.
+// Retried reports whether the retry annotation requests a retry of a resize or a sleep.
 func (r Records) Retried(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
 	return asked && r.RestingCleanup(set) == nil
 }
 
-// CleanupRests reports whether the cleanup has failed or was refused: it waits for a retry.
+// CleanupRests reports whether the cleanup has failed or was refused. It then waits for a retry.
 func CleanupRests(cleanup *api.Cleanup) bool {
 	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
 }
 
-// Clone returns a copy of the record that can be changed without changing it.
+// Clone returns a copy of the record. Changing it does not change the record.
 func Clone(record Record) Record {
 	switch r := record.(type) {
 	case *api.Resize:
@@ -140,7 +140,7 @@ func GivenBack(set *appsv1.StatefulSet, record Record) bool {
 	return ok && (resize.Phase == api.Finishing || resize.Phase == api.Moving && allReleased(resize))
 }
 
-// allReleased reports whether every member has been moved, or is starting on its new volumes: its pods may need their owner to get ready.
+// allReleased reports whether every member was moved or is starting on its new volumes. Its pods may need their owner to become ready.
 func allReleased(resize *api.Resize) bool {
 	return len(resize.Members) > 0 && !slices.ContainsFunc(resize.Members, func(m api.Member) bool {
 		return m.Phase != api.MemberStarting && m.Phase != api.MemberMoved

@@ -7,13 +7,13 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// State is one phase of one kind of operation.
+// State is a row of the table of phases.
 type State struct {
 	Kind  api.Kind
 	Phase api.Phase
-	// Means says what is true of the set in this phase.
+	// Means says what holds for the set in this phase.
 	Means string
-	// By is the function that moves the operation on. It is empty in a terminal phase.
+	// By is the function that works on the operation. It is empty in a terminal phase.
 	By api.Function
 	// Next are the phases that may follow. The record may also change within its phase.
 	Next []api.Phase
@@ -23,64 +23,64 @@ type State struct {
 
 type phases = []api.Phase
 
-// States is the table of all phases. It is the whole life of every operation: no function writes a phase that does not follow from the
-// one before, and docs/status.md shows the same rows.
+// States is the table of all phases. Every operation follows it: no function writes a phase that cannot follow the one before.
+// docs/status.md shows the same rows.
 var States = []State{
 	{Kind: api.KindResize, Phase: api.Expanding, First: true, By: api.DetectResize,
-		Means: "claims ask for more and grow; the set runs", Next: phases{api.Planned, api.Succeeded, api.Failed}},
+		Means: "the claims request more and grow; the set runs", Next: phases{api.Planned, api.Succeeded, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Planned, First: true, By: api.PauseOwner,
-		Means: "the preflight passed; the owner's consent is awaited", Next: phases{api.Moving, api.Reverting}},
+		Means: "the preflight succeeded; Drydock waits for the owner's consent", Next: phases{api.Moving, api.Reverting}},
 	{Kind: api.KindResize, Phase: api.Moving, By: api.Restore,
 		Means: "members are copied and moved, see the phases of a member", Next: phases{api.Finishing, api.Reverting, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Finishing, By: api.Restore,
 		Means: "every member runs on its new volumes; the objects of the operation are removed", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Reverting, By: api.Restore,
-		Means: "given up: held pods are released, each member stays on its present volumes; if these are the new ones of every member, the " +
-			"operation is done",
+		Means: "the resize has failed: held pods are released and each member stays on its present volumes; if all members already have " +
+			"their new volumes, the resize succeeds nevertheless",
 		Next: phases{api.Failed, api.Finishing}},
-	{Kind: api.KindResize, Phase: api.Succeeded, Means: "the set has what was asked for"},
-	{Kind: api.KindResize, Phase: api.Failed, Means: "given up; `failedAt` says in which phase, and `members` which of them are moved"},
-	{Kind: api.KindResize, Phase: api.Refused, First: true, Means: "the preflight found a reason; nothing was touched"},
+	{Kind: api.KindResize, Phase: api.Succeeded, Means: "the set has the requested volumes and fields"},
+	{Kind: api.KindResize, Phase: api.Failed, Means: "`failedAt` has the phase that failed, and `members` the members that were moved"},
+	{Kind: api.KindResize, Phase: api.Refused, First: true, Means: "the preflight found an obstacle; nothing was changed"},
 
 	{Kind: api.KindRollback, Phase: api.Planned, First: true, By: api.PauseOwner,
-		Means: "the preflight passed; the owner's consent is awaited", Next: phases{api.Moving, api.Reverting}},
+		Means: "the preflight succeeded; Drydock waits for the owner's consent", Next: phases{api.Moving, api.Reverting}},
 	{Kind: api.KindRollback, Phase: api.Moving, By: api.Restore,
 		Means: "members get their old volumes back, see the phases of a member; nothing is copied",
 		Next:  phases{api.Finishing, api.Reverting, api.Failed}},
 	{Kind: api.KindRollback, Phase: api.Finishing, By: api.Restore,
 		Means: "every member has its old volumes back; the objects of the operation are removed", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindRollback, Phase: api.Reverting, By: api.Restore,
-		Means: "given up: held pods are released, each member stays on its present volumes; if these are the new ones of every member, the " +
-			"operation is done",
+		Means: "the rollback has failed: held pods are released and each member stays on its present volumes; if all members already have " +
+			"their old volumes back, the rollback succeeds nevertheless",
 		Next: phases{api.Failed, api.Finishing}},
 	{Kind: api.KindRollback, Phase: api.Succeeded, Means: "the claims have their old volumes back"},
-	{Kind: api.KindRollback, Phase: api.Failed, Means: "given up; `members` says which of them have their old volumes back"},
-	{Kind: api.KindRollback, Phase: api.Refused, First: true, Means: "the preflight found a reason; nothing was touched"},
+	{Kind: api.KindRollback, Phase: api.Failed, Means: "`members` has the members that have their old volumes back"},
+	{Kind: api.KindRollback, Phase: api.Refused, First: true, Means: "the preflight found an obstacle; nothing was changed"},
 
 	{Kind: api.KindSleep, Phase: api.Planned, First: true, By: api.PauseOwner,
-		Means: "the set is to sleep; nothing was touched. If the set is needed after all, idle-timeout ends the sleep",
+		Means: "the set will go to sleep; nothing was changed. If the set is needed after all, idle-timeout ends the sleep",
 		Next:  phases{api.Stopping, api.Waking, api.Succeeded, api.Refused}},
 	{Kind: api.KindSleep, Phase: api.Stopping, By: api.IdleTimeout,
 		Means: "the owner consents; idle-timeout, or the owner's operator, scales the set to zero",
 		Next:  phases{api.Asleep, api.Waking, api.Succeeded}},
 	{Kind: api.KindSleep, Phase: api.Asleep, By: api.IdleTimeout,
-		Means: "no replica is left; there is no deadline", Next: phases{api.Waking, api.Stopping}},
+		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking, api.Stopping}},
 	{Kind: api.KindSleep, Phase: api.Waking, First: true, By: api.IdleTimeout,
-		Means: "the set gets its replicas back, and is to become ready; pause-owner ends an operator's stop, and a pause when the replicas are " +
-			"back",
+		Means: "the set gets its replicas back and becomes ready; pause-owner lets a stopped operator start the set, and resumes a paused one " +
+			"when the replicas are back",
 		Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindSleep, Phase: api.Succeeded, Means: "the set is awake, or another process has scaled it to zero"},
-	{Kind: api.KindSleep, Phase: api.Failed, Means: "the set was started again; `failedAt` is the phase in which the sleep was given up"},
-	{Kind: api.KindSleep, Phase: api.Refused, First: true, Means: "nothing was touched"},
+	{Kind: api.KindSleep, Phase: api.Failed, Means: "the set was started again; `failedAt` has the phase that failed"},
+	{Kind: api.KindSleep, Phase: api.Refused, First: true, Means: "nothing was changed"},
 
 	{Kind: api.KindCleanup, Phase: api.Cleaning, First: true, By: api.CleanupPod,
-		Means: "cleanup pods run on the claims of removed replicas", Next: phases{api.Succeeded, api.Failed}},
+		Means: "cleanup pods run on the claims of removed members", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindCleanup, Phase: api.Succeeded, First: true,
-		Means: "with `CleanupCompleted`: nothing is left behind. With `CleanupReady`: the template is understood, nothing was to be done yet"},
+		Means: "with `CleanupCompleted`: no claims are left. With `CleanupReady`: the template is valid, and there was nothing to do yet"},
 	{Kind: api.KindCleanup, Phase: api.Failed,
-		Means: "given up; the claims that are left are kept until a retry, a new template or another count"},
+		Means: "the remaining claims are kept until a retry, a new template or another count"},
 	{Kind: api.KindCleanup, Phase: api.Refused, First: true,
-		Means: "the template, or a setting beside it, cannot be carried out; nothing was touched"},
+		Means: "the template, or a setting beside it, cannot be used; nothing was changed"},
 
 	{Kind: api.KindScale, Phase: api.PreScaling, First: true, By: api.ScaleHooks,
 		Means: "the hook before the change runs; the set has its previous count", Next: phases{api.Scaling, api.Failing, api.Failed}},
@@ -89,14 +89,14 @@ var States = []State{
 	{Kind: api.KindScale, Phase: api.PostScaling, First: true, By: api.ScaleHooks,
 		Means: "the members are ready; the hook after the change runs", Next: phases{api.Succeeded, api.Failing, api.Failed}},
 	{Kind: api.KindScale, Phase: api.Failing, By: api.ScaleHooks,
-		Means: "given up; the hook for a failure runs", Next: phases{api.Failed}},
+		Means: "the scaling has failed; the hook for a failure runs", Next: phases{api.Failed}},
 	{Kind: api.KindScale, Phase: api.Succeeded, First: true,
-		Means: "with `ScalingCompleted`: the set has the count. With `ScalerReady`: a Scaler looks after the set, and nothing was to be done yet"},
+		Means: "with `ScalingCompleted`: the set has the requested count. With `ScalerReady`: a Scaler manages the set, with nothing to do yet"},
 	{Kind: api.KindScale, Phase: api.Failed,
-		Means: "given up; `failedAt` says in which phase. A retry is another operation that begins in that phase"},
+		Means: "`failedAt` has the phase that failed. A retry is another operation that begins in that phase"},
 }
 
-// Find returns the row of the phase; nil if the kind has no such phase.
+// Find returns the row of the phase, or nil if the kind has no such phase.
 func Find(kind api.Kind, phase api.Phase) *State {
 	i := slices.IndexFunc(States, func(s State) bool { return s.Kind == kind && s.Phase == phase })
 	if i < 0 {
@@ -105,7 +105,7 @@ func Find(kind api.Kind, phase api.Phase) *State {
 	return &States[i]
 }
 
-// MovedBy returns the function whose turn it is in the record's phase; empty in a terminal phase.
+// MovedBy returns the function that works on the operation in the record's phase. It is empty in a terminal phase.
 func MovedBy(record Record) api.Function {
 	head := record.Head()
 	if state := Find(head.Kind, head.Phase); state != nil {
@@ -114,7 +114,8 @@ func MovedBy(record Record) api.Function {
 	return ""
 }
 
-// CheckStep returns an error if the table does not have the step from one record of a set to the next. Before is nil if the set had none.
+// CheckStep returns an error if the table does not allow the step from one record of a set to the next. Before is nil without a former
+// record.
 func CheckStep(before, after *api.Header) error {
 	state := Find(after.Kind, after.Phase)
 	switch {
@@ -122,19 +123,19 @@ func CheckStep(before, after *api.Header) error {
 		return fmt.Errorf("a %s has no phase %q", after.Kind, after.Phase)
 	case before == nil || before.Operation != after.Operation:
 		if before != nil && !before.Phase.Terminal() {
-			return fmt.Errorf("%s %s begins while %s %s is %s", after.Kind, after.Operation, before.Kind, before.Operation, before.Phase)
+			return fmt.Errorf("%s %s cannot begin while %s %s is %s", after.Kind, after.Operation, before.Kind, before.Operation, before.Phase)
 		}
 		if !state.First {
-			return fmt.Errorf("a %s does not begin in phase %s", after.Kind, after.Phase)
+			return fmt.Errorf("a %s cannot begin in phase %s", after.Kind, after.Phase)
 		}
 		return nil
 	case before.Kind != after.Kind:
-		return fmt.Errorf("%s %s becomes a %s", before.Kind, before.Operation, after.Kind)
+		return fmt.Errorf("%s %s cannot become a %s", before.Kind, before.Operation, after.Kind)
 	case before.Phase == after.Phase:
 		return nil
 	}
 	if from := Find(before.Kind, before.Phase); from == nil || !slices.Contains(from.Next, after.Phase) {
-		return fmt.Errorf("a %s does not go from %s to %s", after.Kind, before.Phase, after.Phase)
+		return fmt.Errorf("a %s cannot change from %s to %s", after.Kind, before.Phase, after.Phase)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 var kinds = []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup, api.KindScale}
 
-func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
+func TestEveryPhaseCanBeEnteredAndLeft(t *testing.T) {
 	for _, kind := range kinds {
 		reached := map[api.Phase]bool{}
 		var follow func(api.Phase)
@@ -45,11 +45,11 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 			switch {
 			case s.Kind != kind:
 			case !slices.Contains(api.Phases[kind], s.Phase):
-				t.Errorf("%s: a record in phase %s is not read", kind, s.Phase)
+				t.Errorf("%s: a record in phase %s cannot be loaded", kind, s.Phase)
 			case !reached[s.Phase]:
-				t.Errorf("%s: no operation gets to %s", kind, s.Phase)
+				t.Errorf("%s: no operation reaches %s", kind, s.Phase)
 			case s.Phase.Terminal() != (s.By == ""), !s.Phase.Terminal() && len(s.Next) == 0, s.Means == "":
-				t.Errorf("%s: %s is moved on by %q to %v", kind, s.Phase, s.By, s.Next)
+				t.Errorf("%s: %s has the function %q and the next phases %v", kind, s.Phase, s.By, s.Next)
 			}
 		}
 	}
@@ -63,22 +63,22 @@ func TestCheckStep(t *testing.T) {
 		before, after *api.Header
 		allowed       bool
 	}{
-		"the first operation begins":         {nil, head(api.KindSleep, "1", api.Planned), true},
-		"one begins in the middle":           {nil, head(api.KindSleep, "1", api.Asleep), false},
-		"the next one begins":                {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
-		"the next one begins over an active": {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
-		"a rollback follows a resize":        {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},
-		"a resize becomes a rollback":        {head(api.KindResize, "1", api.Moving), head(api.KindRollback, "1", api.Finishing), false},
-		"it moves on":                        {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Waking), true},
-		"its record changes in its phase":    {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Asleep), true},
-		"it goes back":                       {head(api.KindSleep, "1", api.Waking), head(api.KindSleep, "1", api.Planned), false},
-		"another kind's phase":               {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Moving), false},
-		"it ended":                           {head(api.KindCleanup, "1", api.Failed), head(api.KindCleanup, "1", api.Cleaning), false},
-		"a resize that failed goes on":       {head(api.KindResize, "1", api.Failed), head(api.KindResize, "1", api.Moving), false},
-		"a resize is given up":               {head(api.KindResize, "1", api.Moving), head(api.KindResize, "1", api.Reverting), true},
-		"one that is given up goes on":       {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Moving), false},
-		"it is given up, and all are moved":  {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Finishing), true},
-		"a rollback grows nothing":           {nil, head(api.KindRollback, "1", api.Expanding), false},
+		"a first operation begins":            {nil, head(api.KindSleep, "1", api.Planned), true},
+		"an operation begins in the middle":   {nil, head(api.KindSleep, "1", api.Asleep), false},
+		"a second operation begins":           {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
+		"a second begins before the end":      {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
+		"a rollback follows a resize":         {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},
+		"a resize becomes a rollback":         {head(api.KindResize, "1", api.Moving), head(api.KindRollback, "1", api.Finishing), false},
+		"a phase follows":                     {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Waking), true},
+		"the record changes within its phase": {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Asleep), true},
+		"an earlier phase returns":            {head(api.KindSleep, "1", api.Waking), head(api.KindSleep, "1", api.Planned), false},
+		"a phase of another kind":             {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Moving), false},
+		"a failed cleanup continues":          {head(api.KindCleanup, "1", api.Failed), head(api.KindCleanup, "1", api.Cleaning), false},
+		"a failed resize continues":           {head(api.KindResize, "1", api.Failed), head(api.KindResize, "1", api.Moving), false},
+		"a resize reverts":                    {head(api.KindResize, "1", api.Moving), head(api.KindResize, "1", api.Reverting), true},
+		"a reverting resize continues":        {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Moving), false},
+		"a reverting resize has moved all":    {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Finishing), true},
+		"a rollback cannot expand":            {nil, head(api.KindRollback, "1", api.Expanding), false},
 	} {
 		if err := CheckStep(row.before, row.after); (err == nil) != row.allowed {
 			t.Errorf("%s: %v", name, err)
@@ -86,7 +86,7 @@ func TestCheckStep(t *testing.T) {
 	}
 }
 
-// docs/status.md has the same tables. Write them with: go test ./shared/operation -update
+// TestDocsShowEveryPhase: docs/status.md has the same tables. Write them with: go test ./shared/operation -update
 func TestDocsShowEveryPhase(t *testing.T) {
 	const file = "../../docs/status.md"
 	content, err := os.ReadFile(file)
@@ -102,10 +102,10 @@ func TestDocsShowEveryPhase(t *testing.T) {
 		}
 		start := strings.Index(section, "| phase |")
 		end := start + strings.Index(section[start:], "\n\n") + 1
-		if is, want := section[start:end], table(kind); is != want {
+		if got, want := section[start:end], table(kind); got != want {
 			text = before + heading + section[:start] + want + section[end:]
 			if !golden.Updating() {
-				t.Errorf("the phases of a %s in %s are\n%s\nwant\n%s", kind, file, is, want)
+				t.Errorf("the phases of a %s in %s are\n%s\nwant\n%s", kind, file, got, want)
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestDocsShowEveryPhase(t *testing.T) {
 
 func table(kind api.Kind) string {
 	b := strings.Builder{}
-	b.WriteString("| phase | meaning | who moves it on | to |\n|---|---|---|---|\n")
+	b.WriteString("| phase | meaning | function | next |\n|---|---|---|---|\n")
 	for _, s := range States {
 		if s.Kind != kind {
 			continue

@@ -10,13 +10,13 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// cloned is a record of type R that can be copied.
+// cloned is a record with a Clone method that returns its own type.
 type cloned[R any] interface {
 	Record
 	Clone() R
 }
 
-// Enter returns the record in the phase that follows, with its deadline.
+// Enter returns a copy of the record in the phase, with the deadline of that phase.
 func Enter[R cloned[R]](record R, phase api.Phase, now time.Time, timeout time.Duration) R {
 	next := record.Clone()
 	head := next.Head()
@@ -24,32 +24,32 @@ func Enter[R cloned[R]](record R, phase api.Phase, now time.Time, timeout time.D
 	return next
 }
 
-// Conclude returns the record in a terminal phase.
+// Conclude returns a copy of the record in a terminal phase.
 func Conclude[R cloned[R]](record R, phase api.Phase, now time.Time, reason api.Reason, message string) R {
 	next := record.Clone()
 	head := next.Head()
 	head.Phase, head.Reason, head.Message, head.Finished, head.Deadline = phase, reason, message, Moment(now), nil
 	if phase == api.Succeeded {
-		head.FailedAt = "" // it was given up, and came to its end nevertheless
+		head.FailedAt = "" // it had failed before, and succeeded nevertheless
 	}
 	return next
 }
 
-// Fail returns the record in a terminal phase. FailedAt is the phase before.
+// Fail returns a copy of the record in a terminal phase. FailedAt becomes the former phase.
 func Fail[R cloned[R]](record R, phase api.Phase, now time.Time, reason api.Reason, message string) R {
 	next := Conclude(record, phase, now, reason, message)
 	next.Head().FailedAt = record.Head().Phase
 	return next
 }
 
-// Revert returns the record of a resize that is given up: restore releases the held pods.
+// Revert returns a copy of the record of a failed resize. restore then releases the held pods.
 func Revert(resize *api.Resize, now time.Time, timeout time.Duration, reason api.Reason, message string) *api.Resize {
 	next := Enter(resize, api.Reverting, now, timeout)
 	next.FailedAt, next.Reason, next.Message = resize.Phase, reason, message
 	return next
 }
 
-// End returns the record of a resize that is over, without the fields that only an active one needs. It keeps its reason and message.
+// End returns a copy of the record of a finished resize, without the fields that only an active one needs. Reason and message stay.
 func End(resize *api.Resize, phase api.Phase, now time.Time) *api.Resize {
 	next := Conclude(resize, phase, now, resize.Reason, resize.Message)
 	for i := range next.Members {
@@ -59,22 +59,22 @@ func End(resize *api.Resize, phase api.Phase, now time.Time) *api.Resize {
 	return next
 }
 
-// Store patches the record into the StatefulSet, unless the set has the same already.
+// Store returns a patch that writes the record to the StatefulSet. It is empty if the set already has the same record.
 func Store(set *appsv1.StatefulSet, record Record) *plan.Patch {
 	return plan.PatchOf(plan.StatefulSets, set).Annotate(record.Annotation(), record.Encode())
 }
 
-// Overdue reports whether the present phase is to be given up.
+// Overdue reports whether the deadline of the present phase is over.
 func Overdue(record Record, now time.Time) bool {
 	return Past(record.Head().Deadline, now)
 }
 
-// Past reports whether the deadline is over. None never is.
+// Past reports whether the deadline is over. A nil deadline never is.
 func Past(deadline *metav1.Time, now time.Time) bool {
 	return deadline != nil && now.After(deadline.Time)
 }
 
-// Moment returns a time as it is stored: whole seconds, UTC.
+// Moment returns the time as it is stored: in whole seconds and UTC.
 func Moment(t time.Time) *metav1.Time {
 	m := metav1.NewTime(t.UTC().Truncate(time.Second))
 	return &m

@@ -19,8 +19,8 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 		UID: set.UID, Operation: head.Operation})
 }
 
-// AskAgain says how the user asks again for an operation that has failed. A rollback discards newer data, so the retry
-// annotation does not begin one.
+// AskAgain returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because a
+// rollback discards newer data.
 func AskAgain(resize *api.Resize) string {
 	if resize.IsRollback() {
 		return "ask again with kubectl drydock rollback"
@@ -28,20 +28,20 @@ func AskAgain(resize *api.Resize) string {
 	return "ask again with the annotation " + api.RetryAnnotation
 }
 
-// TookTooLong says that the members were not moved in time, with the latest obstacle.
+// TookTooLong returns the message for members that were not moved in time, with the latest obstacle.
 func TookTooLong(resize *api.Resize, limit time.Duration) string {
-	last := "look at the mover pods"
+	obstacle := "look at the mover pods"
 	switch resize.Reason {
 	case api.GateClosed, api.MoverStalled, api.StartedByOthers:
-		last = resize.Message
+		obstacle = resize.Message
 	}
-	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, last, AskAgain(resize))
+	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, obstacle, AskAgain(resize))
 }
 
-// Summary describes the result of a resize or a rollback in one sentence.
+// Summary returns the result of a resize or a rollback in one sentence.
 func Summary(resize *api.Resize, retention time.Duration) string {
 	volumes := summaryOfVolumes(resize, retention)
-	switch fields := fieldsWords(resize.Fields); {
+	switch fields := fieldsSummary(resize.Fields); {
 	case fields == "":
 		return volumes
 	case len(resize.Expansions)+len(resize.Members)+len(resize.Templates) == 0:
@@ -51,27 +51,27 @@ func Summary(resize *api.Resize, retention time.Duration) string {
 	}
 }
 
-// fieldsWords returns which fields of the set have changed, and what they do not change yet; "" without fields.
-func fieldsWords(fields []api.Field) string {
+// fieldsSummary returns the changed fields of the set and their effect on running pods and existing claims. It returns "" without fields.
+func fieldsSummary(fields []api.Field) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	words := []string{"the set was created again with the changes " + strings.Join(api.Words(fields), ", ")}
+	parts := []string{"the set was created again with the changes " + strings.Join(api.Words(fields), ", ")}
 	has := func(names ...api.FieldName) bool {
 		return slices.ContainsFunc(fields, func(f api.Field) bool { return slices.Contains(names, f.Name) })
 	}
 	if has(api.FieldServiceName) {
-		words = append(words, "each pod that runs gets its name in the new service when it is started again")
+		parts = append(parts, "each running pod gets its name in the new service when it restarts")
 	}
 	if has(api.FieldLabels, api.FieldAnnotations) {
-		words = append(words, "claims that exist keep their labels and annotations")
+		parts = append(parts, "existing claims keep their labels and annotations")
 	}
 	for _, s := range fields {
 		if s.Removes() {
-			words = append(words, "the claims of template "+s.Template+" are kept, and pods that run keep their volumes")
+			parts = append(parts, "the claims of template "+s.Template+" are kept, and running pods keep their volumes")
 		}
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(parts, "; ")
 }
 
 func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
@@ -79,7 +79,7 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	done := inPlace(resize, "have grown", "have another VolumeAttributesClass")
 	switch {
 	case resize.IsRollback():
-		return fmt.Sprintf("%d claims have their old volumes back; those with what was written since are kept for %s", moved, retention)
+		return fmt.Sprintf("%d claims have their old volumes back; the replaced volumes with the newer data are kept for %s", moved, retention)
 	case resize.GrowsHeld() && done != "":
 		return fmt.Sprintf("%s, %d have grown while their members were stopped", done, moved)
 	case resize.GrowsHeld():
@@ -94,7 +94,7 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	return "the set has its new templates"
 }
 
-// Announcement describes what a resize that begins will do, in one sentence.
+// Announcement returns the plan of a resize that begins, in one sentence.
 func Announcement(resize *api.Resize) string {
 	moved := len(resize.Moves())
 	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
@@ -116,7 +116,7 @@ func Announcement(resize *api.Resize) string {
 	return fmt.Sprintf("%s, then %d will be copied to new ones", grow, moved)
 }
 
-// inPlace counts the claims that grow in place, and those that get another VolumeAttributesClass. It returns "" if there are none.
+// inPlace counts the claims that grow in place, and the claims that get another VolumeAttributesClass. It returns "" if there are none.
 func inPlace(resize *api.Resize, grow, change string) string {
 	grown, changed := 0, 0
 	for i := range resize.Expansions {

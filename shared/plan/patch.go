@@ -13,17 +13,16 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Patch collects changes of one object. A change that the object has already is left out, so that a write that
-// changes nothing is never sent.
+// Patch collects changes of one object. It leaves out changes that the object already has, so that no write without an effect is sent.
 type Patch struct {
 	action Action
 	object metav1.Object
-	made   map[string]bool // parents that this patch creates
+	made   map[string]bool // parent objects that this patch creates
 }
 
-// PatchOf starts a patch of this version of the object. The patch replaces metadata.resourceVersion with the very same value: the API
-// server answers 409 when the object has changed since, or is another object of the same name (a resourceVersion is unique in the cluster,
-// so it stands for the UID too).
+// PatchOf starts a patch of this version of the object. The patch replaces metadata.resourceVersion with the same value. The API server
+// answers 409 if the object has changed since, or if another object has the name. A resourceVersion is unique in the cluster, so it stands
+// for the UID, too.
 func PatchOf(resource Resource, object metav1.Object) *Patch {
 	return &Patch{
 		action: Action{Verb: VerbPatch, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName()},
@@ -32,7 +31,7 @@ func PatchOf(resource Resource, object metav1.Object) *Patch {
 	}
 }
 
-// Annotate sets an annotation. The words of what changes are the key, without its value.
+// Annotate sets an annotation. The description of the patch names the key, but not the value.
 func (p *Patch) Annotate(key, value string) *Patch {
 	return p.setIn("/metadata/annotations", p.object.GetAnnotations(), key, value, "+"+short(key))
 }
@@ -54,7 +53,7 @@ func (p *Patch) Unlabel(key string) *Patch {
 	return p.removeFrom(labels, p.object.GetLabels(), key, "-label "+short(key))
 }
 
-// Link ties the object to an operation.
+// Link connects the object with an operation.
 func (p *Patch) Link(link api.Link) *Patch {
 	if p.action.Resource == Volumes {
 		p.setIn(labels, p.object.GetLabels(), api.NamespaceLabel, link.Namespace)
@@ -62,7 +61,7 @@ func (p *Patch) Link(link api.Link) *Patch {
 	return p.Label(api.OperationLabel, link.Operation).Annotate(api.OperationAnnotation, link.Encode())
 }
 
-// Unlink removes the tie.
+// Unlink removes the connection with an operation.
 func (p *Patch) Unlink() *Patch {
 	if p.action.Resource == Volumes {
 		p.removeFrom(labels, p.object.GetLabels(), api.NamespaceLabel)
@@ -71,16 +70,17 @@ func (p *Patch) Unlink() *Patch {
 }
 
 // Set writes a field, unless is equals want already. Words say what changes.
-func Set[T comparable](p *Patch, path string, is, want T, words string) *Patch {
-	if is == want {
+// Set writes a field if its present value differs from the wanted one. Words describe the change.
+func Set[T comparable](p *Patch, path string, present, wanted T, words string) *Patch {
+	if present == wanted {
 		return p
 	}
-	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: want})
+	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: wanted})
 	p.action.Words = append(p.action.Words, words)
 	return p
 }
 
-// Child returns the value of a map under the name, or of a list at the index in the name, as in a JSON pointer; nil if there is none.
+// Child returns the value of a map under the name, or of a list at the index in the name, as in a JSON pointer. It returns nil without one.
 func Child(node any, name string) any {
 	switch node := node.(type) {
 	case map[string]any:
@@ -93,8 +93,8 @@ func Child(node any, name string) any {
 	return nil
 }
 
-// SetField writes the field at the path of an object without a Go type, and makes the parents that it lacks. A list's
-// item is named by its index, which is valid because the patch is for this version of the object.
+// SetField writes the field at the path of an object without a Go type, and creates missing parents. The path names a list's item by its
+// index. The index is valid, because the patch applies only to this version of the object.
 func (p *Patch) SetField(content map[string]any, path []string, value any) *Patch {
 	pointer, node := "", any(content)
 	for _, name := range path[:len(path)-1] {
@@ -108,7 +108,7 @@ func (p *Patch) SetField(content map[string]any, path []string, value any) *Patc
 	return p.Replace(pointer+"/"+escape(path[len(path)-1]), value, fmt.Sprintf("%s = %v", strings.Join(path, "."), value))
 }
 
-// RemoveField removes the field at the path, which is there.
+// RemoveField removes the field at the path. The field must exist.
 func (p *Patch) RemoveField(path []string) *Patch {
 	pointer := ""
 	for _, name := range path {
@@ -119,7 +119,7 @@ func (p *Patch) RemoveField(path []string) *Patch {
 	return p
 }
 
-// Replace writes a field whatever its value was.
+// Replace writes a field, even if it has the value already.
 func (p *Patch) Replace(path string, value any, words string) *Patch {
 	p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: path, Value: value})
 	p.action.Words = append(p.action.Words, words)
@@ -135,19 +135,19 @@ func (p *Patch) AddFinalizer(name string) *Patch {
 	return p.Replace("/metadata/finalizers", value, "+finalizer "+short(name))
 }
 
-// RemoveFinalizer removes a finalizer, wherever it stands in the list.
+// RemoveFinalizer removes a finalizer from any place in the list.
 func (p *Patch) RemoveFinalizer(name string) *Patch { return p.RemoveFinalizers(name) }
 
-// RemoveFinalizers removes finalizers in one write, as far as the object has them.
+// RemoveFinalizers removes the finalizers that the object has, in one write.
 func (p *Patch) RemoveFinalizers(names ...string) *Patch {
 	removed := 0
-	for i, is := range p.object.GetFinalizers() {
-		if !slices.Contains(names, is) {
+	for i, present := range p.object.GetFinalizers() {
+		if !slices.Contains(names, present) {
 			continue
 		}
-		path := fmt.Sprintf("/metadata/finalizers/%d", i-removed) // those before have gone by then
-		p.action.Ops = append(p.action.Ops, Op{Op: "test", Path: path, Value: is}, Op{Op: "remove", Path: path})
-		p.action.Words = append(p.action.Words, "-finalizer "+short(is))
+		path := fmt.Sprintf("/metadata/finalizers/%d", i-removed) // each removal moves the others up
+		p.action.Ops = append(p.action.Ops, Op{Op: "test", Path: path, Value: present}, Op{Op: "remove", Path: path})
+		p.action.Words = append(p.action.Words, "-finalizer "+short(present))
 		removed++
 	}
 	return p
@@ -156,7 +156,7 @@ func (p *Patch) RemoveFinalizers(names ...string) *Patch {
 // Empty reports whether the patch changes nothing.
 func (p *Patch) Empty() bool { return len(p.action.Ops) == 0 }
 
-// Actions returns the patch with its precondition, or nothing when it changes nothing.
+// Actions returns the patch with its precondition, or nothing if the patch is empty.
 func (p *Patch) Actions() []Action {
 	if p.Empty() {
 		return nil
@@ -168,14 +168,14 @@ func (p *Patch) Actions() []Action {
 
 const guardPath = "/metadata/resourceVersion"
 
-// guard is the first operation of every patch: it fits no other state of the object than this.
+// guard returns the first operation of every patch. It succeeds only on this version of the object.
 func guard(version string) Op { return Op{Op: "replace", Path: guardPath, Value: version} }
 
-func (p *Patch) setIn(parent string, now map[string]string, key, value string, words ...string) *Patch {
-	if is, ok := now[key]; ok && is == value {
+func (p *Patch) setIn(parent string, present map[string]string, key, value string, words ...string) *Patch {
+	if now, ok := present[key]; ok && now == value {
 		return p
 	}
-	if now == nil && !p.made[parent] {
+	if present == nil && !p.made[parent] {
 		p.action.Ops = append(p.action.Ops, Op{Op: "add", Path: parent, Value: map[string]string{}})
 		p.made[parent] = true
 	}
@@ -184,8 +184,8 @@ func (p *Patch) setIn(parent string, now map[string]string, key, value string, w
 	return p
 }
 
-func (p *Patch) removeFrom(parent string, now map[string]string, key string, words ...string) *Patch {
-	if _, ok := now[key]; !ok {
+func (p *Patch) removeFrom(parent string, present map[string]string, key string, words ...string) *Patch {
+	if _, ok := present[key]; !ok {
 		return p
 	}
 	p.action.Ops = append(p.action.Ops, Op{Op: "remove", Path: parent + "/" + escape(key)})
@@ -193,34 +193,34 @@ func (p *Patch) removeFrom(parent string, now map[string]string, key string, wor
 	return p
 }
 
-// escape makes a map key a JSON pointer token (RFC 6901).
+// escape returns the key as a JSON pointer token (RFC 6901).
 func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
 func short(key string) string { return strings.TrimPrefix(key, api.Prefix) }
 
-// Create makes an object. Its name derives from the operation, so that a second try finds the first one's object.
+// Create creates an object. Its name derives from the operation, so that a second try finds the object of the first one.
 func Create(resource Resource, object runtime.Object) Action {
 	m := object.(metav1.Object)
 	return Action{Verb: VerbCreate, Resource: resource, Namespace: m.GetNamespace(), Name: m.GetName(), Object: object}
 }
 
-// Try asks the API server whether it would create the object. An object of the same name is no obstacle: the API server
-// looks for it last, after admission and validation.
+// Try asks the API server whether it would create the object. An existing object with the name is no obstacle: the API server checks for it
+// last, after admission and validation.
 func Try(resource Resource, object runtime.Object) Action {
 	a := Create(resource, object)
 	a.Verb = VerbTry
 	return a
 }
 
-// Delete removes exactly the object that was read: another one of the same name, or a newer state of it, stays.
+// Delete deletes the object in the version that was read. It does not delete a newer version, or another object with the name.
 func Delete(resource Resource, object metav1.Object) Action {
 	return Action{Verb: VerbDelete, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
 		UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
 }
 
-// Evict has the API server delete exactly this pod, if the PodDisruptionBudgets allow it. A newer state of it counts, too.
+// Evict lets the API server delete this pod, also in a newer version, if the PodDisruptionBudgets allow it.
 func Evict(pod metav1.Object) Action {
 	return Action{Verb: VerbEvict, Resource: Pods, Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUID()}
 }
@@ -232,22 +232,22 @@ func TryEvict(pod metav1.Object) Action {
 	return a
 }
 
-// Stop deletes exactly this pod, whatever budgets say. A newer state of it counts, too.
+// Stop deletes this pod, also in a newer version, and without regard to budgets.
 func Stop(pod metav1.Object) Action {
 	a := Delete(Pods, pod)
 	a.ResourceVersion = ""
 	return a
 }
 
-// Unchanged ends the plan with a conflict if the object has changed since it was read. Put it before writes to other objects that rest on this
-// one.
+// Unchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that depend
+// on this one.
 func Unchanged(resource Resource, object metav1.Object) Action {
 	a := Delete(resource, object)
 	a.Verb = VerbCheck
 	return a
 }
 
-// Absent ends the plan with a conflict if there is an object of the name by now.
+// Absent ends the plan with a conflict if an object with the name exists.
 func Absent(resource Resource, namespace, name string) Action {
 	return Action{Verb: VerbCheck, Resource: resource, Namespace: namespace, Name: name}
 }
@@ -257,7 +257,7 @@ func Record(namespace, set string, note Note) Action {
 	return Action{Verb: VerbRecord, Resource: Events, Namespace: namespace, Name: set, Note: note}
 }
 
-// EventType is the type of the Kubernetes Event.
+// EventType returns the type of the Kubernetes Event.
 func (n Note) EventType() string {
 	if n.Warning {
 		return corev1.EventTypeWarning

@@ -1,5 +1,5 @@
-// Package plan holds decisions as data. A Decide function returns a Plan; shared/apply carries it out. A plan explains
-// itself: its reason and actions end in the log, in Kubernetes Events and in the tables of the tests.
+// Package plan represents decisions as data. A Decide function returns a Plan, and shared/apply carries it out. A plan explains itself: its
+// reason and actions appear in the log, in Kubernetes Events and in the golden files of the tests.
 package plan
 
 import (
@@ -17,12 +17,12 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 )
 
-// Kind is what sort of decision a plan is.
+// Kind is the kind of a decision.
 type Kind string
 
 const (
 	KindNoop Kind = "noop" // nothing to do
-	KindWait Kind = "wait" // something has to happen first; an event or the tick comes again
+	KindWait Kind = "wait" // something else has to happen first; an event or the tick will follow
 	KindDo   Kind = "do"   // the actions, in order
 )
 
@@ -32,50 +32,50 @@ type Plan struct {
 	Reason  api.Reason
 	Detail  string
 	Actions []Action
-	// Announce is the type of the event to answer with when the actions are done; empty if there is none.
+	// Announce is the type of the event that answers when the actions are done. It is empty if there is none.
 	Announce string
-	// Part and Data are what With says of it.
+	// Part and Data are the details of the announcement, see With.
 	Part string
 	Data any
-	// Operation is the id of the operation that the announcement belongs to.
+	// Operation is the id of the announced operation.
 	Operation string
-	// Purpose is the kind of that operation, where the announcement is one that several kinds make.
+	// Purpose is the kind of that operation, if several kinds make the same announcement.
 	Purpose string
-	// Outcomes are the ends of pieces of work that the actions bring about, to be counted.
+	// Outcomes are the results of the actions that metrics count.
 	Outcomes []Outcome
-	// Soon marks a wait for a controller of the platform that takes moments: worth looking again within the same event.
+	// Soon marks a wait of moments for a controller of the platform. The same event is then worth another try.
 	Soon bool
 }
 
-// Outcome is the end of the cleanup of an ordinal.
+// Outcome is the result of the cleanup of an ordinal.
 type Outcome struct {
 	Namespace, Set string
 	Result         string // Succeeded or Failed
 	Took           time.Duration
 }
 
-// Results of a piece of work.
+// Values of Outcome.Result.
 const (
 	Succeeded = "succeeded"
 	Failed    = "failed"
 )
 
-// Noop is a decision that there is nothing to do.
+// Noop returns the decision to do nothing.
 func Noop(reason api.Reason) Plan { return Plan{Kind: KindNoop, Reason: reason} }
 
-// Wait is a decision that something else has to happen first.
+// Wait returns the decision to wait until something else has happened.
 func Wait(reason api.Reason, detail string, args ...any) Plan {
 	return Plan{Kind: KindWait, Reason: reason, Detail: fmt.Sprintf(detail, args...)}
 }
 
-// WaitSoon is a Wait for a step that a controller of Kubernetes takes within moments.
+// WaitSoon returns a Wait for a step that a controller of Kubernetes takes within moments.
 func WaitSoon(reason api.Reason, detail string, args ...any) Plan {
 	p := Wait(reason, detail, args...)
 	p.Soon = true
 	return p
 }
 
-// Do is a decision to act. Without actions it is a Noop.
+// Do returns the decision to act. Without actions it is a Noop.
 func Do(reason api.Reason, actions ...Action) Plan {
 	if len(actions) == 0 {
 		return Noop(reason)
@@ -83,13 +83,13 @@ func Do(reason api.Reason, actions ...Action) Plan {
 	return Plan{Kind: KindDo, Reason: reason, Actions: actions}
 }
 
-// Then adds the event to answer with once the actions are done.
+// Then adds the event that answers when the actions are done.
 func (p Plan) Then(eventType, operation string) Plan {
 	p.Announce, p.Operation = eventType, operation
 	return p
 }
 
-// With gives the announcement something to tell. Part tells it from other announcements of its type in the operation.
+// With adds details to the announcement. Part distinguishes it from other announcements of its type in the operation.
 func (p Plan) With(part string, data any) Plan {
 	p.Part, p.Data = part, data
 	return p
@@ -101,7 +101,7 @@ func (p Plan) For(kind api.Kind) Plan {
 	return p
 }
 
-// String renders the plan on one line.
+// String returns the plan on one line.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", p.Kind, p.Reason)
@@ -122,7 +122,7 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// LogValue renders the plan for slog.
+// LogValue returns the plan for slog.
 func (p Plan) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
 // Resource is the plural name of a kind that Drydock writes.
@@ -139,24 +139,24 @@ const (
 	Events              Resource = "events"
 )
 
-// Scalers are Drydock's own custom resources. ScalerStatus is their status, which is written on its own.
+// Scalers are Drydock's own custom resources. ScalerStatus is their status subresource.
 var (
 	Scalers      = CustomResource("scalers", v1alpha1.GroupVersion)
 	ScalerStatus = Scalers + "/status"
 )
 
-// Subresource splits the name of a subresource from that of its resource; the second is empty if the name is a resource's.
+// Subresource splits the name of a subresource into its resource and its own name. The second is empty for a resource.
 func (r Resource) Subresource() (of Resource, name string) {
 	parent, name, _ := strings.Cut(string(r), "/")
 	return Resource(parent), name
 }
 
-// CustomResource names a resource of a custom group, as kubectl does: plural.version.group.
+// CustomResource returns the name of a resource of a custom group, as kubectl writes it: plural.version.group.
 func CustomResource(plural string, gv schema.GroupVersion) Resource {
 	return Resource(plural + "." + gv.Version + "." + gv.Group)
 }
 
-// Custom takes such a name apart. It reports false for a resource that Kubernetes has itself.
+// Custom returns the parts of such a name. It returns false for a resource of Kubernetes.
 func (r Resource) Custom() (schema.GroupVersionResource, bool) {
 	of, _ := r.Subresource()
 	gvr, _ := schema.ParseResourceArg(string(of))
@@ -176,15 +176,15 @@ const (
 	// VerbEvict deletes a pod if the PodDisruptionBudgets allow it.
 	VerbEvict  Verb = "evict"
 	VerbRecord Verb = "record"
-	// VerbTry asks the API server, by a dry run, whether it would create the object. A refusal ends the plan before its next action.
+	// VerbTry asks the API server by a dry run whether it would create the object. A rejection ends the plan before its next action.
 	VerbTry Verb = "try"
-	// VerbCheck reads an object, and ends the plan before its next action if it is not as it was. Without a UID, there must be none.
+	// VerbCheck reads an object. It ends the plan before the next action if the object has changed, or, without a UID, if it exists.
 	VerbCheck Verb = "check"
 )
 
-// Action is one write to the cluster. Every write has a precondition: a create uses a name that derives from the
-// operation, a patch replaces the resourceVersion that Decide saw, a delete carries UID and resourceVersion: after a patch of the same
-// object in the plan, the one that the patch has left, see Follow.
+// Action is one write to the cluster. Every write has a precondition. A create uses a name that derives from the operation. A patch
+// replaces the resourceVersion that Decide saw. A delete carries the UID and resourceVersion. After a patch of the same object in the plan,
+// that is the resourceVersion of the patched object, see Follow.
 type Action struct {
 	Verb      Verb
 	Resource  Resource
@@ -193,19 +193,19 @@ type Action struct {
 
 	Object runtime.Object // create, try
 	Ops    []Op           // patch
-	Words  []string       // what a patch changes, for people
+	Words  []string       // patch: the changes, for readers
 
 	UID             types.UID // delete, evict, check
 	ResourceVersion string    // delete, check
-	Orphan          bool      // delete: leave the dependents
-	Try             bool      // evict: ask only
+	Orphan          bool      // delete: keep the dependents
+	Try             bool      // evict: only ask
 
 	Note Note // record
 }
 
-// Follow returns the actions that come after a patch, which has brought its object to the resourceVersion: a deletion of the same object
-// was decided on its state before the patch, so it follows that state. A second patch of the object fails, and is planned again: its
-// operations have lists and indexes of the state before, and would undo the first one's writes.
+// Follow returns the actions after a patch that has brought its object to the resourceVersion. A deletion of the same object gets this
+// resourceVersion, because it was decided on the state before the patch. A second patch of the object keeps the former version and fails:
+// its lists and indexes are those of the former state and would undo the first patch. The next event plans it again.
 func Follow(patch Action, version string, actions []Action) []Action {
 	if patch.Verb != VerbPatch || version == "" || len(patch.Ops) == 0 {
 		return actions
@@ -226,7 +226,7 @@ type Note struct {
 	Reason  api.Reason
 	Message string
 	UID     types.UID
-	// Operation keeps the same words about two operations apart.
+	// Operation distinguishes Events with the same text in two operations.
 	Operation string
 }
 
@@ -237,7 +237,7 @@ type Op struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// String renders the action for people.
+// String returns the action for readers.
 func (a Action) String() string {
 	switch a.Verb {
 	case VerbRecord:

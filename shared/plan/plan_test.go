@@ -25,7 +25,7 @@ func labelled(c *corev1.PersistentVolumeClaim) {
 	c.Finalizers = []string{"first", api.SwitchFinalizer, "last"}
 }
 
-// body is the patch as it goes over the wire, without its precondition, which is checked.
+// body returns the patch as it is sent, without its precondition. It checks the precondition.
 func body(t *testing.T, p *Patch) string {
 	t.Helper()
 	actions := p.Actions()
@@ -46,6 +46,8 @@ func body(t *testing.T, p *Patch) string {
 	return string(text)
 }
 
+// TestPatch: a patch has only the changes that its object lacks.
+// Invariants: I7.
 func TestPatch(t *testing.T) {
 	bare, full := claim(nil), claim(labelled)
 	of := func(c *corev1.PersistentVolumeClaim) *Patch { return PatchOf(Claims, c) }
@@ -53,26 +55,27 @@ func TestPatch(t *testing.T) {
 		patch *Patch
 		want  string
 	}{
-		"I7: nothing": {of(full), ""},
-		"I7: an annotation that is there already": {of(full).Annotate("team", "data"), ""},
-		"I7: a label that is there already":       {of(full).Label("app", "web"), ""},
-		"I7: a finalizer that is there already":   {of(full).AddFinalizer("last"), ""},
-		"I7: what is not there is not removed":    {of(full).Unannotate("x").Unlabel("x").RemoveFinalizer("x").Unlink(), ""},
-		"I7: a field that is so already":          {Set(of(full), "/spec/replicas", 3, 3, ""), ""},
-		"a first annotation makes the map": {of(bare).Annotate("a", "1"),
+		"an empty patch":                {of(full), ""},
+		"an existing annotation":        {of(full).Annotate("team", "data"), ""},
+		"an existing label":             {of(full).Label("app", "web"), ""},
+		"an existing finalizer":         {of(full).AddFinalizer("last"), ""},
+		"removals of absent keys":       {of(full).Unannotate("x").Unlabel("x").RemoveFinalizer("x").Unlink(), ""},
+		"a field with the wanted value": {Set(of(full), "/spec/replicas", 3, 3, ""), ""},
+		"a first annotation creates the map": {of(bare).Annotate("a", "1"),
 			`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
-		"the second does not make it again": {of(bare).Annotate("a", "1").Annotate("b", "2"),
-			`[{"op":"add","path":"/metadata/annotations","value":{}},{"op":"add","path":"/metadata/annotations/a","value":"1"},{"op":"add","path":"/metadata/annotations/b","value":"2"}]`},
-		"a map that is there is kept": {of(full).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
-		"another value":               {of(full).Label("app", "api"), `[{"op":"add","path":"/metadata/labels/app","value":"api"}]`},
-		"an empty value is a value":   {of(full).Annotate("e", ""), `[{"op":"add","path":"/metadata/annotations/e","value":""}]`},
-		"keys are escaped": {of(full).Annotate("a/b~c", "1"),
+		"a second annotation does not create it again": {of(bare).Annotate("a", "1").Annotate("b", "2"),
+			`[{"op":"add","path":"/metadata/annotations","value":{}},` +
+				`{"op":"add","path":"/metadata/annotations/a","value":"1"},{"op":"add","path":"/metadata/annotations/b","value":"2"}]`},
+		"an existing map is kept":   {of(full).Annotate("a", "1"), `[{"op":"add","path":"/metadata/annotations/a","value":"1"}]`},
+		"another value":             {of(full).Label("app", "api"), `[{"op":"add","path":"/metadata/labels/app","value":"api"}]`},
+		"an empty value is a value": {of(full).Annotate("e", ""), `[{"op":"add","path":"/metadata/annotations/e","value":""}]`},
+		"keys are escaped in additions": {of(full).Annotate("a/b~c", "1"),
 			`[{"op":"add","path":"/metadata/annotations/a~1b~0c","value":"1"}]`},
-		"also when they go": {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
-		"a finalizer goes by value": {of(full).RemoveFinalizer(api.SwitchFinalizer),
+		"keys are escaped in removals": {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
+		"a finalizer is removed by value": {of(full).RemoveFinalizer(api.SwitchFinalizer),
 			`[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/switch"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
 		"a first finalizer": {of(bare).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["x"]}]`},
-		"one more finalizer keeps those there are": {of(full).AddFinalizer("x"),
+		"another finalizer keeps the others": {of(full).AddFinalizer("x"),
 			`[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/switch","last","x"]}]`},
 		"zero is a value": {Set(of(full), "/spec/replicas", 3, 0, ""), `[{"op":"add","path":"/spec/replicas","value":0}]`},
 	} {
@@ -87,8 +90,9 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// TestActionsCanBeCalledTwice returns equal actions.
 // Invariants: I7.
-func TestActionsOfAPatchCanBeAskedForTwice(t *testing.T) {
+func TestActionsCanBeCalledTwice(t *testing.T) {
 	p := PatchOf(Claims, claim(nil)).Annotate("a", "1")
 	if diff := cmp.Diff(p.Actions(), p.Actions()); diff != "" {
 		t.Error(diff)
@@ -116,7 +120,7 @@ func TestStringOfPlans(t *testing.T) {
 	for want, a := range map[string]Action{"evict pods web": Evict(set), "try to evict pods web": TryEvict(set),
 		"delete pods web": Stop(set)} {
 		if a.String() != want || a.UID != "u" || a.ResourceVersion != "" {
-			t.Errorf("got %s for UID %q and version %q, want %s for u, whatever its version", a, a.UID, a.ResourceVersion, want)
+			t.Errorf("got %s for UID %q and version %q, want %s for u and any version", a, a.UID, a.ResourceVersion, want)
 		}
 	}
 	if d := Delete(StatefulSets, set); d.UID != "u" || d.ResourceVersion != "7" {

@@ -1,4 +1,4 @@
-// Package scale judges which Scaler scales a StatefulSet, and which changes concern the function that does so.
+// Package scale decides which Scaler scales a StatefulSet, and which changes concern scale-hooks.
 package scale
 
 import (
@@ -13,35 +13,35 @@ import (
 
 var scaleHooks = []api.Function{api.ScaleHooks}
 
-// Concerned returns the functions that a change of the set concerns as far as Scalers go: every change of a set that one scales, since the
-// Scaler's status tells how many members there are. The sweep compares the two instead, see ConcernedByScaler.
+// Concerned returns the functions that a change of the set concerns because of a Scaler. Every change of a set with a Scaler does, because
+// the Scaler's status has the number of members. The sweep compares the two instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
-	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || strays(c)) {
+	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) {
 		return scaleHooks
 	}
 	return nil
 }
 
-// strays reports whether a set without a scaling is being deleted, or has another count than the record. Its pods may not tell, for example
-// when a quota allows no more of them.
-func strays(c operation.Change) bool {
+// deviates reports whether a set without a scaling is being deleted, or has another count than its record. No event of its pods may report
+// that, for example if a quota allows no more pods.
+func deviates(c operation.Change) bool {
 	replicas, record := c.Set.Spec.Replicas, c.Records.Scale
 	return c.Set.DeletionTimestamp != nil || record.Phase == api.Succeeded && replicas != nil && *replicas != record.Target
 }
 
-// ConcernedByScaler judges a Scaler alone: it is new, has changed, scales, is not healthy, has an autoscaler, or its user asks for a retry. No
-// source watches autoscalers, so each sweep looks after them.
+// ConcernedByScaler judges a Scaler alone. It concerns scale-hooks if it is new, has changed, is scaling, is not healthy, has an
+// autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !settled(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) ||
+	if gone || Retried(scaler) || !atTarget(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) ||
 		Autoscaled(scaler) || TellsAutoscaler(scaler) {
 		return scaleHooks
 	}
 	return nil
 }
 
-// settled reports whether the Scaler's set has the count that is wanted, as far as its status tells. A wish that came during a scaling is in
-// its spec only.
-func settled(scaler *v1alpha1.Scaler) bool {
+// atTarget reports whether the Scaler's set has the requested count according to the status. A request that came during a scaling is only
+// in the spec.
+func atTarget(scaler *v1alpha1.Scaler) bool {
 	wanted, status := scaler.Wanted(), scaler.Status
 	if fixed := Fixed(scaler); fixed != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != *fixed) {
 		return false
@@ -50,7 +50,7 @@ func settled(scaler *v1alpha1.Scaler) bool {
 		*wanted == *status.Desired
 }
 
-// ConcernedByJob returns the functions that a change of a hook of a scaling concerns.
+// ConcernedByJob returns the functions that a change of a scaling's hook concerns.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	if gone || Ended(job, batchv1.JobComplete) != nil || Ended(job, batchv1.JobFailed) != nil {
 		return scaleHooks
@@ -58,25 +58,25 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	return nil
 }
 
-// Ended returns the condition that the Job has come to this end; nil if it has not. Counts of pods do not tell: a Job may
-// continue after a failed pod.
-func Ended(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondition {
+// Ended returns the Job's condition of that type if it is true, or nil. The numbers of pods are not enough, because a Job may continue
+// after a failed pod.
+func Ended(job *batchv1.Job, end batchv1.JobConditionType) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
-		if c.Type == how && c.Status == corev1.ConditionTrue {
+		if c.Type == end && c.Status == corev1.ConditionTrue {
 			return &job.Status.Conditions[i]
 		}
 	}
 	return nil
 }
 
-// Retried reports whether the Scaler's user asks for a retry.
+// Retried reports whether the Scaler's user requests a retry.
 func Retried(scaler *v1alpha1.Scaler) bool {
 	_, asked := scaler.Annotations[api.RetryAnnotation]
 	return asked
 }
 
-// Owner returns the Scaler that scales the set: the one of the set's record, or else the oldest. It returns nil if there is none. A Scaler
-// that is being deleted counts no more.
+// Owner returns the Scaler that scales the set, or nil: the Scaler in the set's record, or else the oldest one. A Scaler that is being
+// deleted does not count.
 func Owner(scalers []*v1alpha1.Scaler, record *api.Scale) *v1alpha1.Scaler {
 	var owner *v1alpha1.Scaler
 	for _, s := range scalers {
@@ -106,7 +106,7 @@ func Fixed(scaler *v1alpha1.Scaler) *int32 {
 	return scaler.Spec.Mode.Fixed
 }
 
-// Autoscaled reports whether the Scaler asks for an autoscaler. A paused one does not: the count that comes back has to stay.
+// Autoscaled reports whether the Scaler needs an autoscaler. A paused Scaler needs none, because its count must not change.
 func Autoscaled(scaler *v1alpha1.Scaler) bool {
 	mode := scaler.Spec.Mode
 	return mode != nil && (mode.HPA != nil || mode.Auto != nil) && !scaler.Spec.Paused && scaler.DeletionTimestamp == nil

@@ -31,39 +31,41 @@ func record(phase api.Phase) *api.Scale {
 	return &api.Scale{Header: api.Header{Phase: phase, Kind: api.KindScale}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}}
 }
 
-// concerns fails the test unless scale-hooks alone is concerned, or nobody.
-func concerns(t *testing.T, what string, got []api.Function, want bool) {
+// concerns fails the test unless the change concerns only scale-hooks, or no function if want is false.
+func concerns(t *testing.T, situation string, got []api.Function, want bool) {
 	t.Helper()
 	var expected []api.Function
 	if want {
 		expected = []api.Function{api.ScaleHooks}
 	}
 	if !slices.Equal(got, expected) {
-		t.Errorf("%s: it concerns %v", what, got)
+		t.Errorf("%s: it concerns %v", situation, got)
 	}
 }
 
 func TestChangeOfASet(t *testing.T) {
+	atZero := build.Set("web", build.Replicas(0))
+	recorded := func(phase api.Phase) operation.Records { return operation.Records{Scale: record(phase)} }
 	for name, row := range map[string]struct {
 		change operation.Change
 		want   bool
 	}{
-		"no Scaler":                {operation.Change{}, false},
-		"no Scaler, swept":         {operation.Change{Swept: true}, false},
-		"a Scaler, at rest":        {operation.Change{Records: operation.Records{Scale: record(api.Succeeded)}}, true},
-		"a Scaler, at rest, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0)), Records: operation.Records{Scale: record(api.Succeeded)}}, false},
-		"a scaling failed":         {operation.Change{Records: operation.Records{Scale: record(api.Failed)}}, true},
-		"a scaling failed, swept":  {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0)), Records: operation.Records{Scale: record(api.Failed)}}, false},
+		"no Scaler":                   {operation.Change{}, false},
+		"no Scaler, swept":            {operation.Change{Swept: true}, false},
+		"a Scaler, no scaling":        {operation.Change{Records: recorded(api.Succeeded)}, true},
+		"a Scaler, no scaling, swept": {operation.Change{Swept: true, Set: atZero, Records: recorded(api.Succeeded)}, false},
+		"a failed scaling":            {operation.Change{Records: recorded(api.Failed)}, true},
+		"a failed scaling, swept":     {operation.Change{Swept: true, Set: atZero, Records: recorded(api.Failed)}, false},
 		"another count, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(2)),
-			Records: operation.Records{Scale: record(api.Succeeded)}}, true},
-		"another count since it failed, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(2)),
-			Records: operation.Records{Scale: record(api.Failed)}}, false},
-		"it is being deleted, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0), build.Deleting()),
-			Records: operation.Records{Scale: record(api.Succeeded)}}, true},
-		"a scaling runs":                    {operation.Change{Records: operation.Records{Scale: record(api.Scaling)}}, true},
-		"a scaling runs, swept":             {operation.Change{Swept: true, Records: operation.Records{Scale: record(api.Scaling)}}, true},
-		"the record cannot be read, swept":  {operation.Change{Swept: true, Records: operation.Records{ScaleErr: errUnreadable{}}}, true},
-		"the set is gone, and had a Scaler": {operation.Change{Gone: true, Records: operation.Records{Scale: record(api.Succeeded)}}, true},
+			Records: recorded(api.Succeeded)}, true},
+		"another count after a failure, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(2)),
+			Records: recorded(api.Failed)}, false},
+		"the set is being deleted, swept": {operation.Change{Swept: true, Set: build.Set("web", build.Replicas(0), build.Deleting()),
+			Records: recorded(api.Succeeded)}, true},
+		"an active scaling":               {operation.Change{Records: recorded(api.Scaling)}, true},
+		"an active scaling, swept":        {operation.Change{Swept: true, Records: recorded(api.Scaling)}, true},
+		"an unreadable record, swept":     {operation.Change{Swept: true, Records: operation.Records{ScaleErr: errUnreadable{}}}, true},
+		"a deleted set that had a Scaler": {operation.Change{Gone: true, Records: recorded(api.Succeeded)}, true},
 	} {
 		concerns(t, name, scale.Concerned(row.change), row.want)
 	}
@@ -79,28 +81,36 @@ func TestChangeOfAScaler(t *testing.T) {
 		gone   bool
 		want   bool
 	}{
-		"it is settled":                           {func(*v1alpha1.Scaler) {}, false, false},
-		"it is gone":                              {func(*v1alpha1.Scaler) {}, true, true},
-		"it is new":                               {func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }, false, true},
-		"its spec has changed":                    {func(s *v1alpha1.Scaler) { s.Generation = 5 }, false, true},
-		"it has no count":                         {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
-		"a wish came during scaling":              {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
-		"it scales":                               {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
-		"it has failed":                           {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
-		"a retry is asked for":                    {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true},
-		"an annotation of others":                 {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},
-		"it has another count than the fixed one": {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: ptr.To[int32](4)} }, false, true},
-		"it has the fixed count":                  {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: s.Spec.Replicas} }, false, false},
-		"others scale it": {func(s *v1alpha1.Scaler) {
+		"it is at its target":             {func(*v1alpha1.Scaler) {}, false, false},
+		"it is gone":                      {func(*v1alpha1.Scaler) {}, true, true},
+		"it is new":                       {func(s *v1alpha1.Scaler) { s.Status = v1alpha1.ScalerStatus{} }, false, true},
+		"its spec has changed":            {func(s *v1alpha1.Scaler) { s.Generation = 5 }, false, true},
+		"it has no count":                 {func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil }, false, true},
+		"a request came during a scaling": {func(s *v1alpha1.Scaler) { s.Spec.Replicas = ptr.To[int32](4) }, false, true},
+		"it is scaling":                   {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageScaling }, false, true},
+		"it has failed":                   {func(s *v1alpha1.Scaler) { s.Status.Stage = v1alpha1.StageFailed }, false, true},
+		"a retry is requested": {
+			func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{api.RetryAnnotation: ""} }, false, true,
+		},
+		"an unrelated annotation": {func(s *v1alpha1.Scaler) { s.Annotations = map[string]string{"note": ""} }, false, false},
+		"it has another count than the fixed one": {
+			func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: ptr.To[int32](4)} }, false, true,
+		},
+		"it has the fixed count": {
+			func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Fixed: s.Spec.Replicas} }, false, false,
+		},
+		"other clients scale it": {func(s *v1alpha1.Scaler) {
 			s.Spec.Mode = &v1alpha1.ScalerMode{ExternallyScaled: &v1alpha1.ExternalMode{}}
 		}, false, false},
-		"it has an autoscaler": {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}} }, false, true},
-		"it has one by CPU":    {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}} }, false, true},
-		"it has one, and is paused": {func(s *v1alpha1.Scaler) {
+		"it has an autoscaler": {
+			func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}} }, false, true,
+		},
+		"it has an autoscaler by CPU": {func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}} }, false, true},
+		"it has an autoscaler and is paused": {func(s *v1alpha1.Scaler) {
 			s.Spec.Mode, s.Spec.Paused = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}}, true
 			s.Status.Desired = ptr.To[int32](0)
 		}, false, false},
-		"it had one": {func(s *v1alpha1.Scaler) {
+		"it had an autoscaler": {func(s *v1alpha1.Scaler) {
 			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAutoscaled}}
 		}, false, true},
 		"it is not healthy": {func(s *v1alpha1.Scaler) {
@@ -109,7 +119,7 @@ func TestChangeOfAScaler(t *testing.T) {
 		"it is healthy": {func(s *v1alpha1.Scaler) {
 			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionTrue}}
 		}, false, false},
-		"nobody looked after it yet": {func(s *v1alpha1.Scaler) { s.Status.Desired = nil }, false, true},
+		"its status has no count": {func(s *v1alpha1.Scaler) { s.Status.Desired = nil }, false, true},
 	} {
 		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), row.gone), row.want)
 	}
@@ -121,12 +131,12 @@ func TestChangeOfAHook(t *testing.T) {
 		gone bool
 		want bool
 	}{
-		"it runs":                {&batchv1.Job{}, false, false},
-		"it is gone":             {&batchv1.Job{}, true, true},
-		"it is complete":         {build.With(&batchv1.Job{}, build.Complete()), false, true},
-		"it has failed":          {build.With(&batchv1.Job{}, build.Failed("x", "y")), false, true},
-		"a pod of it has failed": {&batchv1.Job{Status: batchv1.JobStatus{Failed: 1}}, false, false},
-		"its failure is not certain": {&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{
+		"it runs":                    {&batchv1.Job{}, false, false},
+		"it is gone":                 {&batchv1.Job{}, true, true},
+		"it is complete":             {build.With(&batchv1.Job{}, build.Complete()), false, true},
+		"it has failed":              {build.With(&batchv1.Job{}, build.Failed("x", "y")), false, true},
+		"one of its pods has failed": {&batchv1.Job{Status: batchv1.JobStatus{Failed: 1}}, false, false},
+		"its failure is not final": {&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{
 			{Type: batchv1.JobFailed, Status: corev1.ConditionFalse},
 			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}}}}, false, false},
 	} {
@@ -134,27 +144,30 @@ func TestChangeOfAHook(t *testing.T) {
 	}
 }
 
-// TestOneScalerHasTheSet: that of the record, however many come, or else the oldest.
-func TestOneScalerHasTheSet(t *testing.T) {
-	pilot, older, oldest := scaler("pilot", time.Minute), scaler("older", time.Hour), scaler("oldest", 2*time.Hour, build.Deleting())
+// TestOneScalerOwnsTheSet: the Scaler in the record, or else the oldest one.
+func TestOneScalerOwnsTheSet(t *testing.T) {
+	deleted := scaler("oldest", 2*time.Hour, build.Deleting())
+	pilot, older := scaler("pilot", time.Minute), scaler("older", time.Hour)
 	twin := scaler("a-twin", time.Hour)
 	for name, row := range map[string]struct {
 		scalers []*v1alpha1.Scaler
 		record  *api.Scale
 		want    string
 	}{
-		"none":                                {nil, nil, ""},
-		"none, and a record":                  {nil, record(api.Succeeded), ""},
-		"one":                                 {[]*v1alpha1.Scaler{pilot}, nil, "pilot"},
-		"the older one":                       {[]*v1alpha1.Scaler{pilot, older}, nil, "older"},
-		"in another order":                    {[]*v1alpha1.Scaler{older, pilot}, nil, "older"},
-		"of the same age":                     {[]*v1alpha1.Scaler{older, twin}, nil, "a-twin"},
-		"the one of the record":               {[]*v1alpha1.Scaler{older, pilot}, record(api.Scaling), "pilot"},
-		"the one of the record has gone":      {[]*v1alpha1.Scaler{older}, record(api.Scaling), "older"},
-		"one that goes counts no more":        {[]*v1alpha1.Scaler{oldest, pilot}, nil, "pilot"},
-		"one that goes, and no other":         {[]*v1alpha1.Scaler{oldest}, nil, ""},
-		"the one of the record is being gone": {[]*v1alpha1.Scaler{scaler("pilot", 0, build.Deleting()), older}, record(api.Scaling), "older"},
-		"another one of that name":            {[]*v1alpha1.Scaler{scaler("pilot", 0, build.UID("uid-new")), older}, record(api.Scaling), "older"},
+		"no Scaler":                           {nil, nil, ""},
+		"no Scaler, but a record":             {nil, record(api.Succeeded), ""},
+		"one Scaler":                          {[]*v1alpha1.Scaler{pilot}, nil, "pilot"},
+		"the older Scaler":                    {[]*v1alpha1.Scaler{pilot, older}, nil, "older"},
+		"the older Scaler, in another order":  {[]*v1alpha1.Scaler{older, pilot}, nil, "older"},
+		"two Scalers of the same age":         {[]*v1alpha1.Scaler{older, twin}, nil, "a-twin"},
+		"the Scaler in the record":            {[]*v1alpha1.Scaler{older, pilot}, record(api.Scaling), "pilot"},
+		"the Scaler in the record is gone":    {[]*v1alpha1.Scaler{older}, record(api.Scaling), "older"},
+		"a deleted Scaler beside another":     {[]*v1alpha1.Scaler{deleted, pilot}, nil, "pilot"},
+		"only a deleted Scaler":               {[]*v1alpha1.Scaler{deleted}, nil, ""},
+		"the Scaler in the record is deleted": {[]*v1alpha1.Scaler{scaler("pilot", 0, build.Deleting()), older}, record(api.Scaling), "older"},
+		"another Scaler with the recorded name": {
+			[]*v1alpha1.Scaler{scaler("pilot", 0, build.UID("uid-new")), older}, record(api.Scaling), "older",
+		},
 	} {
 		got := ""
 		if owner := scale.Owner(row.scalers, row.record); owner != nil {

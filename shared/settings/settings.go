@@ -1,7 +1,7 @@
-// Package settings prints the settings of a program, and reads them from a map in place of the environment.
+// Package settings prints the settings of a program, and reads them from a map instead of the environment.
 //
-// Print does what envconfig.Usagef does, without text/template: with that linked, the linker keeps every exported method of
-// every type, and the functions' binary grows by a third.
+// Print does the same as envconfig.Usagef without text/template. With text/template, the linker keeps every exported method of every type,
+// and the functions' binary grows by a third.
 package settings
 
 import (
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Kubeconfig is a row of the table; package kube reads it.
+// Kubeconfig is a row of the table. Package kube reads the variable.
 type Kubeconfig struct {
-	Path string `envconfig:"KUBECONFIG" desc:"path of a kubeconfig; without it the pod's service account"`
+	Path string `envconfig:"KUBECONFIG" desc:"path of a kubeconfig; default is the pod's service account"`
 }
 
-// Print writes a table of the struct's fields by their tags: flag (in the first column, if any field has one),
-// envconfig, default and desc. Fields of embedded structs follow where they are embedded.
+// Print writes a table of the struct's fields from their tags: envconfig, default and desc. If a field has the tag flag, the first column
+// has the flags. The fields of embedded structs appear at their place.
 func Print(w io.Writer, spec any) error {
 	fields := collect(reflect.TypeOf(spec))
 	flags := false
@@ -59,15 +59,15 @@ func collect(t reflect.Type) []reflect.StructField {
 			fields = append(fields, collect(f.Type)...)
 			continue
 		}
-		if f.Tag.Get("ignored") == "" { // envconfig does not read it either
+		if f.Tag.Get("ignored") == "" { // envconfig ignores it, too
 			fields = append(fields, f)
 		}
 	}
 	return fields
 }
 
-// Fill sets the struct's fields, which spec points to, to the values of their variables, or to their defaults: what envconfig
-// does with the environment. Values are parsed as there; variables that the struct does not name are ignored.
+// Fill sets the fields of the struct at spec to the values of their variables, or to their defaults, as envconfig does from the
+// environment. It parses values in the same way, and ignores variables that the struct does not have.
 func Fill(spec any, values map[string]string) error {
 	target := reflect.ValueOf(spec).Elem()
 	for _, f := range collect(target.Type()) {
@@ -111,7 +111,7 @@ func fill(field reflect.Value, text string) error {
 		}
 		field.SetBool(b)
 	default:
-		return fmt.Errorf("a %s cannot be read", field.Type())
+		return fmt.Errorf("type %s is not supported", field.Type())
 	}
 	return nil
 }

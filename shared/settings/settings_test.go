@@ -8,16 +8,16 @@ import (
 )
 
 type inner struct {
-	Image string `envconfig:"IMAGE" default:"none" desc:"what to run"`
+	Image string `envconfig:"IMAGE" default:"none" desc:"the image"`
 }
 
 type plain struct {
-	Port int `envconfig:"PORT" default:"8080" desc:"where to listen"`
+	Port int `envconfig:"PORT" default:"8080" desc:"the port"`
 	inner
 }
 
 type flagged struct {
-	Tick time.Duration `envconfig:"TICK" flag:"tick" default:"30s" desc:"how often"`
+	Tick time.Duration `envconfig:"TICK" flag:"tick" default:"30s" desc:"the period"`
 	inner
 }
 
@@ -28,13 +28,13 @@ func TestPrint(t *testing.T) {
 	}{
 		"variables only": {plain{}, `
 VARIABLE  DEFAULT  MEANING
-PORT      8080     where to listen
-IMAGE     none     what to run
+PORT      8080     the port
+IMAGE     none     the image
 `},
 		"with flags": {flagged{}, `
 FLAG    VARIABLE  DEFAULT  MEANING
---tick  TICK      30s      how often
-        IMAGE     none     what to run
+--tick  TICK      30s      the period
+        IMAGE     none     the image
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,10 +59,11 @@ func TestFill(t *testing.T) {
 		values map[string]string
 		want   string
 	}{
-		"defaults":           {nil, `[] 8080 "none" 30s <nil>`},
-		"values":             {map[string]string{"PORT": "1", "IMAGE": "a", "TICK": "1m", "NAMES": "a,b", "OTHER": "x"}, `[a b] 1 "a" 1m0s <nil>`},
-		"an empty one":       {map[string]string{"IMAGE": ""}, `[] 8080 "" 30s <nil>`},
-		"one that is no int": {map[string]string{"PORT": "many"}, `[] 0 "" 0s reading PORT="many": strconv.Atoi: parsing "many": invalid syntax`},
+		"defaults": {nil, `[] 8080 "none" 30s <nil>`},
+		"values": {map[string]string{"PORT": "1", "IMAGE": "a", "TICK": "1m", "NAMES": "a,b", "OTHER": "x"},
+			`[a b] 1 "a" 1m0s <nil>`},
+		"an empty value":     {map[string]string{"IMAGE": ""}, `[] 8080 "" 30s <nil>`},
+		"an invalid integer": {map[string]string{"PORT": "many"}, `[] 0 "" 0s reading PORT="many": strconv.Atoi: parsing "many": invalid syntax`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s spec

@@ -8,10 +8,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// AttributesPath is where a claim names its VolumeAttributesClass.
+// AttributesPath is the path of a claim's VolumeAttributesClass.
 const AttributesPath = "/spec/volumeAttributesClassName"
 
-// AttributesOf is the claim's VolumeAttributesClass, empty if it names none.
+// AttributesOf returns the claim's VolumeAttributesClass, or "".
 func AttributesOf(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.VolumeAttributesClassName == nil {
 		return ""
@@ -19,7 +19,7 @@ func AttributesOf(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.VolumeAttributesClassName
 }
 
-// CurrentAttributes is the VolumeAttributesClass that the claim's volume has, as its status says; empty if it has none.
+// CurrentAttributes returns the VolumeAttributesClass of the claim's volume according to its status, or "".
 func CurrentAttributes(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Status.CurrentVolumeAttributesClassName == nil {
 		return ""
@@ -27,12 +27,12 @@ func CurrentAttributes(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Status.CurrentVolumeAttributesClassName
 }
 
-// ChangesAttributes reports whether the claim asks for another VolumeAttributesClass than the target.
+// ChangesAttributes reports whether the claim requests another VolumeAttributesClass than the target.
 func ChangesAttributes(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return target.Attributes != nil && *target.Attributes != AttributesOf(claim)
 }
 
-// Modifying reports whether the claim asks for attributes that its volume does not have yet.
+// Modifying reports whether the claim requests attributes that its volume does not have yet.
 func Modifying(claim *corev1.PersistentVolumeClaim) bool {
 	return AttributesOf(claim) != CurrentAttributes(claim) || claim.Status.ModifyVolumeStatus != nil
 }
@@ -45,7 +45,7 @@ func AttributesInfeasible(claim *corev1.PersistentVolumeClaim, class string) boo
 		status.TargetVolumeAttributesClassName == class
 }
 
-// ModifyWords says how far the change of the claim's VolumeAttributesClass is; empty if none is under way.
+// ModifyWords returns the progress of a change of the claim's VolumeAttributesClass, or "" without one.
 func ModifyWords(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Status.ModifyVolumeStatus == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package statefulset is what Drydock knows about StatefulSets, as pure functions of live objects: whose claim is it, who uses
-// it, what do the templates ask for.
+// Package statefulset has pure functions about StatefulSets: the claims and pods that belong to a set, the pods that use a claim, the
+// requests of the templates, and the proof that a pod has stopped.
 package statefulset
 
 import (
@@ -17,15 +17,15 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Claim is a PersistentVolumeClaim that a StatefulSet's replica uses.
+// Claim is a PersistentVolumeClaim of a StatefulSet's member.
 type Claim struct {
 	*corev1.PersistentVolumeClaim
 	Template string
 	Ordinal  int
 }
 
-// ParseClaimName splits TEMPLATE-SET-ORDINAL, the name that the StatefulSet controller gives a claim. Only canonical
-// decimals are ordinals: "data-web-007" is no claim of a member, and "ab-test-0" is none of template "a".
+// ParseClaimName splits TEMPLATE-SET-ORDINAL, the name that the StatefulSet controller gives a claim. Only canonical decimals are ordinals:
+// "data-web-007" is not the claim of a member. "ab-test-0" does not belong to template "a".
 func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ordinal int, ok bool) {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		if n, ok := ordinalOf(claim, t.Name+"-"+set.Name+"-"); ok {
@@ -35,7 +35,7 @@ func ParseClaimName(set *appsv1.StatefulSet, claim string) (template string, ord
 	return "", 0, false
 }
 
-// ParsePodName splits SET-ORDINAL, the name of a replica's pod.
+// ParsePodName splits SET-ORDINAL, the name of a member's pod.
 func ParsePodName(set *appsv1.StatefulSet, pod string) (ordinal int, ok bool) {
 	return ordinalOf(pod, set.Name+"-")
 }
@@ -46,12 +46,12 @@ func IsMemberName(set, pod string) bool {
 	return ok
 }
 
-// PodName is the name of the replica's pod.
+// PodName returns the name of the member's pod.
 func PodName(set *appsv1.StatefulSet, ordinal int) string {
 	return fmt.Sprintf("%s-%d", set.Name, ordinal)
 }
 
-// ClaimName is the name that the StatefulSet controller gives the replica's claim.
+// ClaimName returns the name that the StatefulSet controller gives the member's claim.
 func ClaimName(set *appsv1.StatefulSet, template string, ordinal int) string {
 	return template + "-" + PodName(set, ordinal)
 }
@@ -62,7 +62,7 @@ func ordinalOf(name, prefix string) (int, bool) {
 	return n, found && err == nil && n >= 0 && strconv.Itoa(n) == digits
 }
 
-// Start is the set's first ordinal.
+// Start returns the set's first ordinal.
 func Start(set *appsv1.StatefulSet) int {
 	if set.Spec.Ordinals == nil {
 		return 0
@@ -70,13 +70,12 @@ func Start(set *appsv1.StatefulSet) int {
 	return int(set.Spec.Ordinals.Start)
 }
 
-// Span are the ordinals that the set asks for.
+// Span returns the ordinals of the set's replicas.
 func Span(set *appsv1.StatefulSet) api.Span {
 	return api.Span{Start: Start(set), End: Start(set) + int(Replicas(set))}
 }
 
-// ClaimsOf returns the claims that have the name of one of the set's, for every ordinal, also those beyond the
-// replicas, in the order given.
+// ClaimsOf returns the claims that have the name of one of the set's claims, for every ordinal, also beyond the replicas. The order stays.
 func ClaimsOf(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim) []Claim {
 	var own []Claim
 	for _, c := range claims {
@@ -87,10 +86,9 @@ func ClaimsOf(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim) [
 	return own
 }
 
-// Belongs reports whether a claim with the right name is really the set's: it carries the labels of the set's
-// selector, which the StatefulSet controller puts on every claim it makes
-// (kubernetes pkg/controller/statefulset/stateful_set_utils.go, getPersistentVolumeClaims), and no other StatefulSet
-// controls it.
+// Belongs reports whether a claim with the right name belongs to the set. It must have the labels of the set's selector, which the
+// StatefulSet controller sets on every claim (kubernetes pkg/controller/statefulset/stateful_set_utils.go, getPersistentVolumeClaims), and
+// no other StatefulSet may own it.
 func Belongs(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if set.Spec.Selector == nil {
 		return false
@@ -108,7 +106,7 @@ func Belongs(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool 
 	return true
 }
 
-// Template returns the set's volumeClaimTemplate of the name, or nil.
+// Template returns the set's volumeClaimTemplate with the name, or nil.
 func Template(set *appsv1.StatefulSet, name string) *corev1.PersistentVolumeClaim {
 	for i := range set.Spec.VolumeClaimTemplates {
 		if set.Spec.VolumeClaimTemplates[i].Name == name {
@@ -118,12 +116,12 @@ func Template(set *appsv1.StatefulSet, name string) *corev1.PersistentVolumeClai
 	return nil
 }
 
-// Requested is the size that a claim or a template asks for.
+// Requested returns the size that a claim or a template requests.
 func Requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
-// ClassOf is the claim's StorageClass, empty if it names none.
+// ClassOf returns the claim's StorageClass, or "".
 func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Spec.StorageClassName == nil {
 		return ""
@@ -131,25 +129,24 @@ func ClassOf(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// TargetOf returns the target in the set's own template.
+// TargetOf returns the values of a template as a target.
 func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
 	return api.Target{Size: Requested(template), Class: ClassOf(template), Modes: template.Spec.AccessModes,
 		Attributes: template.Spec.VolumeAttributesClassName}
 }
 
-// Lags reports whether the claim differs from the target: smaller, or larger where that counts, of another class, or with
-// other access modes or attributes.
+// Lags reports whether the claim differs from the target. A larger claim differs only from an exact target.
 func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target)
 }
 
-// Growing reports whether the claim asks for more than its volume has.
+// Growing reports whether the claim requests more than its volume has.
 func Growing(claim *corev1.PersistentVolumeClaim) bool {
-	is, has := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
-	return claim.Status.Phase == corev1.ClaimBound && !has.IsZero() && is.Cmp(has) > 0
+	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return claim.Status.Phase == corev1.ClaimBound && !capacity.IsZero() && requested.Cmp(capacity) > 0
 }
 
-// Owns returns the size that the claim asks for, or its volume's capacity if that is less.
+// Owns returns the requested size of the claim, or its volume's capacity if that is less.
 func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	if Growing(claim) {
 		return claim.Status.Capacity[corev1.ResourceStorage]
@@ -157,10 +154,10 @@ func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return Requested(claim)
 }
 
-// Infeasible reports whether the storage has refused to give the volume this size, and not only an earlier one
+// Infeasible reports whether the storage has refused to give the volume this size. A refusal of an earlier size does not count
 // (kubernetes KEP-1790; the external resizer and the kubelet write it).
 func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) != 0 {
+	if attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && attempted.Cmp(size) != 0 {
 		return false
 	}
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
@@ -170,10 +167,10 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 	return false
 }
 
-// FileSystemPending returns when the claim's volume had grown to the size while its file system had not; nil if none is pending.
+// FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
-	if tried, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && tried.Cmp(size) < 0 {
-		return nil // of an earlier size
+	if attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && attempted.Cmp(size) < 0 {
+		return nil // the condition belongs to an earlier size
 	}
 	for i, c := range claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue {
@@ -183,62 +180,62 @@ func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quanti
 	return nil
 }
 
-// Smallest returns the least size that a claim may ask for, but not less than want: Kubernetes takes no size at or below the volume's
-// capacity (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
-func Smallest(claim *corev1.PersistentVolumeClaim, want resource.Quantity) resource.Quantity {
-	has := claim.Status.Capacity[corev1.ResourceStorage]
-	if want.Cmp(has) > 0 {
-		return want
+// Smallest returns the smallest size that the claim may request, but not less than the wanted size. Kubernetes rejects a size at or below
+// the volume's capacity (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+func Smallest(claim *corev1.PersistentVolumeClaim, wanted resource.Quantity) resource.Quantity {
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	if wanted.Cmp(capacity) > 0 {
+		return wanted
 	}
-	least := has.DeepCopy()
-	least.Add(*resource.NewQuantity(1, resource.BinarySI))
-	return least
+	smallest := capacity.DeepCopy()
+	smallest.Add(*resource.NewQuantity(1, resource.BinarySI))
+	return smallest
 }
 
-// IsBlock reports whether the claim is a raw device, without a file system.
+// IsBlock reports whether the claim is a raw block volume.
 func IsBlock(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock
 }
 
-// Grows reports whether the claim asks for less than the target.
+// Grows reports whether the claim requests less than the target.
 func Grows(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	is := Requested(claim)
-	return is.Cmp(target.Size) < 0
+	requested := Requested(claim)
+	return requested.Cmp(target.Size) < 0
 }
 
-// Shrinks reports whether the claim asks for more than the target, and its volume has more. After an expansion was taken back, a claim asks
-// for a little more than its volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+// Shrinks reports whether the claim requests more than an exact target, and its volume is larger. After an expansion was withdrawn, a claim
+// requests slightly more than its volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 func Shrinks(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	is, has := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
-	return target.Exact && is.Cmp(target.Size) > 0 && (has.IsZero() || has.Cmp(target.Size) > 0)
+	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return target.Exact && requested.Cmp(target.Size) > 0 && (capacity.IsZero() || capacity.Cmp(target.Size) > 0)
 }
 
-// ChangesKind reports whether the target needs another volume: another class, or other access modes.
+// ChangesKind reports whether the target needs another volume, because of its class or access modes.
 func ChangesKind(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return target.Class != "" && target.Class != ClassOf(claim) || len(target.Modes) > 0 && !sameModes(target.Modes, claim.Spec.AccessModes)
 }
 
-// sameModes compares access modes, whose order means nothing.
+// sameModes compares access modes without regard to order and repetition.
 func sameModes(a, b []corev1.PersistentVolumeAccessMode) bool {
-	in := func(all []corev1.PersistentVolumeAccessMode) func(corev1.PersistentVolumeAccessMode) bool {
+	missingIn := func(all []corev1.PersistentVolumeAccessMode) func(corev1.PersistentVolumeAccessMode) bool {
 		return func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(all, m) }
 	}
-	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+	return !slices.ContainsFunc(a, missingIn(b)) && !slices.ContainsFunc(b, missingIn(a))
 }
 
-// Differs reports whether the set's template has to change to ask for the target.
+// Differs reports whether the set's template must change to request the target.
 func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
 	t := Template(set, template)
 	if t == nil {
 		return false
 	}
 	size := TargetOf(t).Size
-	is := size.Cmp(target.Size)
-	return is < 0 || target.Exact && is > 0 || ChangesKind(t, target) || ChangesAttributes(t, target)
+	order := size.Cmp(target.Size)
+	return order < 0 || target.Exact && order > 0 || ChangesKind(t, target) || ChangesAttributes(t, target)
 }
 
-// TemplateFor returns what the set's template is to ask for so that it meets the target. It has to exist. A template that is larger stays so,
-// unless the target is exact.
+// TemplateFor returns the values that the set's template needs to request the target. The template must exist. A larger template stays
+// larger, unless the target is exact.
 func TemplateFor(set *appsv1.StatefulSet, template string, target api.Target) api.TemplateTarget {
 	size := TargetOf(Template(set, template)).Size
 	if target.Exact || size.Cmp(target.Size) < 0 {
@@ -247,7 +244,7 @@ func TemplateFor(set *appsv1.StatefulSet, template string, target api.Target) ap
 	return api.TemplateTarget{Name: template, Size: size, Class: target.Class, Modes: target.Modes, Attributes: target.Attributes}
 }
 
-// Replicas is the count the set asks for; an absent one means 1 (apps/v1 defaulting).
+// Replicas returns the count that the set requests, 1 by default (apps/v1 defaulting).
 func Replicas(set *appsv1.StatefulSet) int32 {
 	if set.Spec.Replicas == nil {
 		return 1
@@ -255,19 +252,19 @@ func Replicas(set *appsv1.StatefulSet) int32 {
 	return *set.Spec.Replicas
 }
 
-// Ready reports whether the controller has seen the latest spec and every replica is ready.
+// Ready reports whether the controller has observed the latest spec and every replica is ready.
 func Ready(set *appsv1.StatefulSet) bool {
-	want := Replicas(set)
-	return set.Status.ObservedGeneration >= set.Generation && set.Status.ReadyReplicas == want && set.Status.Replicas == want
+	wanted := Replicas(set)
+	return set.Status.ObservedGeneration >= set.Generation && set.Status.ReadyReplicas == wanted && set.Status.Replicas == wanted
 }
 
-// AtZero reports whether the controller has seen that no replica is wanted and counts none.
+// AtZero reports whether the set requests no replicas, and the controller has observed that and counts none.
 func AtZero(set *appsv1.StatefulSet) bool {
 	return Replicas(set) == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
 }
 
-// RollingOut says why a rollout is not finished; empty if none runs: the controller has seen the set's spec, and every replica that the
-// update strategy renews is of the newest revision. With OnDelete the user decides when.
+// RollingOut returns why a rollout is not finished, or "" if none runs. A rollout is finished when the controller has observed the set's
+// spec and every replica that the update strategy updates has the newest revision. With OnDelete the user decides when.
 func RollingOut(set *appsv1.StatefulSet) string {
 	switch strategy := set.Spec.UpdateStrategy; {
 	case set.Status.ObservedGeneration < set.Generation:
@@ -288,15 +285,15 @@ func RollingOut(set *appsv1.StatefulSet) string {
 	}
 }
 
-// TwoRevisions reports whether replicas below the partition of the set's update strategy are of an older revision than the newest.
-// Only the set's status has the older revision: a set that is created again would start them with the newest.
+// TwoRevisions reports whether replicas below the partition of the set's update strategy have an older revision than the newest. Only the
+// set's status knows the older revision, so a set that is created again would start them with the newest.
 func TwoRevisions(set *appsv1.StatefulSet) bool {
 	rolling, status := set.Spec.UpdateStrategy.RollingUpdate, set.Status
 	return rolling != nil && rolling.Partition != nil && *rolling.Partition > 0 &&
 		status.CurrentRevision != "" && status.UpdateRevision != "" && status.CurrentRevision != status.UpdateRevision
 }
 
-// GracePeriod is how long the set's pods may take to end; 30 s when the template does not say (core/v1 defaulting).
+// GracePeriod returns how long the set's pods may take to end, 30 s by default (core/v1 defaulting).
 func GracePeriod(set *appsv1.StatefulSet) time.Duration {
 	if seconds := set.Spec.Template.Spec.TerminationGracePeriodSeconds; seconds != nil {
 		return time.Duration(*seconds) * time.Second
@@ -304,7 +301,7 @@ func GracePeriod(set *appsv1.StatefulSet) time.Duration {
 	return 30 * time.Second
 }
 
-// WhenScaled is what happens to the claims of ordinals that a scale-down removes; Retain when not said.
+// WhenScaled returns the retention policy for claims of ordinals that a scale-down removes, by default Retain.
 func WhenScaled(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if policy == nil || policy.WhenScaled == "" {
@@ -313,7 +310,7 @@ func WhenScaled(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPo
 	return policy.WhenScaled
 }
 
-// WhenDeleted is what happens to the claims when the set is deleted; Retain when not said.
+// WhenDeleted returns the retention policy for claims when the set is deleted, by default Retain.
 func WhenDeleted(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
 	policy := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if policy == nil || policy.WhenDeleted == "" {
@@ -328,11 +325,11 @@ func Managed(set *appsv1.StatefulSet) bool { return set.Labels[api.ManagedLabel]
 // Controller returns the owner that controls the set, or nil.
 func Controller(set *appsv1.StatefulSet) *metav1.OwnerReference { return metav1.GetControllerOf(set) }
 
-// Retain keeps the claims of ordinals that a scale-down removes.
+// Retain is the policy that keeps the claims of removed ordinals.
 const Retain = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
 
-// WhenScaledPath is where the retention policy stands in a StatefulSet.
+// WhenScaledPath is the path of the retention policy in a StatefulSet.
 const WhenScaledPath = "/spec/persistentVolumeClaimRetentionPolicy/whenScaled"
 
-// RequestPath is where a claim says how much it asks for.
+// RequestPath is the path of the requested size in a claim.
 const RequestPath = "/spec/resources/requests/storage"

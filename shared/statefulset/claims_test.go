@@ -33,7 +33,7 @@ func TestParseClaimName(t *testing.T) {
 		"data-web--1":                   "",
 		"data-web-0x1":                  "",
 		"data-web-1e3":                  "",
-		"data-web-١":                    "", // a digit, but not of ours
+		"data-web-١":                    "", // an Arabic digit
 		"data-web-":                     "",
 		"data-web":                      "",
 		"data-web-0-1":                  "",
@@ -56,19 +56,21 @@ func TestParseClaimName(t *testing.T) {
 	}
 	ab := build.Set("test", build.Template("a", "1Gi", "fixed"), build.Template("ab", "1Gi", "fixed"))
 	if template, _, _ := statefulset.ParseClaimName(ab, "ab-test-0"); template != "ab" {
-		t.Errorf("ab-test-0 is of template %q", template)
+		t.Errorf("ab-test-0 belongs to template %q", template)
 	}
 	nested := build.Set("b-test", build.Template("a", "1Gi", "fixed"))
 	if template, _, _ := statefulset.ParseClaimName(nested, "a-b-test-0"); template != "a" {
-		t.Errorf("a-b-test-0 is of template %q of set b-test", template)
+		t.Errorf("a-b-test-0 belongs to template %q of set b-test", template)
 	}
 }
 
 func TestClaimsOf(t *testing.T) {
 	elsewhere := build.With(build.Claim("data-web-1", "1Gi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Namespace = "payroll" }))
 	var got []string
-	for _, c := range statefulset.ClaimsOf(set(), []*corev1.PersistentVolumeClaim{build.Claim("logs-web-3", "1Gi"), build.Claim("data-web-0", "1Gi"),
-		elsewhere, build.Claim("data-api-0", "1Gi")}) {
+	claims := []*corev1.PersistentVolumeClaim{
+		build.Claim("logs-web-3", "1Gi"), build.Claim("data-web-0", "1Gi"), elsewhere, build.Claim("data-api-0", "1Gi"),
+	}
+	for _, c := range statefulset.ClaimsOf(set(), claims) {
 		got = append(got, fmt.Sprintf("%s/%d", c.Template, c.Ordinal))
 	}
 	if want := []string{"logs/3", "data/0"}; !slices.Equal(got, want) {
@@ -84,14 +86,14 @@ func TestBelongs(t *testing.T) {
 		set   *appsv1.StatefulSet
 		want  bool
 	}{
-		"the selector's labels":      {build.Claim("data-web-0", "1Gi"), set(), true},
-		"and more":                   {build.Claim("data-web-0", "1Gi", build.Label("team", "x")), set(), true},
-		"other labels":               {build.Claim("data-web-0", "1Gi", build.Label("app", "api")), set(), false},
-		"no labels":                  {build.Claim("data-web-0", "1Gi", build.Label("app", "")), set(), false},
-		"owned by the set":           {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web")), set(), true},
-		"owned by another set":       {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web-old")), set(), false},
-		"owned by its pod":           {build.Claim("data-web-0", "1Gi", build.Owned("Pod", "web-0")), set(), true},
-		"a set that selects nothing": {build.Claim("data-web-0", "1Gi"), none, false},
+		"the selector's labels":          {build.Claim("data-web-0", "1Gi"), set(), true},
+		"the selector's labels and more": {build.Claim("data-web-0", "1Gi", build.Label("team", "x")), set(), true},
+		"other labels":                   {build.Claim("data-web-0", "1Gi", build.Label("app", "api")), set(), false},
+		"no labels":                      {build.Claim("data-web-0", "1Gi", build.Label("app", "")), set(), false},
+		"owned by the set":               {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web")), set(), true},
+		"owned by another set":           {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web-old")), set(), false},
+		"owned by its pod":               {build.Claim("data-web-0", "1Gi", build.Owned("Pod", "web-0")), set(), true},
+		"a set that selects nothing":     {build.Claim("data-web-0", "1Gi"), none, false},
 	} {
 		if got := statefulset.Belongs(row.claim, row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -118,6 +120,8 @@ func TestConsumers(t *testing.T) {
 	}
 }
 
+// TestIsPodOf: the UID of the controlling set decides.
+// Invariants: I3.
 func TestIsPodOf(t *testing.T) {
 	orphan := build.With(build.PodOf("web", 0, "data"), build.Edit(func(p *corev1.Pod) { p.OwnerReferences = nil }))
 	everything := set()
@@ -127,12 +131,12 @@ func TestIsPodOf(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want bool
 	}{
-		"controlled by the set":                    {build.PodOf("web", 0, "data"), set(), true},
-		"I3: controlled by a set of the same name": {build.PodOf("web", 0, "data"), set(build.UID("uid-2")), false},
-		"controlled by something else":             {build.Pod("web-0", nil, build.Label("app", "web"), build.Owned("Job", "x")), set(), false},
-		"orphaned, and selected":                   {orphan, set(), true},
-		"orphaned, and not selected":               {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
-		"an empty selector selects nothing":        {orphan, everything, false},
+		"controlled by the set":                   {build.PodOf("web", 0, "data"), set(), true},
+		"controlled by another set with the name": {build.PodOf("web", 0, "data"), set(build.UID("uid-2")), false},
+		"controlled by a Job":                     {build.Pod("web-0", nil, build.Label("app", "web"), build.Owned("Job", "x")), set(), false},
+		"orphaned and selected":                   {orphan, set(), true},
+		"orphaned and not selected":               {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
+		"an empty selector selects nothing":       {orphan, everything, false},
 	} {
 		if got := statefulset.IsPodOf(row.pod, row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -146,13 +150,13 @@ func TestLagsAndDiffers(t *testing.T) {
 		target        api.Target
 		lags, differs bool
 	}{
-		"the same":                    {target("64Mi", "fixed"), false, false},
-		"the same, in another unit":   {target("65536Ki", ""), false, false},
-		"larger":                      {target("65Mi", ""), true, true},
-		"smaller, but not exactly so": {target("63Mi", ""), false, false},
-		"smaller, and exactly so":     {api.Target{Size: resource.MustParse("63Mi"), Exact: true}, true, true},
-		"another class":               {target("64Mi", "fast"), true, true},
-		"no class is whatever it has": {target("64Mi", ""), false, false},
+		"the same":                             {target("64Mi", "fixed"), false, false},
+		"the same, in another unit":            {target("65536Ki", ""), false, false},
+		"larger":                               {target("65Mi", ""), true, true},
+		"smaller, and the target is not exact": {target("63Mi", ""), false, false},
+		"smaller, and the target is exact":     {api.Target{Size: resource.MustParse("63Mi"), Exact: true}, true, true},
+		"another class":                        {target("64Mi", "fast"), true, true},
+		"no class keeps the present class":     {target("64Mi", ""), false, false},
 	} {
 		if got := statefulset.Lags(build.Claim("data-web-0", "64Mi"), row.target); got != row.lags {
 			t.Errorf("%s: lags %t", name, got)
@@ -162,22 +166,22 @@ func TestLagsAndDiffers(t *testing.T) {
 		}
 	}
 	if statefulset.Differs(set(), "none", target("1Gi", "")) {
-		t.Error("a template that there is not differs")
+		t.Error("a template that does not exist differs")
 	}
 }
 
-func TestDefaultsOfAStatefulSet(t *testing.T) {
+func TestDefaultsOfAStatefulSetAreThoseOfKubernetes(t *testing.T) {
 	bare := &appsv1.StatefulSet{}
-	if statefulset.Replicas(bare) != 1 || statefulset.WhenScaled(bare) != statefulset.Retain || statefulset.GracePeriod(bare) != 30*time.Second || statefulset.Managed(bare) ||
-		statefulset.Controller(bare) != nil {
-		t.Error("what is not said has other defaults in Kubernetes")
+	if statefulset.Replicas(bare) != 1 || statefulset.WhenScaled(bare) != statefulset.Retain ||
+		statefulset.GracePeriod(bare) != 30*time.Second || statefulset.Managed(bare) || statefulset.Controller(bare) != nil {
+		t.Error("absent values have other defaults in Kubernetes")
 	}
-	said := set(build.Replicas(0), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
+	full := set(build.Replicas(0), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	}))
-	if statefulset.Replicas(said) != 0 || statefulset.WhenScaled(said) != "Delete" || statefulset.GracePeriod(said) != 5*time.Second || !statefulset.Managed(said) ||
-		statefulset.Controller(said).Name != "main" {
-		t.Error("what is said does not count")
+	if statefulset.Replicas(full) != 0 || statefulset.WhenScaled(full) != "Delete" || statefulset.GracePeriod(full) != 5*time.Second ||
+		!statefulset.Managed(full) || statefulset.Controller(full).Name != "main" {
+		t.Error("present values do not count")
 	}
 }
 
@@ -186,13 +190,13 @@ func TestReadyAndAtZero(t *testing.T) {
 		set           *appsv1.StatefulSet
 		ready, atZero bool
 	}{
-		"three of three":                     {set(build.Replicas(3)), true, false},
-		"two of three ready":                 {set(build.Replicas(3), build.Counting(3, 2)), false, false},
-		"one too many":                       {set(build.Replicas(3), build.Counting(4, 3)), false, false},
-		"the controller has not seen it":     {set(build.Replicas(3), build.Unseen()), false, false},
-		"none":                               {set(build.Replicas(0)), true, true},
-		"none wanted, one is left":           {set(build.Replicas(0), build.Counting(1, 0)), false, false},
-		"none wanted, which nobody has seen": {set(build.Replicas(0), build.Unseen()), false, false},
+		"three of three":                   {set(build.Replicas(3)), true, false},
+		"two of three ready":               {set(build.Replicas(3), build.Counting(3, 2)), false, false},
+		"one replica too many":             {set(build.Replicas(3), build.Counting(4, 3)), false, false},
+		"spec not observed":                {set(build.Replicas(3), build.Unseen()), false, false},
+		"zero of zero":                     {set(build.Replicas(0)), true, true},
+		"one replica left of zero":         {set(build.Replicas(0), build.Counting(1, 0)), false, false},
+		"zero replicas, spec not observed": {set(build.Replicas(0), build.Unseen()), false, false},
 	} {
 		if got := statefulset.Ready(row.set); got != row.ready {
 			t.Errorf("%s: ready %t", name, got)

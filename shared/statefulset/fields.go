@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Unmet returns the fields that the set does not have.
+// Unmet returns the fields whose present value in the set differs.
 func Unmet(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
 	var unmet []api.Field
 	for _, f := range fields {
@@ -31,7 +31,7 @@ func FieldsOf(set *appsv1.StatefulSet, fields []api.Field) []api.Field {
 	return all
 }
 
-// FieldOf returns the present value of the field. It reports false if the set does not have the field's template.
+// FieldOf returns the present value of the field. It returns false if the set lacks the field's template.
 func FieldOf(set *appsv1.StatefulSet, f api.Field) (api.Field, bool) {
 	now, template := api.Field{Name: f.Name, Template: f.Template, Key: f.Key}, Template(set, f.Template)
 	switch f.Name {
@@ -41,8 +41,8 @@ func FieldOf(set *appsv1.StatefulSet, f api.Field) (api.Field, bool) {
 		now.Value = string(set.Spec.PodManagementPolicy)
 	case api.FieldTemplate:
 		if now.Removed = template == nil; !now.Removed {
-			is := TargetOf(template)
-			now.Ask = &api.TemplateTarget{Name: f.Template, Size: is.Size, Class: is.Class, Modes: is.Modes}
+			target := TargetOf(template)
+			now.Ask = &api.TemplateTarget{Name: f.Template, Size: target.Size, Class: target.Class, Modes: target.Modes}
 		}
 	default:
 		if template == nil {
@@ -58,7 +58,7 @@ func FieldOf(set *appsv1.StatefulSet, f api.Field) (api.Field, bool) {
 	return now, true
 }
 
-// MountsVolume reports whether a container of the set's pod template mounts the volume of the name.
+// MountsVolume reports whether a container of the set's pod template mounts the volume with the name.
 func MountsVolume(set *appsv1.StatefulSet, name string) bool {
 	pod := &set.Spec.Template.Spec
 	return slices.ContainsFunc(slices.Concat(pod.InitContainers, pod.Containers), func(c corev1.Container) bool {

@@ -9,12 +9,12 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// knownFinalizers are finalizers that Kubernetes or Drydock removes by itself once the object is deleted: claim protection (kubernetes
-// pkg/volume/util, PVCProtectionFinalizer), the two of the garbage collector (apimachinery meta/v1), and Drydock's own.
+// knownFinalizers are the finalizers that Kubernetes or Drydock removes automatically from a deleted object: claim protection (kubernetes
+// pkg/volume/util, PVCProtectionFinalizer), two finalizers of the garbage collector (apimachinery meta/v1), and Drydock's finalizers.
 var knownFinalizers = []string{"kubernetes.io/pvc-protection", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents,
 	api.SwitchFinalizer, api.CleanupFinalizer, api.HoldFinalizer}
 
-// finalizerHints say what usually sets a finalizer, and what to do about it.
+// finalizerHints maps known foreign finalizers to the controller that sets them and an advice.
 var finalizerHints = map[string]string{
 	"snapshot.storage.kubernetes.io/pvc-as-source-protection": "the snapshot controller keeps it " +
 		"while a VolumeSnapshot of the claim is not ready to use. Wait for the snapshot, or delete a failed one: kubectl get volumesnapshot",
@@ -22,13 +22,13 @@ var finalizerHints = map[string]string{
 		"Wait for the clone, or delete the claim that waits for it: kubectl get pvc",
 }
 
-// ForeignFinalizers returns the finalizers of other controllers than Kubernetes' and Drydock's. With one of them a deleted object stays
-// Terminating until its controller removes it.
+// ForeignFinalizers returns the finalizers that do not belong to Kubernetes or Drydock. They keep a deleted object in Terminating until
+// their controller removes them.
 func ForeignFinalizers(object metav1.Object) []string {
 	return slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(name string) bool { return slices.Contains(knownFinalizers, name) })
 }
 
-// FinalizerHint says of a foreign finalizer what usually sets it, and what to do about it.
+// FinalizerHint returns which controller usually sets a foreign finalizer, and an advice.
 func FinalizerHint(name string) string {
 	if hint, known := finalizerHints[name]; known {
 		return hint
@@ -36,8 +36,8 @@ func FinalizerHint(name string) string {
 	return "another controller keeps it. Find out which one and let it finish, or remove the finalizer if that controller is gone"
 }
 
-// HeldByOthers says which foreign finalizer would keep the object when it is deleted, and what to do about it; empty if none would.
-// The kind names the object for people.
+// HeldByOthers returns which foreign finalizer would keep the object when it is deleted, with an advice, or "". Kind names the object in
+// the message.
 func HeldByOthers(kind string, object metav1.Object) string {
 	foreign := ForeignFinalizers(object)
 	if len(foreign) == 0 {

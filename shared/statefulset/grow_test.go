@@ -13,7 +13,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// has is a claim whose volume has so much.
+// has gives a claim's volume the capacity.
 func has(size string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -24,12 +24,12 @@ func inModes(modes ...corev1.PersistentVolumeAccessMode) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = modes })
 }
 
-// TestLag: a claim's request and capacity against its target.
+// TestLag compares a claim's request and capacity with its target.
 func TestLag(t *testing.T) {
 	exactly := func(size string) api.Target { return api.Target{Size: resource.MustParse(size), Exact: true} }
 	atLeast := func(size string) api.Target { return api.Target{Size: resource.MustParse(size)} }
-	claim := func(asks string, options ...build.Option) *corev1.PersistentVolumeClaim {
-		return build.Claim("data-web-0", asks, options...)
+	claim := func(requested string, options ...build.Option) *corev1.PersistentVolumeClaim {
+		return build.Claim("data-web-0", requested, options...)
 	}
 	const rwo, rwx = corev1.ReadWriteOnce, corev1.ReadWriteMany
 	for name, row := range map[string]struct {
@@ -37,27 +37,27 @@ func TestLag(t *testing.T) {
 		target                  api.Target
 		grows, shrinks, changes bool
 	}{
-		"it is equal":                         {claim("64Mi", has("64Mi")), exactly("64Mi"), false, false, false},
-		"in another unit":                     {claim("64Mi", has("64Mi")), exactly("65536Ki"), false, false, false},
-		"larger":                              {claim("64Mi", has("64Mi")), exactly("65Mi"), true, false, false},
-		"larger, which its volume is already": {claim("64Mi", has("1Gi")), exactly("128Mi"), true, false, false},
-		"larger, at least":                    {claim("64Mi", has("64Mi")), atLeast("65Mi"), true, false, false},
-		"smaller":                             {claim("64Mi", has("64Mi")), exactly("63Mi"), false, true, false},
-		"smaller, at least":                   {claim("64Mi", has("64Mi")), atLeast("63Mi"), false, false, false},
-		"smaller, of unknown capacity":        {claim("64Mi"), exactly("63Mi"), false, true, false},
-		"its capacity, and it asks for a byte more":     {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
-		"less than it has, and it asks for a byte more": {claim("67108865", has("64Mi")), exactly("63Mi"), false, true, false},
+		"the same size":                           {claim("64Mi", has("64Mi")), exactly("64Mi"), false, false, false},
+		"the same size in another unit":           {claim("64Mi", has("64Mi")), exactly("65536Ki"), false, false, false},
+		"a larger target":                         {claim("64Mi", has("64Mi")), exactly("65Mi"), true, false, false},
+		"a larger target within the capacity":     {claim("64Mi", has("1Gi")), exactly("128Mi"), true, false, false},
+		"a larger target, at least":               {claim("64Mi", has("64Mi")), atLeast("65Mi"), true, false, false},
+		"a smaller target":                        {claim("64Mi", has("64Mi")), exactly("63Mi"), false, true, false},
+		"a smaller target, at least":              {claim("64Mi", has("64Mi")), atLeast("63Mi"), false, false, false},
+		"a smaller target, unknown capacity":      {claim("64Mi"), exactly("63Mi"), false, true, false},
+		"the capacity, requested a byte more":     {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
+		"less than it has, requested a byte more": {claim("67108865", has("64Mi")), exactly("63Mi"), false, true, false},
 		"another class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false,
 			true},
 		"its own class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fixed"}, false, false,
 			false},
-		"a class, and it names none": {claim("64Mi", has("64Mi"), build.OfClass("")),
+		"a class, and the claim names none": {claim("64Mi", has("64Mi"), build.OfClass("")),
 			api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false, true},
 		"another mode": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
 			Modes: []corev1.PersistentVolumeAccessMode{rwx}}, false, false, true},
-		"a mode more": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
+		"one more mode": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"),
 			Modes: []corev1.PersistentVolumeAccessMode{rwo, rwx}}, false, false, true},
-		"a mode less": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
+		"one mode less": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
 			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwo}}, false, false, true},
 		"its modes in another order": {claim("64Mi", has("64Mi"), inModes(rwo, rwx)),
 			api.Target{Size: resource.MustParse("64Mi"), Modes: []corev1.PersistentVolumeAccessMode{rwx, rwo}}, false, false, false},
@@ -74,17 +74,17 @@ func TestLag(t *testing.T) {
 	}
 }
 
-func TestGrowing(t *testing.T) {
+func TestGrowingClaimRequestsMoreThanItHas(t *testing.T) {
 	for name, row := range map[string]struct {
 		claim *corev1.PersistentVolumeClaim
 		want  bool
 	}{
-		"it asks for more than it has": {build.Claim("data-web-0", "128Mi", has("64Mi")), true},
-		"by a byte":                    {build.Claim("data-web-0", "67108865", has("64Mi")), true},
+		"it requests more than it has": {build.Claim("data-web-0", "128Mi", has("64Mi")), true},
+		"it requests a byte more":      {build.Claim("data-web-0", "67108865", has("64Mi")), true},
 		"it has its request":           {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
 		"it has more":                  {build.Claim("data-web-0", "64Mi", has("1Gi")), false},
 		"its capacity is unknown":      {build.Claim("data-web-0", "64Mi"), false},
-		"it is bound to nothing":       {build.Claim("data-web-0", "128Mi", build.On(""), has("64Mi")), false},
+		"it is not bound":              {build.Claim("data-web-0", "128Mi", build.On(""), has("64Mi")), false},
 	} {
 		if got := statefulset.Growing(row.claim); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -92,8 +92,8 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// tried is a claim whose storage has tried a size, with the state of that.
-func tried(size string, status corev1.ClaimResourceStatus) build.Option {
+// attempted gives a claim the status of an attempt of the storage to give it the size.
+func attempted(size string, status corev1.ClaimResourceStatus) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		if size != "" {
 			c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
@@ -107,15 +107,15 @@ func TestInfeasible(t *testing.T) {
 		option build.Option
 		want   bool
 	}{
-		"it was not tried":              {has("64Mi"), false},
-		"the storage cannot":            {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
-		"the node cannot":               {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInfeasible), true},
-		"it does not say for what":      {tried("", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
-		"it could not, for less":        {tried("100Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), false},
-		"it will begin":                 {tried("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress), false},
-		"the node will begin":           {tried("128Mi", corev1.PersistentVolumeClaimNodeResizeInProgress), false},
-		"the node is next":              {tried("128Mi", corev1.PersistentVolumeClaimNodeResizePending), false},
-		"another word, of a later time": {tried("128Mi", "ControllerResizeThoughtAbout"), false},
+		"it was not attempted":   {has("64Mi"), false},
+		"the storage cannot":     {attempted("128Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
+		"the node cannot":        {attempted("128Mi", corev1.PersistentVolumeClaimNodeResizeInfeasible), true},
+		"the status has no size": {attempted("", corev1.PersistentVolumeClaimControllerResizeInfeasible), true},
+		"it could not, for less": {attempted("100Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible), false},
+		"the storage is working": {attempted("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress), false},
+		"the node is working":    {attempted("128Mi", corev1.PersistentVolumeClaimNodeResizeInProgress), false},
+		"the node is next":       {attempted("128Mi", corev1.PersistentVolumeClaimNodeResizePending), false},
+		"an unknown status":      {attempted("128Mi", "ControllerResizeThoughtAbout"), false},
 	} {
 		if got := statefulset.Infeasible(build.Claim("data-web-0", "128Mi", row.option), resource.MustParse("128Mi")); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -133,40 +133,41 @@ func TestFileSystemPending(t *testing.T) {
 		conditions []corev1.PersistentVolumeClaimCondition
 		want       *metav1.Time
 	}{
-		"no condition":       {nil, nil},
-		"it is":              {[]corev1.PersistentVolumeClaimCondition{pending}, &since},
-		"it is, among other": {[]corev1.PersistentVolumeClaimCondition{other, pending}, &since},
-		"it was":             {[]corev1.PersistentVolumeClaimCondition{over}, nil},
-		"the volume grows":   {[]corev1.PersistentVolumeClaimCondition{other}, nil},
+		"no condition":                          {nil, nil},
+		"it is pending":                         {[]corev1.PersistentVolumeClaimCondition{pending}, &since},
+		"it is pending, among other conditions": {[]corev1.PersistentVolumeClaimCondition{other, pending}, &since},
+		"it was pending":                        {[]corev1.PersistentVolumeClaimCondition{over}, nil},
+		"the volume grows":                      {[]corev1.PersistentVolumeClaimCondition{other}, nil},
 	} {
 		claim := build.Claim("data-web-0", "128Mi", build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Conditions = row.conditions }))
-		if got := statefulset.FileSystemPending(claim, statefulset.Requested(claim)); (got == nil) != (row.want == nil) || got != nil && !got.Equal(row.want) {
+		got := statefulset.FileSystemPending(claim, statefulset.Requested(claim))
+		if (got == nil) != (row.want == nil) || got != nil && !got.Equal(row.want) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// TestSmallest: the API server takes no request that is not above the volume's capacity.
+// TestSmallest: the API server rejects a request that is not above the volume's capacity.
 func TestSmallest(t *testing.T) {
-	for name, row := range map[string]struct{ has, wants, least string }{
-		"its former request, which is its capacity": {"64Mi", "64Mi", "67108865"},
-		"it has more than it asked for":             {"1Gi", "64Mi", "1073741825"},
-		"it asked for more than it has":             {"64Mi", "100Mi", "100Mi"},
-		"by a byte":                                 {"64Mi", "67108865", "67108865"},
-		"a size in powers of ten":                   {"1G", "1G", "1000000001"},
-		"its capacity is unknown":                   {"0", "64Mi", "64Mi"},
+	for name, row := range map[string]struct{ has, wants, smallest string }{
+		"its former request is its capacity":   {"64Mi", "64Mi", "67108865"},
+		"it has more than it requested":        {"1Gi", "64Mi", "1073741825"},
+		"it requested more than it has":        {"64Mi", "100Mi", "100Mi"},
+		"it requested a byte more than it has": {"64Mi", "67108865", "67108865"},
+		"a size in powers of ten":              {"1G", "1G", "1000000001"},
+		"its capacity is unknown":              {"0", "64Mi", "64Mi"},
 	} {
 		claim := build.Claim("data-web-0", "128Mi", has(row.has))
-		least := statefulset.Smallest(claim, resource.MustParse(row.wants))
-		want := resource.MustParse(row.least)
-		if least.Cmp(want) != 0 {
-			t.Errorf("%s: %s, want %s", name, &least, row.least)
+		smallest := statefulset.Smallest(claim, resource.MustParse(row.wants))
+		want := resource.MustParse(row.smallest)
+		if smallest.Cmp(want) != 0 {
+			t.Errorf("%s: %s, want %s", name, &smallest, row.smallest)
 		}
-		if again, err := resource.ParseQuantity(least.String()); err != nil || again.Cmp(want) != 0 {
-			t.Errorf("%s: written as %s", name, least.String())
+		if again, err := resource.ParseQuantity(smallest.String()); err != nil || again.Cmp(want) != 0 {
+			t.Errorf("%s: written as %s", name, smallest.String())
 		}
 		if now := claim.Status.Capacity[corev1.ResourceStorage]; now.String() != row.has {
-			t.Errorf("%s: the claim has %s now", name, &now)
+			t.Errorf("%s: the claim was changed to %s", name, &now)
 		}
 	}
 }

@@ -11,22 +11,23 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Held reports whether the pod has Drydock's finalizer, which keeps its object after it has stopped: while the object exists, the
-// StatefulSet controller makes no replacement.
+// Held reports whether the pod has Drydock's finalizer, which keeps its object after it has stopped. While the object exists, the
+// StatefulSet controller creates no replacement.
 func Held(pod *corev1.Pod) bool {
 	return pod != nil && slices.Contains(pod.Finalizers, api.HoldFinalizer)
 }
 
-// Started reports whether the pod has run on its node. A pod that has not is never held: its claims may not exist yet, and its controller
-// creates them (kubernetes pkg/controller/statefulset, processReplica).
+// Started reports whether the pod has run on its node. A pod that has not run is never held: its claims may not exist yet, and its
+// controller creates them (kubernetes pkg/controller/statefulset, processReplica).
 func Started(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending
 }
 
-// NotStopped says why it is not proven that the held pod's processes have ended and that none will start; empty if it is. The proof is the
-// report of each container by the kubelet of the pod's own node: other processes can write everything else about an ended pod.
-//   - deletionGracePeriodSeconds 0 proves nothing: a forced deletion sets it while processes run;
-//   - the phase alone proves nothing: the garbage collector of pods sets Failed without the node (kubernetes pkg/controller/podgc);
+// NotStopped returns why there is no proof that the held pod's processes have ended and that none will start. It returns "" if there is
+// proof. The proof is the report of each container by the kubelet of the pod's own node. Other clients can write everything else about an
+// ended pod:
+//   - deletionGracePeriodSeconds 0 proves nothing, because a forced deletion sets it while processes run;
+//   - the phase alone proves nothing, because the garbage collector of pods sets Failed without the node (kubernetes pkg/controller/podgc);
 //   - ContainerStatusUnknown is a kubelet's report of a container whose end it has not seen (kubernetes pkg/kubelet,
 //     convertToAPIContainerStatuses).
 func NotStopped(pod *corev1.Pod, node *corev1.Node) string {
@@ -37,29 +38,29 @@ func NotStopped(pod *corev1.Pod, node *corev1.Node) string {
 		return fmt.Sprintf("pod %s has not been told to stop", pod.Name)
 	case !Done(pod):
 		why := fmt.Sprintf("pod %s is still %s", pod.Name, strings.ToLower(string(pod.Status.Phase)))
-		if node != nil && !NodeReady(node) { // its end is not reported before the node is back
+		if node != nil && !NodeReady(node) { // the end is not reported before the node is back
 			why += fmt.Sprintf(", and its node %s does not report", node.Name)
 		}
 		return why
 	case byGarbageCollector(pod):
-		return fmt.Sprintf("pod %s was given up without its node %s", pod.Name, pod.Spec.NodeName)
+		return fmt.Sprintf("the garbage collector deleted pod %s without a report from its node %s", pod.Name, pod.Spec.NodeName)
 	case node == nil:
 		return fmt.Sprintf("node %s of pod %s does not exist", pod.Spec.NodeName, pod.Name)
 	case !NodeReady(node):
 		return fmt.Sprintf("node %s of pod %s does not report", node.Name, pod.Name)
 	}
-	for _, of := range []struct {
-		named int
-		all   []corev1.ContainerStatus
+	for _, group := range []struct {
+		expected int
+		reported []corev1.ContainerStatus
 	}{
 		{len(pod.Spec.InitContainers), pod.Status.InitContainerStatuses},
 		{len(pod.Spec.Containers), pod.Status.ContainerStatuses},
 		{len(pod.Spec.EphemeralContainers), pod.Status.EphemeralContainerStatuses},
 	} {
-		if len(of.all) != of.named {
+		if len(group.reported) != group.expected {
 			return fmt.Sprintf("the node has not reported all containers of pod %s", pod.Name)
 		}
-		for _, c := range of.all {
+		for _, c := range group.reported {
 			switch {
 			case c.State.Terminated == nil:
 				return fmt.Sprintf("container %s of pod %s has not ended", c.Name, pod.Name)
@@ -71,7 +72,7 @@ func NotStopped(pod *corev1.Pod, node *corev1.Node) string {
 	return ""
 }
 
-// byGarbageCollector reports whether the pod was ended by the garbage collector of pods, without its node
+// byGarbageCollector reports whether the garbage collector of pods ended the pod, without its node
 // (kubernetes pkg/controller/podgc, since 1.26 with a condition).
 func byGarbageCollector(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -79,19 +80,19 @@ func byGarbageCollector(pod *corev1.Pod) bool {
 	})
 }
 
-// NodeReady reports whether the node says that it is ready.
+// NodeReady reports whether the node is ready according to its status.
 func NodeReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// ofDisk are the file systems on disks: a node mounts such a volume once. Drivers of network file systems and of FUSE, which may run a
-// process with another cache for each pod, name other types.
+// ofDisk matches file systems on disks, which a node mounts once. Drivers of network file systems and of FUSE use other types. They may run
+// a process with its own cache for each pod.
 var ofDisk = regexp.MustCompile(`^(ext[234]|xfs|btrfs|f2fs|zfs)$`)
 
-// SharesPages reports whether all pods of a node see the volume through one file system of that node's kernel: the next process reads all
-// that an ended one has written. Every other volume must be unmounted first.
+// SharesPages reports whether all pods of a node see the volume through one file system of that node's kernel. The next process then reads
+// everything that an ended one has written. Every other volume must be unmounted first.
 func SharesPages(volume *corev1.PersistentVolume) bool {
 	if slices.Contains(volume.Spec.AccessModes, corev1.ReadWriteMany) || slices.Contains(volume.Spec.AccessModes, corev1.ReadOnlyMany) {
 		return false
@@ -104,8 +105,8 @@ func SharesPages(volume *corev1.PersistentVolume) bool {
 		s.AzureDisk != nil || s.ISCSI != nil || s.FC != nil || s.RBD != nil || s.Cinder != nil
 }
 
-// Unmounted reports whether the kubelet has unmounted the volumes of a pod that has stopped. Only then it deletes the pod
-// (kubernetes pkg/kubelet, SyncTerminatedPod and canBeDeleted), which leaves a held one without a grace period.
+// Unmounted reports whether the kubelet has unmounted the volumes of a stopped pod. Only then does it delete the pod (kubernetes
+// pkg/kubelet, SyncTerminatedPod and canBeDeleted), which leaves a held pod without a grace period.
 func Unmounted(pod *corev1.Pod) bool {
 	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }

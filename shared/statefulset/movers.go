@@ -23,7 +23,7 @@ func IsOfMover(object metav1.Object, name, operation string) bool {
 		api.IsMoverName(operation, *link.Member, name)
 }
 
-// IsMoverOf reports whether the pod is one of a Job of the operation that copies.
+// IsMoverOf reports whether a copy Job of the operation controls the pod.
 func IsMoverOf(pod *corev1.Pod, operation string) bool {
 	return pod.Labels[api.OperationLabel] == operation && IsMover(pod)
 }
@@ -34,12 +34,12 @@ func IsMover(pod *corev1.Pod) bool {
 	return job != nil && job.Kind == "Job" && IsOfMover(pod, job.Name, pod.Labels[api.OperationLabel])
 }
 
-// OnePodOnly reports whether no second pod may use the claim.
+// OnePodOnly reports whether only one pod may use the claim.
 func OnePodOnly(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod)
 }
 
-// Bound reports whether claim and volume are bound to each other, and not only one of them to the other's name.
+// Bound reports whether claim and volume are bound to each other. A reference in one direction is not enough.
 func Bound(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	return claim.Spec.VolumeName == volume.Name && ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name &&

@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// powers are the capabilities that let a container get hold of its node, if it shares the node's user namespace. Runtimes take them in
+// powers matches the capabilities that give a container access to its node, if it shares the node's user namespace. Runtimes accept them in
 // upper and lower case, with and without their prefix.
 var powers = regexp.MustCompile(`(?i)^(CAP_)?(ALL|BPF|DAC_READ_SEARCH|SYS_ADMIN|SYS_BOOT|SYS_MODULE|SYS_RAWIO)$`)
 
-// NodeAccess names the means of a pod to get hold of its node: host namespaces, a volume on the node, a privileged container or a
-// capability; empty if it has none. config/policy/fence-sets.yaml refuses the same.
+// NodeAccess returns the pod's means of access to its node, or "": host namespaces, a volume on the node, a privileged container or a
+// capability. config/policy/fence-sets.yaml refuses the same.
 func NodeAccess(pod *corev1.PodSpec) string {
 	switch {
 	case pod.HostNetwork:

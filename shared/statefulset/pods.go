@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Mounts reports whether the pod names the claim as one of its volumes.
+// Mounts reports whether the claim is one of the pod's volumes.
 func Mounts(pod *corev1.Pod, claim string) bool {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim {
@@ -25,7 +25,7 @@ func Done(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// PodReady reports whether the pod says that it is ready.
+// PodReady reports whether the pod is ready according to its status.
 func PodReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -35,8 +35,8 @@ func PodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// Consumers returns the pods, not yet done, that name the claim. A pod that is being deleted counts until it is gone:
-// the kubelet removes it only when its volumes are unmounted.
+// Consumers returns the pods with the claim, without finished pods. A pod that is being deleted counts until it is gone, because the
+// kubelet removes it only after it has unmounted its volumes.
 func Consumers(pods []*corev1.Pod, claim string) []*corev1.Pod {
 	var using []*corev1.Pod
 	for _, p := range pods {
@@ -47,23 +47,23 @@ func Consumers(pods []*corev1.Pod, claim string) []*corev1.Pod {
 	return using
 }
 
-// IsPodOf reports whether the StatefulSet controls the pod. A set that was deleted with orphan propagation and created
-// again adopts its pods, so name and kind decide when the UID is an older one's.
+// IsPodOf reports whether the StatefulSet controls the pod. It also returns true for an orphaned pod that matches the set's selector: a set
+// that was deleted with orphan propagation and created again adopts its pods.
 func IsPodOf(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 	owner := metav1.GetControllerOf(pod)
-	if owner == nil { // orphaned: its next owner will adopt it if the selector matches
+	if owner == nil { // orphaned: the next owner with a matching selector adopts it
 		return Selects(set, pod.Labels)
 	}
 	return owner.UID == set.UID
 }
 
-// Selects reports whether the set's selector matches the labels: the StatefulSet controller takes a pod with them for one of
-// the set's.
+// Selects reports whether the set's selector matches the labels. The StatefulSet controller treats a pod with these labels as a pod of the
+// set.
 func Selects(set *appsv1.StatefulSet, labels map[string]string) bool {
 	return set.Spec.Selector != nil && selects(set.Spec.Selector, labels)
 }
 
-// SelectorOf returns the set's selector as text, which selects no pod where it cannot be read.
+// SelectorOf returns the set's selector as text. An unreadable selector yields a text that selects no pod.
 func SelectorOf(set *appsv1.StatefulSet) string {
 	s, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil || set.Spec.Selector == nil {

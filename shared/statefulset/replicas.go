@@ -10,20 +10,19 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// CleanupAsked reports whether the set has a cleanup pod template, and claims for it to be run on.
+// CleanupAsked reports whether the set has a cleanup pod template, and claims to clean up.
 func CleanupAsked(set *appsv1.StatefulSet) bool {
 	asked := set.Annotations[api.CleanupTemplateAnnotation] != "" || set.Annotations[api.OlderCleanupTemplateAnnotation] != ""
 	return asked && len(set.Spec.VolumeClaimTemplates) > 0
 }
 
-// ReplicasManager is who last wrote the set's replicas, as managedFields tell: "kubectl" or an operator's name; empty if
-// they do not.
+// ReplicasManager returns the field manager that last wrote the set's replicas, for example "kubectl" or an operator's name, or "".
 func ReplicasManager(set *appsv1.StatefulSet) string {
 	manager, _ := ReplicasWriter(set)
 	return manager
 }
 
-// ReplicasWriter returns who last wrote the set's replicas, and when, as managedFields tell; empty and zero if they do not.
+// ReplicasWriter returns the field manager that last wrote the set's replicas, and when. Both are empty if managedFields does not say.
 func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	for _, entry := range set.ManagedFields {
 		var fields struct {
@@ -44,7 +43,7 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 	return manager, at
 }
 
-// AppliedBy returns the manager that applies an annotation of the set from a manifest, on the server's side or kubectl's; empty if none does.
+// AppliedBy returns the field manager that applies an annotation of the set from a manifest, by server-side apply or kubectl apply, or "".
 func AppliedBy(set *appsv1.StatefulSet, key string) string {
 	for _, entry := range set.ManagedFields {
 		var fields struct {
@@ -63,5 +62,5 @@ func AppliedBy(set *appsv1.StatefulSet, key string) string {
 	return ""
 }
 
-// Seen reports whether the StatefulSet controller has seen the set's latest spec.
+// Seen reports whether the StatefulSet controller has observed the set's latest spec.
 func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }

@@ -1,6 +1,8 @@
 package statefulset_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
@@ -26,31 +29,31 @@ func TestRollingOut(t *testing.T) {
 	}
 	onDelete := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType })
 	same := build.Edit(func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "web-2" })
-	for name, row := range map[string]struct {
-		set  *appsv1.StatefulSet
-		want string
-	}{
-		"all is quiet":                       {set(build.Replicas(3)), ""},
-		"no replica is ready, nothing rolls": {set(build.Replicas(3), build.Counting(3, 0)), ""},
-		"the controller has not seen the spec": {set(build.Replicas(3), build.Unseen()), "the StatefulSet controller has not seen the newest " +
-			"spec yet"},
-		"a replica is missing":                   {set(build.Replicas(3), build.Counting(2, 2)), "there are 2 of 3 replicas"},
-		"a replica is still to go":               {set(build.Replicas(3), build.Counting(4, 4)), "there are 4 of 3 replicas"},
-		"none is updated":                        {rolling(0), "0 of 3 replicas are updated"},
-		"the last one is not":                    {rolling(2), "2 of 3 replicas are updated"},
-		"all are, which the status does not say": {rolling(3), ""},
-		"there is only one revision":             {rolling(0, same), ""},
-		"up to a partition":                      {rolling(0, partition(ptr.To[int32](2))), "0 of 1 replicas are updated"},
-		"the partition is reached":               {rolling(1, partition(ptr.To[int32](2))), ""},
-		"a partition for later":                  {rolling(0, partition(ptr.To[int32](3))), ""},
-		"a partition beyond all":                 {rolling(0, partition(ptr.To[int32](100))), ""},
-		"a partition that is not said":           {rolling(1, partition(nil)), "1 of 3 replicas are updated"},
-		"somebody deletes the pods":              {rolling(0, onDelete), ""},
-		"at zero":                                {set(build.Replicas(0)), ""},
-	} {
-		if got := statefulset.RollingOut(row.set); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
+	cases := map[string]*appsv1.StatefulSet{
+		"no change":                                           set(build.Replicas(3)),
+		"no replica is ready":                                 set(build.Replicas(3), build.Counting(3, 0)),
+		"the spec is not observed":                            set(build.Replicas(3), build.Unseen()),
+		"a replica is missing":                                set(build.Replicas(3), build.Counting(2, 2)),
+		"a removed replica still exists":                      set(build.Replicas(3), build.Counting(4, 4)),
+		"no replica is updated":                               rolling(0),
+		"the last replica is not updated":                     rolling(2),
+		"all replicas are updated, the current revision lags": rolling(3),
+		"there is only one revision":                          rolling(0, same),
+		"the partition is not reached":                        rolling(0, partition(ptr.To[int32](2))),
+		"the partition is reached":                            rolling(1, partition(ptr.To[int32](2))),
+		"a partition of all replicas":                         rolling(0, partition(ptr.To[int32](3))),
+		"a partition beyond all replicas":                     rolling(0, partition(ptr.To[int32](100))),
+		"a strategy without partition":                        rolling(1, partition(nil)),
+		"the user deletes the pods":                           rolling(0, onDelete),
+		"at zero":                                             set(build.Replicas(0)),
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		rollout := statefulset.RollingOut(cases[name])
+		if rollout == "" {
+			rollout = "no rollout"
 		}
+		file.Entry(t, name, rollout)
 	}
 }
 
@@ -66,17 +69,18 @@ func TestReplicasManager(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    string
 	}{
-		"nobody says":      {nil, ""},
-		"who did":          {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas)}, "kubectl"},
-		"who wrote others": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), template)}, ""},
-		"the last one": {[]metav1.ManagedFieldsEntry{entry("argocd", at(1), replicas), entry("kubectl", at(2), replicas),
+		"no managed fields":         {nil, ""},
+		"one manager":               {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas)}, "kubectl"},
+		"a manager of other fields": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), template)}, ""},
+		"the latest manager is in the middle": {[]metav1.ManagedFieldsEntry{entry("argocd", at(1), replicas), entry("kubectl", at(2), replicas),
 			entry("helm", at(0), replicas)}, "kubectl"},
-		"the last one is first": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(2), replicas), entry("helm", at(1), replicas)}, "kubectl"},
-		"at the same time":      {[]metav1.ManagedFieldsEntry{entry("a", at(0), replicas), entry("b", at(0), replicas)}, "b"},
-		"of an unknown time":    {[]metav1.ManagedFieldsEntry{entry("a", nil, replicas)}, "a"},
-		"nothing that is known": {[]metav1.ManagedFieldsEntry{{Manager: "a", Time: at(0)}, entry("b", at(0), "{"),
+		"the latest manager is first": {
+			[]metav1.ManagedFieldsEntry{entry("kubectl", at(2), replicas), entry("helm", at(1), replicas)}, "kubectl"},
+		"at the same time": {[]metav1.ManagedFieldsEntry{entry("a", at(0), replicas), entry("b", at(0), replicas)}, "b"},
+		"an unknown time":  {[]metav1.ManagedFieldsEntry{entry("a", nil, replicas)}, "a"},
+		"unreadable fields": {[]metav1.ManagedFieldsEntry{{Manager: "a", Time: at(0)}, entry("b", at(0), "{"),
 			entry("c", at(0), `{"f:spec":7}`)}, ""},
-		"others have written it": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas),
+		"another manager wrote the status": {[]metav1.ManagedFieldsEntry{entry("kubectl", at(0), replicas),
 			entry("controller", at(5), `{"f:status":{"f:replicas":{}}}`)}, "kubectl"},
 	} {
 		s := set(build.Edit(func(s *appsv1.StatefulSet) { s.ManagedFields = row.entries }))

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// SameStorage reports whether both volumes are the same storage. A provisioner with a path pattern may make two volumes of one folder;
-// deleting one of them deletes the data of both.
+// SameStorage reports whether both volumes are the same storage. A provisioner with a path pattern may create two volumes for one folder.
+// The deletion of one of them then deletes the data of both.
 func SameStorage(a, b *corev1.PersistentVolume) bool {
 	x, y := a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource
 	if x == (corev1.PersistentVolumeSource{}) {
@@ -21,7 +21,7 @@ func SameStorage(a, b *corev1.PersistentVolume) bool {
 		sameFolder(x.CSI, y.CSI))
 }
 
-// sameFolder compares the attributes that the drivers for NFS and SMB set. Their handles differ: they contain the volume's name
+// sameFolder compares the attributes that the drivers for NFS and SMB set. Their handles differ, because these contain the volume's name
 // (csi-driver-nfs and csi-driver-smb, pkg/nfs and pkg/smb, controllerserver.go).
 func sameFolder(a, b *corev1.CSIPersistentVolumeSource) bool {
 	x, y := folderOf(a), folderOf(b)

@@ -21,7 +21,7 @@ func TestSameStorage(t *testing.T) {
 		a, b corev1.PersistentVolumeSource
 		same bool
 	}{
-		"nothing is said":        {corev1.PersistentVolumeSource{}, corev1.PersistentVolumeSource{}, false},
+		"no source":              {corev1.PersistentVolumeSource{}, corev1.PersistentVolumeSource{}, false},
 		"one export":             {nfs("/shop"), nfs("/shop"), true},
 		"two exports":            {nfs("/shop"), nfs("/bank"), false},
 		"one handle":             {csi("ebs", "vol-1"), csi("ebs", "vol-1", "storage.kubernetes.io/csiProvisionerIdentity", "x"), true},

@@ -10,7 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Nodes are the terms that say which nodes can be meant; a node has to match one of them. None are all nodes.
+// Nodes are alternative terms that select nodes. A node must match one of them. No terms select all nodes.
 type Nodes []corev1.NodeSelectorTerm
 
 // NodesOfVolume returns the nodes that can reach the volume.
@@ -21,7 +21,7 @@ func NodesOfVolume(volume *corev1.PersistentVolume) Nodes {
 	return volume.Spec.NodeAffinity.Required.NodeSelectorTerms
 }
 
-// NodesOfClass returns the nodes that the volumes of the class can be provisioned for.
+// NodesOfClass returns the nodes that the class can provision volumes for.
 func NodesOfClass(class *storagev1.StorageClass) Nodes {
 	if class == nil {
 		return nil
@@ -64,7 +64,7 @@ func oneOf(key string, values []string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// Apart reports whether it is certain that no node is among both.
+// Apart reports whether certainly no node matches both.
 func (n Nodes) Apart(other Nodes) bool {
 	if len(n) == 0 || len(other) == 0 {
 		return false
@@ -94,7 +94,7 @@ func requirementsContradict(all, others []corev1.NodeSelectorRequirement) bool {
 	return false
 }
 
-// excludes reports whether b leaves none of the values that a asks for.
+// excludes reports whether b excludes all values that a allows.
 func excludes(a, b corev1.NodeSelectorRequirement) bool {
 	if a.Operator != corev1.NodeSelectorOpIn {
 		return a.Operator == corev1.NodeSelectorOpExists && b.Operator == corev1.NodeSelectorOpDoesNotExist
@@ -108,7 +108,7 @@ func excludes(a, b corev1.NodeSelectorRequirement) bool {
 	return b.Operator == corev1.NodeSelectorOpDoesNotExist
 }
 
-// String renders the nodes for people.
+// String returns the terms as text for readers.
 func (n Nodes) String() string {
 	var terms []string
 	for _, term := range n {

@@ -15,7 +15,7 @@ func requires(key string, operator corev1.NodeSelectorOperator, values ...string
 	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
 }
 
-func TestNodesAreApartOnlyWhereThatIsCertain(t *testing.T) {
+func TestNodesAreApartOnlyIfCertain(t *testing.T) {
 	named := func(name string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{oneOf("metadata.name", []string{name})}}
 	}
@@ -23,8 +23,8 @@ func TestNodesAreApartOnlyWhereThatIsCertain(t *testing.T) {
 		a, b Nodes
 		want bool
 	}{
-		"all nodes, and one zone":             {nil, Nodes{zones("a")}, false},
-		"one zone, and all nodes":             {Nodes{zones("a")}, nil, false},
+		"all nodes and one zone":              {nil, Nodes{zones("a")}, false},
+		"one zone and all nodes":              {Nodes{zones("a")}, nil, false},
 		"the same zone":                       {Nodes{zones("a")}, Nodes{zones("a")}, false},
 		"zones that overlap":                  {Nodes{zones("a", "b")}, Nodes{zones("b", "c")}, false},
 		"two zones":                           {Nodes{zones("a")}, Nodes{zones("b")}, true},
@@ -32,30 +32,30 @@ func TestNodesAreApartOnlyWhereThatIsCertain(t *testing.T) {
 		"none of several terms fits":          {Nodes{zones("a"), zones("b")}, Nodes{zones("c"), zones("d")}, true},
 		"different keys may be the same node": {Nodes{zones("a")}, Nodes{requires("rack", corev1.NodeSelectorOpIn, "7")}, false},
 		"two nodes by name":                   {Nodes{named("n1")}, Nodes{named("n2")}, true},
-		"a zone, and not this zone":           {Nodes{zones("a")}, Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "a")}, true},
-		"not this zone, and two zones":        {Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "a")}, Nodes{zones("a", "b")}, false},
-		"a zone, and nodes without one":       {Nodes{zones("a")}, Nodes{requires("zone", corev1.NodeSelectorOpDoesNotExist)}, true},
-		"nodes with a zone, and without one": {Nodes{requires("zone", corev1.NodeSelectorOpExists)},
+		"a zone, and all but this zone":       {Nodes{zones("a")}, Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "a")}, true},
+		"all but a zone, and two zones":       {Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "a")}, Nodes{zones("a", "b")}, false},
+		"a zone, and nodes without a zone":    {Nodes{zones("a")}, Nodes{requires("zone", corev1.NodeSelectorOpDoesNotExist)}, true},
+		"nodes with a zone, and nodes without": {Nodes{requires("zone", corev1.NodeSelectorOpExists)},
 			Nodes{requires("zone", corev1.NodeSelectorOpDoesNotExist)}, true},
-		"an operator that cannot be told": {Nodes{zones("7")}, Nodes{requires("zone", corev1.NodeSelectorOpGt, "9")}, false},
+		"an operator that is not evaluated": {Nodes{zones("7")}, Nodes{requires("zone", corev1.NodeSelectorOpGt, "9")}, false},
 		"two exclusions may leave a node in both": {Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "a")},
 			Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "b")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := row.a.Apart(row.b); got != row.want || row.b.Apart(row.a) != row.want {
-				t.Errorf("%s and %s: apart %v, the other way round %v, want %v", row.a, row.b, got, row.b.Apart(row.a), row.want)
+				t.Errorf("%s and %s: apart %v, in reverse order %v, want %v", row.a, row.b, got, row.b.Apart(row.a), row.want)
 			}
 		})
 	}
 }
 
-func TestNodesOfPodsJoinsSelectorAndAffinity(t *testing.T) {
+func TestNodesOfPodsCombinesSelectorAndAffinity(t *testing.T) {
 	pod := &corev1.PodSpec{NodeSelector: map[string]string{"disk": "fast", "arch": "arm"},
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{zones("a"),
 				zones("b")}}}}}
 	const want = "zone In a and arch In arm and disk In fast, or zone In b and arch In arm and disk In fast"
-	for range 2 { // it changes nothing
+	for range 2 { // the first call changes nothing
 		if got := NodesOfPods(pod).String(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
@@ -65,6 +65,6 @@ func TestNodesOfPodsJoinsSelectorAndAffinity(t *testing.T) {
 	}
 	if NodesOfPods(&corev1.PodSpec{}) != nil || NodesOfVolume(&corev1.PersistentVolume{}) != nil ||
 		NodesOfClass(&storagev1.StorageClass{}) != nil || NodesOfClass(nil) != nil {
-		t.Error("what says nothing means all nodes")
+		t.Error("no restriction does not mean all nodes")
 	}
 }

@@ -5,18 +5,18 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Cluster has the facts beyond a StatefulSet that a preflight needs: the cluster's classes, and the limits and permissions of its
+// Cluster has the facts outside of a StatefulSet that a preflight needs: the classes of the cluster, and the limits and permissions of the
 // namespace.
 type Cluster struct {
 	Classes map[string]*storagev1.StorageClass
-	// Attributes are the VolumeAttributesClasses; nil where the request names none.
+	// Attributes are the VolumeAttributesClasses. They are nil if the request names none.
 	Attributes map[string]*storagev1.VolumeAttributesClass
 	Quotas     []corev1.ResourceQuota
 	Limits     []corev1.LimitRange
-	// RootMovers are allowed in the namespace.
+	// RootMovers is true if the namespace allows movers to run as root.
 	RootMovers bool
-	// NodeAccess: sets whose pods get hold of their node may be created again in the namespace.
+	// NodeAccess is true if sets with access to their node may be created again in the namespace.
 	NodeAccess bool
-	// MoverConfig says how movers run in the namespace; nil if nothing does.
+	// MoverConfig is the ConfigMap with the mover options of the namespace, or nil.
 	MoverConfig *corev1.ConfigMap
 }

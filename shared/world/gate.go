@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// MemberPod returns the pod with the name of the set's member; nil if there is none.
+// MemberPod returns the pod with the name of the member, or nil.
 func (o *Observed) MemberPod(ordinal int) *corev1.Pod {
 	name := fmt.Sprintf("%s-%d", o.Name, ordinal)
 	for _, pod := range o.Pods {
@@ -21,7 +21,7 @@ func (o *Observed) MemberPod(ordinal int) *corev1.Pod {
 	return nil
 }
 
-// Wants reports whether the set asks for the member.
+// Wants reports whether the set's replicas include the ordinal.
 func (o *Observed) Wants(ordinal int) bool {
 	if o.Set == nil || o.Set.DeletionTimestamp != nil {
 		return false
@@ -30,8 +30,8 @@ func (o *Observed) Wants(ordinal int) bool {
 	return ordinal >= span.Start && ordinal < span.End
 }
 
-// Unsteady says why none of the set's members but the given one must be missed now: another one is not ready, or about to be replaced;
-// empty if all others stay. The set's status is late, so the pods are asked.
+// Unsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns ""
+// if all other members will keep serving. It reads the pods, because the set's status lags behind.
 func (o *Observed) Unsteady(ordinal int) string {
 	if rollout := statefulset.RollingOut(o.Set); rollout != "" && o.ready(ordinal) {
 		return rollout
@@ -50,7 +50,7 @@ func (o *Observed) Unsteady(ordinal int) string {
 
 func (o *Observed) ready(ordinal int) bool { return o.unready(ordinal) == "" }
 
-// unready says why the member does not serve; empty if it does, for as long as minReadySeconds asks.
+// unready returns why the member does not serve. It returns "" if it has been ready for minReadySeconds.
 func (o *Observed) unready(ordinal int) string {
 	pod := o.MemberPod(ordinal)
 	switch {
@@ -64,28 +64,28 @@ func (o *Observed) unready(ordinal int) string {
 		return fmt.Sprintf("pod %s is not ready", pod.Name)
 	}
 	if left := time.Duration(o.Set.Spec.MinReadySeconds)*time.Second - o.Now.Sub(since); left > 0 {
-		return fmt.Sprintf("pod %s is ready for less than minReadySeconds", pod.Name)
+		return fmt.Sprintf("pod %s has been ready for less than minReadySeconds", pod.Name)
 	}
 	return ""
 }
 
-// OtherRevision says that the member's replacement would be of another revision of the pod template, so that a stop for its volumes would
-// be a rollout, too; empty if it would not. Below the partition of a rolling update, and of sets whose status names none, the
-// controller makes pods of the current revision (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod).
+// OtherRevision returns why a stop of the pod would also be a rollout: its replacement would have another revision of the pod template. It
+// returns "" otherwise. The controller creates pods of the current revision below the partition of a rolling update, and in sets whose
+// status names no update revision (kubernetes pkg/controller/statefulset, newVersionedStatefulSetPod).
 func (o *Observed) OtherRevision(pod *corev1.Pod, ordinal int) string {
-	is := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+	present := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	next := o.Set.Status.UpdateRevision
 	rolling := o.Set.Spec.UpdateStrategy.RollingUpdate
 	if rolling != nil && rolling.Partition != nil && ordinal < statefulset.Start(o.Set)+int(*rolling.Partition) {
 		next = o.Set.Status.CurrentRevision
 	}
-	if is == "" || next == "" || is == next {
+	if present == "" || next == "" || present == next {
 		return ""
 	}
-	return fmt.Sprintf("pod %s is of revision %s, its replacement would be of %s", pod.Name, is, next)
+	return fmt.Sprintf("pod %s has revision %s, its replacement would have %s", pod.Name, present, next)
 }
 
-// Lost says which of the set's other members is away, so that it needs the given one; empty if none is.
+// Lost returns which other member of the set is away, so that the set needs the given one. It returns "" if none is.
 func (o *Observed) Lost(ordinal int) string {
 	span := statefulset.Span(o.Set)
 	for other := span.Start; other < span.End; other++ {
@@ -101,11 +101,11 @@ func (o *Observed) Lost(ordinal int) string {
 	return ""
 }
 
-// TwoRevisions reports whether the set's pods below its partition are of an older revision, see the function of the same name.
+// TwoRevisions reports whether the set's pods below its partition have an older revision, see statefulset.TwoRevisions.
 func (o *Observed) TwoRevisions() bool { return statefulset.TwoRevisions(o.Set) }
 
-// LeavingClaims returns the names of the member's claims that are being deleted: they go as soon as its pod stops, and the StatefulSet
-// controller makes empty ones for the replacement.
+// LeavingClaims returns the names of the member's claims that are being deleted. They disappear when its pod stops, and the StatefulSet
+// controller creates empty ones for the replacement.
 func (o *Observed) LeavingClaims(ordinal int) []string {
 	var names []string
 	for _, template := range o.Set.Spec.VolumeClaimTemplates {
@@ -117,8 +117,8 @@ func (o *Observed) LeavingClaims(ordinal int) []string {
 	return names
 }
 
-// MissingClaim returns the name of a claim without which the StatefulSet controller would start the member on an empty volume: it does not
-// exist, is being deleted, or has no volume. Empty if there is none, or if the set does not ask for the member.
+// MissingClaim returns the name of a claim of the member that does not exist, is being deleted, or has no volume. The StatefulSet
+// controller would start the member on an empty volume. It returns "" if there is none, or if the set's replicas do not include the member.
 func (o *Observed) MissingClaim(ordinal int) string {
 	if !o.Wants(ordinal) {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// MayWrite says why the pod of a held member may still write to its volumes; empty if it is proven that it cannot.
+// MayWrite returns why the pod of a held member may still write to its volumes. It returns "" if there is proof that it cannot.
 func (o *Observed) MayWrite(member *api.Member, pod *corev1.Pod) string {
 	if why := statefulset.NotStopped(pod, o.Nodes[pod.Spec.NodeName]); why != "" {
 		return why

@@ -1,6 +1,8 @@
 package world_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,23 +13,24 @@ import (
 
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// stopped is pod web-0, which is held and has stopped, changed by the options.
+// stopped returns pod web-0, held and stopped, changed by the options.
 func stopped(options ...build.Option) *corev1.Pod {
 	return build.With(build.PodOf("web", 0, "data"), append([]build.Option{build.Held(0), build.Stopped()}, options...)...)
 }
 
 func pod(change func(*corev1.Pod)) build.Option { return build.Edit(change) }
 
-// ended is the status of a container that has ended.
+// ended returns the status of a container that has ended.
 func ended(name, reason string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason}}}
 }
 
-// What would be taken for a stop, and is none, costs data: the final pass would copy files that are still written.
-func TestOnlyTheNodesReportProvesThatAMemberHasStopped(t *testing.T) {
+// TestOnlyTheReportOfTheNodeProvesAStop: without proof, the final pass might copy files that are still written, which loses data.
+func TestOnlyTheReportOfTheNodeProvesAStop(t *testing.T) {
 	disrupted := func(reason string) build.Option {
 		return pod(func(p *corev1.Pod) {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
@@ -41,50 +44,55 @@ func TestOnlyTheNodesReportProvesThatAMemberHasStopped(t *testing.T) {
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	})
 	notReady := build.Edit(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
-	for name, row := range map[string]struct {
+	cases := map[string]struct {
 		pod  *corev1.Pod
 		node *corev1.Node
-		want string
 	}{
-		"all containers have ended": {stopped(), build.Node(), ""},
-		"it has failed":             {stopped(build.InPhase(corev1.PodFailed)), build.Node(), ""},
-		"it was evicted by the API": {stopped(disrupted("EvictionByEvictionAPI")), build.Node(), ""},
-		"the kubelet gives it time still": {stopped(pod(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) })),
-			build.Node(), ""},
-		"there is no pod":        {nil, build.Node(), "its pod is not held"},
-		"the hold was taken off": {stopped(build.Finalizers("example.com/keep")), build.Node(), "its pod is not held"},
-		"nobody has told it to stop": {stopped(pod(func(p *corev1.Pod) { p.DeletionTimestamp = nil })), build.Node(),
-			"pod web-0 has not been told to stop"},
-		"a forced deletion while it runs": {stopped(build.InPhase(corev1.PodRunning)), build.Node(), "pod web-0 is still running"},
-		"it runs on a node that does not report": {stopped(build.InPhase(corev1.PodRunning)), build.Node(notReady),
-			"pod web-0 is still running, and its node node-1 does not report"},
-		"PodGC gave it up without its node": {stopped(disrupted("DeletionByPodGC")), build.Node(), "pod web-0 was given up without its node " +
-			"node-1"},
-		"its node is gone":         {stopped(), nil, "node node-1 of pod web-0 does not exist"},
-		"its node does not report": {stopped(), build.Node(notReady), "node node-1 of pod web-0 does not report"},
-		"a container is not reported": {stopped(pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })), build.Node(),
-			"the node has not reported all containers of pod web-0"},
-		"a sidecar is not reported":     {stopped(sidecar), build.Node(), "the node has not reported all containers of pod web-0"},
-		"an ephemeral container is not": {stopped(debug), build.Node(), "the node has not reported all containers of pod web-0"},
+		"all containers have ended":      {stopped(), build.Node()},
+		"the pod has failed":             {stopped(build.InPhase(corev1.PodFailed)), build.Node()},
+		"the pod was evicted by the API": {stopped(disrupted("EvictionByEvictionAPI")), build.Node()},
+		"the grace period is not over": {stopped(pod(func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](30) })),
+			build.Node()},
+		"there is no pod":                             {nil, build.Node()},
+		"the hold was removed":                        {stopped(build.Finalizers("example.com/keep")), build.Node()},
+		"the pod was not told to stop":                {stopped(pod(func(p *corev1.Pod) { p.DeletionTimestamp = nil })), build.Node()},
+		"a forced deletion of a running pod":          {stopped(build.InPhase(corev1.PodRunning)), build.Node()},
+		"the pod runs on a node that does not report": {stopped(build.InPhase(corev1.PodRunning)), build.Node(notReady)},
+		"PodGC deleted the pod without its node":      {stopped(disrupted("DeletionByPodGC")), build.Node()},
+		"its node is gone":                            {stopped(), nil},
+		"its node does not report":                    {stopped(), build.Node(notReady)},
+		"a container is not reported":                 {stopped(pod(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })), build.Node()},
+		"a sidecar is not reported":                   {stopped(sidecar), build.Node()},
+		"an ephemeral container is not reported":      {stopped(debug), build.Node()},
 		"a container runs": {stopped(pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		})), build.Node(), "container db of pod web-0 has not ended"},
-		"a sidecar runs": {stopped(sidecar, pod(func(p *corev1.Pod) { p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy"}} })), build.Node(), "container proxy of pod web-0 has not ended"},
+		})), build.Node()},
+		"a sidecar runs": {stopped(sidecar, pod(func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy"}}
+		})), build.Node()},
 		"a sidecar has ended": {stopped(sidecar, pod(func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{ended("proxy", "Error")}
-		})), build.Node(), ""},
+		})), build.Node()},
 		"a debugger has ended": {stopped(debug, pod(func(p *corev1.Pod) {
 			p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{ended("debug", "Completed")}
-		})), build.Node(), ""},
+		})), build.Node()},
 		"the kubelet has lost the container": {stopped(pod(func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0] = ended("db",
 				"ContainerStatusUnknown")
-		})), build.Node(), "the node does not know how container db of pod web-0 has ended"},
-	} {
-		if got := statefulset.NotStopped(row.pod, row.node); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
-		}
+		})), build.Node()},
 	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		file.Entry(t, name, orStopped(statefulset.NotStopped(cases[name].pod, cases[name].node)))
+	}
+}
+
+// orStopped makes the absence of an obstacle visible in a golden file.
+func orStopped(obstacle string) string {
+	if obstacle == "" {
+		return "stopped"
+	}
+	return obstacle
 }
 
 func TestPodThatNeverRanIsNotStarted(t *testing.T) {
@@ -107,7 +115,7 @@ func TestPodThatNeverRanIsNotStarted(t *testing.T) {
 	}
 }
 
-// Of every other volume the unmount has to be awaited: what a process has written may still be in the client's cache.
+// TestOnlyVolumesOfOneNodeShareItsPages: every other volume must be unmounted first, because the client's cache may hold unwritten data.
 func TestOnlyVolumesOfOneNodeShareItsPages(t *testing.T) {
 	volume := func(change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 		return build.Volume("pv", build.Claim("data-web-0", "1Gi"), build.Edit(change))
@@ -128,11 +136,11 @@ func TestOnlyVolumesOfOneNodeShareItsPages(t *testing.T) {
 		volume *corev1.PersistentVolume
 		want   bool
 	}{
-		"a local disk":                                     {volume(local), true},
-		"a CSI volume with a file system":                  {volume(csi("ext4")), true},
-		"a CSI volume without one":                         {volume(csi("")), false},
-		"a CSI volume over the network":                    {volume(csi("nfs")), false},
-		"a CSI volume that a process of its driver serves": {volume(csi("fuse.juicefs")), false},
+		"a local disk":                                   {volume(local), true},
+		"a CSI volume with a file system":                {volume(csi("ext4")), true},
+		"a CSI volume without a file system":             {volume(csi("")), false},
+		"a CSI volume over the network":                  {volume(csi("nfs")), false},
+		"a CSI volume served by a process of its driver": {volume(csi("fuse.juicefs")), false},
 		"NFS":                  {volume(func(v *corev1.PersistentVolume) { v.Spec.NFS = &corev1.NFSVolumeSource{} }), false},
 		"CephFS":               {volume(func(v *corev1.PersistentVolume) { v.Spec.CephFS = &corev1.CephFSPersistentVolumeSource{} }), false},
 		"many nodes may write": {volume(shared(corev1.ReadWriteMany)), false},
@@ -145,7 +153,7 @@ func TestOnlyVolumesOfOneNodeShareItsPages(t *testing.T) {
 	}
 }
 
-// three are the pods of a set of three, changed by the function with their ordinal.
+// three returns the pods of a set of three. The function changes each of them.
 func three(change func(ordinal int, pod *corev1.Pod)) []metav1.Object {
 	var all []metav1.Object
 	for ordinal := range 3 {
@@ -156,10 +164,10 @@ func three(change func(ordinal int, pod *corev1.Pod)) []metav1.Object {
 	return all
 }
 
-// only changes the pod of the ordinal.
+// only returns a change of the pod with the ordinal.
 func only(ordinal int, change func(*corev1.Pod)) func(int, *corev1.Pod) {
-	return func(is int, pod *corev1.Pod) {
-		if is == ordinal {
+	return func(current int, pod *corev1.Pod) {
+		if current == ordinal {
 			change(pod)
 		}
 	}
@@ -167,7 +175,7 @@ func only(ordinal int, change func(*corev1.Pod)) func(int, *corev1.Pod) {
 
 func unready(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 
-func TestNoMemberIsMissedWhileAnotherIsNotReady(t *testing.T) {
+func TestSetIsUnsteadyWhileAnotherMemberIsNotReady(t *testing.T) {
 	minReady := func(seconds int32) build.Option {
 		return build.Edit(func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = seconds })
 	}
@@ -186,20 +194,20 @@ func TestNoMemberIsMissedWhileAnotherIsNotReady(t *testing.T) {
 		"the member itself is not ready": {nil, three(only(1, unready)), false},
 		"the member itself has no pod":   {nil, []metav1.Object{quiet[0], quiet[2]}, false},
 		"another is not ready":           {nil, three(only(0, unready)), true},
-		"another is not ready, nor the member": {nil, three(func(ordinal int, p *corev1.Pod) {
+		"another and the member itself are not ready": {nil, three(func(ordinal int, p *corev1.Pod) {
 			if ordinal < 2 {
 				unready(p)
 			}
 		}), true},
-		"another has no pod":                      {nil, []metav1.Object{quiet[0], quiet[1]}, true},
-		"another's name has a pod of another set": {nil, []metav1.Object{quiet[0], quiet[1], build.Pod("web-2", nil)}, true},
-		"another is ending":                       {nil, three(only(2, func(p *corev1.Pod) { build.Deleting()(p) })), true},
-		"another was ready for too short":         {[]build.Option{minReady(120)}, quiet, true},
-		"another was ready for long enough":       {[]build.Option{minReady(60)}, quiet, false},
-		"a rollout goes on":                       {[]build.Option{rollout}, quiet, true},
-		"a rollout waits for the member":          {[]build.Option{rollout}, three(only(1, unready)), false},
-		"ordinals do not begin at 0":              {[]build.Option{from1, build.Replicas(2), build.Counting(2, 2)}, quiet[1:], false},
-		"one above the replicas is not ready":     {[]build.Option{build.Replicas(2)}, three(only(2, unready)), false},
+		"another has no pod": {nil, []metav1.Object{quiet[0], quiet[1]}, true},
+		"a pod of another set has the name of another member": {nil, []metav1.Object{quiet[0], quiet[1], build.Pod("web-2", nil)}, true},
+		"another is ending":                     {nil, three(only(2, func(p *corev1.Pod) { build.Deleting()(p) })), true},
+		"another was ready for too short":       {[]build.Option{minReady(120)}, quiet, true},
+		"another was ready for long enough":     {[]build.Option{minReady(60)}, quiet, false},
+		"a rollout runs":                        {[]build.Option{rollout}, quiet, true},
+		"a rollout waits for the member":        {[]build.Option{rollout}, three(only(1, unready)), false},
+		"ordinals do not begin at 0":            {[]build.Option{from1, build.Replicas(2), build.Counting(2, 2)}, quiet[1:], false},
+		"a pod above the replicas is not ready": {[]build.Option{build.Replicas(2)}, three(only(2, unready)), false},
 	} {
 		observed := build.World(append([]metav1.Object{set(append([]build.Option{build.Replicas(3)}, row.options...)...)}, row.pods...)...)
 		if got := observed.Unsteady(1); (got != "") != row.want {
@@ -208,7 +216,7 @@ func TestNoMemberIsMissedWhileAnotherIsNotReady(t *testing.T) {
 	}
 }
 
-func TestStopForItsVolumesIsNoRollout(t *testing.T) {
+func TestOtherRevisionWouldMakeAStopARollout(t *testing.T) {
 	revisions := func(current, update string, partition *int32) build.Option {
 		return build.Edit(func(s *appsv1.StatefulSet) {
 			s.Status.CurrentRevision, s.Status.UpdateRevision = current, update
@@ -224,36 +232,36 @@ func TestStopForItsVolumesIsNoRollout(t *testing.T) {
 		ordinal  int
 		want     bool
 	}{
-		"the pod has the revision that is made":         {[]build.Option{revisions("web-1", "web-1", nil)}, "web-1", 1, false},
-		"the pod is of an older one":                    {[]build.Option{revisions("web-1", "web-2", nil)}, "web-1", 1, true},
-		"the pod has been updated":                      {[]build.Option{revisions("web-1", "web-2", nil)}, "web-2", 1, false},
-		"it is below the partition, where none is made": {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](2))}, "web-1", 1, false},
-		"it is above the partition":                     {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](1))}, "web-1", 1, true},
-		"it is newer, and below the partition":          {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](2))}, "web-2", 1, true},
+		"the pod has the revision of new pods": {[]build.Option{revisions("web-1", "web-1", nil)}, "web-1", 1, false},
+		"the pod has an older revision":        {[]build.Option{revisions("web-1", "web-2", nil)}, "web-1", 1, true},
+		"the pod has the new revision":         {[]build.Option{revisions("web-1", "web-2", nil)}, "web-2", 1, false},
+		"an older pod below the partition":     {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](2))}, "web-1", 1, false},
+		"an older pod above the partition":     {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](1))}, "web-1", 1, true},
+		"a newer pod below the partition":      {[]build.Option{revisions("web-1", "web-2", ptr.To[int32](2))}, "web-2", 1, true},
 		"a partition counts from the first ordinal": {[]build.Option{start, revisions("web-1", "web-2", ptr.To[int32](1))}, "web-1", 5,
 			false},
-		"the pod does not say": {[]build.Option{revisions("web-1", "web-2", nil)}, "", 1, false},
-		"the set does not say": {[]build.Option{revisions("", "", nil)}, "web-1", 1, false},
+		"the pod has no revision":  {[]build.Option{revisions("web-1", "web-2", nil)}, "", 1, false},
+		"the set has no revisions": {[]build.Option{revisions("", "", nil)}, "web-1", 1, false},
 	} {
-		is := build.PodOf("web", row.ordinal, "data")
-		build.Label(appsv1.ControllerRevisionHashLabelKey, row.revision)(is)
-		if got := build.World(set(row.options...), is).OtherRevision(is, row.ordinal); (got != "") != row.want {
+		pod := build.PodOf("web", row.ordinal, "data")
+		build.Label(appsv1.ControllerRevisionHashLabelKey, row.revision)(pod)
+		if got := build.World(set(row.options...), pod).OtherRevision(pod, row.ordinal); (got != "") != row.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
 
-func TestLostNamesTheOtherMemberThatIsAway(t *testing.T) {
+func TestLostNamesAnotherMemberThatIsAway(t *testing.T) {
 	quiet := three(func(int, *corev1.Pod) {})
 	for name, row := range map[string]struct {
 		pods []metav1.Object
 		want string
 	}{
-		"all are there":             {quiet, ""},
-		"the held one is away":      {three(only(1, unready)), ""},
-		"another has no pod":        {quiet[:2], "pod web-2 does not exist"},
-		"another is not ready":      {three(only(0, unready)), "pod web-0 is not ready"},
-		"another is ready and ends": {three(only(2, func(p *corev1.Pod) { build.Deleting()(p) })), "pod web-2 is not ready"},
+		"all are ready":                {quiet, ""},
+		"only the held member is away": {three(only(1, unready)), ""},
+		"another has no pod":           {quiet[:2], "pod web-2 does not exist"},
+		"another is not ready":         {three(only(0, unready)), "pod web-0 is not ready"},
+		"another is ready and ends":    {three(only(2, func(p *corev1.Pod) { build.Deleting()(p) })), "pod web-2 is not ready"},
 	} {
 		if got := build.World(append([]metav1.Object{set(build.Replicas(3))}, row.pods...)...).Lost(1); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
@@ -261,20 +269,20 @@ func TestLostNamesTheOtherMemberThatIsAway(t *testing.T) {
 	}
 }
 
-func TestWantsIsAboutTheSpanOfTheReplicas(t *testing.T) {
+func TestWantsCoversTheOrdinalsOfTheReplicas(t *testing.T) {
 	from1 := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1} })
 	for name, row := range map[string]struct {
 		world   *world.Observed
 		ordinal int
 		want    bool
 	}{
-		"within":           {build.World(set(build.Replicas(3))), 2, true},
-		"above":            {build.World(set(build.Replicas(3))), 3, false},
-		"below the start":  {build.World(set(build.Replicas(3), from1)), 0, false},
-		"at the end":       {build.World(set(build.Replicas(3), from1)), 3, true},
-		"at zero":          {build.World(set(build.Replicas(0))), 0, false},
-		"the set is going": {build.World(set(build.Replicas(3), build.Deleting())), 0, false},
-		"there is no set":  {build.World(), 0, false},
+		"within":                   {build.World(set(build.Replicas(3))), 2, true},
+		"above":                    {build.World(set(build.Replicas(3))), 3, false},
+		"below the start":          {build.World(set(build.Replicas(3), from1)), 0, false},
+		"at the end":               {build.World(set(build.Replicas(3), from1)), 3, true},
+		"at zero":                  {build.World(set(build.Replicas(0))), 0, false},
+		"the set is being deleted": {build.World(set(build.Replicas(3), build.Deleting())), 0, false},
+		"there is no set":          {build.World(), 0, false},
 	} {
 		if got := row.world.Wants(row.ordinal); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -282,7 +290,7 @@ func TestWantsIsAboutTheSpanOfTheReplicas(t *testing.T) {
 	}
 }
 
-func TestReadySinceIsTheTransition(t *testing.T) {
+func TestReadySinceReturnsTheTransition(t *testing.T) {
 	if since, ready := statefulset.ReadySince(build.PodOf("web", 0)); !ready || !since.Equal(build.Now.Add(-time.Minute)) {
 		t.Errorf("%s %t", since, ready)
 	}

@@ -16,35 +16,35 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Observed is a StatefulSet with everything that an operation on its volumes concerns, read from the API server just
-// now. Every Decide of such an operation is a function of it.
+// Observed is a StatefulSet with all objects that concern an operation on its volumes, as the API server returned them. Every Decide of
+// such an operation is a function of it.
 type Observed struct {
 	Now  time.Time
-	Set  *appsv1.StatefulSet // nil: it does not exist
-	Name string              // the set's name, also when it does not exist
-	// Manifest is the set with all its fields, also fields that this build does not know; nil if it does not exist.
+	Set  *appsv1.StatefulSet // nil if it does not exist
+	Name string              // the set's name, even if the set does not exist
+	// Manifest is the set with all its fields, also fields that this build does not know. It is nil if the set does not exist.
 	Manifest *unstructured.Unstructured
-	// Claims of the namespace: those with a name of the set's, and the operation's own.
+	// Claims are the claims in the namespace with a name of the set's claims, and the operation's own claims.
 	Claims []*corev1.PersistentVolumeClaim
-	// ClaimManifests are the claims that will be replaced, with all their fields, by name.
+	// ClaimManifests has the claims to be replaced, with all their fields, by name.
 	ClaimManifests map[string]*unstructured.Unstructured
-	// Volumes by name: the claims are bound to them, or the operation or its journals name them.
+	// Volumes has the volumes of the claims, of the operation and of its journals, by name.
 	Volumes map[string]*corev1.PersistentVolume
-	// OthersRetained are the old volumes that the namespace's other sets have left behind, and that are kept.
+	// OthersRetained are the old volumes of the namespace's other sets that are still retained.
 	OthersRetained []*corev1.PersistentVolume
-	// Pods of the namespace that name one of the claims.
+	// Pods are the pods in the namespace that use one of the claims, have the name of a member, or belong to one of the Jobs.
 	Pods []*corev1.Pod
-	// Jobs of operations on this set.
+	// Jobs are the Jobs of operations on this set.
 	Jobs []*batchv1.Job
-	// Journals of operations on this set.
+	// Journals are the journals of operations on this set.
 	Journals []*appsv1.ControllerRevision
-	// Attachments of volumes to nodes.
+	// Attachments are the attachments of volumes to nodes.
 	Attachments []*storagev1.VolumeAttachment
-	// Nodes by name: those of pods that are being stopped.
+	// Nodes has the nodes of pods that are being stopped, by name.
 	Nodes map[string]*corev1.Node
 }
 
-// Record returns the record of the set's latest resize or rollback, if it is this very set's; nil if the set does not exist.
+// Record returns the record of the set's latest resize or rollback, or nil. A record of another set counts as absent.
 func (o *Observed) Record() (*api.Resize, error) {
 	if o.Set == nil {
 		return nil, nil
@@ -52,8 +52,8 @@ func (o *Observed) Record() (*api.Resize, error) {
 	return api.LoadResize(o.Set)
 }
 
-// Naming returns a function that reports whether the set has a claim of that name, or a journal names it: when the set is gone, only the
-// journal tells which claims it had. A journal is long, so it is read once for all claims.
+// Naming returns a function that reports whether the set or a journal has a claim with the name. If the set is gone, only the journal knows
+// its claims. A journal is long, so it is decoded only once.
 func (o *Observed) Naming() func(claim string) bool {
 	journalled := map[string]bool{}
 	for _, revision := range o.Journals {
@@ -72,7 +72,7 @@ func (o *Observed) Naming() func(claim string) bool {
 	}
 }
 
-// Claim returns the claim of the name, or nil.
+// Claim returns the claim with the name, or nil.
 func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 	i := slices.IndexFunc(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == name })
 	if i < 0 {
@@ -81,7 +81,7 @@ func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 	return o.Claims[i]
 }
 
-// ClaimManifest returns the claim with all its fields; nil if it was not read, or has changed since.
+// ClaimManifest returns the claim with all its fields. It returns nil if these were not read, or if the claim has changed since.
 func (o *Observed) ClaimManifest(claim *corev1.PersistentVolumeClaim) *unstructured.Unstructured {
 	manifest := o.ClaimManifests[claim.Name]
 	if manifest == nil || manifest.GetUID() != claim.UID || manifest.GetResourceVersion() != claim.ResourceVersion {
@@ -90,7 +90,7 @@ func (o *Observed) ClaimManifest(claim *corev1.PersistentVolumeClaim) *unstructu
 	return manifest
 }
 
-// Volume returns the volume of the name, or nil.
+// Volume returns the volume with the name, or nil.
 func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 	if name == "" {
 		return nil
@@ -98,7 +98,7 @@ func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 	return o.Volumes[name]
 }
 
-// Retained returns the old volumes that resizes of the namespace's sets have left behind, and that are kept, by name.
+// Retained returns the old volumes of all sets in the namespace that are still retained, by name.
 func (o *Observed) Retained() []*corev1.PersistentVolume {
 	kept := slices.Clone(o.OthersRetained)
 	for _, name := range slices.Sorted(maps.Keys(o.Volumes)) {
@@ -118,8 +118,8 @@ func (o *Observed) TargetClaim(operation string, move *api.Move) *corev1.Persist
 	return claim
 }
 
-// TargetClaims returns the operation's temporary claims. The link alone proves nothing, anyone who may write the object can write one: the
-// name has to be one that the operation gives.
+// TargetClaims returns the operation's temporary claims. A link alone proves nothing, because any user who may write the object can write
+// one. The name must derive from the operation.
 func (o *Observed) TargetClaims(operation string) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, c := range o.Claims {
@@ -141,8 +141,9 @@ func (o *Observed) JobsOf(operation string) []*batchv1.Job {
 	return jobs
 }
 
-// MoversOfMember returns the Jobs of all of the member's attempts, and their pods, done or not: also a pod that is done holds its claims
-// (kubernetes pkg/controller/volume/pvcprotection). Only objects with such a name have their links read: a large set has hundreds of others.
+// MoversOfMember returns the Jobs of all attempts for the member, and their pods. Finished pods are included, because they still hold their
+// claims (kubernetes pkg/controller/volume/pvcprotection). It decodes only the links of objects with such a name, because a large set has
+// hundreds of others.
 func (o *Observed) MoversOfMember(operation string, ordinal int) (pods []*corev1.Pod, jobs []*batchv1.Job) {
 	named := api.MoverNames(operation, ordinal)
 	for _, p := range o.Pods {
@@ -169,7 +170,7 @@ func (o *Observed) HooksOf(operation string) []*batchv1.Job {
 	return jobs
 }
 
-// HookPod returns the newest pod of a hook's Job; nil if it has none.
+// HookPod returns the newest pod of a hook's Job, or nil.
 func (o *Observed) HookPod(job *batchv1.Job) *corev1.Pod {
 	var newest *corev1.Pod
 	for _, pod := range o.Pods {
@@ -180,7 +181,7 @@ func (o *Observed) HookPod(job *batchv1.Job) *corev1.Pod {
 	return newest
 }
 
-// Users returns the pods, not yet done, that use the claim and are not Drydock's own.
+// Users returns the pods that use the claim, without finished pods and Drydock's movers.
 func (o *Observed) Users(claim string) []*corev1.Pod {
 	var users []*corev1.Pod
 	for _, p := range statefulset.Consumers(o.Pods, claim) {
@@ -208,7 +209,7 @@ func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 	return nil
 }
 
-// Recorded returns the record in the operation's journal, or nil if there is no journal that can be read.
+// Recorded returns the record in the operation's journal, or nil without a readable journal.
 func (o *Observed) Recorded(operation string) *api.Resize {
 	revision := o.Journal(operation)
 	if revision == nil {
@@ -221,7 +222,7 @@ func (o *Observed) Recorded(operation string) *api.Resize {
 	return &journal.Record
 }
 
-// VolumeNames returns the names of the volumes that the claims, the status and the journals name.
+// VolumeNames returns the names of the volumes of the claims, of the record and of the journals.
 func (o *Observed) VolumeNames() []string {
 	var names []string
 	for _, c := range o.Claims {

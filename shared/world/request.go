@@ -9,22 +9,22 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Wanted returns the targets of the request, by template. A request that has succeeded still counts for claims that are added later. But
-// then nothing is done only because a user has enlarged a claim since, or given it other access modes or attributes.
+// Wanted returns the targets of the request by template. A request that has succeeded still applies to claims that are added later. But it
+// does not revert a claim that a user has enlarged since, or given other access modes or attributes.
 func Wanted(set *appsv1.StatefulSet, text string, request api.Request, record *api.Resize) map[string]api.Target {
 	targets := Targets(set, request)
 	if record == nil || record.Phase != api.Succeeded || record.Request != text {
 		return targets
 	}
-	standing := map[string]api.Target{}
+	relaxed := map[string]api.Target{}
 	for template, target := range targets {
 		target.Exact, target.Modes, target.Attributes = false, nil, nil
-		standing[template] = target
+		relaxed[template] = target
 	}
-	return standing
+	return relaxed
 }
 
-// Targets returns the targets of the request, by template.
+// Targets returns the requested values by template.
 func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target {
 	if !request.Auto {
 		return request.Targets
@@ -37,12 +37,12 @@ func Targets(set *appsv1.StatefulSet, request api.Request) map[string]api.Target
 	return targets
 }
 
-// Answered reports whether the request is finished until the user changes it: it was refused, it failed, or its operation was rolled back.
-// A request that has succeeded still counts for later claims.
+// Answered reports whether the request has no effect until the user changes it: it was refused, it failed, or its operation was rolled
+// back. A request that has succeeded still applies to later claims.
 func Answered(record *api.Resize, request string) bool {
 	return record != nil && record.Request == request && (record.Phase != api.Succeeded || record.Kind == api.KindRollback)
 }
 
-// orphanGrace is how long a volume has no claim before it may be an orphan: long enough for a claim that comes back, and for a cache
-// that is behind.
+// orphanGrace is how long a volume must be without a claim before it may be an orphan. In that time a claim can come back, and a stale
+// cache can catch up.
 const orphanGrace = 10 * time.Minute

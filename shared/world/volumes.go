@@ -11,8 +11,8 @@ import (
 
 const reclaimPath = "/spec/persistentVolumeReclaimPolicy"
 
-// HoldVolume sets a volume to Retain, remembers the policy found, and links it to the operation. A volume that another
-// operation holds still, as an old volume in its window, keeps the policy that was found first.
+// HoldVolume sets a volume to Retain, stores its former policy, and links it to the operation. If another operation still holds the volume,
+// for example during its retention, the policy stored first stays.
 func HoldVolume(volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	patch := plan.PatchOf(plan.Volumes, volume).Link(link).Unannotate(api.RetainedUntilAnnotation)
 	if _, known := volume.Annotations[api.ReclaimPolicyAnnotation]; !known {
@@ -22,7 +22,7 @@ func HoldVolume(volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
 	return patch
 }
 
-// ReleaseVolume gives a volume its own reclaim policy back and removes what Drydock wrote on it.
+// ReleaseVolume restores the reclaim policy of a volume and removes Drydock's keys.
 func ReleaseVolume(volume *corev1.PersistentVolume) *plan.Patch {
 	patch := forget(volume)
 	if found, known := volume.Annotations[api.ReclaimPolicyAnnotation]; known {
@@ -31,8 +31,8 @@ func ReleaseVolume(volume *corev1.PersistentVolume) *plan.Patch {
 	return patch
 }
 
-// DiscardVolume has a useless copy deleted as soon as no claim has it, whatever its class says. A volume that was provisioned earlier is
-// not Drydock's own: it gets its former reclaim policy back.
+// DiscardVolume sets a useless copy to Delete, so that it is deleted when no claim has it, even if its class retains volumes. A volume that
+// existed before the time is not Drydock's: it gets its former reclaim policy back.
 func DiscardVolume(volume *corev1.PersistentVolume, since time.Time) *plan.Patch {
 	if !ProvisionedSince(volume, since) {
 		return ReleaseVolume(volume)
@@ -42,16 +42,16 @@ func DiscardVolume(volume *corev1.PersistentVolume, since time.Time) *plan.Patch
 	return patch
 }
 
-// provisionedBy is where every provisioner writes its name on the volumes that it makes
+// provisionedBy is the annotation with the name of the provisioner that created a volume
 // (kubernetes component-helpers storage/volume, AnnDynamicallyProvisioned).
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// ProvisionedSince reports whether a provisioner made the volume, and not before the time. Any other volume may hold data.
+// ProvisionedSince reports whether a provisioner created the volume at or after the time. Any other volume may hold data.
 func ProvisionedSince(volume *corev1.PersistentVolume, since time.Time) bool {
 	return volume.Annotations[provisionedBy] != "" && !volume.CreationTimestamp.Time.Before(since)
 }
 
-// LeaveVolume removes what Drydock wrote on a volume that holds data of others. It stays Retain: its owner has to look at it.
+// LeaveVolume removes Drydock's keys from a volume that holds other data. Its policy stays Retain, so that an administrator can inspect it.
 func LeaveVolume(volume *corev1.PersistentVolume) *plan.Patch { return forget(volume) }
 
 func forget(volume *corev1.PersistentVolume) *plan.Patch {
@@ -59,7 +59,7 @@ func forget(volume *corev1.PersistentVolume) *plan.Patch {
 		Unannotate(api.RetainedUntilAnnotation).Unannotate(api.ClaimManifestAnnotation)
 }
 
-// Expired reports whether the volume is an old one whose window is over.
+// Expired reports whether the volume is an old volume whose retention is over.
 func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
 	if err != nil || link == nil || link.Role != api.RoleRetired || freed(volume) {
@@ -69,15 +69,14 @@ func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	return known && now.After(until)
 }
 
-// InWindow reports whether an operation has left the volume behind and says until when it is kept.
+// InWindow reports whether the volume is an old volume with a retention.
 func InWindow(volume *corev1.PersistentVolume) bool {
 	link, err := api.LoadLink(volume)
 	_, known := retainedUntil(volume)
 	return err == nil && link != nil && link.Role == api.RoleRetired && known
 }
 
-// freed reports whether an administrator has cleared the volume's claimRef, to use the volume again. Drydock has nothing to do with it
-// any more.
+// freed reports whether an administrator has cleared the volume's claimRef to use the volume again. Drydock then leaves it alone.
 func freed(volume *corev1.PersistentVolume) bool { return volume.Spec.ClaimRef == nil }
 
 func retainedUntil(volume *corev1.PersistentVolume) (until time.Time, known bool) {
@@ -85,8 +84,8 @@ func retainedUntil(volume *corev1.PersistentVolume) (until time.Time, known bool
 	return until, err == nil
 }
 
-// MayBeOrphan reports whether no claim has the volume, for a while already, and an operation still holds it, which says of no time
-// when it is given back. If the operation has no set and no journal any more, as after the end of a namespace, nothing else finds it.
+// MayBeOrphan reports whether the volume has had no claim for a while, and its link has no end of a retention. If the operation has no set
+// and no journal any more, for example after the deletion of a namespace, nothing else finds the volume.
 func MayBeOrphan(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
 	if err != nil || link == nil || InWindow(volume) || freed(volume) {

@@ -22,7 +22,7 @@ func volume(policy corev1.PersistentVolumeReclaimPolicy, annotations map[string]
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// provisioned is a volume with policy Retain that a provisioner made at that time.
+// provisioned returns a volume with policy Retain that a provisioner created at the time began.
 func provisioned(annotations map[string]string) *corev1.PersistentVolume {
 	v := volume("Retain", map[string]string{"pv.kubernetes.io/provisioned-by": "csi.example.com"})
 	maps.Copy(v.Annotations, annotations)
@@ -37,28 +37,35 @@ func words(p *plan.Patch) []string {
 	return nil
 }
 
-func TestVolumes(t *testing.T) {
+// TestVolumePatches: each patch has only the changes that the volume lacks.
+// Invariants: I7.
+func TestVolumePatches(t *testing.T) {
 	link := api.Link{Operation: "op", Role: api.RoleSource, Set: api.SetRef{Name: "web"}}
 	found := map[string]string{api.ReclaimPolicyAnnotation: "Delete", api.RetainedUntilAnnotation: "2026-01-01T00:00:00Z"}
 	for name, row := range map[string]struct {
 		patch *plan.Patch
 		want  []string
 	}{
-		"hold one that would be deleted": {world.HoldVolume(volume("Delete", nil), link),
+		"hold a volume that would be deleted": {world.HoldVolume(volume("Delete", nil), link),
 			[]string{"+label operation", "+operation", "+reclaim-policy", "reclaim Retain"}},
-		"hold one that is retained": {world.HoldVolume(volume("Retain", nil), link), []string{"+label operation", "+operation", "+reclaim-policy"}},
-		"hold one in its window: the policy found first counts": {world.HoldVolume(volume("Retain", found), link),
+		"hold a volume that is retained": {world.HoldVolume(volume("Retain", nil), link),
+			[]string{"+label operation", "+operation", "+reclaim-policy"}},
+		"hold an old volume: the policy stored first stays": {world.HoldVolume(volume("Retain", found), link),
 			[]string{"+label operation", "+operation", "-retained-until"}},
 		"release": {world.ReleaseVolume(volume("Retain", found)),
 			[]string{"-reclaim-policy", "-retained-until", "reclaim Delete"}},
-		"release one whose policy was Retain": {world.ReleaseVolume(volume("Retain",
+		"release a volume with the former policy Retain": {world.ReleaseVolume(volume("Retain",
 			map[string]string{api.ReclaimPolicyAnnotation: "Retain"})), []string{"-reclaim-policy"}},
-		"I7: release one that is free":                              {world.ReleaseVolume(volume("Retain", nil)), nil},
-		"discard, whatever was found":                               {world.DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began), []string{"-reclaim-policy", "reclaim Delete"}},
-		"discard one that was not provisioned: it keeps its policy": {world.DiscardVolume(volume("Retain", nil), time.Time{}), nil},
-		"discard one that was held and was not provisioned": {world.DiscardVolume(volume("Retain",
+		"release a volume that is not held": {world.ReleaseVolume(volume("Retain", nil)), nil},
+		"discard, with any former policy": {
+			world.DiscardVolume(provisioned(map[string]string{api.ReclaimPolicyAnnotation: "Retain"}), began),
+			[]string{"-reclaim-policy", "reclaim Delete"}},
+		"discard a volume that was not provisioned: it keeps its policy": {
+			world.DiscardVolume(volume("Retain", nil), time.Time{}), nil},
+		"discard a held volume that was not provisioned": {world.DiscardVolume(volume("Retain",
 			map[string]string{api.ReclaimPolicyAnnotation: "Recycle"}), time.Time{}), []string{"-reclaim-policy", "reclaim Recycle"}},
-		"discard one that was provisioned before: it keeps its policy": {world.DiscardVolume(provisioned(nil), began.Add(time.Second)), nil},
+		"discard a volume provisioned before: it keeps its policy": {
+			world.DiscardVolume(provisioned(nil), began.Add(time.Second)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, words(row.patch)); diff != "" {

@@ -19,8 +19,9 @@ func set(options ...build.Option) *appsv1.StatefulSet {
 		options...)...)
 }
 
+// TestRecordBelongsToItsSetAlone: a record in a copied manifest says nothing about the new set.
 // Invariants: I3.
-func TestI3StatusIsOfThisVerySet(t *testing.T) {
+func TestRecordBelongsToItsSetAlone(t *testing.T) {
 	fresh := func(change func(*api.Resize)) *api.Resize {
 		return build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID, s.ReplaceSet = "", true }, change)
 	}
@@ -30,12 +31,12 @@ func TestI3StatusIsOfThisVerySet(t *testing.T) {
 		options []build.Option
 		want    bool
 	}{
-		"its own": {build.Operation(api.Moving), nil, true},
-		"of another UID, as in a copied manifest":    {build.Operation(api.Moving), []build.Option{build.UID("uid-2")}, false},
-		"of another name":                            {build.Operation(api.Moving, func(s *api.Resize) { s.Set.Name = "api" }), nil, false},
-		"without UID: created again a moment ago":    {fresh(nothing), []build.Option{build.UID("uid-2")}, true},
-		"without UID, but nothing was to be created": {fresh(func(s *api.Resize) { s.ReplaceSet = false }), nil, false},
-		"without UID, and ended":                     {fresh(func(s *api.Resize) { s.Phase = api.Succeeded }), nil, false},
+		"its own":                                  {build.Operation(api.Moving), nil, true},
+		"another UID, as in a copied manifest":     {build.Operation(api.Moving), []build.Option{build.UID("uid-2")}, false},
+		"another name":                             {build.Operation(api.Moving, func(s *api.Resize) { s.Set.Name = "api" }), nil, false},
+		"without UID: created again a moment ago":  {fresh(nothing), []build.Option{build.UID("uid-2")}, true},
+		"without UID, but the set is not replaced": {fresh(func(s *api.Resize) { s.ReplaceSet = false }), nil, false},
+		"without UID, and finished":                {fresh(func(s *api.Resize) { s.Phase = api.Succeeded }), nil, false},
 	} {
 		s := set(append(row.options, build.Status(row.status))...)
 		got, err := build.World(s).Record()
@@ -44,17 +45,17 @@ func TestI3StatusIsOfThisVerySet(t *testing.T) {
 		}
 	}
 	if _, err := build.World(set(build.Annotation(api.StatusAnnotation, "{"))).Record(); err == nil {
-		t.Error("what cannot be read is no error")
+		t.Error("an unreadable record is no error")
 	}
 }
 
-func TestWhatBelongsToAnOperation(t *testing.T) {
+func TestObjectsOfAnOperationAreFoundByNameAndLink(t *testing.T) {
 	target, second := build.Target("data-web-0", "1Gi"), build.Target("data-web-0", "1Gi")
 	second.Name = api.TargetName(build.ID, "data-web-0", 1)
-	// only its annotation calls it a target
+	// only its annotation makes it a target
 	forged := build.With(build.Target("data-web-0", "1Gi"), build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Name = "data-web-1" }))
 	other := api.Link{Operation: "other", Role: api.RoleMover, Namespace: build.Namespace, Set: api.SetRef{Name: "web"}, Member: ptr.To(0)}
-	otherMember := build.With(build.Job(0, 1), build.MemberLink(api.RoleMover, 1)) // its name says another member than its link
+	otherMember := build.With(build.Job(0, 1), build.MemberLink(api.RoleMover, 1)) // its name and its link have different members
 	o := build.World(build.Set("web"), target, second, forged, build.Claim("data-web-0", "1Gi", build.Link(api.RoleSource, "data-web-0")),
 		build.Job(0, 1), otherMember, build.With(build.Job(0, 1), build.LinkOf(other)), build.Mover(build.Job(0, 2)),
 		build.Pod("x", []string{"data-web-0"}), build.Journal(build.Operation(api.Moving)), build.Attachment("pv-1"))
@@ -80,7 +81,7 @@ func TestWhatBelongsToAnOperation(t *testing.T) {
 		t.Error("attachments")
 	}
 	if o.Claim("none") != nil || o.Volume("") != nil || o.Volume("none") != nil {
-		t.Error("what there is not was found")
+		t.Error("an absent object was found")
 	}
 }
 
@@ -105,20 +106,20 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestAnswered: a request stands once it has succeeded, unless it was rolled back.
-func TestAnswered(t *testing.T) {
+// TestAnsweredRequestHasNoEffect: a request that has succeeded still applies, unless it was rolled back.
+func TestAnsweredRequestHasNoEffect(t *testing.T) {
 	rolledBack := func(s *api.Resize) { s.Kind = api.KindRollback }
 	for name, row := range map[string]struct {
 		status *api.Resize
 		want   bool
 	}{
-		"nothing was begun":    {nil, false},
-		"it succeeded":         {build.Operation(api.Succeeded), false},
-		"it failed":            {build.Operation(api.Failed), true},
-		"it was refused":       {build.Operation(api.Refused), true},
-		"it was rolled back":   {build.Operation(api.Succeeded, rolledBack), true},
-		"its rollback failed":  {build.Operation(api.Failed, rolledBack), true},
-		"another one, refused": {build.Operation(api.Refused, func(s *api.Resize) { s.Request = "data=1Gi" }), false},
+		"no operation":                {nil, false},
+		"it succeeded":                {build.Operation(api.Succeeded), false},
+		"it failed":                   {build.Operation(api.Failed), true},
+		"it was refused":              {build.Operation(api.Refused), true},
+		"it was rolled back":          {build.Operation(api.Succeeded, rolledBack), true},
+		"its rollback failed":         {build.Operation(api.Failed, rolledBack), true},
+		"another request was refused": {build.Operation(api.Refused, func(s *api.Resize) { s.Request = "data=1Gi" }), false},
 	} {
 		if got := world.Answered(row.status, "data=128Mi"); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -137,6 +138,6 @@ func TestTargetsOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said := world.Targets(set(), request); len(said) != 1 || !said["data"].Exact || said["data"].Class != "fast" {
-		t.Errorf("what is said is %+v", said)
+		t.Errorf("the targets of the request are %+v", said)
 	}
 }

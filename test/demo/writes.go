@@ -10,9 +10,9 @@ import (
 
 // Messages in the log of drydock-standalone.
 const (
-	doneMessage     = "done"                               // package apply: a plan was carried out
-	conflictMessage = "somebody else wrote, looking again" // package apply: a plan was given up in the midst
-	givenUpMessage  = "event was given up"                 // dead-letter
+	doneMessage     = "done"                                  // package apply: a plan was carried out
+	conflictMessage = "another process wrote, deciding again" // package apply: a conflict ended a plan before its last action
+	givenUpMessage  = "event was given up"                    // dead-letter
 )
 
 // write is one write to the API server.

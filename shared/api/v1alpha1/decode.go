@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UnmarshalJSON decodes a Scaler, and leaves out a status that it cannot decode, so that scale-hooks writes the status anew. The API server
-// accepts times that Go rejects, such as 2020-01-01t00:00:00z, and one Scaler that fails to decode fails the list of all Scalers.
+// UnmarshalJSON decodes a Scaler. It drops a status that it cannot decode, and scale-hooks then writes a new one. The API server accepts
+// times that Go rejects, such as 2020-01-01t00:00:00z. If one Scaler failed to decode, the list of all Scalers would fail.
 func (s *Scaler) UnmarshalJSON(text []byte) error {
 	var parts struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -27,7 +27,8 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes a mode that cannot be read for none of the four. The schema takes quantities that Go does not, such as 1e1.5.
+// UnmarshalJSON decodes a mode. A mode that it cannot decode has none of the four fields. The schema accepts quantities that Go rejects,
+// such as 1e1.5.
 func (m *ScalerMode) UnmarshalJSON(text []byte) error {
 	type plain ScalerMode // without this method
 	var mode plain
@@ -38,12 +39,12 @@ func (m *ScalerMode) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Unreadable reports whether there is a mode that Go cannot read.
+// Unreadable reports whether the mode is present but could not be decoded.
 func (m *ScalerMode) Unreadable() bool {
 	return m != nil && m.Fixed == nil && m.HPA == nil && m.Auto == nil && m.ExternallyScaled == nil
 }
 
-// Wanted returns the count that the Scaler asks for: zero during a pause, nil if the Scaler takes the count of the set.
+// Wanted returns the requested count: zero during a pause, nil if the Scaler takes over the count of the set.
 func (s *Scaler) Wanted() *int32 {
 	if s.Spec.Paused && s.Spec.Replicas != nil {
 		return new(int32)
@@ -51,16 +52,16 @@ func (s *Scaler) Wanted() *int32 {
 	return s.Spec.Replicas
 }
 
-// Deadlines of a Scaler without the API server's defaults.
+// Defaults for the deadlines of a Scaler that lacks the API server's defaults.
 const (
 	DefaultHookDeadline    = 10 * time.Minute
 	DefaultScalingDeadline = 30 * time.Minute
 )
 
-// LongestDeadline is a week. Several deadlines are added up, and that must not overflow.
+// LongestDeadline limits each deadline to a week, so that the sum of several deadlines does not overflow.
 const LongestDeadline = 7 * 24 * time.Hour
 
-// Or returns the duration, at most LongestDeadline, or other if there is no positive one.
+// Or returns the duration, at most LongestDeadline. It returns other if the duration is invalid or not positive.
 func (d Deadline) Or(other time.Duration) time.Duration {
 	if limit, err := time.ParseDuration(string(d)); err == nil && limit > 0 {
 		return min(limit, LongestDeadline)

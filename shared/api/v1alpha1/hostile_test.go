@@ -7,10 +7,11 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 )
 
-// TestQuantityThatOnlyTheSchemaTakesHidesNoOtherScaler: the pattern of a quantity in the CRD takes 1e1.5, and Go does not.
-func TestQuantityThatOnlyTheSchemaTakesHidesNoOtherScaler(t *testing.T) {
+// TestInvalidQuantityHidesNoOtherScaler: the pattern of a quantity in the CRD accepts 1e1.5, but Go rejects it.
+func TestInvalidQuantityHidesNoOtherScaler(t *testing.T) {
 	list := v1alpha1.ScalerList{}
-	text := `{"items":[{"metadata":{"name":"good"},"spec":{"target":"web"}},{"metadata":{"name":"bad"},"spec":{"target":"db","mode":{"hpa":{"maxReplicas":3,
+	text := `{"items":[{"metadata":{"name":"good"},"spec":{"target":"web"}},
+		{"metadata":{"name":"bad"},"spec":{"target":"db","mode":{"hpa":{"maxReplicas":3,
 		"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"AverageValue","averageValue":"1e1.5"}}}]}}}}]}`
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		t.Errorf("no Scaler of the list can be read: %v", err)

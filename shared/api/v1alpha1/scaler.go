@@ -1,4 +1,4 @@
-// Package v1alpha1 has Drydock's custom resources. config/crd and the deep copies are generated from it: make generate.
+// Package v1alpha1 defines Drydock's custom resources. `make generate` creates config/crd and the deep copies from it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=drydock.dev
@@ -15,8 +15,8 @@ import (
 // GroupVersion is the API group of the package.
 var GroupVersion = schema.GroupVersion{Group: "drydock.dev", Version: "v1alpha1"}
 
-// Scaler scales a StatefulSet in stages: a hook of the user runs before members are added or removed, and another one after it. People
-// and HorizontalPodAutoscalers scale the Scaler instead of the StatefulSet.
+// Scaler scales a StatefulSet in stages: one hook runs before members are added or removed, another one afterwards. Users and
+// HorizontalPodAutoscalers scale the Scaler instead of the StatefulSet.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=drydock
@@ -47,9 +47,9 @@ type ScalerList struct {
 	Items []Scaler `json:"items"`
 }
 
-// ScalerSpec says what the user wants.
+// ScalerSpec is the desired state.
 type ScalerSpec struct {
-	// Target is the name of a StatefulSet in the Scaler's namespace. It has the label drydock.dev/managed=true.
+	// Target is the name of a StatefulSet in the Scaler's namespace. The StatefulSet needs the label drydock.dev/managed=true.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -57,19 +57,20 @@ type ScalerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="target cannot be changed; delete the Scaler and create another one"
 	Target string `json:"target"`
 
-	// Replicas is how many members the StatefulSet is to have. If it is left out when the Scaler is created, it becomes the count that the
-	// StatefulSet has then. Which clients change it later, the mode says.
+	// Replicas is the desired number of members. If it is missing when the Scaler is created, the Scaler takes over the present count of the
+	// StatefulSet. The mode says which clients change it later.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// Mode says who decides about replicas. Without it, whoever writes replicas or the subresource scale does.
+	// Mode says which client decides the count. Without it, every client that writes replicas or the subresource scale does.
 	//
 	// +optional
 	Mode *ScalerMode `json:"mode,omitempty"`
 
-	// Paused scales the StatefulSet to zero, in stages as every other scaling. The count in replicas stays, and comes back without paused.
+	// Paused scales the StatefulSet to zero, with all stages of a scaling. The count in replicas stays, and applies again when paused is
+	// removed.
 	//
 	// +optional
 	Paused bool `json:"paused,omitempty"`
@@ -79,20 +80,20 @@ type ScalerSpec struct {
 	// +optional
 	Hooks ScalerHooks `json:"hooks,omitempty"`
 
-	// Deadlines say how long each stage may take.
+	// Deadlines are the time limits of the stages.
 	//
 	// +kubebuilder:default={}
 	// +optional
 	Deadlines ScalerDeadlines `json:"deadlines,omitempty"`
 
-	// ConflictPolicy says what happens when another client changes the count of the StatefulSet: revert puts it back, adopt takes it over as
-	// spec.replicas.
+	// ConflictPolicy is the reaction when another client changes the count of the StatefulSet. Revert restores the Scaler's count, adopt
+	// copies the new count to spec.replicas.
 	//
 	// +kubebuilder:default=revert
 	// +optional
 	ConflictPolicy ConflictPolicy `json:"conflictPolicy,omitempty"`
 
-	// HistoryLimit is how many ended scalings status.history keeps.
+	// HistoryLimit is the number of finished scalings that status.history keeps.
 	//
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
@@ -101,55 +102,55 @@ type ScalerSpec struct {
 	HistoryLimit *int32 `json:"historyLimit,omitempty"`
 }
 
-// ConflictPolicy says what to do when another client scales the StatefulSet.
+// ConflictPolicy is the reaction when another client scales the StatefulSet.
 //
 // +kubebuilder:validation:Enum=revert;adopt
 type ConflictPolicy string
 
 const (
-	// ConflictRevert puts the count back that the Scaler wants.
+	// ConflictRevert restores the Scaler's count.
 	ConflictRevert ConflictPolicy = "revert"
-	// ConflictAdopt takes the new count over as the wish.
+	// ConflictAdopt copies the new count to spec.replicas.
 	ConflictAdopt ConflictPolicy = "adopt"
 )
 
-// ScalerHooks are what the user runs around a change of the count.
+// ScalerHooks are the user's hooks around a change of the count.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.pre) && has(self.pre.cleanup)) && !(has(self.onFailure) && has(self.onFailure.cleanup))",message="cleanup is a hook for post: before that, nothing was removed"
 type ScalerHooks struct {
-	// Pre runs before the count changes, for example to move data away from members that are to be removed.
+	// Pre runs before the count changes, for example to move data away from members that will be removed.
 	//
 	// +optional
 	Pre *Hook `json:"pre,omitempty"`
-	// Post runs when the count has changed and all members are ready.
+	// Post runs after the count has changed and all members are ready.
 	//
 	// +optional
 	Post *Hook `json:"post,omitempty"`
-	// OnFailure runs once when a scaling is given up.
+	// OnFailure runs once when a scaling has failed.
 	//
 	// +optional
 	OnFailure *Hook `json:"onFailure,omitempty"`
 }
 
-// ScalerMode is one of four ways to decide how many members there are.
+// ScalerMode is one of four ways to decide the count.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.fixed) ? 1 : 0) + (has(self.hpa) ? 1 : 0) + (has(self.auto) ? 1 : 0) + (has(self.externallyScaled) ? 1 : 0) == 1",message="mode is one of fixed, hpa, auto and externallyScaled"
 type ScalerMode struct {
-	// Fixed is the count, whatever is written to the subresource scale. To stop all members, use spec.paused.
+	// Fixed is a fixed count. The Scaler overrides other values of the subresource scale. To stop all members, use spec.paused.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Fixed *int32 `json:"fixed,omitempty"`
-	// HPA is the spec of a HorizontalPodAutoscaler without scaleTargetRef. scale-hooks makes one of it that scales the Scaler, and deletes
-	// it with the mode.
+	// HPA is the spec of a HorizontalPodAutoscaler without scaleTargetRef. scale-hooks creates the autoscaler, which scales the Scaler, and
+	// deletes it when the mode is removed.
 	//
 	// +optional
 	HPA *Autoscaler `json:"hpa,omitempty"`
-	// Auto is a HorizontalPodAutoscaler by CPU.
+	// Auto creates a HorizontalPodAutoscaler by CPU.
 	//
 	// +optional
 	Auto *AutoMode `json:"auto,omitempty"`
-	// ExternallyScaled leaves the count to whoever writes it: people, or an autoscaler of yours.
+	// ExternallyScaled leaves the count to your own clients: users or an autoscaler.
 	//
 	// +optional
 	ExternallyScaled *ExternalMode `json:"externallyScaled,omitempty"`
@@ -170,7 +171,7 @@ type AutoMode struct {
 	//
 	// +kubebuilder:validation:Minimum=1
 	Max int32 `json:"max"`
-	// CPUPercent is how much of the CPU that they request the members are to use on average, in percent.
+	// CPUPercent is the target for the average CPU usage of the members, in percent of their requests.
 	//
 	// +kubebuilder:default=80
 	// +kubebuilder:validation:Minimum=1
@@ -192,18 +193,18 @@ type Autoscaler struct {
 	//
 	// +kubebuilder:validation:Minimum=1
 	MaxReplicas int32 `json:"maxReplicas"`
-	// Metrics are those that decide; without any, 80 % of the CPU that is requested.
+	// Metrics decide the count. Without any, the target is 80 % of the requested CPU.
 	//
 	// +listType=atomic
 	// +optional
 	Metrics []autoscalingv2.MetricSpec `json:"metrics,omitempty"`
-	// Behavior bounds how fast the count changes.
+	// Behavior limits how fast the count changes.
 	//
 	// +optional
 	Behavior *autoscalingv2.HorizontalPodAutoscalerBehavior `json:"behavior,omitempty"`
 }
 
-// Hook is one way to run something of the user's.
+// Hook runs the user's own code in one of four ways.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.event) ? 1 : 0) + (has(self.cleanup) ? 1 : 0) == 1",message="a hook is one of job, http, event and cleanup"
 type Hook struct {
@@ -215,11 +216,12 @@ type Hook struct {
 	//
 	// +optional
 	HTTP *HookHTTP `json:"http,omitempty"`
-	// Event asks a function of yours by a CloudEvent.
+	// Event asks a function of yours with a CloudEvent.
 	//
 	// +optional
 	Event *HookEvent `json:"event,omitempty"`
-	// Cleanup waits until cleanup-pod has cleaned up after the removed members, which the set's own annotations ask for. It is for post.
+	// Cleanup waits until cleanup-pod has cleaned up after the removed members. The set's own annotations request the cleanup. Only post
+	// can have it.
 	//
 	// +optional
 	Cleanup *HookCleanup `json:"cleanup,omitempty"`
@@ -227,14 +229,14 @@ type Hook struct {
 
 // HookJob is a Job that runs as a hook. Its containers have the variables DRYDOCK_HOOK, DRYDOCK_DIRECTION (up or down), DRYDOCK_CURRENT,
 // DRYDOCK_DESIRED, DRYDOCK_ADDED and DRYDOCK_REMOVED (ordinals, separated by commas), DRYDOCK_NAMESPACE, DRYDOCK_SET, DRYDOCK_SCALER and
-// DRYDOCK_OPERATION, and the same as JSON in the file /etc/drydock/hook.json.
+// DRYDOCK_OPERATION. The file /etc/drydock/hook.json has the same values as JSON.
 type HookJob struct {
-	// Template is a PodTemplateSpec, the pod to run. Its restartPolicy is Never. The API server stores it as it is, and scale-hooks reads
-	// it strictly before a scaling begins.
+	// Template is the PodTemplateSpec of the pod to run. Its restartPolicy is Never. The API server stores it without validation.
+	// scale-hooks rejects unknown fields before a scaling begins.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template runtime.RawExtension `json:"template"`
-	// BackoffLimit is how many pods may fail before the hook has failed.
+	// BackoffLimit is the number of pods that may fail before the hook fails.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
@@ -243,18 +245,18 @@ type HookJob struct {
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 }
 
-// HookHTTP is a POST of JSON that a pod in the Scaler's namespace sends, so that it reaches what pods there may reach. The answer 200 is done,
-// 202 is not done yet: it is asked again after the seconds of its header Retry-After. Other answers of 400 to 499 have failed; without an
-// answer, and after 429 or 500 and above, it is asked again until the deadline.
+// HookHTTP sends a POST with JSON to a URL. A pod in the Scaler's namespace sends it, so that the network policies of the namespace apply.
+// Status 200 means done. Status 202 means not done yet: the request is repeated after the seconds in the header Retry-After. Without an
+// answer, and after 429 or 500 and above, it is repeated until the deadline. Any other status from 400 to 499 means that the hook failed.
 type HookHTTP struct {
-	// URL begins with http:// or https://, and names a host without a user.
+	// URL begins with http:// or https://. It has a host and no user.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != \"\"",message="url is not the URL of a server"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/?#]*@')",message="url has a user or a password, which is not sent"
 	URL string `json:"url"`
-	// Timeout is for one request.
+	// Timeout is the time limit of one request.
 	//
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a timeout is at least 1s"
@@ -262,34 +264,34 @@ type HookHTTP struct {
 	Timeout Deadline `json:"timeout,omitempty"`
 }
 
-// HookEvent is the CloudEvent dev.drydock.scale.hook.requested. A Trigger leads it to a function, and that answers with
+// HookEvent sends the CloudEvent dev.drydock.scale.hook.requested. A Trigger delivers it to a function, which answers with
 // dev.drydock.scale.hook.completed or dev.drydock.scale.hook.failed.
 type HookEvent struct{}
 
 // HookCleanup has no settings.
 type HookCleanup struct{}
 
-// ScalerDeadlines are the longest times of the stages.
+// ScalerDeadlines are the time limits of the stages.
 type ScalerDeadlines struct {
-	// Pre is for the stage preScaling.
+	// Pre is the time limit of the stage preScaling.
 	//
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
 	// +optional
 	Pre Deadline `json:"pre,omitempty"`
-	// Scaling is for the stage scaling, until all members are ready.
+	// Scaling is the time limit of the stage scaling, until all members are ready.
 	//
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
 	// +optional
 	Scaling Deadline `json:"scaling,omitempty"`
-	// Post is for the stage postScaling.
+	// Post is the time limit of the stage postScaling.
 	//
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
 	// +optional
 	Post Deadline `json:"post,omitempty"`
-	// OnFailure is for the hook that runs when a scaling is given up.
+	// OnFailure is the time limit of the hook that runs when a scaling has failed.
 	//
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="a deadline is at least 1s"
@@ -297,37 +299,37 @@ type ScalerDeadlines struct {
 	OnFailure Deadline `json:"onFailure,omitempty"`
 }
 
-// Deadline is a positive Go duration. The schema bounds its length in characters, and no more.
+// Deadline is a positive Go duration. The schema limits only its length in characters.
 //
 // +kubebuilder:validation:MaxLength=20
 // +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 type Deadline string
 
-// Stage is where a scaling stands.
+// Stage is the state of a scaling.
 //
 // +kubebuilder:validation:Enum=idle;preScaling;scaling;postScaling;failed
 type Stage string
 
 const (
-	// StageIdle: nothing is to be done.
+	// StageIdle: there is nothing to do.
 	StageIdle Stage = "idle"
-	// StagePreScaling: the hook before the change runs. The count is as before.
+	// StagePreScaling: the hook before the change runs. The count is unchanged.
 	StagePreScaling Stage = "preScaling"
 	// StageScaling: the StatefulSet has the new count, and its members start or stop.
 	StageScaling Stage = "scaling"
 	// StagePostScaling: the members are ready, and the hook after the change runs.
 	StagePostScaling Stage = "postScaling"
-	// StageFailed: the scaling was given up. The annotation drydock.dev/retry takes it up again.
+	// StageFailed: the scaling has failed. The annotation drydock.dev/retry retries it.
 	StageFailed Stage = "failed"
 )
 
-// ScalerStatus says what there is.
+// ScalerStatus is the observed state.
 type ScalerStatus struct {
 	// ObservedGeneration is the generation of the Scaler that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas is how many members the StatefulSet has.
+	// Replicas is the present number of members.
 	//
 	// +optional
 	Replicas int32 `json:"replicas"`
@@ -335,11 +337,11 @@ type ScalerStatus struct {
 	//
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// Target is the StatefulSet itself.
+	// Target is the identity of the StatefulSet.
 	//
 	// +optional
 	Target *TargetReference `json:"target,omitempty"`
-	// Stage is where the scaling stands.
+	// Stage is the present stage of the scaling.
 	//
 	// +optional
 	Stage Stage `json:"stage,omitempty"`
@@ -347,16 +349,15 @@ type ScalerStatus struct {
 	//
 	// +optional
 	Operation string `json:"operation,omitempty"`
-	// Previous is the count before the scaling, Desired the one after it. Both stay as they are for the whole scaling, whatever
-	// spec.replicas becomes.
+	// Previous is the count before the scaling. It does not change during the scaling, even if spec.replicas does.
 	//
 	// +optional
 	Previous *int32 `json:"previous,omitempty"`
-	// Desired is the count after the scaling.
+	// Desired is the count after the scaling. It does not change during the scaling, even if spec.replicas does.
 	//
 	// +optional
 	Desired *int32 `json:"desired,omitempty"`
-	// Failed says where the scaling was given up, and why.
+	// Failed has the stage and the reason of a failed scaling.
 	//
 	// +optional
 	Failed *ScalerFailure `json:"failed,omitempty"`
@@ -364,7 +365,7 @@ type ScalerStatus struct {
 	//
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// History has the scalings that have ended, the latest first.
+	// History has the finished scalings, the latest first.
 	//
 	// +listType=atomic
 	// +optional
@@ -383,21 +384,21 @@ type TargetReference struct {
 	UID  types.UID `json:"uid"`
 }
 
-// ScalerFailure says where a scaling was given up.
+// ScalerFailure describes a failed scaling.
 type ScalerFailure struct {
 	// FailedAt is the stage that failed. A retry begins there.
 	FailedAt Stage `json:"failedAt"`
-	// Reason is that of the condition Failed.
+	// Reason is the reason of the condition Failed.
 	Reason string `json:"reason"`
 }
 
-// ScalingResult is a scaling that has ended.
+// ScalingResult describes a finished scaling.
 type ScalingResult struct {
 	// Operation is the id of the scaling.
 	Operation string `json:"operation"`
 	// From is the count before the scaling.
 	From int32 `json:"from"`
-	// To is the count that was asked for.
+	// To is the requested count.
 	To int32 `json:"to"`
 	// Result is Succeeded or Failed.
 	Result string `json:"result"`
@@ -407,13 +408,13 @@ type ScalingResult struct {
 
 // Types of conditions of a Scaler.
 const (
-	// ConditionHealthy: the StatefulSet has the count that is wanted, or is on its way there.
+	// ConditionHealthy: the StatefulSet has the desired count, or is being scaled to it.
 	ConditionHealthy = "Healthy"
-	// ConditionProgressing: a scaling is under way, or is to come. It is false when a scaling has failed.
+	// ConditionProgressing: a scaling is running or about to start. It is false when a scaling has failed.
 	ConditionProgressing = "Progressing"
-	// ConditionFailed: a scaling was given up.
+	// ConditionFailed: a scaling has failed.
 	ConditionFailed = "Failed"
-	// ConditionAutoscaled: the HorizontalPodAutoscaler of the Scaler is there. Without such a mode there is no such condition.
+	// ConditionAutoscaled: the HorizontalPodAutoscaler of the Scaler exists. Only the modes hpa and auto have this condition.
 	ConditionAutoscaled = "Autoscaled"
 )
 

@@ -11,19 +11,19 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Trial is what the API server answers to a dry run.
+// Trial is the result of a dry run.
 type Trial string
 
 const (
-	// Accepted: it would take the write.
+	// Accepted: the API server would accept the write.
 	Accepted Trial = "Accepted"
-	// Denied: a quota, a policy, a webhook or its validation would refuse the write.
+	// Denied: a quota, a policy, a webhook or the validation would reject the write.
 	Denied Trial = "Denied"
-	// Untried: the write could not be tried.
+	// Untried: the dry run was not possible.
 	Untried Trial = "Unchecked"
 )
 
-// Try has the API server judge a write with its admission and validation, and not carry it out. TrialOf sorts the error.
+// Try lets the API server check a write with its admission and validation, without carrying it out. TrialOf classifies the error.
 func (c *Client) Try(ctx context.Context, write plan.Action) error {
 	switch write.Verb {
 	case plan.VerbCreate:
@@ -38,9 +38,9 @@ func (c *Client) Try(ctx context.Context, write plan.Action) error {
 	return fmt.Errorf("a %s cannot be tried", write.Verb)
 }
 
-// TrialOf sorts the error of a dry run. The API server looks last whether a name is taken, when it has found nothing else against the
-// object (kubernetes staging apiserver pkg/registry/generic/registry/store.go), so AlreadyExists is consent. A webhook that knows no dry
-// run answers BadRequest; one that refuses has its own code, and mostly no reason.
+// TrialOf classifies the error of a dry run. The API server checks last whether the name is taken (kubernetes staging apiserver
+// pkg/registry/generic/registry/store.go), so AlreadyExists means that the object is acceptable. A webhook that does not support dry runs
+// answers BadRequest. A webhook that rejects the object has its own code, and usually no reason.
 func TrialOf(err error) Trial {
 	switch reason := apierrors.ReasonForError(err); {
 	case err == nil, reason == metav1.StatusReasonAlreadyExists:
@@ -53,7 +53,7 @@ func TrialOf(err error) Trial {
 	return Untried
 }
 
-// isClientError reports whether the API server has answered that the request is at fault.
+// isClientError reports whether the API server has answered with a status from 400 to 499.
 func isClientError(err error) bool {
 	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client does not wrap it
 	return ok && status.Status().Code >= 400 && status.Status().Code < 500
