@@ -37,8 +37,7 @@ func refuseOwner(in Input, planned operation.Record, o Owner, why string, args .
 // name any resource of the namespace.
 func consentHint(in Input, o Owner) string {
 	return fmt.Sprintf("it does not allow a pause. Allow it with kubectl annotate -n %s %s %s %s=%s, or for all owners of the "+
-		"namespace with "+
-		"kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
+		"namespace with kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
 		in.Set.Namespace, api.PauseOwnersLabel, api.AllowValue)
 }
 

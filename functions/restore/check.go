@@ -105,6 +105,6 @@ func (w *work) awaitCatchUp(member *api.Member, pod *corev1.Pod) {
 		w.waitFor(false, "%s", why)
 		w.do(api.Behind, endMovers(w.Input, w.record, member)...)
 		w.record.Reason = api.Behind
-		w.record.Message = fmt.Sprintf("pod %s is ready on its new volumes but has not caught up: %s", pod.Name, why)
+		w.record.Message = fmt.Sprintf("pod %s is ready on its new volumes, and has not caught up: %s", pod.Name, why)
 	}
 }

@@ -144,11 +144,11 @@ func staleHoldReleases(in Input, record *api.Resize) (releases, warnings []plan.
 			continue
 		}
 		if missing := in.MissingClaim(*link.Member); missing != "" {
-			warnings = append(warnings, warnOnSet(in, api.ClaimLost,
-				fmt.Sprintf("pod %s is still held by operation %s, which has ended: claim %s "+
-					"is missing, and without it the pod would start on an empty volume. Find its volume with kubectl get pv -l %s=%s, "+
-					"then create "+
-					"the claim on it", pod.Name, link.Operation, missing, api.NamespaceLabel, in.Namespace)))
+			message := fmt.Sprintf("pod %s is still held by operation %s, which has ended: claim %s is missing, and without it the pod "+
+				"would "+
+				"start on an empty volume. Find its volume with kubectl get pv -l %s=%s, then create the claim on it",
+				pod.Name, link.Operation, missing, api.NamespaceLabel, in.Namespace)
+			warnings = append(warnings, warnOnSet(in, api.ClaimLost, message))
 			continue
 		}
 		if !in.mustStayHeld(pod) {

@@ -203,7 +203,7 @@ func (w *work) replaceSet() bool {
 		return false
 	}
 	if w.TwoRevisions() {
-		w.blockStop("a partition keeps pods on an older revision, which is lost when the StatefulSet is created again")
+		w.blockStop("a partition keeps pods of an older revision, which is lost when the StatefulSet is created again")
 		return true
 	}
 	if finalizer := foreignFinalizer(w.Set); finalizer != "" {

@@ -154,8 +154,7 @@ func TestStopWaitsForCutover(t *testing.T) {
 	again.Set = build.With(again.Set, build.Status(movingOne(api.MemberWaiting, func(r *api.Resize) {
 		r.Reason = api.GateClosed
 		r.Message = "the copies have converged; the stop waits for an approval: kubectl drydock approve -n shop sts/web, or the " +
-			"annotation " +
-			"drydock.dev/approve=" + id
+			"annotation drydock.dev/approve=" + id
 	})))
 	check(t,
 		testCase{"automatic", at(cutover("auto"))},

@@ -70,8 +70,7 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.AskAgain(record))
 	case terminatingClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
-			"keeps "+
-			"running: copy its data, then %s", terminatingClaim(in, record), operation.AskAgain(record))
+			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.AskAgain(record))
 	case overdue:
 		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
 	}

@@ -83,8 +83,7 @@ func handleTerminatingSet(in Input, record *api.Resize) plan.Plan {
 	next := record.Clone()
 	next.Reason = api.SetHeld
 	next.Message = fmt.Sprintf("StatefulSet %s is being deleted, but finalizers %s keep it. Remove them or fix their controllers; "+
-		"Drydock then "+
-		"creates the StatefulSet again", in.Set.Name, strings.Join(in.Set.Finalizers, ", "))
+		"Drydock then creates the StatefulSet again", in.Set.Name, strings.Join(in.Set.Finalizers, ", "))
 	store := operation.Store(in.Set, next)
 	if store.Empty() {
 		return plan.WaitSoon(api.SetHeld, "%s", next.Message)

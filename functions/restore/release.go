@@ -133,8 +133,8 @@ func blocksStart(pod *corev1.Pod) bool {
 
 // mustStayHeld reports whether a pod must keep its hold a little longer although it may be released. A pod that was deleted by force
 // loses its object as soon as the finalizer is gone. The StatefulSet controller would then start a process on the same volumes while the
-// node still ends the old one. A node that does not report is not waited for: with a forced deletion, the user takes responsibility for
-// it.
+// node still ends the old one. Restore does not wait for a node that does not report: with a forced deletion, the user takes
+// responsibility for it.
 func (in Input) mustStayHeld(pod *corev1.Pod) bool {
 	forced := pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 	if !forced || !statefulset.Held(pod) || in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.QuiesceTimeout {

@@ -74,7 +74,7 @@ func whyTemplatesStay(in Input, record *api.Resize) string {
 	case late && finalizer != "":
 		return "finalizer " + finalizer + " would block its deletion"
 	case in.TwoRevisions():
-		return "a partition keeps pods on an older revision"
+		return "a partition keeps pods of an older revision"
 	case slices.ContainsFunc(record.Fields, func(s api.Field) bool { return s.Name == api.FieldTemplate }):
 		return "a template that was added or removed does not fit the pods that have started since"
 	}

@@ -15,11 +15,11 @@ import (
 
 // tidy removes everything that the operation made, except the final record and the retained old volumes. It reports false when nothing is
 // left to do. The journal goes last, because the sweep finds the rest by it.
-func tidy(in Input, operation string, parts []endedClaim) (plan.Plan, bool) {
+func tidy(in Input, operation string, claims []endedClaim) (plan.Plan, bool) {
 	jobs := append(in.JobsOf(operation), in.HooksOf(operation)...)
 	actions := deleteJobs(jobs)
-	for _, p := range parts {
-		actions = append(actions, p.tidy(in)...)
+	for _, e := range claims {
+		actions = append(actions, e.tidy(in)...)
 	}
 	for _, target := range in.TargetClaims(operation) { // after the volumes, because the claims lead to them
 		if target.DeletionTimestamp == nil {
@@ -59,26 +59,26 @@ type endedClaim struct {
 	replacedSet types.UID
 }
 
-// endedClaims returns the claims of an operation as its journal names them; once everything is tidied, the journal is gone. Only the
-// record on the set knows which copy a claim was given.
+// endedClaims returns the claims that the operation's journal names, or the record's claims once the journal is gone. Only the record on
+// the set knows which copy each claim was given.
 func endedClaims(in Input, record *api.Resize) []endedClaim {
-	var parts []endedClaim
+	var claims []endedClaim
 	planned, started := record, record.Started.Time
 	if journal := in.Recorded(record.Operation); journal != nil {
 		planned, started = journal, in.Journal(record.Operation).CreationTimestamp.Time
 	}
 	replaced := replacedSet(in, record)
 	for _, move := range planned.Moves() {
-		p := endedClaim{operation: record.Operation, name: move.Claim, oldVolume: move.OldVolume, started: started, replacedSet: replaced}
+		e := endedClaim{operation: record.Operation, name: move.Claim, oldVolume: move.OldVolume, started: started, replacedSet: replaced}
 		if record.IsRollback() {
-			p.returning = move.NewVolume
+			e.returning = move.NewVolume
 		} else if current := record.Move(move.Claim); current != nil {
 			move.NewVolume = current.NewVolume
 		}
-		p.copies = copiesOf(in, record.Operation, move)
-		parts = append(parts, p)
+		e.copies = copiesOf(in, record.Operation, move)
+		claims = append(claims, e)
 	}
-	return parts
+	return claims
 }
 
 // replacedSet returns the UID that the set had when the operation began, if the operation has created the set again since.
@@ -110,26 +110,26 @@ func copiesOf(in Input, id string, move *api.Move) []string {
 }
 
 // tidy releases the claim and its volume, and gives up the other one: an old volume after its retention, an unused copy immediately.
-func (p endedClaim) tidy(in Input) []plan.Action {
-	claim := in.Claim(p.name)
+func (e endedClaim) tidy(in Input) []plan.Action {
+	claim := in.Claim(e.name)
 	var actions []plan.Action
 	if claim != nil {
 		patch := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer)
-		if linked(claim.Labels, p.operation) {
+		if linked(claim.Labels, e.operation) {
 			patch.Unlink()
 		}
 		// Without this, the claim would never be cleaned up.
-		if uid := claim.Annotations[api.ReplicaOfAnnotation]; uid != "" && uid == string(p.replacedSet) {
+		if uid := claim.Annotations[api.ReplicaOfAnnotation]; uid != "" && uid == string(e.replacedSet) {
 			patch.Annotate(api.ReplicaOfAnnotation, string(in.Set.UID))
 		}
 		actions = patch.Actions()
 	}
-	if old := in.Volume(p.oldVolume); old != nil && linked(old.Labels, p.operation) {
-		actions = append(actions, p.tidyOld(in, claim, old).Actions()...)
+	if old := in.Volume(e.oldVolume); old != nil && linked(old.Labels, e.operation) {
+		actions = append(actions, e.tidyOld(in, claim, old).Actions()...)
 	}
-	for _, name := range p.copies {
-		if volume := in.Volume(name); volume != nil && name != p.oldVolume {
-			actions = append(actions, p.tidyCopy(in, claim, volume).Actions()...)
+	for _, name := range e.copies {
+		if volume := in.Volume(name); volume != nil && name != e.oldVolume {
+			actions = append(actions, e.tidyCopy(in, claim, volume).Actions()...)
 		}
 	}
 	return actions
@@ -137,11 +137,11 @@ func (p endedClaim) tidy(in Input) []plan.Action {
 
 // tidyOld releases the old volume if the claim is bound to it, and retains it otherwise. The claim may be missing because another process
 // deleted it during the operation.
-func (p endedClaim) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
+func (e endedClaim) tidyOld(in Input, claim *corev1.PersistentVolumeClaim, old *corev1.PersistentVolume) *plan.Patch {
 	if boundTo(claim, old) {
 		return world.ReleaseVolume(old)
 	}
-	return p.retainOld(in, old)
+	return e.retainOld(in, old)
 }
 
 // boundTo reports whether the claim is bound to the volume and is not being deleted.
@@ -152,26 +152,26 @@ func boundTo(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolum
 // tidyCopy discards a copy only if two things are certain: its own link or claimRef says that it is a copy, and the claim is on its old
 // volume or on another round's copy. In any doubt it retains the copy like an old volume. A claim that another process deleted takes its
 // volume along, by the reclaim policy.
-func (p endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
-	ownLink := linked(volume.Labels, p.operation)
-	made := volume.Name != p.returning && (api.Linked(volume, p.operation, api.RoleTarget) || isCopy(volume, p.operation, p.name)) &&
-		!olderThanJournal(in, p.operation, volume)
+func (e endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
+	ownLink := linked(volume.Labels, e.operation)
+	made := volume.Name != e.returning && (api.Linked(volume, e.operation, api.RoleTarget) || isCopy(volume, e.operation, e.name)) &&
+		!olderThanJournal(in, e.operation, volume)
 	switch {
-	case api.Linked(volume, p.operation, api.RoleRetired):
+	case api.Linked(volume, e.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // already retained
-	case made && claim != nil && claim.Spec.VolumeName != volume.Name && p.isOwnVolume(claim.Spec.VolumeName):
-		return world.DiscardVolume(volume, p.started.Add(-clockSkew))
+	case made && claim != nil && claim.Spec.VolumeName != volume.Name && e.isOwnVolume(claim.Spec.VolumeName):
+		return world.DiscardVolume(volume, e.started.Add(-clockSkew))
 	case !ownLink:
 		return plan.PatchOf(plan.Volumes, volume)
 	case boundTo(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):
 		return world.ReleaseVolume(volume)
 	}
-	return p.retainOld(in, volume) // this also holds for a returning old volume, which was never a copy
+	return e.retainOld(in, volume) // this also holds for a returning old volume, which was never a copy
 }
 
 // isOwnVolume reports whether the volume is one of the claim's, before or after the operation.
-func (p endedClaim) isOwnVolume(volume string) bool {
-	return volume == p.oldVolume || slices.Contains(p.copies, volume)
+func (e endedClaim) isOwnVolume(volume string) bool {
+	return volume == e.oldVolume || slices.Contains(e.copies, volume)
 }
 
 // deleteJobs deletes the Jobs that are not being deleted yet.
@@ -191,11 +191,11 @@ func linked(labels map[string]string, operation string) bool {
 }
 
 // retainOld retains an old volume.
-func (p endedClaim) retainOld(in Input, old *corev1.PersistentVolume) *plan.Patch {
+func (e endedClaim) retainOld(in Input, old *corev1.PersistentVolume) *plan.Patch {
 	link, err := api.LoadLink(old)
 	switch {
-	case (err != nil || link == nil) && linked(old.Labels, p.operation): // without a link the retention would never end
-		link = &api.Link{Operation: p.operation, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: p.name}
+	case (err != nil || link == nil) && linked(old.Labels, e.operation): // without a link the retention would never end
+		link = &api.Link{Operation: e.operation, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: e.name}
 	case err != nil || link == nil || link.Role == api.RoleRetired:
 		return plan.PatchOf(plan.Volumes, old) // already retained
 	}

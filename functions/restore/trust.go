@@ -75,8 +75,7 @@ func failUntrusted(in Input, record *api.Resize, problem string) plan.Plan {
 	remedy := "Remove the annotation; Drydock then undoes the operation from its journal"
 	if in.Journal(record.Operation) == nil {
 		remedy = fmt.Sprintf("Remove the annotation if no resize was requested; otherwise find the volumes with kubectl get pv -l %s=%s "+
-			"and bind "+
-			"the claims to them by hand", api.OperationLabel, record.Operation)
+			"and bind the claims to them by hand", api.OperationLabel, record.Operation)
 	}
 	next.Message = fmt.Sprintf("annotation %s contradicts the journal, so no volume was changed: %s. %s", api.StatusAnnotation, problem,
 		remedy)

@@ -130,8 +130,8 @@ func TestTidyLeavesRetainedAndForeignVolumes(t *testing.T) {
 		"a copy of another operation": build.VolumeOf(build.Claim("data-web-9", "64Mi"), build.Released(), build.LinkOf(link),
 			build.Label(api.OperationLabel, link.Operation)),
 	} {
-		p := endedClaim{operation: id, name: web0, oldVolume: old0, copies: []string{volume.Name}}
-		if patch := p.tidyCopy(situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0)), claim, volume); !patch.Empty() {
+		e := endedClaim{operation: id, name: web0, oldVolume: old0, copies: []string{volume.Name}}
+		if patch := e.tidyCopy(situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0)), claim, volume); !patch.Empty() {
 			t.Errorf("%s: %v", name, patch.Actions())
 		}
 	}

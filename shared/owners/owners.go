@@ -1,5 +1,5 @@
-// Package owners has a table of the settings that pause or stop the operators of StatefulSets, and makes the patches that write these
-// settings to a custom resource and restore the previous ones. It is pure; the functions read and write.
+// Package owners has a table of the settings that pause or stop the operators of StatefulSets. It makes the patches that write these
+// settings to a custom resource, and the patches that restore the previous ones. It is pure; the functions read and write.
 package owners
 
 import (

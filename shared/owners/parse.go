@@ -112,7 +112,8 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	if err := numbers.Unmarshal(text, &decoded); err != nil && !errors.As(err, &wrongType) {
 		found.add("row", err.Error())
 	}
-	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, Up: decoded.Up, Off: decoded.Unverified, Source: decoded.Source}
+	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, Up: decoded.Up,
+		Off: decoded.Unverified, Source: decoded.Source}
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
 	}
