@@ -14,7 +14,7 @@ import (
 
 // TestFirstPasses follows a member from the start of the operation to the gate.
 func TestFirstPasses(t *testing.T) {
-	began := set(moving(api.MemberPending, build.Genuine))
+	pendingSet := set(moving(api.MemberPending, build.Genuine))
 	genuine := func() objects {
 		record := moving(api.MemberPending, build.Genuine)
 		return objects{build.Journal(record)}
@@ -34,8 +34,8 @@ func TestFirstPasses(t *testing.T) {
 		}
 	}
 	check(t,
-		row{"01 the journal is written before any other write", given(began, pod(0), unlinked(web0))},
-		row{"02 the sources are retained", given(began, genuine(), pod(0), unlinked(web0))},
+		row{"01 the journal is written before any other write", given(pendingSet, pod(0), unlinked(web0))},
+		row{"02 the sources are retained", given(pendingSet, genuine(), pod(0), unlinked(web0))},
 		row{"03 the temporary claim is created", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0))},
 		row{"04 the mover is created beside the pod", given(copying(), pod(0))},
 		row{"05 the volume is provisioned when the mover is scheduled",
@@ -50,8 +50,8 @@ func TestFirstPasses(t *testing.T) {
 			given(copying(build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod = 2, "" })), pod(0), moverPod(1, build.Waits()))},
 		row{"11 the first passes have converged, but the mover does not wait yet",
 			given(copying(), pod(0), moverPod(1, reporting(moverreport.FirstContainer, converged, corev1.PodPending)))},
-		row{"12 the mover waits: the member is handed to restore, and the lease is renewed", given(copying(), pod(0),
-			moverPod(1, build.Waits()))},
+		row{"12 the mover waits: the member is handed to restore, and the lease is renewed",
+			given(copying(), pod(0), moverPod(1, build.Waits()))},
 		row{"13 at the gate, the mover's lease is renewed", given(waiting(), pod(0), moverPod(1, build.Waits(), old))},
 		row{"14 at the gate, the lease was renewed a second ago", given(waiting(), pod(0), moverPod(1, build.Waits(), lease))},
 		row{"15 at the gate, the pod was replaced: the mover is replaced",
@@ -135,14 +135,13 @@ func TestMembersWithoutMover(t *testing.T) {
 	own := objects{build.Journal(back)}
 	check(t,
 		row{"the set is scaled to zero: the member goes to restore without a copy", given(zero)},
-		row{"only one pod may use a claim: the member is copied after its stop", given(set(moving(api.MemberCopying)), journal(web0), pod(0),
-			source(web0, alone),
-			target(web0))},
+		row{"only one pod may use a claim: the member is copied after its stop",
+			given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, alone), target(web0))},
 		row{"a rollback: the old volume is retained before its retention ends", given(set(back), own, pod(0), source(web0), kept())},
 		row{"a rollback: nothing is copied", given(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
 		row{"a rollback whose old volume is gone", given(set(back), own, pod(0), source(web0))},
-		row{"a rollback whose old volume is used by another claim", given(set(back), own, pod(0), source(web0),
-			kept(build.TakenBy("debug", "uid-debug")))},
+		row{"a rollback whose old volume is used by another claim",
+			given(set(back), own, pod(0), source(web0), kept(build.TakenBy("debug", "uid-debug")))},
 		row{"a rollback to an old volume of another claim",
 			given(set(back), own, pod(0), source(web0), kept(build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired,
 				Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-payroll-0"})))},
@@ -189,8 +188,8 @@ func TestOrderOfMembers(t *testing.T) {
 		row{"rolling: one is moved, the other starts", given(two(api.MemberPending, api.MemberMoved, build.Rolling))},
 		row{"rolling: the waiting member has become the primary, so the other one goes first",
 			with(given(two(api.MemberPending, api.MemberWaiting, build.Rolling), waits1), primary1)},
-		row{"rolling: the waiting primary is the last member", with(given(two(api.MemberMoved, api.MemberWaiting, build.Rolling), waits1),
-			primary1)},
+		row{"rolling: the waiting primary is the last member",
+			with(given(two(api.MemberMoved, api.MemberWaiting, build.Rolling), waits1), primary1)},
 		row{"whole: all start", given(two(api.MemberPending, api.MemberPending))},
 		row{"whole, parallelism 1: one mover at a time", with(given(two(api.MemberCopying, api.MemberCopying)), single)},
 		row{"whole, parallelism 1: the second member waits while the first one's mover runs",

@@ -134,12 +134,12 @@ func TestLeaseOfPin(t *testing.T) {
 	check(t,
 		row{"a short swap needs no renewal", given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery-time.Second)))},
 		row{"a long swap renews the lease", given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery+time.Second)))},
-		row{"the lease was renewed in the swap, and the node's clock is fast", given(at(api.MemberSwapping, earlier),
-			moverPod(1, build.Copied(signal), since(time.Second), renewedBefore(renewEvery+time.Second)))},
-		row{"an ended pin has no lease", given(at(api.MemberSwapping),
-			moverPod(1, build.Copied(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)))},
-		row{"the lease of a starting member is not renewed", given(at(api.MemberStarting),
-			moverPod(1, build.Copied(signal), since(renewEvery+time.Second)))},
+		row{"the lease was renewed in the swap, and the node's clock is fast",
+			given(at(api.MemberSwapping, earlier), moverPod(1, build.Copied(signal), since(time.Second), renewedBefore(renewEvery+time.Second)))},
+		row{"an ended pin has no lease",
+			given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)))},
+		row{"the lease of a starting member is not renewed",
+			given(at(api.MemberStarting), moverPod(1, build.Copied(signal), since(renewEvery+time.Second)))},
 	)
 }
 
@@ -152,8 +152,8 @@ func TestLeaseOfWaitingMover(t *testing.T) {
 		})
 	}
 	check(t,
-		row{"the container has just started: nothing is written to its pod", given(copying(), pod(0),
-			moverPod(1, since(renewEvery-time.Second)))},
+		row{"the container has just started: nothing is written to its pod",
+			given(copying(), pod(0), moverPod(1, since(renewEvery-time.Second)))},
 		row{"the mover has waited for a long time", given(copying(), pod(0), moverPod(1, since(renewEvery+time.Second)))},
 		row{"the node's clock is fast", given(copying(), pod(0), moverPod(1, since(-time.Hour)))},
 		row{"the node's clock is fast, and the lease was renewed before: the container's start does not count",

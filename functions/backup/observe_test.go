@@ -51,13 +51,13 @@ func TestHangingLogsDoNotDelayTheEvent(t *testing.T) {
 		}
 		lists["statefulsets"] = set(record, build.Replicas(9))
 		client := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: hangingLogs{lists}})
-		began := time.Now()
+		start := time.Now()
 		in, err := New(client, build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
 			events.Ref{Namespace: build.Namespace, Name: "web"})
 		if err != nil || len(in.Pods) != 9 {
 			t.Fatalf("observed %d mover pods, error %v", len(in.Pods), err)
 		}
-		if took := time.Since(began); took < oneLogTimeout || took > allLogsTimeout {
+		if took := time.Since(start); took < oneLogTimeout || took > allLogsTimeout {
 			t.Errorf("observing took %s", took)
 		}
 	})

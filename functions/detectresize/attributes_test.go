@@ -59,7 +59,7 @@ func withAttributes(class string) func(*api.Resize) {
 
 // TestAttributesRequests: a VolumeAttributesClass changes in place, with or without another size.
 func TestAttributesRequests(t *testing.T) {
-	asks := func(request string) objects {
+	setAsking := func(request string) objects {
 		return objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"), build.Resize(request))}
 	}
 	two := func(options ...build.Option) objects {
@@ -79,15 +79,16 @@ func TestAttributesRequests(t *testing.T) {
 	}
 	silver := attributes("silver", "silver")
 	check(t,
-		row{"the StorageClass does not allow expansion: nothing is copied", with(given(asks("data=64Mi%gold"), two()),
-			attributesClasses("gold"))},
-		row{"another attributes class than before", with(given(asks("data=64Mi%gold"), two(silver)), attributesClasses("gold"))},
-		row{"all claims have the class, but the template does not", with(given(asks("data=64Mi%gold"), two(attributes("gold", "gold"))),
-			attributesClasses("gold"))},
-		row{"a copied claim gets the class with the new volume", with(given(asks("data=128Mi%gold"), two(silver)), attributesClasses("gold"))},
-		row{"a claim that changes its StorageClass", with(given(asks("data=64Mi@fast%gold"), two(silver)), attributesClasses("gold"))},
-		row{"the class does not exist", with(given(asks("data=64Mi%gold"), two()), attributesClasses("silver"))},
-		row{"the class belongs to another driver", with(given(asks("data=64Mi%gold"), two()), other)},
+		row{"the StorageClass does not allow expansion: nothing is copied",
+			with(given(setAsking("data=64Mi%gold"), two()), attributesClasses("gold"))},
+		row{"another attributes class than before", with(given(setAsking("data=64Mi%gold"), two(silver)), attributesClasses("gold"))},
+		row{"all claims have the class, but the template does not",
+			with(given(setAsking("data=64Mi%gold"), two(attributes("gold", "gold"))), attributesClasses("gold"))},
+		row{"a copied claim gets the class with the new volume",
+			with(given(setAsking("data=128Mi%gold"), two(silver)), attributesClasses("gold"))},
+		row{"a claim that changes its StorageClass", with(given(setAsking("data=64Mi@fast%gold"), two(silver)), attributesClasses("gold"))},
+		row{"the class does not exist", with(given(setAsking("data=64Mi%gold"), two()), attributesClasses("silver"))},
+		row{"the class belongs to another driver", with(given(setAsking("data=64Mi%gold"), two()), other)},
 		row{"the request was met, and a user has changed the class since", with(given(objects{build.Set("web", build.Replicas(2),
 			build.Template("data", "64Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
 				s.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
@@ -121,8 +122,8 @@ func TestExpandOffline(t *testing.T) {
 // TestAttributesChanges: claims get another VolumeAttributesClass while the set runs.
 func TestAttributesChanges(t *testing.T) {
 	gold := withAttributes("gold")
-	now := func(asks, has string, more ...build.Option) objects {
-		return expandable("data-web-1", "128Mi", "128Mi", append([]build.Option{attributes(asks, has)}, more...)...)
+	now := func(requested, present string, more ...build.Option) objects {
+		return expandable("data-web-1", "128Mi", "128Mi", append([]build.Option{attributes(requested, present)}, more...)...)
 	}
 	first := expandable("data-web-0", "128Mi", "128Mi", attributes("gold", "gold"))
 	one := expanding(done(0), keepsTemplates, gold)
@@ -136,8 +137,8 @@ func TestAttributesChanges(t *testing.T) {
 		row{"the driver is working", given(expandableSet(one), first, now("gold", "", inProgress), pods())},
 		row{"the volume has grown but does not have its attributes", given(expandableSet(one), first, now("gold", "silver"), pods())},
 		row{"the volume has its attributes: the operation is done", given(expandableSet(one), first, now("gold", "gold"), pods())},
-		row{"the volume has its attributes, but the resizer still reports progress", given(expandableSet(one), first,
-			now("gold", "gold", inProgress), pods())},
+		row{"the volume has its attributes, but the resizer still reports progress",
+			given(expandableSet(one), first, now("gold", "gold", inProgress), pods())},
 		row{"the storage reports infeasible", given(expandableSet(one), first, now("gold", "silver", infeasible), pods())},
 		row{"an earlier class was infeasible", given(expandableSet(one), first, now("gold", "silver",
 			modifying("platinum", corev1.PersistentVolumeClaimModifyVolumeInfeasible)), pods())},
@@ -146,8 +147,8 @@ func TestAttributesChanges(t *testing.T) {
 		row{"infeasible: the claim requests the class of its volume again", on(api.AttributesInfeasible, now("gold", "silver", infeasible))},
 		row{"aborted: the claim requests the class of its volume again", on(api.Aborted, now("gold", "silver", inProgress))},
 		row{"aborted: the claim requests no class again", on(api.Aborted, now("gold", "", inProgress))},
-		row{"aborted: size and attributes are withdrawn together", on(api.Aborted, expandable("data-web-1", "128Mi", "64Mi",
-			attributes("gold", "silver")))},
+		row{"aborted: size and attributes are withdrawn together",
+			on(api.Aborted, expandable("data-web-1", "128Mi", "64Mi", attributes("gold", "silver")))},
 		row{"aborted: another process has requested another class", on(api.Aborted, now("platinum", "silver", inProgress))},
 		row{"after a missed deadline, the claim keeps its request", on(api.DeadlineExceeded, now("gold", "silver", inProgress))},
 		row{"the request was withdrawn: the operation ends", on(api.Aborted, now("silver", "silver"))},

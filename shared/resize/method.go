@@ -44,7 +44,7 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 		}
 	}
 	if _, err := idle.MemberCheckOf(set); err != nil {
-		found = append(found, problem(api.CheckInvalid, "the annotation %s is unreadable: %v. Correct it", api.MemberCheckAnnotation, err))
+		found = append(found, problem(api.CheckInvalid, "the annotation %s cannot be read: %v", api.MemberCheckAnnotation, err))
 	}
 	return found
 }

@@ -36,8 +36,8 @@ func Rollback(in Input, operation string) *Wish {
 			lost = cmp.Or(lost, recordedOldVolume(record, operation, c))
 		}
 		if lost != "" {
-			changes.addProblem(problem(api.RollbackImpossible, "volume %s, which operation %s retained for claim %s, has expired or is in use, so the "+
-				"members would have data of different times. Request the earlier size with the annotation %s instead", lost, operation, c.Name,
+			changes.addProblem(problem(api.RollbackImpossible, "volume %s, which operation %s retained for claim %s, has expired or is in use, "+
+				"so the members would have data of different times. Request the earlier size with the annotation %s instead", lost, operation, c.Name,
 				api.ResizeAnnotation))
 		}
 		if len(found) > 1 {

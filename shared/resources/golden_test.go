@@ -187,9 +187,9 @@ func TestBuildersDoNotChangeTheirArguments(t *testing.T) {
 	resources.MakeSet(raw, status.Templates, status)
 	resources.MakeLock(set, build.ID, 0, build.Settings())
 	resources.MakeJournal(set, status)
-	made := moverJob(func(m *resources.Mover) { m.Set = set })
-	made.Spec.Template.Spec.NodeSelector["pool"] = "changed"
-	made.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
+	job := moverJob(func(m *resources.Mover) { m.Set = set })
+	job.Spec.Template.Spec.NodeSelector["pool"] = "changed"
+	job.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
 	old := build.Raw(claim)
 	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"),
 		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))

@@ -35,13 +35,13 @@ func demandingSet() *appsv1.StatefulSet {
 			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own,
 				MatchLabelKeys: []string{"controller-revision-hash"}},
 			{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: cache}}
-		asks := func(cpu, memory string) corev1.ResourceRequirements {
+		requests := func(cpu, memory string) corev1.ResourceRequirements {
 			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
 				corev1.ResourceMemory: resource.MustParse(memory)}}
 		}
-		pod.Containers = []corev1.Container{{Name: "db", Resources: asks("2", "40Gi")}, {Name: "agent", Resources: asks("1", "1Gi")}}
-		pod.InitContainers = []corev1.Container{{Name: "seed", Resources: asks("9", "1Gi")},
-			{Name: "sidecar", Resources: asks("1", "1Gi"), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		pod.Containers = []corev1.Container{{Name: "db", Resources: requests("2", "40Gi")}, {Name: "agent", Resources: requests("1", "1Gi")}}
+		pod.InitContainers = []corev1.Container{{Name: "seed", Resources: requests("9", "1Gi")},
+			{Name: "sidecar", Resources: requests("1", "1Gi"), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
 	}))
 }
 
