@@ -65,9 +65,8 @@ func (w waitReasons) heldPodReasons() []string {
 		}
 		why := "restore removes the finalizer " + api.HoldFinalizer + " at the next tick"
 		if claim := w.MissingClaim(ordinal); claim != "" {
-			why = fmt.Sprintf("claim %s is missing, and without it the pod would start on an empty volume. Bind the claim to its old "+
-				"volume, see "+
-				"kubectl get pv -l %s=%s", claim, api.NamespaceLabel, w.Set.Namespace)
+			why = fmt.Sprintf("claim %s is missing, and without it the pod would start on an empty volume. Create the claim again "+
+				"on its old volume, see kubectl get pv -l %s=%s", claim, api.NamespaceLabel, w.Set.Namespace)
 		}
 		waits = append(waits, fmt.Sprintf("pod %s to be released: %s", pod.Name, why))
 	}
