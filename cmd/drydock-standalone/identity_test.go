@@ -6,10 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	coordinationapi "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 // holderWith is an identity as another process of this machine has it.
@@ -52,26 +48,5 @@ func TestOnlyTheLeaseOfAnEndedProcessOfThisMachineIsTaken(t *testing.T) {
 	t.Setenv("POD_UID", "uid")
 	if first, second := identity(), identity(); first != second || first != "drydock-standalone-1_uid" {
 		t.Errorf("a container that starts again in its pod has another identity: %s, %s", first, second)
-	}
-}
-
-func TestLeaseOfACrashedProcessIsFree(t *testing.T) {
-	config := cluster(t)
-	leases, own := coordinationv1.NewForConfigOrDie(config).Leases("kube-public"), identity()
-	if err := takeFromDead(t.Context(), leases, own); err != nil {
-		t.Fatalf("no lease: %v", err)
-	}
-	holder := holderWith(own, endedProcess(t))
-	lease := &coordinationapi.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}, Spec: coordinationapi.LeaseSpec{HolderIdentity: &holder}}
-	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) //nolint:errcheck // the next run finds it
-	if err := takeFromDead(t.Context(), leases, own); err != nil {
-		t.Fatal(err)
-	}
-	got, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})
-	if err != nil || got.Spec.HolderIdentity == nil || *got.Spec.HolderIdentity != "" {
-		t.Errorf("lease %+v, error %v", got, err)
 	}
 }

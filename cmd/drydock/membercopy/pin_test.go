@@ -39,7 +39,9 @@ func TestPinStaysAsLongAsItsLeaseIsRenewed(t *testing.T) {
 		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // its pod has been told to make the final pass before
 		renew := func(n int) {
 			text := fmt.Sprintf("%s=%q\n%s=\"%d\"\n", moverreport.SignalAnnotation, signal.Encode(), moverreport.LeaseAnnotation, n)
-			must(t, os.WriteFile(o.Annotations, []byte(text), 0o644))
+			if err := os.WriteFile(o.Annotations, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		renew(0)
 		go func() { ended <- Pin(ctx, o) }()
