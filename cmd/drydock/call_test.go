@@ -109,7 +109,7 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 		"broken, then at work":         {[]int{500, 500, 202, 500, 200}, "", exitOK, []time.Duration{s, 2 * s, 5 * s, s}, "200 OK"},
 		"forbidden":                    {[]int{403}, "5", exitRefused, nil, "403 Forbidden"},
 		"not found, after it has been": {[]int{202, 404}, "", exitRefused, []time.Duration{5 * s}, "404 Not Found"},
-		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, and redirects are not followed"},
+		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, redirects are not followed"},
 		"another success":              {[]int{201}, "", exitRefused, nil, "201 Created"},
 		"a teapot":                     {[]int{418, 200}, "", exitRefused, nil, "418 I'm a teapot"},
 	} {
@@ -137,7 +137,7 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 func TestCallEndsWithTheJob(t *testing.T) {
 	server := newServer(t, 202)
 	got := callURL(t, server.URL)
-	if got.code != exitError || !strings.HasSuffix(got.report, ": 202 Accepted; ended before the hook was done") || len(server.bodies) != 20 {
+	if got.code != exitError || !strings.HasSuffix(got.report, ": 202 Accepted; The call ended before the hook was complete") || len(server.bodies) != 20 {
 		t.Errorf("%d %q after %d requests", got.code, got.report, len(server.bodies))
 	}
 	began := time.Now()

@@ -149,7 +149,7 @@ func TestWaitEndsWhenTheForecastIsTooLong(t *testing.T) {
 	o := m.options()
 	o.MaxStop = time.Nanosecond
 	r := Final(context.Background(), o)
-	if r.Code != moverreport.CodeNotConverged || r.Result != moverreport.ResultNotConverged || r.Passes != overLimit || r.Signal != nil {
+	if r.Code != moverreport.CodeNotConverged || r.Result != moverreport.ResultNotConverged || r.Passes != maxPassesOverLimit || r.Signal != nil {
 		t.Errorf("%+v", r)
 	}
 	m.unverified(r)
@@ -327,8 +327,8 @@ func TestDevicesWait(t *testing.T) {
 	for side, image := range map[string][]byte{"source": contents, "target": make([]byte, size+1<<20)} {
 		path := filepath.Join(m.base, side+".raw")
 		must(t, os.WriteFile(path, image, 0o600))
-		device := sh(t, "losetup", "--find", "--show", path)
-		t.Cleanup(func() { sh(t, "losetup", "-d", device) })
+		device := runCommand(t, "losetup", "--find", "--show", path)
+		t.Cleanup(func() { runCommand(t, "losetup", "-d", device) })
 		must(t, os.Symlink(device, filepath.Join(m.base, side, "raw")))
 	}
 	m.claims = append(m.claims, moverreport.Claim{Name: "raw", Device: true})

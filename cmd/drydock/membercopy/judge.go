@@ -15,34 +15,34 @@ type verdict int
 
 const (
 	converged    verdict = iota // the forecast is short enough
-	again                       // the forecast falls: another pass, now
-	later                       // the forecast did not fall: another pass after a pause
-	notConverged                // it did not fall for long enough
+	repeatNow                   // the forecast falls: make another pass now
+	repeatLater                 // the forecast did not fall: make another pass after a pause
+	notConverged                // the forecast has not fallen for a long time
 )
 
 const (
-	fall       = 0.9 // a forecast has fallen if it is below this part of the lowest one before
-	idlePasses = 2   // passes without a fall before the verdict notConverged
+	fallFactor = 0.9 // a forecast has fallen if it is below this fraction of the lowest earlier one
+	idlePasses = 2   // passes without a fall that lead to the verdict notConvergedReport
 )
 
-// judge looks at all passes; there is at least one. A file counts as unchanged only when it was left alone for the
-// time settled, so a forecast may fall for no other reason than that time passes. That has to be waited for.
-func judge(samples []sample, maxStop, settled time.Duration) verdict {
+// assess returns the verdict on all passes. There is at least one pass. A file counts as unchanged only after it was
+// left alone for the time settled, so a forecast may fall merely because time passes. The verdict waits for that.
+func assess(samples []sample, maxStop, settled time.Duration) verdict {
 	last := samples[len(samples)-1]
 	if last.forecast <= maxStop {
 		return converged
 	}
 	best := 0
 	for i := range samples {
-		if float64(samples[i].forecast) < fall*float64(samples[best].forecast) {
+		if float64(samples[i].forecast) < fallFactor*float64(samples[best].forecast) {
 			best = i
 		}
 	}
 	switch without := len(samples) - 1 - best; {
 	case without == 0:
-		return again
+		return repeatNow
 	case without >= idlePasses && last.began.Sub(samples[best].began) > settled:
 		return notConverged
 	}
-	return later
+	return repeatLater
 }

@@ -15,24 +15,24 @@ func TestJudge(t *testing.T) {
 		want   verdict
 	}{
 		"the first pass is short enough": {[]pass{{0, 60}}, converged},
-		"the first pass is not":          {[]pass{{0, 61}}, again},
-		"it falls":                       {[]pass{{0, 1000}, {600, 500}, {900, 300}}, again},
+		"the first pass is not":          {[]pass{{0, 61}}, repeatNow},
+		"it falls":                       {[]pass{{0, 1000}, {600, 500}, {900, 300}}, repeatNow},
 		"it fell below":                  {[]pass{{0, 1000}, {600, 500}, {900, 59}}, converged},
-		"it fell hardly":                 {[]pass{{0, 1000}, {600, 950}}, later},
+		"it fell hardly":                 {[]pass{{0, 1000}, {600, 950}}, repeatLater},
 		"it did not fall twice, long after the first": {[]pass{{0, 1000}, {600, 950}, {1200, 940}}, notConverged},
-		"it did not fall twice, but time may help":    {[]pass{{0, 1000}, {10, 1000}, {20, 1000}}, later},
+		"it did not fall twice, but time may help":    {[]pass{{0, 1000}, {10, 1000}, {20, 1000}}, repeatLater},
 		"it rises":                          {[]pass{{0, 100}, {100, 200}, {200, 300}}, notConverged},
-		"it falls slowly, but it falls":     {[]pass{{0, 1000}, {100, 950}, {200, 890}}, again},
+		"it falls slowly, but it falls":     {[]pass{{0, 1000}, {100, 950}, {200, 890}}, repeatNow},
 		"it rose and came back":             {[]pass{{0, 100}, {300, 500}, {600, 95}}, notConverged},
-		"once is not enough":                {[]pass{{0, 1000}, {600, 100}, {1200, 100}}, later},
-		"the clock begins at the best pass": {[]pass{{0, 1000}, {600, 100}, {610, 100}, {620, 100}, {700, 100}}, later},
+		"once is not enough":                {[]pass{{0, 1000}, {600, 100}, {1200, 100}}, repeatLater},
+		"the clock begins at the best pass": {[]pass{{0, 1000}, {600, 100}, {610, 100}, {620, 100}, {700, 100}}, repeatLater},
 		"two minutes after the best pass":   {[]pass{{0, 1000}, {600, 100}, {610, 100}, {620, 100}, {721, 100}}, notConverged},
 	} {
 		var samples []sample
 		for _, p := range c.passes {
 			samples = append(samples, sample{time.Unix(int64(p.at), 0), time.Duration(p.forecast) * time.Second})
 		}
-		if got := judge(samples, maxStop, settled); got != c.want {
+		if got := assess(samples, maxStop, settled); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

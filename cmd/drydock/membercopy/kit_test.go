@@ -74,7 +74,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func sh(t testing.TB, name string, args ...string) string {
+func runCommand(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -105,10 +105,10 @@ func newMember(t testing.TB, megabytes int, names ...string) *member {
 		must(t, err)
 		must(t, f.Truncate(int64(megabytes)<<20))
 		must(t, f.Close())
-		sh(t, "mkfs.ext4", "-q", "-F", image)
+		runCommand(t, "mkfs.ext4", "-q", "-F", image)
 		must(t, os.Mkdir(dir, 0o755))
-		sh(t, "mount", "-o", "loop", image, dir)
-		t.Cleanup(func() { sh(t, "umount", "--lazy", dir) }) // a flush that a signal has left behind may still be under way
+		runCommand(t, "mount", "-o", "loop", image, dir)
+		t.Cleanup(func() { runCommand(t, "umount", "--lazy", dir) }) // a flush that a signal has left behind may still be under way
 		for _, name := range names {
 			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		}

@@ -16,22 +16,22 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-func TestEveryFeatureArrives(t *testing.T) {
+func TestEveryKindOfEntryIsCopied(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	allFeatures(t, src.dir)
 	write(t, filepath.Join(src.dir, lostFound, "of the source"), "x")
 	write(t, filepath.Join(dst.dir, lostFound, "of the target"), "x")
 
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	referee(t, src.dir, dst.dir)
-	noTemps(t, filepath.Join(dst.dir, "a"))
+	requireEqualTrees(t, src.dir, dst.dir)
+	requireNoTemps(t, filepath.Join(dst.dir, "a"))
 	for _, name := range []string{"sparse", "sparse-tail", "all-hole", "small-hole", "one-byte-hole", "odd"} {
 		a, b := dataMap(t, filepath.Join(src.dir, name)), dataMap(t, filepath.Join(dst.dir, name))
 		if a != b {
-			t.Errorf("holes of %s: data at %s, not at %s", name, b, a)
+			t.Errorf("%s has data at %s, want %s", name, b, a)
 		}
 	}
-	if names := list(t, filepath.Join(dst.dir, lostFound)); names != "of the source" {
+	if names := namesIn(t, filepath.Join(dst.dir, lostFound)); names != "of the source" {
 		t.Errorf("lost+found holds %q", names)
 	}
 
@@ -41,27 +41,27 @@ func TestEveryFeatureArrives(t *testing.T) {
 	}
 }
 
-func TestOtherFileSystems(t *testing.T) {
+func TestCopyBetweenFileSystems(t *testing.T) {
 	for _, mkfs := range [][]string{{"mkfs.xfs", "-q"}, {"mkfs.btrfs", "-q"}} {
 		t.Run(mkfs[0], func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 400, mkfs...)
 			allFeatures(t, src.dir)
 			copyTree(t, Options{Source: src.dir, Target: dst.dir})
-			referee(t, src.dir, dst.dir)
+			requireEqualTrees(t, src.dir, dst.dir)
 			back := newVolume(t, 64)
 			copyTree(t, Options{Source: dst.dir, Target: back.dir})
-			referee(t, src.dir, back.dir)
+			requireEqualTrees(t, src.dir, back.dir)
 		})
 	}
 }
 
-// Here the referee has to pass: rsync ends at PATH_MAX.
+// rsync cannot check this copy, because it fails at PATH_MAX.
 func TestPathsLongerThanPathMax(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	deep(t, src.dir, 100, strings.Repeat("d", 250))
-	deep(t, src.dir, 1000, "e")
-	deep(t, dst.dir, 60, strings.Repeat("d", 250))
-	deep(t, dst.dir, 60, strings.Repeat("f", 250))
+	makeDeepTree(t, src.dir, 100, strings.Repeat("d", 250))
+	makeDeepTree(t, src.dir, 1000, "e")
+	makeDeepTree(t, dst.dir, 60, strings.Repeat("d", 250))
+	makeDeepTree(t, dst.dir, 60, strings.Repeat("f", 250))
 	if r := copyTree(t, Options{Source: src.dir, Target: dst.dir}); r.Files != 6 {
 		t.Errorf("%+v", r)
 	}
@@ -71,17 +71,17 @@ func TestRandomTrees(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)
 	for range 6 {
-		grow(t, r, src.dir, 150)
+		addRandomEntries(t, r, src.dir, 150)
 		if r.IntN(2) == 0 {
-			grow(t, r, dst.dir, 60) // what others left there
+			addRandomEntries(t, r, dst.dir, 60) // entries of an earlier use
 		}
 		copyTree(t, Options{Source: src.dir, Target: dst.dir, Workers: 1 + r.IntN(8)})
-		referee(t, src.dir, dst.dir)
-		noTemps(t, dst.dir)
+		requireEqualTrees(t, src.dir, dst.dir)
+		requireNoTemps(t, dst.dir)
 	}
 }
 
-// A file of a terabyte with a few bytes in it takes no time and no room, also in verification.
+// A file of a terabyte with a few bytes of data takes neither time nor space, in verification, too.
 func TestHugeSparseFile(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	f, err := os.Create(filepath.Join(src.dir, "huge"))
@@ -95,7 +95,7 @@ func TestHugeSparseFile(t *testing.T) {
 	}
 }
 
-func TestDeletesWhatTheSourceLacks(t *testing.T) {
+func TestNamesMissingInSourceAreDeleted(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	at := func(v volume, name string) string { return filepath.Join(v.dir, name) }
 	write(t, at(src, "file"), "file")
@@ -111,17 +111,17 @@ func TestDeletesWhatTheSourceLacks(t *testing.T) {
 	must(t, os.Symlink("nowhere", at(dst, "was-link")))
 	write(t, at(dst, "extra"), "x")
 	write(t, at(dst, tempPrefix+"zz"), "left by a killed run")
-	deep(t, dst.dir, 1500, "x") // deeper than it keeps directories open
+	makeDeepTree(t, dst.dir, 1500, "x") // deeper than it keeps directories open
 
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 	if want := int64(4 + 1 + 1 + 1500 + 3); r.Deleted != want {
 		t.Errorf("deleted %d, want %d", r.Deleted, want)
 	}
 }
 
-// Names that are linked in the target, but not in the source, or otherwise there.
-func TestHardLinksAreRegrouped(t *testing.T) {
+// The target has links that the source does not have, and other groups of links.
+func TestHardLinksAreGroupedLikeSource(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	in := func(v volume, names ...string) (paths []string) {
 		for _, n := range names {
@@ -140,11 +140,11 @@ func TestHardLinksAreRegrouped(t *testing.T) {
 	group(in(src, "c", "d"))
 	group(in(src, "e"))
 	group(in(src, "f"))
-	group(in(dst, "a", "c", "e", "extra")) // all alike, but wrongly linked
+	group(in(dst, "a", "c", "e", "extra")) // equal, but wrongly linked
 	group(in(dst, "b"))
 	group(in(dst, "d", "f"))
 	copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 	for _, n := range "abcd" {
 		st, err := os.Stat(filepath.Join(dst.dir, string(n)))
 		must(t, err)
@@ -154,7 +154,7 @@ func TestHardLinksAreRegrouped(t *testing.T) {
 	}
 }
 
-func TestChecksumFindsWhatTimesHide(t *testing.T) {
+func TestChecksumFindsChangeWithEqualSizeAndTime(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	for _, v := range []volume{src, dst} {
 		write(t, filepath.Join(v.dir, "f"), v.dir[len(v.dir)-1:]+strings.Repeat("x", 100))
@@ -163,34 +163,35 @@ func TestChecksumFindsWhatTimesHide(t *testing.T) {
 	setTime(t, filepath.Join(src.dir, "f"), 1e18)
 	setTime(t, filepath.Join(dst.dir, "f"), 1e18)
 	if r := copyTree(t, Options{Source: src.dir, Target: dst.dir, NoVerify: true}); r.Skipped != 1 {
-		t.Errorf("without --checksum it is taken for equal: %+v", r)
+		t.Errorf("without --checksum the file should count as equal: %+v", r)
 	}
 	if r := copyTree(t, Options{Source: src.dir, Target: dst.dir, Checksum: true}); r.Files != 1 {
-		t.Errorf("with --checksum it is copied: %+v", r)
+		t.Errorf("with --checksum the file should be copied: %+v", r)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// What is mounted below the source is not part of the volume, but users may take it for a part. It must not be missing silently.
+// A file system that is mounted below the source does not belong to the volume, but users may believe that it does. The
+// copy must not omit it silently.
 func TestMountInSourceIsNotFaithful(t *testing.T) {
 	src, dst, other := newVolume(t, 32), newVolume(t, 32), newVolume(t, 32)
 	write(t, filepath.Join(other.dir, "not ours"), "x")
 	mnt := filepath.Join(src.dir, "mnt")
 	must(t, os.Mkdir(mnt, 0o755))
-	sh(t, "mount", "--bind", other.dir, mnt)
-	defer sh(t, "umount", mnt)
+	runCommand(t, "mount", "--bind", other.dir, mnt)
+	defer runCommand(t, "umount", mnt)
 	write(t, filepath.Join(src.dir, "file"), "x")
-	sh(t, "mount", "--bind", filepath.Join(other.dir, "not ours"), filepath.Join(src.dir, "file"))
-	defer sh(t, "umount", filepath.Join(src.dir, "file"))
-	for _, pass := range []Pass{PassWhole, PassWarm} {
-		e := failing(t, Options{Source: src.dir, Target: dst.dir, Pass: pass, Token: operation}, moverreport.CodeNotFaithful)
+	runCommand(t, "mount", "--bind", filepath.Join(other.dir, "not ours"), filepath.Join(src.dir, "file"))
+	defer runCommand(t, "umount", filepath.Join(src.dir, "file"))
+	for _, pass := range []Pass{PassWhole, PassFirst} {
+		e := copyFails(t, Options{Source: src.dir, Target: dst.dir, Pass: pass, Token: operation}, moverreport.CodeNotFaithful)
 		if e.Count != 2 || !strings.Contains(e.Message, "mounted here") || !strings.Contains(fmt.Sprint(e.Paths), `"mnt"`) {
 			t.Errorf("%v: %q", e, e.Paths)
 		}
 	}
 }
 
-func TestRefusesAMountInTheTarget(t *testing.T) {
+func TestMountInTargetIsRefused(t *testing.T) {
 	src, dst, other := newVolume(t, 32), newVolume(t, 32), newVolume(t, 32)
 	write(t, filepath.Join(other.dir, "not ours"), "x")
 	for _, v := range []volume{src, dst} {
@@ -201,18 +202,18 @@ func TestRefusesAMountInTheTarget(t *testing.T) {
 	must(t, os.Link(filepath.Join(src.dir, "mnt", "sub", "f"), filepath.Join(src.dir, "f")))
 	must(t, os.Link(filepath.Join(src.dir, "mnt", "sub", "f"), filepath.Join(src.dir, "z")))
 	mnt := filepath.Join(dst.dir, "mnt")
-	sh(t, "mount", "--bind", other.dir, mnt)
-	defer sh(t, "umount", mnt)
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
+	runCommand(t, "mount", "--bind", other.dir, mnt)
+	defer runCommand(t, "umount", mnt)
+	if e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
 		t.Error(e)
 	}
 	if _, err := os.Stat(filepath.Join(other.dir, "sub")); err == nil {
-		t.Error("wrote into another file system")
+		t.Error("the copy wrote into another file system")
 	}
-	must(t, os.RemoveAll(filepath.Join(src.dir, "mnt"))) // now it would be deleted
+	must(t, os.RemoveAll(filepath.Join(src.dir, "mnt"))) // now the copy would delete it in the target
 	_, err := Copy(context.Background(), Options{Source: src.dir, Target: dst.dir})
 	if err == nil {
-		t.Error("deleted a mount point")
+		t.Error("the copy deleted a mount point")
 	}
 	if _, err := os.Stat(filepath.Join(other.dir, "not ours")); err != nil {
 		t.Error(err)

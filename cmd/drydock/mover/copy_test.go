@@ -15,9 +15,9 @@ import (
 )
 
 // Without openat2 (an old kernel, a strict seccomp filter) directories are opened name by name.
-func TestWithoutOpenat2(t *testing.T) {
+func TestScanWithoutOpenat2(t *testing.T) {
 	src := t.TempDir()
-	deep(t, src, 30, strings.Repeat("d", 200))
+	makeDeepTree(t, src, 30, strings.Repeat("d", 200))
 	r, err := openRoot(src, source)
 	must(t, err)
 	defer r.close()
@@ -29,7 +29,7 @@ func TestWithoutOpenat2(t *testing.T) {
 	}
 }
 
-// Wrong arguments must not delete anything: a target that holds the source would lose it.
+// Wrong arguments must not delete anything: a target that contains the source would delete it.
 func TestRootsMustBeSeparate(t *testing.T) {
 	base := t.TempDir()
 	sub := filepath.Join(base, "sub")
@@ -44,7 +44,7 @@ func TestRootsMustBeSeparate(t *testing.T) {
 		"target is a file":     {Source: sub, Target: filepath.Join(base, "g")},
 		"target not mentioned": {Source: sub},
 	} {
-		t.Run(name, func(t *testing.T) { failing(t, o, moverreport.CodeUsage) })
+		t.Run(name, func(t *testing.T) { copyFails(t, o, moverreport.CodeUsage) })
 	}
 	for _, f := range []string{"g", "sub/f"} {
 		if _, err := os.Stat(filepath.Join(base, f)); err != nil {
@@ -67,7 +67,7 @@ func TestInterruptionIsClean(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != code || e.Reason != moverreport.ReasonInterrupted {
 			t.Errorf("%v: %v", sig, err)
 		}
-		noTemps(t, dst)
+		requireNoTemps(t, dst)
 	}
 	copyTree(t, Options{Source: src, Target: dst})
 }

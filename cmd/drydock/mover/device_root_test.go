@@ -17,7 +17,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// newDevice is a loop device with random contents between zeros.
+// newDevice creates a loop device with random contents between zeros.
 func newDevice(t testing.TB, r *rand.Rand, size int64) (device, image string) {
 	t.Helper()
 	needRoot(t)
@@ -35,8 +35,8 @@ func newDevice(t testing.TB, r *rand.Rand, size int64) (device, image string) {
 	}
 	must(t, f.Truncate(size))
 	must(t, f.Close())
-	device = strings.TrimSpace(sh(t, "losetup", "--find", "--show", image))
-	t.Cleanup(func() { sh(t, "losetup", "-d", device) })
+	device = strings.TrimSpace(runCommand(t, "losetup", "--find", "--show", image))
+	t.Cleanup(func() { runCommand(t, "losetup", "-d", device) })
 	return device, image
 }
 
@@ -47,7 +47,7 @@ func copyDevice(t testing.TB, o Options) Result {
 	return r
 }
 
-func failingDevice(t testing.TB, o Options, code int) *Error {
+func deviceCopyFails(t testing.TB, o Options, code int) *Error {
 	t.Helper()
 	r, err := CopyDevice(context.Background(), o)
 	e := new(Error)
@@ -57,27 +57,29 @@ func failingDevice(t testing.TB, o Options, code int) *Error {
 	return e
 }
 
-// sameBegin fails unless b begins with all of a.
-func sameBegin(t testing.TB, a, b string, size int64) {
+// requireSamePrefix fails unless b begins with the contents of a.
+func requireSamePrefix(t testing.TB, a, b string, size int64) {
 	t.Helper()
 	want, err := os.ReadFile(a)
 	must(t, err)
 	got, err := os.ReadFile(b)
 	must(t, err)
 	if int64(len(want)) != size || !bytes.Equal(want, got[:size]) {
-		t.Fatal("they differ")
+		t.Fatalf("%s does not begin with the contents of %s", b, a)
 	}
 }
 
-func TestDevices(t *testing.T) {
+func TestDeviceCopy(t *testing.T) {
 	_, r := newSeed(t)
 	const size = 37<<20 + 512
 	src, _ := newDevice(t, r, size)
 	dst, _ := newDevice(t, r, size+9<<20)
 	var phases []moverreport.Phase
 	var last moverreport.Progress
-	first := copyDevice(t, Options{Source: src, Target: dst, Workers: 3, Progress: func(p moverreport.Progress) { phases, last = append(phases, p.Phase), p }})
-	sameBegin(t, src, dst, size)
+	first := copyDevice(t, Options{Source: src, Target: dst, Workers: 3, Progress: func(p moverreport.Progress) {
+		phases, last = append(phases, p.Phase), p
+	}})
+	requireSamePrefix(t, src, dst, size)
 	if first.Files != 1 || first.Bytes == 0 || first.Bytes > size/2 || len(phases) != 4 || last.BytesTotal != size {
 		t.Errorf("%+v %v %+v", first, phases, last)
 	}
@@ -92,7 +94,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A warm pass neither minds changes nor verifies; the final one writes the difference, zeros too.
+// A first pass tolerates changes and does not verify. The final pass writes the differences, including zeros.
 func TestDeviceInTwoPasses(t *testing.T) {
 	_, r := newSeed(t)
 	const size = 24 << 20
@@ -101,20 +103,20 @@ func TestDeviceInTwoPasses(t *testing.T) {
 	f, err := os.OpenFile(src, os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
-	o := Options{Source: src, Target: dst, Pass: PassWarm}
+	o := Options{Source: src, Target: dst, Pass: PassFirst}
 	o.hooks.wrote = func(string, int64) { _, err := f.WriteAt([]byte("changed"), 5000); must(t, err) }
-	if warm := copyDevice(t, o); warm.Digest != "" || warm.Bytes == 0 {
-		t.Errorf("%+v", warm)
+	if first := copyDevice(t, o); first.Digest != "" || first.Bytes == 0 {
+		t.Errorf("%+v", first)
 	}
 	_, err = f.WriteAt(make([]byte, 8192), 8<<20)
 	must(t, err)
 	_, err = f.WriteAt([]byte("end"), size-3)
 	must(t, err)
 	final := copyDevice(t, Options{Source: src, Target: dst, Pass: PassFinal})
-	if final.Bytes > 5*grain || final.Digest == "" {
+	if final.Bytes > 5*compareUnit || final.Digest == "" {
 		t.Errorf("%+v", final)
 	}
-	sameBegin(t, src, dst, size)
+	requireSamePrefix(t, src, dst, size)
 }
 
 func TestDeviceFailures(t *testing.T) {
@@ -122,28 +124,29 @@ func TestDeviceFailures(t *testing.T) {
 	src, srcImage := newDevice(t, r, 8<<20)
 	dst, dstImage := newDevice(t, r, 8<<20)
 	small, _ := newDevice(t, r, 4<<20)
-	if e := failingDevice(t, Options{Source: src, Target: small}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "8388608 bytes, the target device 4194304") {
+	e := deviceCopyFails(t, Options{Source: src, Target: small}, moverreport.CodeNoSpace)
+	if !strings.Contains(e.Message, "8388608 bytes, the target device 4194304") {
 		t.Error(e)
 	}
-	failingDevice(t, Options{Source: src, Target: src}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: src, Target: t.TempDir()}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: srcImage, Target: dst}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: src + "-no", Target: dst}, moverreport.CodeUsage)
+	deviceCopyFails(t, Options{Source: src, Target: src}, moverreport.CodeUsage)
+	deviceCopyFails(t, Options{Source: src, Target: t.TempDir()}, moverreport.CodeUsage)
+	deviceCopyFails(t, Options{Source: srcImage, Target: dst}, moverreport.CodeUsage)
+	deviceCopyFails(t, Options{Source: src + "-no", Target: dst}, moverreport.CodeUsage)
 
 	o := Options{Source: src, Target: dst}
-	o.hooks.synced = func() { spoil(t, dstImage, 6<<20) }
-	if e := failingDevice(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "between the bytes 4194304 and 8388608") {
+	o.hooks.synced = func() { corrupt(t, dstImage, 6<<20) }
+	if e := deviceCopyFails(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "between the bytes 4194304 and 8388608") {
 		t.Error(e)
 	}
 	copyDevice(t, Options{Source: src, Target: dst})
-	o.hooks.synced = func() { spoil(t, src, 77) }
-	failingDevice(t, o, moverreport.CodeSourceChanged)
+	o.hooks.synced = func() { corrupt(t, src, 77) }
+	deviceCopyFails(t, o, moverreport.CodeSourceChanged)
 	copyDevice(t, Options{Source: src, Target: dst})
-	sameBegin(t, src, dst, 8<<20)
+	requireSamePrefix(t, src, dst, 8<<20)
 }
 
-// spoil changes a byte behind the back of whoever has read it.
-func spoil(t testing.TB, path string, at int64) {
+// corrupt changes a byte after it was read.
+func corrupt(t testing.TB, path string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
@@ -155,13 +158,13 @@ func spoil(t testing.TB, path string, at int64) {
 	must(t, err)
 }
 
-// A target that is mounted is in use.
-func TestDeviceThatIsMounted(t *testing.T) {
+// A mounted target is in use.
+func TestMountedDeviceIsRefused(t *testing.T) {
 	_, r := newSeed(t)
 	src, _ := newDevice(t, r, 8<<20)
 	v := newVolume(t, 32)
-	mounted := strings.TrimSpace(sh(t, "findmnt", "-n", "-o", "SOURCE", v.dir))
-	if e := failingDevice(t, Options{Source: src, Target: mounted}, moverreport.CodeIO); !errors.Is(e, unix.EBUSY) {
+	mounted := strings.TrimSpace(runCommand(t, "findmnt", "-n", "-o", "SOURCE", v.dir))
+	if e := deviceCopyFails(t, Options{Source: src, Target: mounted}, moverreport.CodeIO); !errors.Is(e, unix.EBUSY) {
 		t.Error(e)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The same contents have the same hash wherever the holes are, and others another.
+// Equal contents have the same hash wherever their holes are, and different contents have different hashes.
 func TestContentHash(t *testing.T) {
 	dir := t.TempDir()
 	hash := func(name string, size int64, data map[int64]string) sum {
@@ -31,7 +31,7 @@ func TestContentHash(t *testing.T) {
 	dense[70_000], dense[size-1] = 'a', 'z'
 	sparse := hash("sparse", size, map[int64]string{70_000: "a", size - 1: "z"})
 	if got := hash("dense", size, map[int64]string{0: string(dense)}); got != sparse {
-		t.Error("dense and sparse differ")
+		t.Error("the hashes of the dense and the sparse file differ")
 	}
 	for name, h := range map[string]sum{
 		"another byte":  hash("1", size, map[int64]string{70_000: "b", size - 1: "z"}),

@@ -16,7 +16,7 @@ import (
 )
 
 // A project quota answers ENOSPC, a user quota EDQUOT.
-func TestQuota(t *testing.T) {
+func TestQuotaHasItsReason(t *testing.T) {
 	for errno, want := range map[error]moverreport.Reason{unix.ENOSPC: moverreport.ReasonNoSpace, unix.EDQUOT: moverreport.ReasonQuota} {
 		e := toError(&fault{target, "writing", "f", errno}, nil)
 		if e.Code != moverreport.CodeNoSpace || e.Reason != want {
@@ -25,7 +25,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-func errors2(a, b error) error {
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
@@ -33,18 +33,20 @@ func errors2(a, b error) error {
 }
 
 // Invariants: I1.
-func TestSourceChanges(t *testing.T) {
+func TestSourceChangeFailsCopy(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   string // the hook
 		what func(dir string) error
 	}{
-		"written to while it is read":          {"copying", func(dir string) error { return os.WriteFile(dir+"/f", []byte("changed"), 0o644) }},
-		"touched without trace in mtime":       {"copying", func(dir string) error { return os.Chmod(dir+"/f", 0o604) }},
-		"removed before verification":          {"synced", func(dir string) error { return os.Remove(dir + "/f") }},
-		"written to before verification":       {"synced", func(dir string) error { return os.WriteFile(dir+"/f", []byte("CONTENTS"), 0o644) }},
-		"a new file before verification":       {"synced", func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }},
-		"a directory vanishes on the way":      {"copying", func(dir string) error { return os.RemoveAll(dir + "/sub") }},
-		"a file becomes a link to another one": {"synced", func(dir string) error { return errors2(os.Remove(dir+"/f"), os.Symlink("/etc/passwd", dir+"/f")) }},
+		"written to while it is read":            {"copying", func(dir string) error { return os.WriteFile(dir+"/f", []byte("changed"), 0o644) }},
+		"changed without a trace in mtime":       {"copying", func(dir string) error { return os.Chmod(dir+"/f", 0o604) }},
+		"removed before verification":            {"synced", func(dir string) error { return os.Remove(dir + "/f") }},
+		"written to before verification":         {"synced", func(dir string) error { return os.WriteFile(dir+"/f", []byte("CONTENTS"), 0o644) }},
+		"a new file before verification":         {"synced", func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }},
+		"a directory is deleted during the copy": {"copying", func(dir string) error { return os.RemoveAll(dir + "/sub") }},
+		"a file becomes a link to another file": {"synced", func(dir string) error {
+			return firstError(os.Remove(dir+"/f"), os.Symlink("/etc/passwd", dir+"/f"))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
@@ -65,11 +67,11 @@ func TestSourceChanges(t *testing.T) {
 			} else {
 				o.hooks.copying = func(string) { once() }
 			}
-			if e := failing(t, o, moverreport.CodeSourceChanged); e.Reason != moverreport.ReasonSourceChanged {
+			if e := copyFails(t, o, moverreport.CodeSourceChanged); e.Reason != moverreport.ReasonSourceChanged {
 				t.Error(e)
 			}
 			copyTree(t, Options{Source: src, Target: dst})
-			referee(t, src, dst)
+			requireEqualTrees(t, src, dst)
 		})
 	}
 }
@@ -79,18 +81,18 @@ func TestReadErrorEndsTheCopy(t *testing.T) {
 	write(t, src+"/f", "x")
 	o := Options{Source: src, Target: dst}
 	o.hooks.source = func(op, path string) error { return unix.EIO }
-	if e := failing(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
+	if e := copyFails(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
 		t.Error(e)
 	}
 }
 
-// Links in the target, or a source whose link has a directory's name in the target, lead nowhere.
+// Links in the target, or a link in the source in place of a directory in the target, never lead out of the trees.
 // Invariants: I10.
-func TestHostileLinks(t *testing.T) {
+func TestLinksNeverLeadOutOfTrees(t *testing.T) {
 	src, dst, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, n := range []string{"sub/deeper/f", "f", "other/f"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(src, n)), 0o755))
-		write(t, filepath.Join(src, n), "ours")
+		write(t, filepath.Join(src, n), "data")
 	}
 	write(t, outside+"/f", "not ours")
 	must(t, os.Chmod(outside, 0o750))
@@ -102,19 +104,19 @@ func TestHostileLinks(t *testing.T) {
 	must(t, os.Mkdir(dst+"/other", 0o755))
 	must(t, os.Symlink(outside+"/f", dst+"/other/f"))
 	must(t, os.Symlink(outside, dst+"/extra"))
-	for i := range 50 { // and where we would put temporary files
+	for i := range 50 { // and at the names of temporary files
 		must(t, os.Symlink(outside+"/f", fmt.Sprintf("%s/%s%s", dst, tempPrefix, strconv.FormatInt(int64(i), 36))))
 	}
 	before, err := os.Stat(outside)
 	must(t, err)
 	copyTree(t, Options{Source: src, Target: dst})
-	referee(t, src, dst)
+	requireEqualTrees(t, src, dst)
 	if got, err := os.ReadFile(outside + "/f"); err != nil || string(got) != "not ours" {
 		t.Errorf("%q %v", got, err)
 	}
 	after, err := os.Stat(outside)
 	must(t, err)
 	if !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() {
-		t.Error("the directory outside was changed")
+		t.Error("the directory outside the trees changed")
 	}
 }

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-func TestWarmPassKeepsToItsLimit(t *testing.T) {
+func TestFirstPassKeepsBandwidthLimit(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	write(t, src.dir+"/f", strings.Repeat("x", 2<<20))
-	o := warmOf(src.dir, dst.dir)
+	o := firstPass(src.dir, dst.dir)
 	o.Limit = NewLimiter(4 << 20)
 	began := time.Now()
-	r := warmTree(t, o)
+	r := runFirstPass(t, o)
 	if took := time.Since(began); took < 900*time.Millisecond { // 2 MiB are read and written
-		t.Errorf("it took %v", took)
+		t.Errorf("the pass took %v", took)
 	}
 	if f := r.Figures; f.Copy.Rate < 3<<20 { // at most 2 MiB/s can be copied
-		t.Errorf("the forecast has the limit in it: %+v", f)
+		t.Errorf("the forecast includes the waits for the limit: %+v", f)
 	}
 }
 
-func TestSurveyFindsWhatIsLeft(t *testing.T) {
+func TestSurveyFindsRemainingWork(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
 	for i := range 10 {
 		write(t, fmt.Sprintf("%s/f%d", src.dir, i), "x")
 	}
-	big(t, r, src.dir+"/db", 5<<20)
+	writeRandomFile(t, r, src.dir+"/db", 5<<20)
 	must(t, os.Link(src.dir+"/db", src.dir+"/link"))
 	must(t, os.Truncate(src.dir+"/db", 40<<20)) // a hole at the end
-	settle()
-	last := warmTree(t, warmOf(src.dir, dst.dir))
+	waitSettled()
+	last := runFirstPass(t, firstPass(src.dir, dst.dir))
 	survey := func() Work {
 		t.Helper()
-		f, err := Survey(context.Background(), warmOf(src.dir, dst.dir), last)
+		f, err := Survey(context.Background(), firstPass(src.dir, dst.dir), last)
 		must(t, err)
-		return f.Left
+		return f.Remaining
 	}
-	if got := survey(); got != (Work{}) || last.Figures.Left != got {
+	if got := survey(); got != (Work{}) || last.Figures.Remaining != got {
 		t.Errorf("%+v, %+v", got, last.Figures)
 	}
 	must(t, rewrite(src.dir+"/f3"))
@@ -52,21 +52,21 @@ func TestSurveyFindsWhatIsLeft(t *testing.T) {
 	if got := survey(); got != (Work{Files: 2}) {
 		t.Errorf("%+v", got)
 	}
-	poke(t, r, src.dir+"/db", 1)
+	changeBytes(t, r, src.dir+"/db", 1)
 	if got := survey(); got.Files != 2 || got.Bytes < 5<<20 || got.Bytes > 6<<20 || got.Largest != got.Bytes {
 		t.Errorf("%+v", got)
 	}
 	must(t, os.Remove(src.dir+"/f5"))
 	must(t, os.Remove(src.dir+"/f6"))
-	if got := survey(); got.Gone != 2 {
+	if got := survey(); got.Deletions != 2 {
 		t.Errorf("%+v", got)
 	}
-	if _, err := Survey(context.Background(), warmOf(src.dir, dst.dir), Result{}); err == nil {
-		t.Error("a survey without a pass")
+	if _, err := Survey(context.Background(), firstPass(src.dir, dst.dir), Result{}); err == nil {
+		t.Error("a survey succeeded without a first pass")
 	}
 }
 
-// The files of a directory that was moved have to be copied to the new place, although nothing is seen of that in themselves.
+// The files of a moved directory have to be copied to the new place, although the files themselves show no change.
 func TestSurveyFindsMovedDirectories(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
@@ -74,9 +74,9 @@ func TestSurveyFindsMovedDirectories(t *testing.T) {
 	must(t, os.MkdirAll(src.dir+"/z", 0o755))
 	write(t, src.dir+"/a/stays", "x")
 	write(t, src.dir+"/a/b/moves", "x")
-	big(t, r, src.dir+"/a/b/c/db", 3<<20)
-	settle()
-	last := warmTree(t, warmOf(src.dir, dst.dir))
+	writeRandomFile(t, r, src.dir+"/a/b/c/db", 3<<20)
+	waitSettled()
+	last := runFirstPass(t, firstPass(src.dir, dst.dir))
 	for _, move := range []struct {
 		from, to string
 		want     Work
@@ -87,9 +87,9 @@ func TestSurveyFindsMovedDirectories(t *testing.T) {
 		{"a", "z/a", Work{Files: 2, Bytes: 3 << 20, Largest: 3 << 20}},
 	} {
 		must(t, os.Rename(src.dir+"/"+move.from, src.dir+"/"+move.to))
-		f, err := Survey(context.Background(), warmOf(src.dir, dst.dir), last)
-		if err != nil || f.Left != move.want {
-			t.Errorf("%s to %s: %+v %v", move.from, move.to, f.Left, err)
+		f, err := Survey(context.Background(), firstPass(src.dir, dst.dir), last)
+		if err != nil || f.Remaining != move.want {
+			t.Errorf("%s to %s: %+v %v", move.from, move.to, f.Remaining, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestForecastArithmetic(t *testing.T) {
+func TestForecast(t *testing.T) {
 	const mib = 1 << 20
 	base := Figures{
 		Scan: time.Second, Metadata: 2 * time.Second, Flush: 500 * time.Millisecond,
@@ -19,43 +19,44 @@ func TestForecastArithmetic(t *testing.T) {
 		left Work
 		want float64 // seconds
 	}{
-		"nothing is left":                 {Work{}, 3.5},
-		"small files, on several workers": {Work{Files: 400}, 3.5 + 1 + 1},
-		"a big file has one worker":       {Work{Bytes: 1000 * mib, Largest: 1000 * mib}, 3.5 + 10 + 5},
-		"many big files have all":         {Work{Bytes: 4000 * mib, Largest: 1000 * mib}, 3.5 + 10 + 10},
-		"files to delete":                 {Work{Gone: 20_000}, 3.5 + 1},
-		"both":                            {Work{Files: 400, Bytes: 4000 * mib, Largest: 500 * mib}, 3.5 + 11 + 11},
+		"nothing remains":                   {Work{}, 3.5},
+		"small files, on several workers":   {Work{Files: 400}, 3.5 + 1 + 1},
+		"a single big file uses one worker": {Work{Bytes: 1000 * mib, Largest: 1000 * mib}, 3.5 + 10 + 5},
+		"many big files use all workers":    {Work{Bytes: 4000 * mib, Largest: 1000 * mib}, 3.5 + 10 + 10},
+		"files to delete":                   {Work{Deletions: 20_000}, 3.5 + 1},
+		"both":                              {Work{Files: 400, Bytes: 4000 * mib, Largest: 500 * mib}, 3.5 + 11 + 11},
 	} {
 		f := base
-		f.Left = c.left
+		f.Remaining = c.left
 		if got := f.Forecast().Seconds(); math.Abs(got-c.want) > 0.001 {
 			t.Errorf("%s: %.3f s, want %.3f s", name, got, c.want)
 		}
 	}
 }
 
-func TestFiguresOfEarlierPassesFillTheGaps(t *testing.T) {
+func TestGapsAreFilledFromEarlierPasses(t *testing.T) {
 	earlier := Figures{Copy: Cost{File: 1, Rate: 10, Workers: 1}, Check: Cost{File: 2, Rate: 5, Workers: 1}}
-	if f := (Figures{Copy: Cost{Rate: 7}}).After(earlier); f.Copy != (Cost{1, 7, 1}) || f.Check != earlier.Check {
+	if f := (Figures{Copy: Cost{Rate: 7}}).WithGapsFrom(earlier); f.Copy != (Cost{1, 7, 1}) || f.Check != earlier.Check {
 		t.Errorf("%+v", f)
 	}
 	if _, check := (Figures{Copy: Cost{3, 1e15, 2}}).costs(); check.File != 3 || check.Rate <= 0 || check.Rate >= 1e15 {
-		t.Errorf("nothing verifies faster than it can hash: %+v", check)
+		t.Errorf("verification must not be faster than hashing: %+v", check)
 	}
 	if copying, check := (Figures{Check: Cost{3, 4, 2}}).costs(); copying != check {
 		t.Errorf("%+v", copying)
 	}
 	unmeasured := Figures{Copy: Cost{Workers: 2}}
-	if copying, check := unmeasured.costs(); copying.Rate != guess.Rate || check.File != guess.File {
-		t.Errorf("what was not measured is free: %+v", copying)
+	if copying, check := unmeasured.costs(); copying.Rate != defaultCost.Rate || check.File != defaultCost.File {
+		t.Errorf("a cost that was not measured must not be zero: %+v", copying)
 	}
-	if after := (Figures{Check: Cost{Rate: 7}}).After(unmeasured.After(Figures{})); after.Copy.Rate != 0 || after.Check.Rate != 7 {
-		t.Errorf("a guess was taken for a measurement: %+v", after)
+	after := (Figures{Check: Cost{Rate: 7}}).WithGapsFrom(unmeasured.WithGapsFrom(Figures{}))
+	if after.Copy.Rate != 0 || after.Check.Rate != 7 {
+		t.Errorf("a default was stored as a measurement: %+v", after)
 	}
 }
 
-// Costs are those of the work, not of the wait for bandwidth.
-func TestEffortLeavesTheLimitOut(t *testing.T) {
+// The cost measures work, not the wait for bandwidth.
+func TestCostExcludesWaitsForLimit(t *testing.T) {
 	e := effort{wall: 10 * time.Second, waited: 6 * time.Second}
 	e.tasks.Store(int64(20 * time.Second))
 	e.big.Store(int64(8 * time.Second))
@@ -71,7 +72,7 @@ func TestEffortLeavesTheLimitOut(t *testing.T) {
 	}
 }
 
-func TestLimiterGrantsItsRate(t *testing.T) {
+func TestLimiterGrantsRate(t *testing.T) {
 	l := NewLimiter(1000)
 	now := time.Unix(0, 0)
 	for i, want := range []time.Duration{500 * time.Millisecond, time.Second, 1500 * time.Millisecond} {
@@ -80,9 +81,9 @@ func TestLimiterGrantsItsRate(t *testing.T) {
 		}
 	}
 	if got := l.reserve(now.Add(time.Hour), 100); got != 100*time.Millisecond {
-		t.Errorf("what was not used is not saved: %v", got)
+		t.Errorf("unused bandwidth must not be saved: %v", got)
 	}
 	if NewLimiter(0) != nil || NewLimiter(-1) != nil {
-		t.Error("a limit of nothing")
+		t.Error("a limit of 0 must mean no limiter")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// run runs the child to its end.
+// run runs the child to its end and returns its report.
 func (c child) run(t *testing.T, uid uint32) moverreport.Report {
 	t.Helper()
 	cmd, out := c.command(t, uid)
@@ -43,8 +43,8 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// reachable makes a test's directory accessible to other users.
-func reachable(t testing.TB) string {
+// publicTempDir returns a temporary directory that other users can access.
+func publicTempDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o755))
@@ -52,13 +52,13 @@ func reachable(t testing.TB) string {
 	return dir
 }
 
-// volume is a file system on an image of its own, mounted for the time of a test.
+// volume is a file system on a separate image, mounted during a test.
 type volume struct{ dir, image string }
 
 func newVolume(t testing.TB, megabytes int, mkfs ...string) volume {
 	t.Helper()
 	needRoot(t)
-	base := reachable(t)
+	base := publicTempDir(t)
 	v := volume{filepath.Join(base, "mnt"), filepath.Join(base, "image")}
 	f, err := os.Create(v.image)
 	must(t, err)
@@ -67,15 +67,15 @@ func newVolume(t testing.TB, megabytes int, mkfs ...string) volume {
 	if len(mkfs) == 0 {
 		mkfs = []string{"mkfs.ext4", "-q", "-F"}
 	}
-	sh(t, mkfs[0], append(mkfs[1:], v.image)...)
+	runCommand(t, mkfs[0], append(mkfs[1:], v.image)...)
 	must(t, os.Mkdir(v.dir, 0o755))
-	sh(t, "mount", "-o", "loop", v.image, v.dir)
-	t.Cleanup(func() { sh(t, "umount", v.dir) })
+	runCommand(t, "mount", "-o", "loop", v.image, v.dir)
+	t.Cleanup(func() { runCommand(t, "umount", v.dir) })
 	return v
 }
 
-// list returns the names in a directory, with commas between them.
-func list(t testing.TB, dir string) string {
+// namesIn returns the names in a directory, separated by commas.
+func namesIn(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	must(t, err)
@@ -86,7 +86,7 @@ func list(t testing.TB, dir string) string {
 	return strings.Join(names, ",")
 }
 
-// dataMap is the runs of data of a file.
+// dataMap describes the runs of data in a file.
 func dataMap(t testing.TB, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
@@ -106,7 +106,7 @@ func dataMap(t testing.TB, path string) string {
 	return b.String()
 }
 
-// newSeed is printed, and can be given with MOVER_SEED.
+// newSeed returns a random generator and prints its seed. MOVER_SEED repeats a run.
 func newSeed(t testing.TB) (uint64, *rand.Rand) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -119,7 +119,7 @@ func newSeed(t testing.TB) (uint64, *rand.Rand) {
 	return seed, rand.New(rand.NewPCG(seed, 1))
 }
 
-func sh(t testing.TB, name string, args ...string) string {
+func runCommand(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -128,10 +128,10 @@ func sh(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// referee is rsync: after a copy it must have nothing to do.
-func referee(t testing.TB, src, dst string) {
+// requireEqualTrees fails if rsync would change anything after the copy.
+func requireEqualTrees(t testing.TB, src, dst string) {
 	t.Helper()
-	out := sh(t, "rsync", "-n", "-aHAXc", "--specials", "--devices", "--numeric-ids", "--delete", "--itemize-changes",
+	out := runCommand(t, "rsync", "-n", "-aHAXc", "--specials", "--devices", "--numeric-ids", "--delete", "--itemize-changes",
 		"--exclude=/lost+found", "--filter=-x trusted.SGI_ACL_*", src+"/", dst+"/")
 	if out != "" {
 		t.Fatalf("rsync would still change:\n%.3000s", out)

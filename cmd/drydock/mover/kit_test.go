@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary be the copying process that a test starts, kills or runs as another user.
+// TestMain lets the test binary run as the copying process that a test starts, kills or runs as another user.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv("MOVER_TEST_CHILD"); spec != "" {
 		os.Exit(childMain(spec))
@@ -28,15 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a copy in a process of its own.
+// child is a copy in a separate process.
 type child struct {
 	Source, Target string
-	KillAfter      int64 // kill -9 itself after so many bytes; 0: not
-	KillAtFile     int64 // kill -9 itself when so many files are complete but for their names; 0: not
+	KillAfter      int64 // kill -9 itself after this many bytes; 0 never
+	KillAtFile     int64 // kill -9 itself when this many files are complete, except the last one's name; 0 never
 	Pass           Pass
-	KillAtRead     int64 // kill -9 itself when a warm pass has read back so many files; 0: not
+	KillAtRead     int64 // kill -9 itself when a first pass has verified this many files; 0 never
 	OwnOnly        bool
-	KillAtRecord   bool // kill -9 itself when the record is written, but has no name
+	KillAtRecord   bool // kill -9 itself when the record is written, before it has its name
 }
 
 func childMain(spec string) int {
@@ -73,7 +73,7 @@ func childMain(spec string) int {
 	return report.Code
 }
 
-// command prepares the child; uid is 0 for the tester's own.
+// command prepares the child. A uid of 0 means the user of the test.
 func (c child) command(t *testing.T, uid uint32) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	spec, err := json.Marshal(c)
@@ -98,7 +98,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// copyTree copies with a few workers and wants it to succeed.
+// copyTree copies and requires success. Unless verification is off, it compares the digest of both trees with the
+// report.
 func copyTree(t testing.TB, o Options) Result {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
@@ -115,8 +116,8 @@ func copyTree(t testing.TB, o Options) Result {
 	return r
 }
 
-// failing copies and wants an error with a code.
-func failing(t testing.TB, o Options, code int) *Error {
+// copyFails copies and requires an error with the code.
+func copyFails(t testing.TB, o Options, code int) *Error {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
 	e := new(Error)
@@ -126,18 +127,18 @@ func failing(t testing.TB, o Options, code int) *Error {
 	return e
 }
 
-// write makes a file with contents.
+// write creates a file.
 func write(t testing.TB, path string, contents string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(contents), 0o644))
 }
 
-// noTemps fails if a temporary name is left.
-func noTemps(t testing.TB, dir string) {
+// requireNoTemps fails if a temporary name remains.
+func requireNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if strings.HasPrefix(d.Name(), tempPrefix) {
-			t.Errorf("left behind: %q", path)
+			t.Errorf("the temporary file %q remains", path)
 		}
 		return err
 	}))

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A record that is not ours, not whole or not to be believed here is as none: all is verified, and it goes.
-func TestRecordsThatAreNotBelieved(t *testing.T) {
+// A record that is foreign, incomplete or not trustworthy is ignored and deleted: the final pass verifies everything.
+func TestInvalidRecordIsIgnored(t *testing.T) {
 	flipped := func(at int) func(t *testing.T, path string, o *Options) {
 		return func(t *testing.T, path string, o *Options) {
 			b, err := os.ReadFile(path)
@@ -29,7 +29,7 @@ func TestRecordsThatAreNotBelieved(t *testing.T) {
 		}
 	}
 	src, dst := newVolume(t, 512), newVolume(t, 512)
-	for name, spoil := range map[string]func(t *testing.T, path string, o *Options){
+	for name, invalidateRecord := range map[string]func(t *testing.T, path string, o *Options){
 		"deleted":              func(t *testing.T, path string, o *Options) { must(t, os.Remove(path)) },
 		"another version":      flipped(len(recordMagic) - 3),
 		"another identity":     flipped(len(recordMagic)),
@@ -44,15 +44,17 @@ func TestRecordsThatAreNotBelieved(t *testing.T) {
 		"longer":               cut(func(size int64) int64 { return size + 1 }),
 		"another operation":    func(t *testing.T, path string, o *Options) { o.Token = "op-2" },
 		"a copy of it": func(t *testing.T, path string, o *Options) {
-			sh(t, "cp", "-a", path, path+"2")
+			runCommand(t, "cp", "-a", path, path+"2")
 			must(t, os.Rename(path+"2", path))
 		},
-		"a directory": func(t *testing.T, path string, o *Options) { must(t, errors2(os.Remove(path), os.Mkdir(path, 0o755))) },
+		"a directory": func(t *testing.T, path string, o *Options) {
+			must(t, firstError(os.Remove(path), os.Mkdir(path, 0o755)))
+		},
 		"a link": func(t *testing.T, path string, o *Options) {
-			must(t, errors2(os.Rename(path, filepath.Dir(path)+"/moved"), os.Symlink("moved", path)))
+			must(t, firstError(os.Rename(path, filepath.Dir(path)+"/moved"), os.Symlink("moved", path)))
 		},
 		"another root": func(t *testing.T, path string, o *Options) {
-			sh(t, "cp", "-a", o.Source, o.Source+"2")
+			runCommand(t, "cp", "-a", o.Source, o.Source+"2")
 			o.Source += "2"
 		},
 		"a network's source": func(t *testing.T, path string, o *Options) {
@@ -68,11 +70,11 @@ func TestRecordsThatAreNotBelieved(t *testing.T) {
 			must(t, os.Mkdir(to, 0o755))
 			_, r := newSeed(t)
 			w := newLive(t, r, from)
-			if r := warmTree(t, warmOf(from, to)); r.RecordedFiles == 0 {
+			if r := runFirstPass(t, firstPass(from, to)); r.RecordedFiles == 0 {
 				t.Fatalf("%+v", r)
 			}
-			o := finalOf(from, to)
-			spoil(t, filepath.Join(to, recordName), &o)
+			o := finalPass(from, to)
+			invalidateRecord(t, filepath.Join(to, recordName), &o)
 			if o.Pass == PassFinal {
 				must(t, rewrite(w.pick()))
 			}
@@ -80,14 +82,14 @@ func TestRecordsThatAreNotBelieved(t *testing.T) {
 			if result.TrustedFiles != 0 {
 				t.Errorf("%+v", result)
 			}
-			referee(t, o.Source, to)
-			noTemps(t, to)
+			requireEqualTrees(t, o.Source, to)
+			requireNoTemps(t, to)
 		})
 	}
 }
 
-// Where times cannot be believed, or the source cannot be flushed, nothing is recorded, and it is said why.
-func TestNothingIsRecorded(t *testing.T) {
+// If change times are not reliable, or the source cannot be flushed, nothing is recorded, and a warning says why.
+func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(o *Options)
 		want string
@@ -103,36 +105,37 @@ func TestNothingIsRecorded(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
 			_, r := newSeed(t)
 			newLive(t, r, src.dir)
-			o := warmOf(src.dir, dst.dir)
+			o := firstPass(src.dir, dst.dir)
 			c.set(&o)
-			result := warmTree(t, o)
+			result := runFirstPass(t, o)
 			if result.RecordedFiles != 0 || !strings.Contains(strings.Join(result.Warnings, " "), c.want) {
 				t.Errorf("%+v", result)
 			}
-			if result := copyTree(t, finalOf(src.dir, dst.dir)); result.TrustedFiles != 0 {
+			if result := copyTree(t, finalPass(src.dir, dst.dir)); result.TrustedFiles != 0 {
 				t.Errorf("%+v", result)
 			}
-			referee(t, src.dir, dst.dir)
+			requireEqualTrees(t, src.dir, dst.dir)
 		})
 	}
 }
 
-// A file in the source that is a perfect record is a file like any other, also when it appears or goes between passes.
-func TestForgedRecord(t *testing.T) {
+// A file in the source that is a perfect record is copied like any other file, also when it appears or disappears
+// between passes.
+func TestForgedRecordIsCopiedLikeAnyFile(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
 	newLive(t, r, src.dir)
-	warmTree(t, warmOf(src.dir, dst.dir))
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	name := filepath.Join(src.dir, recordName)
-	sh(t, "cp", "-a", filepath.Join(dst.dir, recordName), name)
+	runCommand(t, "cp", "-a", filepath.Join(dst.dir, recordName), name)
 	setTime(t, name, 1e18)
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.TrustedFiles != 0 || len(r.Warnings) != 1 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 0 || len(r.Warnings) != 1 {
 		t.Errorf("%+v", r)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 	must(t, os.Remove(name)) // now the target has it alone
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.TrustedFiles != 0 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 0 {
 		t.Errorf("%+v", r)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }

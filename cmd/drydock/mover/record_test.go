@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestRecordCarriesEverything(t *testing.T) {
+func TestRecordFindsEveryAddedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), recordName)
 	f, err := os.Create(path)
 	must(t, err)
@@ -39,7 +39,7 @@ func TestRecordCarriesEverything(t *testing.T) {
 		}
 	}
 	if _, ok := back.find(&meta{ino: 7}, &meta{}); ok {
-		t.Error("there is no such inode")
+		t.Error("found an inode that was not added")
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)

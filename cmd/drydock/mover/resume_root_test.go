@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// However often and wherever the copy is killed, every name in the target is the old file or the whole new one, and in
-// the end the target is a copy.
+// However often and wherever the copy is killed, every name in the target is either the old file or the complete new
+// one. At the end the target is a copy.
 // Invariants: I1.
-func TestResumesAfterKill(t *testing.T) {
+func TestKilledCopyResumes(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	_, r := newSeed(t)
 	total := int64(0)
@@ -50,17 +50,17 @@ func TestResumesAfterKill(t *testing.T) {
 		if killed(t, c, after) {
 			kills++
 		}
-		onlyWholeFiles(t, src.dir, dst.dir)
+		requireCompleteFiles(t, src.dir, dst.dir)
 	}
 	t.Logf("%d of 12 runs were killed", kills)
 	if report := (child{Source: src.dir, Target: dst.dir}).run(t, 0); report.Code != moverreport.CodeOK {
 		t.Fatalf("%+v", report)
 	}
-	referee(t, src.dir, dst.dir)
-	noTemps(t, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
+	requireNoTemps(t, dst.dir)
 }
 
-func onlyWholeFiles(t *testing.T, src, dst string) {
+func requireCompleteFiles(t *testing.T, src, dst string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dst, "d*/f*"))
 	must(t, err)
@@ -78,8 +78,9 @@ func onlyWholeFiles(t *testing.T, src, dst string) {
 	}
 }
 
-// In a directory that the killed run has made a torn file may have its name; it is known for what it is.
-func TestResumesTornFiles(t *testing.T) {
+// In a directory that the killed run created, a torn file may have its final name. The next run recognizes and replaces
+// it.
+func TestTornFilesAreReplaced(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	must(t, os.Mkdir(filepath.Join(src.dir, "d"), 0o755))
 	for i := range 20 {
@@ -89,15 +90,15 @@ func TestResumesTornFiles(t *testing.T) {
 	for after := range int64(6) {
 		must(t, os.RemoveAll(filepath.Join(dst.dir, "d")))
 		if !killed(t, child{Source: src.dir, Target: dst.dir, KillAfter: 1 + after*1_300_001}, 0) {
-			t.Fatal("it was to be killed")
+			t.Fatal("the child was not killed")
 		}
 		torn, err := filepath.Glob(filepath.Join(dst.dir, "d", "f*"))
 		must(t, err)
 		r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
 		if len(torn) == 0 || r.Skipped >= int64(len(torn)) || r.Files+r.Skipped != 20 {
-			t.Errorf("%d were there, %+v", len(torn), r)
+			t.Errorf("%d files existed, %+v", len(torn), r)
 		}
-		referee(t, src.dir, dst.dir)
-		noTemps(t, dst.dir)
+		requireEqualTrees(t, src.dir, dst.dir)
+		requireNoTemps(t, dst.dir)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// killed runs a child that kills itself, or is killed after a time, and says whether it was.
+// killed runs a child that kills itself, or is killed after a time. It reports whether it was killed.
 func killed(t *testing.T, c child, after time.Duration) bool {
 	t.Helper()
 	cmd, out := c.command(t, 0)
@@ -28,21 +28,21 @@ func killed(t *testing.T, c child, after time.Duration) bool {
 	return status.Signaled()
 }
 
-// What was copied before the kill is not copied again.
-func TestResumeSkipsWhatIsDone(t *testing.T) {
+// Files that were copied before the kill are not copied again.
+func TestResumeSkipsCopiedFiles(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for i := range 20 {
 		write(t, filepath.Join(src, fmt.Sprintf("f%02d", i)), strings.Repeat("x", 1000))
 	}
 	if !killed(t, child{Source: src, Target: dst, KillAtFile: 15}, 0) {
-		t.Fatal("it was to be killed")
+		t.Fatal("the child was not killed")
 	}
 	done, err := filepath.Glob(filepath.Join(dst, "f*"))
 	must(t, err)
 	r := copyTree(t, Options{Source: src, Target: dst})
-	// each of the three workers may have left one that is not whole: the target was empty
+	// the target was empty, so each of the three workers may have left a torn file
 	if torn := int64(len(done)) - r.Skipped; torn < 0 || torn > 3 || len(done) == 0 || r.Files+r.Skipped != 20 {
-		t.Errorf("%d were there, %+v", len(done), r)
+		t.Errorf("%d files existed, %+v", len(done), r)
 	}
-	noTemps(t, dst)
+	requireNoTemps(t, dst)
 }

@@ -9,26 +9,26 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// own makes options that refuse a foreign target.
+// ownOnly returns options that refuse a foreign target.
 func ownOnly(o Options) Options {
 	o.OwnOnly, o.Token = true, operation
 	return o
 }
 
-// passes are the ways in which an operation may begin to fill a target.
+// passes returns the passes with which an operation may begin to fill a target.
 func passes(src, dst string) map[string]Options {
 	return map[string]Options{
-		"warm":  ownOnly(warmOf(src, dst)),
+		"first": ownOnly(firstPass(src, dst)),
 		"whole": ownOnly(Options{Source: src, Target: dst}),
-		"final": ownOnly(finalOf(src, dst)),
+		"final": ownOnly(finalPass(src, dst)),
 	}
 }
 
-func TestSourceMayNotHaveTheMarkersName(t *testing.T) {
+func TestSourceWithMarkersNameIsRefused(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	write(t, src+"/"+markerName, markerMagic+operation+"\n")
 	for pass, o := range passes(src, dst) {
-		if e := failing(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, markerName) {
+		if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, markerName) {
 			t.Errorf("%s: %v", pass, e)
 		}
 	}

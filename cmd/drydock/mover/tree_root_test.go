@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allFeatures fills a volume with one of everything.
+// allFeatures fills a volume with an entry of every kind.
 func allFeatures(t testing.TB, root string) {
 	t.Helper()
 	at := func(elem ...string) string { return filepath.Join(append([]string{root}, elem...)...) }
@@ -45,11 +45,11 @@ func allFeatures(t testing.TB, root string) {
 	must(t, unix.Chmod(at("locked"), 0o500))
 
 	write(t, at("acl/file"), "acl")
-	sh(t, "setfacl", "-m", "u:1001:rw,g:1002:r,m::r", at("acl/file"))
-	sh(t, "setfacl", "-d", "-m", "u:1003:rwx,o::-", at("acl"))
+	runCommand(t, "setfacl", "-m", "u:1001:rw,g:1002:r,m::r", at("acl/file"))
+	runCommand(t, "setfacl", "-d", "-m", "u:1003:rwx,o::-", at("acl"))
 	write(t, at("acl/inherited"), "gets the default")
 	write(t, at("acl/plain"), "has none although its directory has a default")
-	sh(t, "setfacl", "-b", at("acl/plain"))
+	runCommand(t, "setfacl", "-b", at("acl/plain"))
 
 	write(t, at("xattr"), "x")
 	must(t, unix.Lsetxattr(at("xattr"), "user.binary", []byte{0, 1, 255, '\n'}, 0))
@@ -60,7 +60,7 @@ func allFeatures(t testing.TB, root string) {
 	must(t, unix.Lsetxattr(at("a"), "user.dir", []byte("d"), 0))
 	write(t, at("capable"), "c")
 	must(t, os.Chown(at("capable"), 1234, 0))
-	sh(t, "setcap", "cap_net_bind_service+ep", at("capable"))
+	runCommand(t, "setcap", "cap_net_bind_service+ep", at("capable"))
 
 	setTime(t, at("a/link"), 1_000_000_000_123_456_789)
 	setTime(t, at("xattr"), -86_400_000_000_001) // before 1970
@@ -82,8 +82,8 @@ func makeNames(t testing.TB, root string) {
 	for _, name := range names {
 		write(t, filepath.Join(root, name), name)
 	}
-	deep(t, root, 15, strings.Repeat("d", 200)) // a path of 3,000 bytes: rsync knows none above 4,096
-	deep(t, root, 300, "e")
+	makeDeepTree(t, root, 15, strings.Repeat("d", 200)) // a path of 3,000 bytes: rsync knows none above 4,096
+	makeDeepTree(t, root, 300, "e")
 }
 
 func makeSparse(t testing.TB, root string) {
@@ -116,12 +116,12 @@ func makeSpecials(t testing.TB, root string) {
 		must(t, os.Lchown(path, 7, 8))
 		setTime(t, path, 1_111_111_111_111_111_111)
 	}
-	sh(t, "setfacl", "-m", "u:1001:rw", filepath.Join(root, "fifo"))
+	runCommand(t, "setfacl", "-m", "u:1001:rw", filepath.Join(root, "fifo"))
 }
 
-// grow puts random entries below dir, replacing what is in the way. Names come from a small set, so that growing twice
-// changes types and contents.
-func grow(t testing.TB, r *rand.Rand, dir string, entries int) {
+// addRandomEntries creates random entries below dir and replaces existing ones. Names come from a small set, so a second
+// call changes types and contents.
+func addRandomEntries(t testing.TB, r *rand.Rand, dir string, entries int) {
 	t.Helper()
 	dirs := []string{dir}
 	var files []string
@@ -132,7 +132,7 @@ func grow(t testing.TB, r *rand.Rand, dir string, entries int) {
 			continue
 		}
 		must(t, os.RemoveAll(path))
-		growOne(t, r, path, &dirs, &files)
+		addRandomEntry(t, r, path, &dirs, &files)
 	}
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() != lostFound && r.IntN(3) == 0 {
@@ -160,7 +160,7 @@ func randomName(r *rand.Rand) string {
 	return fmt.Sprintf("n%d", r.IntN(12))
 }
 
-func growOne(t testing.TB, r *rand.Rand, path string, dirs, files *[]string) {
+func addRandomEntry(t testing.TB, r *rand.Rand, path string, dirs, files *[]string) {
 	t.Helper()
 	switch r.IntN(12) {
 	case 0, 1, 2:
@@ -192,7 +192,7 @@ func growOne(t testing.TB, r *rand.Rand, path string, dirs, files *[]string) {
 			must(t, unix.Lsetxattr(path, fmt.Sprintf("user.k%d", r.IntN(3)), []byte{byte(r.IntN(256))}, 0))
 		}
 		if r.IntN(4) == 0 {
-			sh(t, "setfacl", "-m", fmt.Sprintf("u:%d:r", 1000+r.IntN(3)), path)
+			runCommand(t, "setfacl", "-m", fmt.Sprintf("u:%d:r", 1000+r.IntN(3)), path)
 		}
 	}
 	must(t, os.Lchown(path, r.IntN(3), r.IntN(3)))

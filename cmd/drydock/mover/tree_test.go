@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deep makes a chain of directories with a file and a link at its end, longer than any path may be.
-func deep(t testing.TB, root string, levels int, name string) {
+// makeDeepTree creates a chain of directories with a file and a link at its end, at a path longer than PATH_MAX.
+func makeDeepTree(t testing.TB, root string, levels int, name string) {
 	t.Helper()
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	must(t, err)

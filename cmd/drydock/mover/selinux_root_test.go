@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-func TestSELinuxIsNamedWhereModesAllow(t *testing.T) {
+func TestSELinuxIsNamedIfModeAllowsAccess(t *testing.T) {
 	const context = "system_u:system_r:container_t:s0:c1,c2"
 	needRoot(t)
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestSELinuxIsNamedWhereModesAllow(t *testing.T) {
 			o := Options{Source: src, Target: dst}
 			o.hooks.source = func(string, string) error { return c.errno }
 			o.hooks.selinux = func() string { return c.context }
-			e := failing(t, o, moverreport.CodeNotFaithful)
+			e := copyFails(t, o, moverreport.CodeNotFaithful)
 			if e.Reason != c.want || strings.Contains(e.Message, "seLinuxOptions") != (c.want == moverreport.ReasonSELinux) {
 				t.Errorf("%+v", e)
 			}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestContextOfSELinuxOnly(t *testing.T) {
+func TestOnlySELinuxContextsAreParsed(t *testing.T) {
 	for _, c := range [][3]string{
 		{"system_u:system_r:container_t:s0:c1,c2\x00", "1", "system_u:system_r:container_t:s0:c1,c2"},
 		{"system_u:system_r:container_t:s0", "", "system_u:system_r:container_t:s0"},
@@ -34,7 +34,7 @@ func TestModeAllows(t *testing.T) {
 		{unix.S_IFREG | 0o004, 1, 1, true}, {unix.S_IFREG | 0o770, 1, 1, false},
 		{unix.S_IFDIR | 0o500, 1000, 1, true}, {unix.S_IFDIR | 0o400, 1000, 1, false},
 	} {
-		var st sighting
+		var st fileStat
 		st.Mode, st.Uid, st.Gid = c.mode, c.uid, c.gid
 		if got := by.mayRead(&st); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -12,8 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// referee compares two trees without rsync, which compares them where the tests run as root: names, modes, sizes, times, links and contents.
-func referee(t testing.TB, src, dst string) {
+// requireEqualTrees compares names, modes, sizes, times, links and contents of two trees. Tests that run as root compare
+// with rsync instead.
+func requireEqualTrees(t testing.TB, src, dst string) {
 	t.Helper()
 	if diff := cmp.Diff(describeTree(t, src), describeTree(t, dst)); diff != "" {
 		t.Fatalf("the target differs (- source, + target):\n%s", diff)
