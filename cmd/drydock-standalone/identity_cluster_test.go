@@ -10,10 +10,10 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-func TestLeaseOfACrashedProcessIsFree(t *testing.T) {
+func TestLeaseOfCrashedProcessIsReleased(t *testing.T) {
 	config := cluster(t)
 	leases, own := coordinationv1.NewForConfigOrDie(config).Leases("kube-public"), identity()
-	if err := takeFromDead(t.Context(), leases, own); err != nil {
+	if err := releaseLeaseOfEndedProcess(t.Context(), leases, own); err != nil {
 		t.Fatalf("no lease: %v", err)
 	}
 	holder := holderWith(own, endedProcess(t))
@@ -21,8 +21,8 @@ func TestLeaseOfACrashedProcessIsFree(t *testing.T) {
 	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) //nolint:errcheck // the next run finds it
-	if err := takeFromDead(t.Context(), leases, own); err != nil {
+	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) //nolint:errcheck // the next run replaces it
+	if err := releaseLeaseOfEndedProcess(t.Context(), leases, own); err != nil {
 		t.Fatal(err)
 	}
 	got, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})

@@ -29,8 +29,8 @@ func cluster(t *testing.T) *rest.Config {
 	return config
 }
 
-// TestElection: a second replica waits, and takes over when the first has finished its work.
-func TestElection(t *testing.T) {
+// TestSecondReplicaLeadsAfterFirstHasEnded: a second replica waits, and leads when the first has finished its work.
+func TestSecondReplicaLeadsAfterFirstHasEnded(t *testing.T) {
 	config := cluster(t)
 	leases := coordinationv1.NewForConfigOrDie(config).Leases("default")
 	forget := func() { _ = leases.Delete(context.Background(), leaseName, metav1.DeleteOptions{}) }
@@ -61,7 +61,7 @@ func TestElection(t *testing.T) {
 	select {
 	case <-secondLeads:
 		t.Error("the second leads while the first still works")
-	case <-time.After(2 * retryPeriod): // long enough for the second to try
+	case <-time.After(2 * retryPeriod): // enough for the second to try
 	}
 	close(finish)
 	if err := await(t, "the first to end", firstEnded); err != nil {
@@ -69,8 +69,8 @@ func TestElection(t *testing.T) {
 	}
 	await(t, "the second to lead", secondLeads)
 
-	// Whoever loses the lease ends with an error, so that its supervisor starts it again.
-	if err := steal(t.Context(), leases); err != nil {
+	// A process that loses the lease ends with an error, so that its supervisor restarts it.
+	if err := takeLease(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
 	if err := await(t, "the second to lose the lease", secondEnded); !errors.Is(err, errLeaseLost) {
@@ -78,14 +78,14 @@ func TestElection(t *testing.T) {
 	}
 }
 
-func steal(ctx context.Context, leases coordinationv1.LeaseInterface) error {
+func takeLease(ctx context.Context, leases coordinationv1.LeaseInterface) error {
 	patch := []byte(`{"spec":{"holderIdentity":"a thief","leaseDurationSeconds":3600}}`)
 	_, err := leases.Patch(ctx, leaseName, "application/merge-patch+json", patch, metav1.PatchOptions{})
 	return err
 }
 
-// TestWaitingReplicaEndsInPeace: told to end while another leads, a replica did nothing wrong.
-func TestWaitingReplicaEndsInPeace(t *testing.T) {
+// TestWaitingReplicaEndsWithoutError: told to end while another leads, a replica did nothing wrong.
+func TestWaitingReplicaEndsWithoutError(t *testing.T) {
 	config := cluster(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()

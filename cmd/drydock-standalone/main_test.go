@@ -42,7 +42,8 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Tick != 9*time.Second || o.InFlight != 3 || len(o.Namespaces) != 2 || !o.NoSource || !o.LeaderElect || o.Listen != "127.0.0.1:9090" {
+	if o.Tick != 9*time.Second || o.InFlight != 3 || len(o.Namespaces) != 2 ||
+		!o.NoSource || !o.LeaderElect || o.Listen != "127.0.0.1:9090" {
 		t.Errorf("%+v", o)
 	}
 	for _, args := range [][]string{{"--no-such"}, {"extra"}, {"--tick", "soon"}} {
@@ -52,24 +53,25 @@ func TestOptions(t *testing.T) {
 	}
 	t.Setenv("DRYDOCK_TICK", "soon")
 	if _, err := readOptions(nil, &bytes.Buffer{}, &bytes.Buffer{}); err == nil {
-		t.Error("a setting that cannot be read is no error")
+		t.Error("an invalid setting is not an error")
 	}
 }
 
-// TestAssemble: every Trigger that is shipped has its function.
-func TestAssemble(t *testing.T) {
+// TestEveryTriggerHasItsFunction: assemble finds the function of every shipped Trigger.
+func TestEveryTriggerHasItsFunction(t *testing.T) {
 	measure, err := export.Setup("test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = assemble(options{Settings: api.Settings{Image: "registry.example/drydock:1", AllowTags: true}}, &rest.Config{}, engine.NewStream(nil), measure, slog.New(slog.DiscardHandler))
+	o := options{Settings: api.Settings{Image: "registry.example/drydock:1", AllowTags: true}}
+	_, err = assemble(o, &rest.Config{}, engine.NewStream(nil), measure, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// TestTheGatewayTakesAURLWithASlashAtItsEnd, as users write it into a proxy's configuration.
-func TestTheGatewayTakesAURLWithASlashAtItsEnd(t *testing.T) {
+// TestGatewayAcceptsURLWithTrailingSlash: users write such URLs into a proxy's configuration.
+func TestGatewayAcceptsURLWithTrailingSlash(t *testing.T) {
 	measure, err := export.Setup("drydock-standalone", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +91,7 @@ func TestTheGatewayTakesAURLWithASlashAtItsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultTransport.RoundTrip(request) // which follows no redirect
+	response, err := http.DefaultTransport.RoundTrip(request) // RoundTrip follows no redirect
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,8 @@ func (c call) ask(ctx context.Context) answer {
 
 // final reports whether the answer rules out a retry. No answer, an overload and a failure of the server do not.
 func (a answer) final() bool {
-	return a.status != 0 && a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests && a.status < http.StatusInternalServerError
+	return a.status != 0 && a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests &&
+		a.status < http.StatusInternalServerError
 }
 
 // waitOf returns how long the server wants the caller to wait. Without Retry-After it is 0, except after 202.

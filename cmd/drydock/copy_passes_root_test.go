@@ -44,7 +44,8 @@ func TestCopyDevices(t *testing.T) {
 		t.Fatalf("%d %+v", code, r)
 	}
 	var stdout, stderr bytes.Buffer
-	if code := runCopy(context.Background(), []string{"--device", "--digest", devices[0]}, &stdout, &stderr); code != 0 || stdout.String() != r.Digest+"\n" {
+	code = runCopy(context.Background(), []string{"--device", "--digest", devices[0]}, &stdout, &stderr)
+	if code != 0 || stdout.String() != r.Digest+"\n" {
 		t.Errorf("%d %q %s", code, &stdout, &stderr)
 	}
 	if code, r := copyOnce(t, "--device", devices[1], devices[0]); code != moverreport.CodeNoSpace {

@@ -21,7 +21,7 @@ func copyOnce(t *testing.T, args ...string) (int, moverreport.Report) {
 	return code, lastLine(t, stdout.String())
 }
 
-// Both passes as a Job runs them. The file is two seconds old, which the shortest --settled wants.
+// Both passes run as in a Job. The file is two seconds old, as the minimum of --settled demands.
 func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
 	time.Sleep(2100 * time.Millisecond)
@@ -30,7 +30,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if r.RecordedFiles != 1 {
-		t.Skip("the file system of the tests is not one on which changes are stamped: ", r.Warnings)
+		t.Skip("the change times of the tests' file system are not trusted: ", r.Warnings)
 	}
 	code, r = copyOnce(t, "--after-warm", "--token=op", src, dst)
 	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != 1 || r.TrustedBytes == 0 || r.Digest == "" {
@@ -41,16 +41,16 @@ func TestCopyInTwoPasses(t *testing.T) {
 	}
 }
 
-func TestCopyChecksItsFlags(t *testing.T) {
+func TestInvalidCopyFlagsAreRejected(t *testing.T) {
 	src, dst := trees(t)
 	for name, args := range map[string][]string{
 		"both passes at once":      {"--warm", "--after-warm", "--token=op", src, dst},
 		"warm without a token":     {"--warm", src, dst},
 		"final without a token":    {"--after-warm", src, dst},
 		"settled too short":        {"--warm", "--token=op", "--settled=1s", src, dst},
-		"a margin of all":          {"--margin=100", src, dst},
+		"a margin of 100 percent":  {"--margin=100", src, dst},
 		"a negative margin":        {"--margin=-1", src, dst},
-		"a margin of a device":     {"--device", "--margin=5", src, dst},
+		"a margin with a device":   {"--device", "--margin=5", src, dst},
 		"own target, no token":     {"--own-target", src, dst},
 		"own target of a device":   {"--own-target", "--token=op", "--device", src, dst},
 		"a directory for a device": {"--device", src, dst},

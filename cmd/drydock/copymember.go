@@ -136,7 +136,8 @@ func (m *memberFlags) check(arguments int) error {
 func memberUsage(f *flag.FlagSet, stage string) {
 	what := map[string]string{
 		moverreport.FirstContainer: "Copies the claims of a running member until a final pass would be short.",
-		moverreport.FinalContainer: "Waits beside a running member. Makes the final pass when the pod's annotations signal that the member has stopped.",
+		moverreport.FinalContainer: "Waits beside a running member. " +
+			"Makes the final pass when the pod's annotations signal that the member has stopped.",
 	}
 	w := f.Output()
 	fmt.Fprintf(w, "usage: drydock copy %s --token=OPERATION --member=UID --max-stop=DURATION --claim=NAME ... [flags]\n\n", stage)

@@ -26,7 +26,8 @@ type exit struct {
 
 // exitTable documents the exit codes. `drydock copy -h` prints it.
 var exitTable = []exit{
-	{CodeOK, false, "the target is a complete, flushed and (unless switched off) verified copy; after a first pass, it is ready for the final pass"},
+	{CodeOK, false, "the target is a complete, flushed and (unless switched off) verified copy; " +
+		"after a first pass, it is ready for the final pass"},
 	{CodeIO, true, "reading or writing failed; a retry resumes and may succeed"},
 	{CodeUsage, false, "the arguments are wrong, or source and target are not two separate directories"},
 	{CodeSourceChanged, true, "the source was written to while it was copied; stop the writer, then try again"},
