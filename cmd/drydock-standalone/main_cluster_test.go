@@ -84,7 +84,7 @@ func takeLease(ctx context.Context, leases coordinationv1.LeaseInterface) error 
 	return err
 }
 
-// TestWaitingReplicaEndsWithoutError: told to end while another leads, a replica did nothing wrong.
+// TestWaitingReplicaEndsWithoutError: the context of a replica ends while another replica leads. That is not an error.
 func TestWaitingReplicaEndsWithoutError(t *testing.T) {
 	config := cluster(t)
 	ctx, stop := context.WithCancel(t.Context())

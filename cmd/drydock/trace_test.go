@@ -146,7 +146,7 @@ func TestTelemetryIsExportedAtEnd(t *testing.T) {
 	}
 }
 
-// TestMissingCollectorDelaysNothing: neither the start nor an event waits for the collector, and the end waits only
+// TestMissingCollectorDelaysNothing: the start and the events do not wait for the collector, and the end waits only
 // briefly.
 func TestMissingCollectorDelaysNothing(t *testing.T) {
 	port := freePort(t)

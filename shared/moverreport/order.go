@@ -30,7 +30,7 @@ const DefaultLease = 2 * time.Minute
 type Order struct {
 	Token     string        // the operation; a target begun by another operation is refused
 	Member    string        // UID of the member's pod; files verified while another pod ran are read again
-	Claims    []Claim       // in the order in which they are copied
+	Claims    []Claim       // in copy order
 	MaxStop   time.Duration // the longest final pass
 	Bandwidth int64         // bytes per second read and written beside the running member; 0 means no limit
 	Lease     time.Duration // 0 means DefaultLease
@@ -113,7 +113,7 @@ func ParseClaim(text string) (Claim, error) {
 			}
 			c.Margin = n
 		default:
-			return Claim{}, fmt.Errorf("claim %s: %q is neither device nor margin=PERCENT", c.Name, part)
+			return Claim{}, fmt.Errorf("claim %s: %q is invalid, only device and margin=PERCENT are known", c.Name, part)
 		}
 	}
 	if c.Device && c.Margin > 0 {

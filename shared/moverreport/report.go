@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// TerminationLogLimit is the size in bytes to which Kubernetes truncates a container's termination message.
+// TerminationLogLimit is the maximum size of a container's termination message in bytes. Kubernetes truncates longer
+// ones.
 const TerminationLogLimit = 4096
 
 // Report says how a copy ended, for programs and people.

@@ -297,7 +297,7 @@ func queued(c *coalescer, subject string) func() bool {
 	return func() bool { return waiting(c, subject) > 0 }
 }
 
-// waiting returns the number of event kinds for which an event of the object waits.
+// waiting returns how many kinds of events of the object wait.
 func waiting(c *coalescer, subject string) int { return waitingWith(c, about(subject)) }
 
 // waitingWith does the same for the object of an event.

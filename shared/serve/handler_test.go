@@ -170,8 +170,8 @@ func TestPanicIsLoggedWithStack(t *testing.T) {
 	}
 }
 
-// TestCancelledRequestsDoNotBlockServer: the SDK's own receiver fails this test, in which many callers cancel their
-// requests at once.
+// TestCancelledRequestsDoNotBlockServer: many callers cancel their requests at once. The SDK's own receiver fails this
+// test.
 func TestCancelledRequestsDoNotBlockServer(t *testing.T) {
 	const clients, connections = 1000, 200
 	arrived := make(chan struct{}, clients)

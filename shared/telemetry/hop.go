@@ -40,7 +40,7 @@ type Hop struct {
 type hopKey struct{}
 
 // Receive begins an event's way through the function. The header is the request's, or nil. The returned context carries
-// the hop to every part of the work.
+// the Hop to every part of the work.
 func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event, header http.Header) (context.Context, *Hop) {
 	h := &Hop{telemetry: t, function: function, event: e, received: time.Now(), cold: !t.warm.Swap(true)}
 	if t.Tracing() {
@@ -49,7 +49,7 @@ func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event,
 	return context.WithValue(ctx, hopKey{}, h), h
 }
 
-// From returns the context's hop, or nil. All methods of a nil hop do nothing.
+// From returns the context's Hop, or nil. All methods of a nil Hop do nothing.
 func From(ctx context.Context) *Hop {
 	h, _ := ctx.Value(hopKey{}).(*Hop)
 	return h
@@ -57,9 +57,8 @@ func From(ctx context.Context) *Hop {
 
 func (h *Hop) traced() bool { return h != nil && h.telemetry.Tracing() }
 
-// Join sets the event's operation, and continues the trace in which the operation began, as its status stores it. Empty
-// or unreadable text changes no trace. The first operation counts. After the span has started, Join has no effect on its
-// trace.
+// Join sets the event's operation, and continues the operation's trace, which its status stores. Empty or unreadable
+// text changes no trace. The first operation counts. After the span has started, Join has no effect on its trace.
 func (h *Hop) Join(operation, traceparent string) {
 	if !h.traced() {
 		return
@@ -92,7 +91,7 @@ func (h *Hop) Begin(ctx context.Context) string {
 	return formatTraceParent(h.Trace(ctx))
 }
 
-// Trace returns the context of the hop's span. It is invalid if tracing is off.
+// Trace returns the context of the span. It is invalid if tracing is off.
 func (h *Hop) Trace(ctx context.Context) trace.SpanContext {
 	if !h.traced() {
 		return trace.SpanContext{}

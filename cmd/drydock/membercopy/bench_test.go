@@ -103,7 +103,7 @@ func benchmarkFinal(b *testing.B, m *member, settled time.Duration, dirty func()
 		m.annotate("lease", "")
 		o := m.options()
 		o.Refill, o.Settled = true, time.Second
-		for range 2 { // the second one takes what has settled meanwhile
+		for range 2 { // the second pass records the files that have settled in between
 			dirty()
 			time.Sleep(2 * o.Settled)
 			if r := First(context.Background(), o); r.Code != moverreport.CodeOK {

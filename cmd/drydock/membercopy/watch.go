@@ -65,7 +65,7 @@ type lease struct {
 	length time.Duration
 }
 
-// isLost takes the value that was read now. An empty value, or one that cannot be read, is no renewal.
+// isLost takes the value that was read now. An empty or unreadable value is no renewal.
 func (l *lease) isLost(now time.Time, value string) bool {
 	if value != "" && value != l.value {
 		l.value, l.last = value, now

@@ -147,7 +147,7 @@ func compare(b *testing.B, ways []contender, dst string) {
 			took[w.name] = append(took[w.name], timed(b, w, dst).Seconds())
 		}
 	}
-	b.ReportMetric(0, "ns/op") // all of them together: says nothing
+	b.ReportMetric(0, "ns/op") // the sum of all ways has no meaning
 	for _, w := range ways {
 		b.ReportMetric(median(took[w.name]), w.name+"-s")
 	}

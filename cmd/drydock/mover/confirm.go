@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// confirm verifies, file by file, what a first pass may record. It reads both sides, the target from its device. Files
-// that changed, or that were not copied after their last change, are left out. It fails only if contents differ although
-// the source did not change.
+// confirm verifies the files that a first pass may record. It reads both sides, the target from its device. It skips
+// files that changed, or that were not copied after their last change. It fails only if contents differ although the
+// source did not change.
 func (c *copier) confirm(ctx context.Context) error {
 	s := c.newHasher()
 	return runPool(ctx, c.workers, func(p *pool) {

@@ -62,7 +62,7 @@ func (c *copier) openSource(at pair, e *entry) (input, error) {
 	return input{in, data}, err
 }
 
-// checkUnchanged fails if an open source file differs from what the scan saw. It returns the number of its data bytes.
+// checkUnchanged fails if an open source file has changed since the scan. It returns the number of its data bytes.
 func (c *copier) checkUnchanged(at pair, e *entry, in int) (int64, error) {
 	st, err := fstat(in)
 	if err == nil && metaOf(&st) != e.meta {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is the number of bytes that a worker reads at a time. It fits into a CPU's cache.
+// bufferSize is how many bytes a worker reads at a time. It fits into a CPU's cache.
 const bufferSize = 128 << 10
 
 // readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
@@ -27,7 +27,7 @@ const (
 // copyRangeSize is the length of one copy_file_range call. Between calls the copy can stop and report its progress.
 const copyRangeSize = 4 << 20
 
-// copyRangeMin is the least size for which copy_file_range is worth its call.
+// copyRangeMin is the minimum size for copy_file_range, because smaller copies are not worth the call.
 const copyRangeMin = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
@@ -147,7 +147,7 @@ func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
 	return nil
 }
 
-// copySome copies the beginning of a run, in the kernel if it can.
+// copySome copies the beginning of a run, in the kernel if possible.
 func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
 	if r.to-r.from >= copyRangeMin && !c.noRange.Load() {
 		from, to := r.from, r.from
@@ -157,8 +157,8 @@ func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
 		if err == nil && n > 0 {
 			return int64(n), nil
 		}
-		// It does not work between different file systems, some do it badly, and its errors do not tell the side. Only
-		// reading and writing says what is wrong. Zero bytes may be the end of the file or a file system's excuse.
+		// copy_file_range fails between different file systems, some implement it badly, and its errors do not show which side
+		// failed. Reading and writing shows that. Zero bytes may mean the end of the file or a failure.
 		if isAny(err, unix.EXDEV, unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.EPERM) {
 			c.noRange.Store(true)
 		}

@@ -1,4 +1,4 @@
-// Package mover copies the tree of one mounted volume to another so that no program can tell the two apart, and proves it.
+// Package mover copies the tree of one mounted volume to another so that programs cannot distinguish the two, and proves it.
 //
 //	scan    walk the source once; the stat of every entry defines what is copied
 //	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
@@ -18,7 +18,7 @@
 // times belong to a file system and stay there. The report warns of every omission that the mover sees.
 //
 // An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
-// directory or file on which another file system is mounted fails the run (CodeNotFaithful).
+// mount point below the root fails the run (CodeNotFaithful).
 //
 // # Crash safety
 //

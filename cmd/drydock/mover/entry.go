@@ -10,7 +10,7 @@ import (
 )
 
 // meta is the part of an inode's stat that a copy uses. Two equal values, taken from the same inode at two times, prove
-// that neither its contents nor its attributes changed in between, because ctime cannot be set.
+// that its contents and attributes did not change in between, because ctime cannot be set.
 type meta struct {
 	ino                  uint64
 	dev                  uint32 // kernel device numbers have 32 bits

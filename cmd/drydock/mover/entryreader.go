@@ -21,7 +21,7 @@ func (r entryReader) fault(op string, err error) error {
 	return &fault{r.side, op, r.dir.join(r.entry.name), ifGone(r.side, err)}
 }
 
-// stat fails with errChanged if the source differs from what the scan saw.
+// stat fails with errChanged if the source entry has changed since the scan.
 func (r entryReader) stat(dirfd int) (snapshot, error) {
 	st, err := lstatat(dirfd, r.entry.name)
 	if err != nil {

@@ -48,7 +48,7 @@ type hooks struct {
 
 	fileSystem func(side) int64     // replaces the file system type of statfs
 	flushed    func() error         // the outcome of flushing the source
-	noSettling bool                 // a first pass neither flushes the source nor leaves recently changed files out
+	noSettling bool                 // a first pass skips the flush of the source and records recently changed files, too
 	confirmed  func(path string)    // between reading a file and recording it
 	recording  func()               // between writing the record and giving it its name
 	selinux    func() string        // replaces the SELinux context of this process

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bigFileMin is the size from which a file is big. In two passes, only the differing blocks of a big file are written,
-// under its final name. A run that dies leaves a file that is neither old nor new. The next run recognizes it: its time
-// is set last, and no record contains its inode in that state.
+// bigFileMin is the minimum size of a big file. In two passes, only the differing blocks of a big file are written,
+// under its final name. A run that dies may leave a mixture of old and new blocks. The next run recognizes it: the
+// file's time is set last, and no record contains its inode in that state.
 const bigFileMin = 1 << 20
 
 // patchSegment is how much of a big file one goroutine compares. patchParallel is the number of such goroutines per file.

@@ -19,8 +19,8 @@ const recordName = tempPrefix + "warm.record"
 // only time.
 const recordMagic = "drydock-warm-1\n\x00"
 
-// record is what a first pass verified. For each file it has the contents, valid as long as the inodes on both sides
-// look as they did then. Names do not matter for that, so the record has none.
+// record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes on
+// both sides look as they did then. Names do not matter for that, so the record has none.
 //
 // The file consists of recordMagic, the fingerprint of recordID and the record's own inode, the number of entries (8
 // bytes, big endian), the entries sorted by inode, and the SHA-256 of all that.

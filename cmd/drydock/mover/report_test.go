@@ -89,17 +89,17 @@ func TestProgressAtEachPhase(t *testing.T) {
 }
 
 func TestProgressInterval(t *testing.T) {
-	told := make(chan moverreport.Progress)
-	m := newMeter(func(p moverreport.Progress) { told <- p }, time.Millisecond)
+	reported := make(chan moverreport.Progress)
+	m := newMeter(func(p moverreport.Progress) { reported <- p }, time.Millisecond)
 	go m.enter(moverreport.PhaseCopy)
-	<-told
+	<-reported
 	m.files.Add(1) // seen at the next tick, and nothing more until something changes
-	if p := <-told; p.Phase != moverreport.PhaseCopy || p.FilesDone != 1 {
+	if p := <-reported; p.Phase != moverreport.PhaseCopy || p.FilesDone != 1 {
 		t.Errorf("%+v", p)
 	}
 	m.close()
 	select {
-	case p := <-told:
+	case p := <-reported:
 		t.Errorf("the same progress was reported again: %+v", p)
 	default:
 	}

@@ -73,7 +73,7 @@ func requireCompleteFiles(t *testing.T, src, dst string) {
 		must(t, err)
 		old := len(got) >= 1000 && len(got) < 1120 && len(bytes.Trim(got, "o")) == 0
 		if !old && !bytes.Equal(got, want) {
-			t.Fatalf("%s: %d bytes, neither old nor the new %d", path, len(got), len(want))
+			t.Fatalf("%s has %d bytes: it is not the old file, and the new one has %d", path, len(got), len(want))
 		}
 	}
 }

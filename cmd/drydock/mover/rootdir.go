@@ -33,8 +33,8 @@ func self() (identity, error) {
 func (i identity) isRoot() bool           { return i.uid == 0 }
 func (i identity) isIn(group uint32) bool { return slices.Contains(i.groups, int(group)) }
 
-// rootDifferences lists the differences between the root directories, except those that the platform causes. Only a
-// directory's owner can set its time.
+// rootDifferences lists the differences between the root directories. It ignores differences that the platform causes.
+// Only a directory's owner can set its time.
 func rootDifferences(src, dst snapshot, by identity) []string {
 	if by.isIn(dst.meta.gid) {
 		dst.meta.gid = src.meta.gid

@@ -10,7 +10,7 @@ import (
 	"sort"
 )
 
-// firstPassState is what a completed first pass knows about the source.
+// firstPassState is the knowledge of a completed first pass about the source.
 type firstPassState struct {
 	record  *record // nil if nothing was recorded
 	bound   unixTime

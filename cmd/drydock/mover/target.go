@@ -66,8 +66,8 @@ func (c *copier) hasOwnMarker() bool {
 
 func (c *copier) markerText() string { return markerMagic + c.token + "\n" }
 
-// foreignNames lists the names in the target's root that belong to neither the file system nor a marker nor a complete
-// copy. While the source is in use, no copy is complete.
+// foreignNames lists the names in the target's root that belong to another use of the volume. Names of the file system,
+// of a marker and of a complete copy do not. While the source is in use, no copy is complete.
 func (c *copier) foreignNames() ([]string, error) {
 	names, err := readdir(c.dst.fd)
 	if err != nil {

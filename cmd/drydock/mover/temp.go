@@ -12,7 +12,7 @@ import (
 // like all names that the source does not have. The source may contain such names, too.
 const tempPrefix = ".drydock-copy-"
 
-// makeTemp calls create with temporary names until it finds one that is free in the target and does not occur in the
+// makeTemp calls create with temporary names until a name is free in the target. It skips names that occur in the
 // source's directory d.
 func (c *copier) makeTemp(d *dir, create func(name string) error) (string, error) {
 	for {

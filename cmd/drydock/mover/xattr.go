@@ -120,7 +120,7 @@ func (o object) setXattrs(want []xattr) error {
 	return nil
 }
 
-// explainSetError distinguishes a full file system from one that cannot hold an attribute of this size. Both answer
+// explainSetError distinguishes a full file system from an attribute that is too large for the file system. Both answer
 // ENOSPC.
 func (o object) explainSetError(err error) error {
 	if err != unix.ENOSPC && err != unix.E2BIG && err != unix.ERANGE {

@@ -19,7 +19,7 @@ const (
 	defaultTimeout  = 10 * time.Second
 )
 
-// signal is a kind of telemetry with a path of its own on the collector.
+// signal is a kind of telemetry with a separate path on the collector.
 type signal struct{ name, path string }
 
 var (
@@ -27,12 +27,12 @@ var (
 	metrics = signal{"METRICS", "/v1/metrics"}
 )
 
-// get reads a variable of OTLP: the signal's own, or the one for all signals.
+// get reads a variable of OTLP: the signal's variable, or else the variable for all signals.
 func (s signal) get(name string) string {
 	return strings.TrimSpace(cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_"+s.name+"_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name)))
 }
 
-// oneOf is get for a variable that has one of the values.
+// oneOf is get for a variable that must have one of the values.
 func (s signal) oneOf(name string, values ...string) (string, error) {
 	own := "OTEL_EXPORTER_OTLP_" + s.name + "_" + name
 	if os.Getenv(own) != "" {
@@ -74,7 +74,7 @@ func newCollector(s signal) (*collector, error) {
 	return c, nil
 }
 
-// endpoint is the signal's own as it is, or the common one with the signal's path.
+// endpoint returns the signal's endpoint unchanged, or else the common endpoint with the signal's path.
 func (s signal) endpoint() (string, error) {
 	text := strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_" + s.name + "_ENDPOINT"))
 	if text == "" {
@@ -87,7 +87,7 @@ func (s signal) endpoint() (string, error) {
 	return text, nil
 }
 
-// headers are key=value pairs with percent-encoded values. They are secrets, so an error names at most their key.
+// headers returns key=value pairs with percent-encoded values. They are secrets, so an error does not contain them.
 func (s signal) headers() (http.Header, error) {
 	found := http.Header{}
 	for i, pair := range strings.Split(s.get("HEADERS"), ",") {
@@ -104,7 +104,7 @@ func (s signal) headers() (http.Header, error) {
 	return found, nil
 }
 
-// tls are the certificates that the environment names; nil for those of the system.
+// tls returns a configuration with the certificates that the environment names, or nil for those of the system.
 func (s signal) tls() (*tls.Config, error) {
 	roots, certificate, key := s.get("CERTIFICATE"), s.get("CLIENT_CERTIFICATE"), s.get("CLIENT_KEY")
 	if roots == "" && certificate == "" && key == "" {

@@ -28,27 +28,27 @@ func (x *metricExporter) Temporality(sdkmetric.InstrumentKind) metricdata.Tempor
 	return metricdata.CumulativeTemporality
 }
 
-// Aggregation is the SDK's.
+// Aggregation is the SDK's default.
 func (x *metricExporter) Aggregation(kind sdkmetric.InstrumentKind) sdkmetric.Aggregation {
 	return sdkmetric.DefaultAggregationSelector(kind)
 }
 
-// Export sends what was collected.
+// Export sends the collected measurements.
 func (x *metricExporter) Export(ctx context.Context, collected *metricdata.ResourceMetrics) error {
 	message, err := metricsMessage(collected)
 	return errors.Join(err, x.to.post(ctx, message))
 }
 
-// ForceFlush has nothing to do: nothing is held back.
+// ForceFlush does nothing, because no measurement is held back.
 func (x *metricExporter) ForceFlush(context.Context) error { return nil }
 
-// Shutdown closes what is open.
+// Shutdown closes idle connections.
 func (x *metricExporter) Shutdown(context.Context) error {
 	x.to.client.CloseIdleConnections()
 	return nil
 }
 
-// metricsMessage is an ExportMetricsServiceRequest. What it has no encoding for is left out and told in the error.
+// metricsMessage returns an ExportMetricsServiceRequest. It omits metrics without an encoding, and the error names them.
 func metricsMessage(collected *metricdata.ResourceMetrics) (message, error) {
 	var all message
 	var failed error
@@ -92,7 +92,8 @@ func metricMessage(given metricdata.Metrics) (message, error) {
 	case metricdata.Histogram[float64]:
 		m.embed(9, histogram(data))
 	default:
-		return nil, fmt.Errorf("metric %s has %s, for which there is no encoding here", given.Name, strings.TrimPrefix(fmt.Sprintf("%T", data), "metricdata."))
+		kind := strings.TrimPrefix(fmt.Sprintf("%T", data), "metricdata.")
+		return nil, fmt.Errorf("metric %s has type %s, which has no encoding here", given.Name, kind)
 	}
 	return m, nil
 }
@@ -107,7 +108,7 @@ func sum[N int64 | float64](s metricdata.Sum[N]) message {
 	return m
 }
 
-// points are the NumberDataPoints of a Gauge or a Sum, field 1 of either.
+// points returns the NumberDataPoints of a Gauge or a Sum, field 1 of either.
 func points[N int64 | float64](list []metricdata.DataPoint[N]) message {
 	var m message
 	for _, p := range list {

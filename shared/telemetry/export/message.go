@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is a protobuf message under construction. The numbers of fields are those of opentelemetry-proto v1.10.0, whose
-// messages are stable; a field with its zero value is left out, as proto3 does. Fields are put in the order of their
+// message is a protobuf message under construction. The field numbers are those of opentelemetry-proto v1.10.0, whose
+// messages are stable. As in proto3, a field with its zero value is left out. Fields are written in the order of their
 // numbers.
 type message []byte
 
@@ -34,7 +34,7 @@ func (m *message) varint(number protowire.Number, value uint64) {
 	}
 }
 
-// fixed64 puts the value in also if it is zero: where it stands in a oneof, or is optional, zero says something.
+// fixed64 also writes a zero value: in a oneof or an optional field zero is meaningful.
 func (m *message) fixed64(number protowire.Number, value uint64) {
 	*m = protowire.AppendFixed64(protowire.AppendTag(*m, number, protowire.Fixed64Type), value)
 }
@@ -63,7 +63,7 @@ func (m *message) attributes(number protowire.Number, list []attribute.KeyValue)
 	}
 }
 
-// anyValue is an AnyValue: the field says the type, so it is there also with a zero value.
+// anyValue returns an AnyValue. Its field shows the type, so it is also written for a zero value.
 func anyValue(v attribute.Value) message {
 	var m message
 	switch v.Type() {

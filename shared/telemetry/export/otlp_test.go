@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// TestSpansAreWhatTheOfficialExporterSends: it is too large for a function's image, and the best referee for ours.
-func TestSpansAreWhatTheOfficialExporterSends(t *testing.T) {
+// TestSpansEqualOfficialExporter compares with the official exporter, which is too large for a function's image.
+func TestSpansEqualOfficialExporter(t *testing.T) {
 	environment(t, nil)
 	spans, their := someSpans(t), newSink(t)
 	official, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(their.URL+"/v1/traces"))
@@ -59,7 +59,7 @@ func traceRequest(t *testing.T, s *sink) *collectortrace.ExportTraceServiceReque
 	return request
 }
 
-func TestMetricsAreWhatTheOfficialExporterSends(t *testing.T) {
+func TestMetricsEqualOfficialExporter(t *testing.T) {
 	environment(t, nil)
 	collected, their := someMetrics(t), newSink(t)
 	official, err := otlpmetrichttp.New(t.Context(), otlpmetrichttp.WithEndpointURL(their.URL+"/v1/metrics"))
@@ -100,14 +100,14 @@ func metricsRequest(t *testing.T, s *sink) *collectormetrics.ExportMetricsServic
 	return request
 }
 
-// TestWhatCannotBeWrittenIsTold, and the rest is sent.
-func TestWhatCannotBeWrittenIsTold(t *testing.T) {
+// TestMetricWithoutEncodingIsAnError: the other metrics are sent nevertheless.
+func TestMetricWithoutEncodingIsAnError(t *testing.T) {
 	collected := someMetrics(t)
 	first := collected.ScopeMetrics[0].Metrics
 	first[0].Data = metricdata.ExponentialHistogram[int64]{}
 	body, err := metricsMessage(collected)
 	if err == nil || !strings.Contains(err.Error(), first[0].Name) {
-		t.Errorf("got %v, want to be told of %s", err, first[0].Name)
+		t.Errorf("got %v, want an error that names %s", err, first[0].Name)
 	}
 	request := &collectormetrics.ExportMetricsServiceRequest{}
 	if err := proto.Unmarshal(body, request); err != nil || len(request.GetResourceMetrics()[0].GetScopeMetrics()[0].GetMetrics()) != len(first)-1 {

@@ -17,15 +17,15 @@ import (
 const (
 	contentType = "application/x-protobuf"
 
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer is the maximum number of bytes to read of an answer.
 	maxAnswer = 4 << 10
 
-	// Pauses between two tries grow from the first to the longest, or are as long as the collector asks.
+	// Pauses between two attempts grow from the first to the longest, unless the collector asks for a longer pause.
 	firstPause   = 200 * time.Millisecond
 	longestPause = 3 * time.Second
 )
 
-// collector takes the posts of one signal.
+// collector is the endpoint for one signal.
 type collector struct {
 	url     string
 	header  http.Header
@@ -34,7 +34,7 @@ type collector struct {
 	client  *http.Client
 }
 
-// post sends a message, again and again for as long as the timeout allows if the collector cannot take it just now.
+// post sends a message. While the collector is unavailable, it retries until the timeout.
 func (c *collector) post(ctx context.Context, message []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -70,10 +70,10 @@ func (c *collector) pack(message []byte) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// final says that trying again makes no sense.
+// final rules out a retry.
 const final = time.Duration(-1)
 
-// try posts once. With an error it says how long to wait at least before the next try, or that there is to be none.
+// try posts once. With an error it returns the minimum wait before a retry, or final.
 func (c *collector) try(ctx context.Context, body []byte) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *collector) try(ctx context.Context, body []byte) (time.Duration, error)
 	return final, nil
 }
 
-// rejected reads the answer to a post that was taken in part: field 1 of an ExportTraceServiceResponse, as of an
+// rejected reads the answer to a partly accepted post: field 1 of an ExportTraceServiceResponse or
 // ExportMetricsServiceResponse, with the number and the reason (opentelemetry-proto collector/*/v1).
 func rejected(answer []byte) error {
 	partial, err := field(answer, 1)
@@ -121,7 +121,7 @@ func rejected(answer []byte) error {
 	return fmt.Errorf("the collector did not take everything: %s", reason)
 }
 
-// field returns the field of a message that holds bytes; nil if it is not there.
+// field returns a field that holds bytes, or nil if the message lacks it.
 func field(message []byte, number protowire.Number) ([]byte, error) {
 	for len(message) > 0 {
 		found, kind, n := protowire.ConsumeTag(message)

@@ -44,7 +44,7 @@ func TestPosts(t *testing.T) {
 	}
 }
 
-func TestPostSaysWhatItIs(t *testing.T) {
+func TestPostHasHeaders(t *testing.T) {
 	for name, zip := range map[string]string{"plain": "none", "compressed": "gzip"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t)
@@ -69,8 +69,8 @@ func TestPostSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestPostEnds: neither a collector that never answers nor one that asks for patience holds anybody up.
-func TestPostEnds(t *testing.T) {
+// TestPostEndsAtTimeoutAtTimeout: a collector that never answers, or that always asks for patience, does not block the process.
+func TestPostEndsAtTimeout(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"no answer": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() },
 		"come again in a long time": func(w http.ResponseWriter, _ *http.Request) {
@@ -94,7 +94,7 @@ func TestPostEnds(t *testing.T) {
 	}
 }
 
-func TestTakenInPart(t *testing.T) {
+func TestPartlyRejectedPost(t *testing.T) {
 	answer, err := proto.Marshal(&collectortrace.ExportTraceServiceResponse{
 		PartialSuccess: &collectortrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "too old"}})
 	if err != nil {

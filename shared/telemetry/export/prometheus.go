@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// page serves what a reader collects in Prometheus's text format, with the names that OpenTelemetry's own exporter gives
-// (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/), as Knative uses it.
+// page serves a reader's measurements in Prometheus's text format. It uses the names of OpenTelemetry's own exporter
+// (https://opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/) as Knative configures it.
 type page struct{ reader *sdkmetric.ManualReader }
 
 // ServeHTTP collects and writes.
@@ -31,7 +31,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(text)) // the reader went away: nothing to do
+	_, _ = w.Write([]byte(text)) // the client is gone
 }
 
 var (
@@ -154,8 +154,8 @@ func buckets[N int64 | float64](f *family, m metricdata.Metrics, points []metric
 	return nil
 }
 
-// line writes a series. Attributes whose names become the same label share it, as the specification says. The limit is
-// that of a bucket; empty for none.
+// line writes a series. Attributes whose names become the same label share it, as the specification demands. The limit
+// is the limit of a bucket, or "".
 func (f *family) line(suffix, limit string, attributes []attribute.KeyValue, value float64) error {
 	byLabel := map[string][]string{}
 	for _, a := range append(slices.Clip(attributes), f.scope...) {

@@ -19,9 +19,9 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// TestPageIsWhatTheOfficialExporterServes, but for the order of a metric's series, set up as Knative does (knative.dev/pkg
-// observability/metrics).
-func TestPageIsWhatTheOfficialExporterServes(t *testing.T) {
+// TestPageEqualsOfficialExporter compares the page with the official exporter, configured as Knative does
+// (knative.dev/pkg observability/metrics). The order of a metric's series may differ.
+func TestPageEqualsOfficialExporter(t *testing.T) {
 	registry, ours := prometheus.NewRegistry(), sdkmetric.NewManualReader()
 	theirs, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
 	if err != nil {
@@ -38,7 +38,8 @@ func TestPageIsWhatTheOfficialExporterServes(t *testing.T) {
 	}
 }
 
-// TestPageShowsCleanups under the names that docs/telemetry.md tells, and a set only while it has something to clean up.
+// TestPageShowsCleanups: the page has the names that docs/telemetry.md documents, and a set only while it has ordinals
+// to clean up.
 func TestPageShowsCleanups(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	measure, err := telemetry.New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(telemetry.ScopeName), nil)
@@ -76,7 +77,8 @@ func TestPageShowsCleanups(t *testing.T) {
 	}
 }
 
-// TestPageShowsVolumesThatDoNotGrow under the name that docs/telemetry.md tells, and a set only while it has such volumes.
+// TestPageShowsVolumesThatDoNotGrow: the page has the name that docs/telemetry.md documents, and a set only while it has
+// such volumes.
 func TestPageShowsVolumesThatDoNotGrow(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	measure, err := telemetry.New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(telemetry.ScopeName), nil)
@@ -107,7 +109,7 @@ func get(t *testing.T, h http.Handler) (kind, text string) {
 	return w.Header().Get("Content-Type"), w.Body.String()
 }
 
-// sorted keeps the order of the metrics, and sorts the lines of each.
+// sorted keeps the order of the metrics and sorts the lines of each.
 func sorted(page string) []string {
 	var families []string
 	for i, text := range strings.Split(page, "# HELP ") {

@@ -25,13 +25,13 @@ func (x *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 	return x.to.post(ctx, spansMessage(spans))
 }
 
-// Shutdown closes what is open.
+// Shutdown closes idle connections.
 func (x *spanExporter) Shutdown(context.Context) error {
 	x.to.client.CloseIdleConnections()
 	return nil
 }
 
-// spansMessage is an ExportTraceServiceRequest. All spans are of this process, so of one resource.
+// spansMessage returns an ExportTraceServiceRequest. All spans belong to this process and therefore to one resource.
 func spansMessage(spans []sdktrace.ReadOnlySpan) message {
 	var order []instrumentation.Scope
 	scopes := map[instrumentation.Scope]message{}
@@ -97,7 +97,7 @@ func eventMessage(e sdktrace.Event) message {
 	return m
 }
 
-// linkMessage leaves the trace state out (field 3), as the SDK's own exporter does.
+// linkMessage omits the trace state (field 3), like the SDK's own exporter.
 func linkMessage(l sdktrace.Link) message {
 	traceID, spanID := l.SpanContext.TraceID(), l.SpanContext.SpanID()
 	var m message
@@ -109,7 +109,7 @@ func linkMessage(l sdktrace.Link) message {
 	return m
 }
 
-// statusMessage numbers the codes as the wire does: Ok is 1 there and Error 2, in the API the other way round.
+// statusMessage uses the code numbers of the wire, where Ok is 1 and Error is 2. In the API it is the reverse.
 func statusMessage(s sdktrace.Status) message {
 	var m message
 	m.text(2, s.Description)
@@ -122,7 +122,7 @@ func statusMessage(s sdktrace.Status) message {
 	return m
 }
 
-// flags are the W3C flags, and above them whether the parent is known to be of another process (SpanFlags in
+// flags returns the W3C flags and, above them, whether the parent is known to be in another process (SpanFlags in
 // opentelemetry-proto).
 func flags(at, parent trace.SpanContext) uint32 {
 	const knowsRemote, isRemote = 0x100, 0x200
