@@ -64,13 +64,13 @@ func objectOf(e event.Event) string {
 }
 
 // Handle waits until the object is free. It returns at once if another event of the same kind already waits.
-func (t *coalescer) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	object, kind := objectOf(e), t.kindOf(e)
+func (c *coalescer) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	object, kind := objectOf(e), c.kindOf(e)
 	for first := true; ; first = false {
-		taken, wait := t.acquire(object, kind, first)
+		taken, wait := c.acquire(object, kind, first)
 		if taken {
-			defer t.release(object)
-			return t.next.Handle(ctx, e)
+			defer c.release(object)
+			return c.next.Handle(ctx, e)
 		}
 		if wait == nil {
 			return nil, nil
@@ -78,7 +78,7 @@ func (t *coalescer) Handle(ctx context.Context, e event.Event) (*event.Event, er
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			t.stopWaiting(object, kind)
+			c.stopWaiting(object, kind)
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -86,32 +86,32 @@ func (t *coalescer) Handle(ctx context.Context, e event.Event) (*event.Event, er
 
 // acquire reports whether the object is free. If not, it returns the channel to wait for, or nil if another event of the
 // same kind waits. Only the first call for an event can return nil.
-func (t *coalescer) acquire(subject string, want eventKind, first bool) (bool, <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	object := t.objects[subject]
+func (c *coalescer) acquire(object string, kind eventKind, first bool) (bool, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := c.objects[object]
 	switch {
-	case object == nil:
-		t.objects[subject] = &inProgress{waiting: map[eventKind]bool{}, done: make(chan struct{})}
+	case state == nil:
+		c.objects[object] = &inProgress{waiting: map[eventKind]bool{}, done: make(chan struct{})}
 		return true, nil
-	case object.waiting[want] && first:
+	case state.waiting[kind] && first:
 		return false, nil
 	}
-	object.waiting[want] = true
-	return false, object.done
+	state.waiting[kind] = true
+	return false, state.done
 }
 
-func (t *coalescer) release(subject string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.objects[subject].done)
-	delete(t.objects, subject)
+func (c *coalescer) release(object string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.objects[object].done)
+	delete(c.objects, object)
 }
 
-func (t *coalescer) stopWaiting(subject string, want eventKind) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if object := t.objects[subject]; object != nil {
-		delete(object.waiting, want)
+func (c *coalescer) stopWaiting(object string, kind eventKind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state := c.objects[object]; state != nil {
+		delete(state.waiting, kind)
 	}
 }

@@ -43,14 +43,14 @@ func Final(ctx context.Context, o Options) moverreport.MemberReport {
 func (r *run) waitForSignal(ctx context.Context) (*waitEnd, error) {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	orders := make(chan *waitEnd, 1)
+	ends := make(chan *waitEnd, 1)
 	go func() {
-		orders <- watch(waiting, r.options)
+		ends <- watch(waiting, r.options)
 		stop() // also ends a pass in progress
 	}()
 	err := r.wait(waiting)
 	stop()
-	return <-orders, err
+	return <-ends, err
 }
 
 var errNotConverged = errors.New("the final pass would take too long")

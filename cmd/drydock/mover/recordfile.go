@@ -21,7 +21,7 @@ func (c *copier) saveRecord() error {
 	err := c.writeRecord(c.twoPass.current)
 	if kindOf(err) == kindNoSpace {
 		c.twoPass.current = nil
-		c.warn("the target has no space for the record of verified files, so the next pass reads every file")
+		c.warn("the target has no space for the record of verified files, so no file counts as unchanged after this pass")
 		return nil
 	}
 	if err != nil {

@@ -81,13 +81,14 @@ func (c *copier) beginTwoPass(ctx context.Context) error {
 	}
 	for _, r := range []*root{c.src, c.dst} {
 		if ok, kind := c.stampsEveryChange(r); !ok {
-			c.warn("the %s's file system (0x%x) does not stamp every change by this node's clock, so both passes read every file", r.side, kind)
+			c.warn("the %s's file system (0x%x) does not stamp every change by this node's clock, "+
+				"so no file counts as unchanged between the passes", r.side, kind)
 			return nil
 		}
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		c.warn("both passes read every file, because the boot id is unknown: %v", err)
+		c.warn("no file counts as unchanged between the passes, because the boot id is unknown: %v", err)
 		return nil
 	}
 	c.twoPass.id = recordID{
@@ -114,7 +115,7 @@ func (c *copier) beginRecord(ctx context.Context) error {
 		err = c.hooks.flushed()
 	}
 	if err != nil {
-		c.warn("the source could not be flushed (%v), so the next pass reads every file", err)
+		c.warn("the source could not be flushed (%v), so no file counts as unchanged after this pass", err)
 		return nil
 	}
 	c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(-c.settled)), &record{}
@@ -131,7 +132,7 @@ func (c *copier) loadRecord() {
 	}
 	if c.tree.top.find(recordName) != nil {
 		c.twoPass.current = nil
-		c.warn("the source has a file %s, so both passes read every file", recordName)
+		c.warn("the source has a file %s, so no file counts as unchanged between the passes", recordName)
 		return
 	}
 	known, err := readRecord(c.dst.fd, c.twoPass.id)
