@@ -1,5 +1,5 @@
-# make demo and make test need only Debian, Go and root. On another system, or to use your own cluster, set KUBECONFIG. make help lists the
-# targets.
+# make test-unit, like go test ./..., needs only Go: no root, no cluster, no network. make demo and make test need Debian and root, too. On
+# another system, or to use your own cluster, set KUBECONFIG. make help lists all targets.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -10,8 +10,12 @@ NODE     := $(CURDIR)/.cluster/kubeconfig
 API      := $(CURDIR)/.cluster/control-plane/kubeconfig
 TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
-# The packages whose tests need a cluster. Their targets start it.
-CLUSTERED := drydock.dev/test/api drydock.dev/test/sim drydock.dev/test/e2e drydock.dev/test/e2e/knative
+# Build tags of the tests that need more than Go. Each has its own target.
+#   root     loop devices, mounts, other users, file systems' tools: test-mover
+#   page     a browser: test-page
+#   busybox  the shell of the demo's pods: test-demo
+#   cluster  an API server or a node: test-api, test-sim, test-e2e, test-knative
+TAGS := root,page,busybox,cluster
 
 # The cluster for configure, deploy and undeploy: that of KUBECONFIG, or the local node.
 KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
@@ -20,22 +24,24 @@ IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
 FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks grow-volumes wake-gateway
 
-# Debian packages for the tests of the data mover and the demo: tools to compare with, and file systems.
-PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs busybox-static chromium
+# Debian packages of test-mover: rsync checks the copies, the others make file systems and attributes.
+MOVER_PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs
 
-.PHONY: help packages build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy \
-  undeploy demo test test-unit test-api test-sim test-e2e test-knative test-func sim model mutants traces bench bench-knative fences \
-  rights generate golden lint presubmit
+# install installs the missing Debian packages of a target. Without root or apt it prints their names.
+define install
+	@missing=; for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "$@ needs these Debian packages:$$missing. Install them, or run as root on Debian."; exit 0; fi; \
+	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
+endef
+
+.PHONY: help build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo \
+  test test-unit test-mover test-page test-demo test-api test-sim test-e2e test-knative test-func sim model mutants traces bench \
+  bench-knative fences rights generate golden lint presubmit
 
 help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-
-packages: # installs missing packages, on Debian with root
-	@missing=; for p in $(PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	  echo "some tests need the Debian packages$$missing. Install them, or run as root on Debian"; exit 0; fi; \
-	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
 
 build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock ./cmd/drydock
@@ -77,7 +83,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-api test-sim test-e2e ## runs all tests that do not need Knative
+test: test-unit test-mover test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -87,47 +93,60 @@ mutants: ## removes each guard of backup and restore, and reports the guards tha
 
 traces: ## records the actions of real controllers in a resize, which the model replays
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_RECORD_TRACES=true DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 10m ./test/api -run TestModelCanDoWhatControllersDid
+	DRYDOCK_RECORD_TRACES=true DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 10m \
+	  ./test/api -run TestModelCanDoWhatControllersDid
 
-test-unit: packages ## runs the quick tests, without a cluster (the mover's tests need root for real file systems)
-	go test $$(go list ./... | grep -vFx $(foreach p,$(CLUSTERED),-e $(p)))
+test-unit: ## the quick part: needs only Go, on Linux or macOS
+	go test ./...
+
+test-mover: ## the data mover on real file systems and devices; needs root
+	$(call install,$(MOVER_PACKAGES))
+	go test -tags root ./cmd/drydock/...
+
+test-page: ## the waiting page of the wake gateway, in a browser
+	$(call install,chromium)
+	go test -tags page ./eventsource/gateway
+
+test-demo: ## the scripts that the demo runs in its pods
+	$(call install,busybox-static)
+	go test -tags busybox ./test/demo
 
 test-api: ## tests the functions on a real API server with its controllers
 	cd test/gitops && go build -o ../../bin/gitops .
 	cd test/gitops/argo && go build -o ../../../bin/argo .
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -count=1 -timeout 40m -parallel 16 ./test/api ./eventsource/engine \
-	  ./cmd/drydock-standalone
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 16 \
+	  ./test/api ./eventsource/engine ./cmd/drydock-standalone
 
 # From within its folder, go test also prints the output of passed tests: the number of schedules, and the seed.
 test-sim: ## simulates crashes and interference between any two writes, a sample of a thousand (PART=14 percent)
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14)
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14)
 
 sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -count=1 -timeout 300m -parallel 40 -part 100
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
 ifdef KUBECONFIG
 test-e2e: build ## tests resizes on a real node, and verifies the data
-	go test -count=1 -timeout 45m -parallel 3 ./test/e2e
+	go test -tags cluster -count=1 -timeout 45m -parallel 3 ./test/e2e
 else
 test-e2e: build ## tests resizes on a real node, and verifies the data
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images etcd-image redis-image
-	KUBECONFIG=$(NODE) go test -count=1 -timeout 45m -parallel 3 ./test/e2e
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 3 ./test/e2e
 endif
 
 # The target removes Drydock from the local node, so that the next make demo does not run a second one.
 ifdef KUBECONFIG
 test-knative: build ## tests resizes on a real Knative, while parts of it are removed
-	go test -count=1 -timeout 60m ./test/e2e/knative
+	go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
 else
 test-knative: build ## tests resizes on a real Knative, while parts of it are removed
 	$(MAKE) --no-print-directory knative images
 	cd test/knative && CGO_ENABLED=0 go test -trimpath ./...
-	KUBECONFIG=$(NODE) go test -count=1 -timeout 60m ./test/e2e/knative
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 endif
 
@@ -135,7 +154,7 @@ test-func: ## tests the root as a project of Knative's func, with the real func 
 	cd test/func && go test -count=1 -timeout 40m .
 
 fences: ## installs accounts, roles, policies and the movers' image, for drydock-standalone outside the cluster
-	@[ -n "$(IMAGE)" ] || { echo "name the image of the movers: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
+	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/rights
 	$(TARGET) sh -c "deploy/mover-image $(IMAGE) | $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-deploy -f -"
 
@@ -143,7 +162,7 @@ configure: ## installs the administrator's part on Knative, once (CONFIG=config/
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k $(CONFIG)
 
 deploy: ## deploys all functions to Knative, or one: FUNCTION=backup IMAGE=registry/drydock@sha256:...
-	@[ -n "$(IMAGE)" ] || { echo "name the image: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
+	@[ -n "$(IMAGE)" ] || { echo "say which image runs: make deploy IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) deploy/apply $(if $(filter dev.local/%,$(IMAGE)),--allow-tags) $(IMAGE) $(or $(FUNCTION),$(FUNCTIONS))
 
 undeploy: ## removes all functions, or one: FUNCTION=backup
@@ -155,15 +174,15 @@ unconfigure: ## removes the administrator's part, after undeploy; StatefulSets a
 
 bench: build ## runs the benchmarks of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
-	$(MAKE) --no-print-directory packages
-	go test -run '^$$' -bench . -benchtime 3x -timeout 30m ./cmd/drydock/mover
+	$(call install,$(MOVER_PACKAGES))
+	go test -tags root -run '^$$' -bench . -benchtime 3x -timeout 30m ./cmd/drydock/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
-	KUBECONFIG=$(NODE) go test -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
+	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
 
 bench-knative: build ## runs the benchmarks on Knative: twenty minutes, half of them without events
 	$(MAKE) --no-print-directory knative images
-	KUBECONFIG=$(NODE) go test -run '^$$' -bench 'Resize|ColdStart' -benchtime 2x -timeout 40m ./test/e2e/knative
-	KUBECONFIG=$(NODE) go test -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
+	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench 'Resize|ColdStart' -benchtime 2x -timeout 40m ./test/e2e/knative
+	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 
 rights: ## prints the ClusterRoles that let Drydock pause and stop operators, all or some: OWNERS=rabbitmq,pgo
@@ -174,13 +193,17 @@ generate: # writes the custom resources in config/crd, their generated Go code, 
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
 golden: ## writes the expected texts of tests into their golden files; review the difference
-	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- '*_test.go' \
-	  ':!test/api' ':!test/sim' ':!test/e2e' | xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
+	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- \
+	  '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
 
 lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
 	go vet ./...
+	go vet -tags $(TAGS) ./...
+	GOOS=darwin go vet ./...
 	$(TOOL) staticcheck ./...
+	$(TOOL) staticcheck -tags $(TAGS) ./...
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 	cd test/cluster/csi && go vet ./driver
 	cd test/gitops && go vet .

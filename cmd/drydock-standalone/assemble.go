@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
-// assemble puts functions and engine together.
+// assemble creates the engine with all functions.
 func assemble(o options, config *rest.Config, stream *engine.Stream, measure *export.Export, log *slog.Logger) (*engine.Engine, error) {
 	triggers, err := engine.LoadTriggers(deploy.Triggers)
 	if err != nil {
@@ -27,18 +27,18 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
 	handlers := map[api.Function]http.Handler{}
-	functions, err := handlersOf(o, config, late, log)
+	functions, err := makeHandlers(o, config, late, log)
 	if err != nil {
 		return nil, err
 	}
-	for name, f := range functions { // they trust the Broker, which lets no order of a stranger in
+	for name, f := range functions { // they trust the Broker, which rejects orders without permission
 		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout, serve.Orders{}, measure.Telemetry, log)
 	}
 	var source *engine.Source
 	if !o.NoSource {
-		source = &engine.Source{Config: o.as(config, api.Source), Namespaces: o.Namespaces}
+		source = &engine.Source{Config: o.configFor(config, api.Source), Namespaces: o.Namespaces}
 	}
-	orders := function.OrdersOf(kube.NewClient(o.as(config, api.IdleTimeout)), o.Settings) // an account that may ask who a sender is
+	orders := function.OrdersOf(kube.NewClient(o.configFor(config, api.IdleTimeout)), o.Settings) // an account that may review tokens
 	e, err := engine.New(engine.Config{
 		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
 		BrokerAddress: o.Broker, Guard: orders.Guard, Passed: stream.Passed, Meter: measure.Meter, Log: log,
@@ -50,14 +50,14 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	return e, nil
 }
 
-// handlersOf makes every function. Each has a client of its own, so that it works under its own account if the process impersonates
-// them.
-func handlersOf(o options, config *rest.Config, send function.Sender, log *slog.Logger) (map[api.Function]function.Handler, error) {
+// makeHandlers creates every function. Each has a separate client, so that it works under its own account if the process
+// impersonates the functions' accounts.
+func makeHandlers(o options, config *rest.Config, send function.Sender, log *slog.Logger) (map[api.Function]function.Handler, error) {
 	handlers := map[api.Function]function.Handler{}
 	o.OwnFunctionsOnly = true // the engine has no other Triggers
 	for _, text := range function.Names() {
 		name := api.Function(text)
-		made, err := function.Handlers(kube.NewClient(o.as(config, name)), o.Settings, send, log)
+		made, err := function.Handlers(kube.NewClient(o.configFor(config, name)), o.Settings, send, log)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func handlersOf(o options, config *rest.Config, send function.Sender, log *slog.
 	return handlers, nil
 }
 
-// lateSender sends once it knows where to.
+// lateSender sends events after its Sender is set.
 type lateSender struct{ *serve.Sender }
 
 func (l *lateSender) Send(ctx context.Context, e event.Event) error {

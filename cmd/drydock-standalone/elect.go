@@ -16,29 +16,29 @@ import (
 
 const leaseName = "drydock-standalone"
 
-// Times of the lease, client-go's usual ones.
+// Times of the lease, the defaults of client-go.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-var errLeaseLost = errors.New("the lease was lost, so another replica may work now; start this one again to wait its turn")
+var errLeaseLost = errors.New("the lease was lost, so another replica may work now. Restart this process to wait for the lease")
 
-// elect runs lead while this process holds the lease. The lease is given back only after lead has ended, so that no two
-// replicas work at once; losing it ends the process.
+// elect runs lead while this process holds the lease. It releases the lease only after lead has ended, so that no two
+// replicas work at once. A lost lease ends the process.
 func elect(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger, lead func(context.Context) error) error {
 	client, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client for leases: %w", err)
 	}
 	own := identity()
-	if err := takeFromDead(ctx, client.Leases(namespace), own); err != nil {
-		log.Warn("taking the lease of a process that has ended; it is waited for instead", "error", err.Error())
+	if err := releaseLeaseOfEndedProcess(ctx, client.Leases(namespace), own); err != nil {
+		log.Warn("cannot release the lease of an ended process, waiting until it expires", "error", err.Error())
 	}
-	// The election goes on while lead winds up.
-	electing, giveBack := context.WithCancel(context.WithoutCancel(ctx))
-	defer giveBack()
+	// The election continues while lead finishes its work.
+	electing, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
 	result := make(chan error, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
@@ -57,7 +57,7 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 				defer stop()
 				defer context.AfterFunc(ctx, stop)()
 				result <- lead(leading)
-				giveBack()
+				release()
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader:      func(id string) { log.Info("lease", "holder", id) },
@@ -68,17 +68,17 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 	}
 	waiting := context.AfterFunc(ctx, func() {
 		if !elector.IsLeader() {
-			giveBack()
+			release()
 		}
 	})
 	defer waiting()
 	log.Info("waiting for the lease", "namespace", namespace, "name", leaseName)
 	elector.Run(electing)
-	return ended(electing, result)
+	return electionResult(electing, result)
 }
 
-// ended says how it came that the election is over.
-func ended(electing context.Context, result <-chan error) error {
+// electionResult returns why the election ended: the result of lead, a lost lease, or nil if another replica led.
+func electionResult(electing context.Context, result <-chan error) error {
 	select {
 	case err := <-result:
 		return err
@@ -87,5 +87,5 @@ func ended(electing context.Context, result <-chan error) error {
 	if electing.Err() == nil {
 		return errLeaseLost
 	}
-	return nil // told to end while another replica led
+	return nil // the context ended while another replica led
 }

@@ -15,20 +15,21 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// identity names this process in the lease. It begins with the pod's name or the host's.
+// identity names this process in the lease. It begins with the name of the pod or of the host.
 //
-// In a pod it is the pod's: a container that crashed and was started again in the same pod goes on with the lease at once. The kubelet
-// starts it only after the one before has ended. Elsewhere it names the process, see takeFromDead.
+// In a pod it names the pod, not the process. A container that crashed and restarts in the same pod keeps the lease: the
+// kubelet starts it only after the previous one has ended. Elsewhere it names the process, see
+// releaseLeaseOfEndedProcess.
 func identity() string {
 	if name, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); name != "" && uid != "" {
 		return name + "_" + uid
 	}
-	host, _ := os.Hostname() //nolint:errcheck // the rest is unique without it
+	host, _ := os.Hostname() //nolint:errcheck // the identity is unique without it
 	return fmt.Sprintf("%s_%s_%d_%s", host, processSpace(), os.Getpid(), uuid.NewString())
 }
 
-// processSpace names what the process id is unique in: the kernel's run and the pid namespace. It is empty where the system does not
-// tell, as on macOS.
+// processSpace identifies the space of process ids: the boot of the kernel and the pid namespace. It is empty on systems
+// that do not report them, such as macOS.
 func processSpace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -41,8 +42,9 @@ func processSpace() string {
 	return strings.TrimSpace(string(boot)) + "-" + strings.Trim(namespace, "pid:[]")
 }
 
-// dead reports whether the holder of a lease was a process of this machine that has ended. It is false whenever that is not certain.
-func dead(holder, own string) bool {
+// isEndedProcess reports whether the holder of a lease was a process of this machine that has ended. It is false if that
+// is uncertain.
+func isEndedProcess(holder, own string) bool {
 	theirs, ours := strings.Split(holder, "_"), strings.Split(own, "_")
 	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] || ours[1] == "" {
 		return false
@@ -51,16 +53,16 @@ func dead(holder, own string) bool {
 	return err == nil && pid > 1 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// takeFromDead empties the lease of a process that crashed, so that its successor does not wait until it expires. Nothing is written if
-// another process took the lease meanwhile.
-func takeFromDead(ctx context.Context, leases coordinationv1.LeaseInterface, own string) error {
+// releaseLeaseOfEndedProcess empties the lease of a crashed process, so that its successor need not wait until the lease
+// expires. It writes nothing if another process has taken the lease in between.
+func releaseLeaseOfEndedProcess(ctx context.Context, leases coordinationv1.LeaseInterface, own string) error {
 	lease, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading lease %s: %w", leaseName, err)
-	case lease.Spec.HolderIdentity == nil || !dead(*lease.Spec.HolderIdentity, own):
+	case lease.Spec.HolderIdentity == nil || !isEndedProcess(*lease.Spec.HolderIdentity, own):
 		return nil
 	}
 	lease.Spec.HolderIdentity = new(string)

@@ -1,5 +1,5 @@
-// Command drydock-standalone is all of Drydock in one process, for a laptop, a test or a small cluster: the functions,
-// and Knative's own event machinery, embedded (package engine).
+// Command drydock-standalone runs all of Drydock in one process, for a laptop, a test or a small cluster: the functions
+// and Knative's event components, embedded by package engine.
 package main
 
 import (
@@ -52,15 +52,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	log := slog.New(telemetry.LogHandler(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: o.LogLevel})))
 	klog.SetSlogLogger(log.With("component", "client-go"))
-	if err := work(ctx, o, stdout, log); err != nil {
-		log.Error("drydock-standalone ends", "error", err.Error())
+	if err := runAll(ctx, o, stdout, log); err != nil {
+		log.Error("drydock-standalone failed", "error", err.Error())
 		return exitError
 	}
 	return exitOK
 }
 
-// work runs everything until the context ends.
-func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) error {
+// runAll runs everything until the context ends.
+func runAll(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) error {
 	config, err := kube.Config()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func work(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) er
 	return elect(ctx, config, o.LeaseNamespace, log, lead)
 }
 
-// openStream opens where passing events are written.
+// openStream opens the output for the events that pass the Broker.
 func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
 	switch path {
 	case "":
@@ -118,7 +118,7 @@ func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
 	return engine.NewStream(file), func() { _ = file.Close() }, nil
 }
 
-// listenHealth serves probes, metrics and the stream of events from the start, also while another replica leads.
+// listenHealth serves probes, metrics and the stream of events from the start, even while another replica leads.
 func listenHealth(address string, health *serve.Health, metrics, stream http.Handler, log *slog.Logger) (func(), error) {
 	mux := http.NewServeMux()
 	health.Register(mux, metrics)
@@ -126,12 +126,12 @@ func listenHealth(address string, health *serve.Health, metrics, stream http.Han
 	return listen("metrics and health", "--listen", address, serve.NewServer(mux, time.Minute, log), log)
 }
 
-// listenGateway serves the wake gateway. It needs no lease: every replica may.
+// listenGateway serves the wake gateway. It needs no lease, so every replica serves it.
 func listenGateway(o options, config *rest.Config, measure *export.Export, log *slog.Logger) (func(), error) {
 	if o.Gateway == "none" {
 		return func() {}, nil
 	}
-	wake := gateway.New(kube.NewClient(o.as(config, api.WakeGateway)), o.Settings, o.Options, log)
+	wake := gateway.New(kube.NewClient(o.configFor(config, api.WakeGateway)), o.Settings, o.Options, log)
 	if err := wake.Measure(measure.Meter); err != nil {
 		return nil, err
 	}
@@ -145,11 +145,11 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 	}, nil
 }
 
-// listen serves on the address until it is told to stop.
+// listen serves on the address. It returns a function that stops the server.
 func listen(what, flag, address string, server *http.Server, log *slog.Logger) (func(), error) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // outlives any request
 	if err != nil {
-		return nil, fmt.Errorf("opening the address for %s: %w; choose another with %s", what, err, flag)
+		return nil, fmt.Errorf("opening the address for %s: %w. Choose another address with %s", what, err, flag)
 	}
 	log.Info(what, "url", "http://"+listener.Addr().String())
 	var done sync.WaitGroup

@@ -20,18 +20,18 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
-// options are what the process was told: flags, with defaults from the environment, and the functions' settings.
+// options are the settings of the process: flags, with defaults from the environment, and the functions' settings.
 type options struct {
 	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
-	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address on which CloudEvents may be posted to the Broker; empty for none"`
+	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address of the Broker for posted CloudEvents; empty for none"`
 	Gateway        string        `envconfig:"DRYDOCK_GATEWAY" flag:"gateway" desc:"address of the wake gateway (127.0.0.1:9092; in a cluster :9092); none for none"`
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
-	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: ticks and posted events only"`
-	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file to append each event to that passes the Broker, a line of JSON each; - for standard output"`
-	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"100" desc:"events under way before more are refused"`
-	EventTimeout   time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" flag:"event-timeout" default:"25s" desc:"how long a function may work on one event"`
+	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: only ticks and posted events"`
+	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file for the events that pass the Broker, a line of JSON each; - for standard output"`
+	InFlight       int           `envconfig:"DRYDOCK_IN_FLIGHT" flag:"in-flight" default:"100" desc:"events in progress above which more are refused"`
+	EventTimeout   time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" flag:"event-timeout" default:"25s" desc:"time limit of a function for one event"`
 	LeaderElect    bool          `envconfig:"DRYDOCK_LEADER_ELECT" flag:"leader-elect" default:"true" desc:"work only while holding the Lease drydock-standalone"`
-	Impersonate    bool          `envconfig:"DRYDOCK_IMPERSONATE" flag:"impersonate" default:"false" desc:"work under each function's own account (in the namespace drydock), to which config/policy sets limits"`
+	Impersonate    bool          `envconfig:"DRYDOCK_IMPERSONATE" flag:"impersonate" default:"false" desc:"use the account of each function (in the namespace drydock), which config/policy limits"`
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
 	api.Settings
@@ -39,9 +39,9 @@ type options struct {
 	settings.Kubeconfig
 }
 
-var errHelp = errors.New("help was asked for")
+var errHelp = errors.New("help was requested")
 
-// readOptions reads the environment, then the flags over it.
+// readOptions reads the environment, then the flags, which take precedence.
 func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	var o options
 	if err := envconfig.Process("", &o); err != nil {
@@ -65,9 +65,9 @@ func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		help(stdout)
 		return o, errHelp
 	case err != nil:
-		return o, fmt.Errorf("%w; -h lists the flags", err)
+		return o, fmt.Errorf("%w. -h lists the flags", err)
 	case flags.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q; -h lists the flags", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q. -h lists the flags", flags.Arg(0))
 	}
 	return o, nil
 }
@@ -101,20 +101,20 @@ func help(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", export.Help)
 }
 
-// as is the config with which a function reaches the API server.
-func (o *options) as(config *rest.Config, name api.Function) *rest.Config {
+// configFor returns the config with which a function reaches the API server.
+func (o *options) configFor(config *rest.Config, name api.Function) *rest.Config {
 	if !o.Impersonate {
 		return config
 	}
 	return kube.As(config, name)
 }
 
-// inCluster reports whether the process is a pod and works on its own cluster.
+// inCluster reports whether the process runs in a pod and works on that pod's cluster.
 func inCluster() bool {
 	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && os.Getenv("KUBECONFIG") == ""
 }
 
-// defaultAddress is open to the cluster in a pod, closed to the world on a laptop.
+// defaultAddress is open to the cluster in a pod, and local elsewhere.
 func defaultAddress(port int) string {
 	if inCluster() {
 		return fmt.Sprintf(":%d", port)

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package main
 
 import (
@@ -20,13 +22,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// collector keeps the spans that are posted to it.
+// collector stores the spans that are posted to it.
 type collector struct {
 	mu    sync.Mutex
 	spans []*tracepb.Span
 }
 
-// ServeHTTP takes a post of spans.
+// ServeHTTP accepts a post of spans.
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	request := &collectortrace.ExportTraceServiceRequest{}
@@ -52,8 +54,8 @@ func attributeOf(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// TestOneResizeIsOneTrace with everything there is: Knative's source, broker, filters and dispatcher, all functions, the
-// real controllers, and a collector. What wakes the functions are changes of sets, Jobs, claims and pods, and ticks.
+// TestOneResizeIsOneTrace runs everything: Knative's source, broker, filters and dispatcher, all functions, the real
+// controllers, and a collector. Changes of sets, Jobs, claims and pods wake the functions, and so do ticks.
 func TestOneResizeIsOneTrace(t *testing.T) {
 	cluster(t)
 	path := os.Getenv("DRYDOCK_TEST_KUBECONFIG")
@@ -73,7 +75,9 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	var log bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--leader-elect=false", "--tick", "3s"}, io.Discard, &log)
+		ended <- run(ctx, []string{
+			"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--leader-elect=false", "--tick", "3s",
+		}, io.Discard, &log)
 	}()
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -94,7 +98,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	}
 }
 
-// expectOneTrace: the spans about the operation are of one trace, and point to those of the source events that woke them.
+// expectOneTrace fails unless all spans of the operation are in one trace and link to the source events that woke them.
 func expectOneTrace(t *testing.T, spans []*tracepb.Span, status *api.Resize) {
 	t.Helper()
 	siftedIn, functions, wokenBy := map[string]bool{}, map[string]int{}, map[string]bool{}

@@ -24,22 +24,22 @@ import (
 	"drydock.dev/shared/hookurl"
 )
 
-// exitRefused is the exit code of a call whose answer says that another try makes no sense.
+// exitRefused is the exit code of a call whose answer rules out a retry.
 const exitRefused = 3
 
-// How long a server can make a call wait, and how much of an answer is read.
+// Limits on the time that a server can make a call wait, and on the size of an answer.
 const (
-	leastWait   = time.Second
+	minWait     = time.Second
 	defaultWait = 5 * time.Second // after 202 without Retry-After
-	mostWait    = time.Minute
-	mostBackoff = 30 * time.Second
-	mostBody    = 64 << 10
+	maxWait     = time.Minute
+	maxBackoff  = 30 * time.Second
+	maxBody     = 64 << 10
 )
 
-// call is a hook by HTTP.
+// call is a hook that is called by HTTP.
 type call struct {
 	url    *url.URL
-	key    string // of idempotency: the same for each request of a hook
+	key    string // idempotency key, the same for each request of a hook
 	body   []byte
 	client *http.Client
 	log    io.Writer
@@ -49,11 +49,12 @@ type call struct {
 // answer is the result of one request.
 type answer struct {
 	status int   // 0 if there was no answer
-	err    error // why there was none
+	err    error // why there was no answer
 	after  time.Duration
 }
 
-// runCall is `drydock call`, in the pod of a hook: it posts the hook's facts until the answer is final. The deadline is the Job's.
+// runCall is `drydock call` in a hook's pod. It posts the hook's facts until the answer is final. The Job sets the
+// deadline.
 func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, report, err := parseCall(args, stdout, stderr)
 	switch {
@@ -75,7 +76,7 @@ func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func parseCall(args []string, stdout, stderr io.Writer) (c call, report string, err error) {
 	f := flag.NewFlagSet("drydock call", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	address := f.String("url", "", "where to POST to")
+	address := f.String("url", "", "the URL to POST to")
 	timeout := f.Duration("timeout", 10*time.Second, "how long one request may take")
 	file := f.String("file", path.Join(api.HookDir, api.HookFile), "the `file` to send")
 	f.StringVar(&report, "report", "", "also write the result to this `file`")
@@ -83,18 +84,18 @@ func parseCall(args []string, stdout, stderr io.Writer) (c call, report string, 
 		return c, report, err
 	}
 	if f.NArg() > 0 || *timeout <= 0 {
-		return c, report, errors.New("call takes flags only, and a --timeout above 0")
+		return c, report, errors.New("call takes only flags, and --timeout must be greater than 0")
 	}
 	c = call{client: newCaller(*timeout), log: stdout, sleep: sleep}
 	if c.url, err = hookurl.Parse(*address); err != nil {
 		return c, report, err
 	}
 	if c.body, err = os.ReadFile(*file); err != nil {
-		return c, report, fmt.Errorf("reading what to send: %w", err)
+		return c, report, fmt.Errorf("reading the file to send: %w", err)
 	}
 	var facts api.HookFacts
 	if err := json.Unmarshal(c.body, &facts); err != nil {
-		return c, report, fmt.Errorf("reading what to send: %w", err)
+		return c, report, fmt.Errorf("reading the file to send: %w", err)
 	}
 	c.key = facts.Operation + "-" + facts.Hook
 	return c, report, nil
@@ -104,20 +105,20 @@ func parseCall(args []string, stdout, stderr io.Writer) (c call, report string, 
 func newCaller(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout:       timeout,
-		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostBody},
+		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxBody},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// run asks until the answer is final, and returns the exit code and the last result.
+// run repeats the request until the answer is final. It returns the exit code and a description of the last answer.
 func (c call) run(ctx context.Context) (int, string) {
-	backoff := leastWait
+	backoff := minWait
 	for {
 		a := c.ask(ctx)
-		message := c.tell(a)
+		message := c.describe(a)
 		switch {
 		case ctx.Err() != nil:
-			return exitError, message + "; ended before the hook was done"
+			return exitError, message + ". The call ended before the hook was complete"
 		case a.status == http.StatusOK || a.status == http.StatusNoContent:
 			return exitOK, message
 		case a.final():
@@ -125,14 +126,14 @@ func (c call) run(ctx context.Context) (int, string) {
 		}
 		wait := a.after
 		if a.status == http.StatusAccepted {
-			backoff = leastWait
+			backoff = minWait
 		} else {
-			wait, backoff = max(wait, backoff), min(2*backoff, mostBackoff)
+			wait, backoff = max(wait, backoff), min(2*backoff, maxBackoff)
 		}
-		fmt.Fprintf(c.log, "%s; again in %s\n", message, wait)
+		fmt.Fprintf(c.log, "%s. Next request in %s\n", message, wait)
 		c.sleep(ctx, wait)
 		if ctx.Err() != nil {
-			return exitError, message + "; ended before the hook was done"
+			return exitError, message + ". The call ended before the hook was complete"
 		}
 	}
 }
@@ -150,48 +151,50 @@ func (c call) ask(ctx context.Context) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	defer response.Body.Close()                                         //nolint:errcheck // it was only read
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, mostBody)) // the status says it all
+	defer response.Body.Close()                                        //nolint:errcheck // only read
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxBody)) // only the status matters
 	return answer{status: response.StatusCode, after: waitOf(response)}
 }
 
-// final reports whether another try makes no sense. It does if the server does not answer, has too much to do, or has failed.
+// final reports whether the answer rules out a retry. No answer, an overload and a failure of the server do not.
 func (a answer) final() bool {
-	return a.status != 0 && a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests && a.status < http.StatusInternalServerError
+	return a.status != 0 && a.status != http.StatusAccepted && a.status != http.StatusTooManyRequests &&
+		a.status < http.StatusInternalServerError
 }
 
-// waitOf returns how long the server wants not to be asked again; 0 if it does not say so, except after 202.
+// waitOf returns how long the server wants the caller to wait. Without Retry-After it is 0, except after 202.
 func waitOf(response *http.Response) time.Duration {
 	text := response.Header.Get("Retry-After")
 	wait := time.Duration(-1)
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
-		wait = time.Duration(min(seconds, uint64(mostWait/time.Second))) * time.Second
+		wait = time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second
 	} else if date, err := http.ParseTime(text); err == nil {
 		wait = max(time.Until(date), 0)
 	}
 	switch {
 	case wait >= 0:
-		return min(max(wait, leastWait), mostWait)
+		return min(max(wait, minWait), maxWait)
 	case response.StatusCode == http.StatusAccepted:
 		return defaultWait
 	}
 	return 0
 }
 
-// tell returns the result of a request in words, without the query of the URL and without the server's own text.
-func (c call) tell(a answer) string {
+// describe returns the result of a request in words. It omits the query of the URL and the server's own text.
+func (c call) describe(a answer) string {
 	shown := url.URL{Scheme: c.url.Scheme, Host: c.url.Host, Path: c.url.Path, RawPath: c.url.RawPath}
 	what := strings.TrimSpace(fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)))
 	switch {
 	case a.err != nil:
 		what = "no answer: " + reasonOf(a.err)
 	case a.status >= http.StatusMultipleChoices && a.status < http.StatusBadRequest:
-		what += ", and redirects are not followed"
+		what += ", redirects are not followed"
 	}
 	return fmt.Sprintf("POST %s: %s", shown.String(), what)
 }
 
-// reasonOf says why there was no answer. It does not pass on errors of the HTTP client, which quote the URL and the server.
+// reasonOf returns why there was no answer. It does not use the errors of the HTTP client, which quote the URL and the
+// server.
 func reasonOf(err error) string {
 	var timeout *url.Error
 	var connection *net.OpError
@@ -204,10 +207,10 @@ func reasonOf(err error) string {
 	case errors.As(err, &connection):
 		return connection.Error()
 	}
-	return "the server closes the connection, or speaks no HTTP"
+	return "the server closed the connection or does not speak HTTP"
 }
 
-// sleep waits, but not beyond the end of ctx.
+// sleep waits, but not beyond the end of the context.
 func sleep(ctx context.Context, wait time.Duration) {
 	select {
 	case <-ctx.Done():

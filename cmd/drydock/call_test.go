@@ -17,7 +17,7 @@ import (
 
 const hookFile = `{"hook":"pre","operation":"0123456789ab","removed":[2]}`
 
-// server answers with one status after the other, and then with the last one. A status of 0 closes the connection.
+// server answers with the given statuses in turn, and then repeats the last one. A status of 0 closes the connection.
 type server struct {
 	*httptest.Server
 	statuses []int
@@ -36,7 +36,8 @@ func newServer(t *testing.T, statuses ...int) *server {
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.bodies = append(s.bodies, string(body))
-	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Idempotency-Key") != "0123456789ab-pre" {
+	if r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" ||
+		r.Header.Get("Idempotency-Key") != "0123456789ab-pre" {
 		s.problems = append(s.problems, r.Method+" with "+strings.Join(r.Header.Values("Idempotency-Key"), " "))
 	}
 	for key, value := range s.headers {
@@ -57,7 +58,7 @@ type called struct {
 	waits       []time.Duration
 }
 
-// callURL calls without waiting. After 20 waits the Job's deadline ends it.
+// callURL calls without really waiting. After 20 waits the Job's deadline ends the call.
 func callURL(t *testing.T, address string, args ...string) called {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hook.json")
@@ -82,7 +83,7 @@ func callURL(t *testing.T, address string, args ...string) called {
 	return result
 }
 
-func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
+func TestCallRepeatsUntilAnswerIsFinal(t *testing.T) {
 	const s = time.Second
 	for name, row := range map[string]struct {
 		statuses []int
@@ -91,25 +92,26 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 		waits    []time.Duration
 		report   string
 	}{
-		"done":                         {[]int{200}, "", exitOK, nil, "200 OK"},
-		"done, without content":        {[]int{204}, "", exitOK, nil, "204 No Content"},
-		"not done yet":                 {[]int{202, 202, 200}, "", exitOK, []time.Duration{5 * s, 5 * s}, "200 OK"},
-		"not done for a while":         {[]int{202, 200}, "7", exitOK, []time.Duration{7 * s}, "200 OK"},
-		"not done for long":            {[]int{202, 200}, "100000000000000000", exitOK, []time.Duration{60 * s}, "200 OK"},
-		"done soon":                    {[]int{202, 200}, "0", exitOK, []time.Duration{s}, "200 OK"},
-		"not done, and no time":        {[]int{202, 200}, "soon", exitOK, []time.Duration{5 * s}, "200 OK"},
-		"not done, a negative time":    {[]int{202, 200}, "-3", exitOK, []time.Duration{5 * s}, "200 OK"},
-		"since yesterday":              {[]int{202, 200}, "Sun, 06 Nov 1994 08:49:37 GMT", exitOK, []time.Duration{s}, "200 OK"},
-		"until next century":           {[]int{202, 200}, "Sun, 06 Nov 2094 08:49:37 GMT", exitOK, []time.Duration{60 * s}, "200 OK"},
-		"too much to do":               {[]int{429, 429, 200}, "", exitOK, []time.Duration{s, 2 * s}, "200 OK"},
-		"too much to do for a while":   {[]int{429, 200}, "9", exitOK, []time.Duration{9 * s}, "200 OK"},
-		"broken":                       {[]int{500, 502, 503, 599, 200}, "", exitOK, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "200 OK"},
-		"broken for long":              {[]int{500, 500, 500, 500, 500, 500, 500, 200}, "", exitOK, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}, "200 OK"},
+		"done":                       {[]int{200}, "", exitOK, nil, "200 OK"},
+		"done, without content":      {[]int{204}, "", exitOK, nil, "204 No Content"},
+		"not done yet":               {[]int{202, 202, 200}, "", exitOK, []time.Duration{5 * s, 5 * s}, "200 OK"},
+		"not done for a while":       {[]int{202, 200}, "7", exitOK, []time.Duration{7 * s}, "200 OK"},
+		"not done for a long time":   {[]int{202, 200}, "100000000000000000", exitOK, []time.Duration{60 * s}, "200 OK"},
+		"done soon":                  {[]int{202, 200}, "0", exitOK, []time.Duration{s}, "200 OK"},
+		"not done, and no time":      {[]int{202, 200}, "soon", exitOK, []time.Duration{5 * s}, "200 OK"},
+		"not done, a negative time":  {[]int{202, 200}, "-3", exitOK, []time.Duration{5 * s}, "200 OK"},
+		"a date in the past":         {[]int{202, 200}, "Sun, 06 Nov 1994 08:49:37 GMT", exitOK, []time.Duration{s}, "200 OK"},
+		"a date in the far future":   {[]int{202, 200}, "Sun, 06 Nov 2094 08:49:37 GMT", exitOK, []time.Duration{60 * s}, "200 OK"},
+		"too much to do":             {[]int{429, 429, 200}, "", exitOK, []time.Duration{s, 2 * s}, "200 OK"},
+		"too much to do for a while": {[]int{429, 200}, "9", exitOK, []time.Duration{9 * s}, "200 OK"},
+		"broken":                     {[]int{500, 502, 503, 599, 200}, "", exitOK, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "200 OK"},
+		"broken for a long time": {[]int{500, 500, 500, 500, 500, 500, 500, 200}, "", exitOK,
+			[]time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}, "200 OK"},
 		"no answer":                    {[]int{0, 0, 200}, "", exitOK, []time.Duration{s, 2 * s}, "200 OK"},
 		"broken, then at work":         {[]int{500, 500, 202, 500, 200}, "", exitOK, []time.Duration{s, 2 * s, 5 * s, s}, "200 OK"},
 		"forbidden":                    {[]int{403}, "5", exitRefused, nil, "403 Forbidden"},
 		"not found, after it has been": {[]int{202, 404}, "", exitRefused, []time.Duration{5 * s}, "404 Not Found"},
-		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, and redirects are not followed"},
+		"moved":                        {[]int{307}, "", exitRefused, nil, "307 Temporary Redirect, redirects are not followed"},
 		"another success":              {[]int{201}, "", exitRefused, nil, "201 Created"},
 		"a teapot":                     {[]int{418, 200}, "", exitRefused, nil, "418 I'm a teapot"},
 	} {
@@ -120,36 +122,38 @@ func TestCallAsksUntilTheAnswerIsFinal(t *testing.T) {
 				server.headers["Retry-After"] = row.header
 			}
 			got := callURL(t, server.URL+"/hook?token=secret#part")
-			if want := "POST " + server.URL + "/hook: " + row.report; got.code != row.code || got.report != want || !slices.Equal(got.waits, row.waits) {
+			want := "POST " + server.URL + "/hook: " + row.report
+			if got.code != row.code || got.report != want || !slices.Equal(got.waits, row.waits) {
 				t.Errorf("%d %v %q, want %d %v %q", got.code, got.waits, got.report, row.code, row.waits, want)
 			}
 			if len(server.problems) > 0 || len(server.bodies) != len(row.waits)+1 || server.bodies[len(server.bodies)-1] != hookFile {
 				t.Errorf("requests %q: %q", server.bodies, server.problems)
 			}
 			if strings.Contains(got.log+got.report, "secret") {
-				t.Errorf("it tells a secret: %s%s", got.log, got.report)
+				t.Errorf("the output contains a secret: %s%s", got.log, got.report)
 			}
 		})
 	}
 }
 
-// TestCallEndsWithTheJob: SIGTERM comes with the Job's deadline, while it waits or asks.
-func TestCallEndsWithTheJob(t *testing.T) {
+// TestCallEndsWithJob: SIGTERM arrives at the Job's deadline, during a wait or a request.
+func TestCallEndsWithJob(t *testing.T) {
 	server := newServer(t, 202)
 	got := callURL(t, server.URL)
-	if got.code != exitError || !strings.HasSuffix(got.report, ": 202 Accepted; ended before the hook was done") || len(server.bodies) != 20 {
+	if got.code != exitError || !strings.HasSuffix(got.report, ": 202 Accepted. The call ended before the hook was complete") ||
+		len(server.bodies) != 20 {
 		t.Errorf("%d %q after %d requests", got.code, got.report, len(server.bodies))
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if sleep(ctx, time.Hour); time.Since(began) > time.Minute {
-		t.Error("it slept on")
+		t.Error("the call did not stop sleeping")
 	}
 }
 
-// TestCallOfAServerThatHangs: one request has a timeout.
-func TestCallOfAServerThatHangs(t *testing.T) {
+// TestHangingServerTimesOut: each request has a timeout.
+func TestHangingServerTimesOut(t *testing.T) {
 	hangs := make(chan struct{})
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -166,8 +170,8 @@ func TestCallOfAServerThatHangs(t *testing.T) {
 	}
 }
 
-// TestCallReadsNoEndlessBody: the status says it all.
-func TestCallReadsNoEndlessBody(t *testing.T) {
+// TestEndlessBodyIsNotRead: only the status matters.
+func TestEndlessBodyIsNotRead(t *testing.T) {
 	sent := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for part := bytes.Repeat([]byte("x"), 1<<20); sent < 1<<10; sent++ {
@@ -182,8 +186,8 @@ func TestCallReadsNoEndlessBody(t *testing.T) {
 	}
 }
 
-// TestCallTellsNothingOfOtherProtocols: a server that speaks no HTTP may say something secret.
-func TestCallTellsNothingOfOtherProtocols(t *testing.T) {
+// TestAnswerOfOtherProtocolIsNotReported: a server that does not speak HTTP may send a secret.
+func TestAnswerOfOtherProtocolIsNotReported(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -208,11 +212,11 @@ func TestCallTellsNothingOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// TestCallUsesNoProxy, and follows no redirect to another server.
+// TestCallUsesNoProxy: the call also does not follow redirects to another server.
 func TestCallUsesNoProxy(t *testing.T) {
 	client := newCaller(time.Second)
 	if client.Transport.(*http.Transport).Proxy != nil || client.Jar != nil {
-		t.Error("it has a proxy or cookies")
+		t.Error("the client has a proxy or cookies")
 	}
 	elsewhere := newServer(t, 200)
 	server := newServer(t, 302)
@@ -222,7 +226,7 @@ func TestCallUsesNoProxy(t *testing.T) {
 	}
 }
 
-func TestCallChecksItsFlags(t *testing.T) {
+func TestInvalidCallFlagsAreRejected(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hook.json")
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
@@ -248,15 +252,16 @@ func TestCallChecksItsFlags(t *testing.T) {
 	}
 }
 
-// TestCallReports as a pod does: what happened is in the termination log.
-func TestCallReports(t *testing.T) {
+// TestCallWritesReport: as in a pod, the termination log says what happened.
+func TestCallWritesReport(t *testing.T) {
 	server := newServer(t, 403)
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "hook.json"), []byte(hookFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"call", "--url=" + server.URL, "--file=" + folder + "/hook.json", "--report=" + folder + "/log"}, &stdout, &stderr)
+	args := []string{"call", "--url=" + server.URL, "--file=" + folder + "/hook.json", "--report=" + folder + "/log"}
+	code := run(t.Context(), args, &stdout, &stderr)
 	text, _ := os.ReadFile(folder + "/log")
 	if want := "POST " + server.URL + ": 403 Forbidden"; code != exitRefused || string(text) != want || stdout.String() != want+"\n" {
 		t.Errorf("%d %q %q", code, text, &stdout)

@@ -19,8 +19,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// runCopy is `drydock copy`: the data mover, in a Job's pod. It writes progress and, as the last line, the report to
-// stdout, and returns an exit code of package moverreport. SIGINT and SIGTERM end it cleanly, as ctx does.
+// runCopy is `drydock copy`: the data mover in a Job's pod. It writes progress and, as the last line, the report to
+// stdout. It returns an exit code of package moverreport. SIGINT, SIGTERM and the end of the context stop it cleanly.
 func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && (args[0] == moverreport.FirstContainer || args[0] == moverreport.FinalContainer) {
 		return runMember(ctx, args[0], args[1:], stdout, stderr)
@@ -43,7 +43,7 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	lines := json.NewEncoder(stdout)
 	began := time.Now()
 	o := flags.options()
-	o.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
+	o.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a closed reader does not stop the copy
 	run := mover.Copy
 	if flags.device {
 		run = mover.CopyDevice
@@ -52,12 +52,12 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return endCopy(flags, mover.NewReport(result, err, time.Since(began)), stdout, stderr)
 }
 
-// withSignals cancels the context with the signal as its cause.
+// withSignals returns a context that a signal cancels, with the signal as its cause.
 func withSignals(ctx context.Context) (context.Context, func()) {
-	// The parent may be cancelled by the same signal through a handler of its own: only ours knows which it was, so we
-	// look whether one came before we believe the parent's cause.
+	// The same signal may also cancel the parent through another handler. Only this handler knows which signal it was, so
+	// it checks for a signal before it uses the parent's cause.
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	if ctx.Err() != nil { // before a signal could have been ours
+	if ctx.Err() != nil { // cancelled before a signal could arrive here
 		cancel(context.Cause(ctx))
 	}
 	signals := make(chan os.Signal, 1)
@@ -79,7 +79,7 @@ func withSignals(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// signalGrace is how long after the parent's end a signal is still taken to be its cause.
+// signalGrace is how long after the parent's end a signal still counts as its cause.
 const signalGrace = 50 * time.Millisecond
 
 func parentCause(ctx context.Context, signals <-chan os.Signal) error {
@@ -107,7 +107,7 @@ func printDigest(ctx context.Context, flags copyFlags, stdout, stderr io.Writer)
 	return moverreport.CodeOK
 }
 
-// endCopy writes the report.
+// endCopy writes the report and returns its exit code.
 func endCopy(flags copyFlags, report moverreport.Report, stdout, stderr io.Writer) int {
 	if report.Code != moverreport.CodeOK {
 		fmt.Fprintln(stderr, "drydock copy:", report.Message)

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// trees makes a source with one file, and an empty target.
+// trees returns a source with one file and an empty target.
 func trees(t *testing.T) (src, dst string) {
 	t.Helper()
 	src, dst = t.TempDir(), t.TempDir()
@@ -26,7 +26,7 @@ func trees(t *testing.T) (src, dst string) {
 	return src, dst
 }
 
-// lastLine is the report.
+// lastLine returns the report from the last line of the output.
 func lastLine(t *testing.T, out string) moverreport.Report {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -37,7 +37,7 @@ func lastLine(t *testing.T, out string) moverreport.Report {
 	return r
 }
 
-func TestCopyReports(t *testing.T) {
+func TestCopyWritesReport(t *testing.T) {
 	src, dst := trees(t)
 	log := filepath.Join(t.TempDir(), "termination-log")
 	var stdout, stderr bytes.Buffer
@@ -99,8 +99,8 @@ func TestCopyFailuresAreReported(t *testing.T) {
 	}
 }
 
-// The signal decides the code, also when somebody else's handler cancels the context first.
-func TestCopyEndsOnSignals(t *testing.T) {
+// The signal decides the exit code, even if another handler cancels the context first.
+func TestSignalDecidesExitCode(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: moverreport.CodeTerminated, syscall.SIGINT: moverreport.CodeInterrupted} {
 		parent, cancel := context.WithCancel(context.Background())
 		ctx, stop := withSignals(parent)
@@ -118,7 +118,7 @@ func TestCopyEndsOnSignals(t *testing.T) {
 	}
 }
 
-func TestCopyEndsWithItsContext(t *testing.T) {
+func TestCopyEndsWithContext(t *testing.T) {
 	src, dst := trees(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

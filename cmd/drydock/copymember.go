@@ -25,8 +25,8 @@ type memberFlags struct {
 	report    string
 }
 
-// runMember is `drydock copy first` and `drydock copy final`: the containers of a mover that waits for its member. It writes
-// progress and, as the last line, the report to stdout, and returns an exit code of package moverreport.
+// runMember is `drydock copy first` and `drydock copy final`: the containers of a mover that waits for its member. It
+// writes progress and, as the last line, the report to stdout. It returns an exit code of package moverreport.
 func runMember(ctx context.Context, stage string, args []string, stdout, stderr io.Writer) int {
 	flags, err := parseMember(stage, args, stderr)
 	switch {
@@ -39,7 +39,7 @@ func runMember(ctx context.Context, stage string, args []string, stdout, stderr 
 	ctx, stop := withSignals(ctx)
 	defer stop()
 	lines := json.NewEncoder(stdout)
-	flags.options.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a reader that went away stops no copy
+	flags.options.Progress = func(p moverreport.Progress) { _ = lines.Encode(p) } // a closed reader does not stop the copy
 	flags.options.Warn = func(text string) { fmt.Fprintln(stderr, "drydock copy:", text) }
 	run := membercopy.First
 	if stage == moverreport.FinalContainer {
@@ -62,11 +62,11 @@ func parseMember(stage string, args []string, stderr io.Writer) (memberFlags, er
 	f := flag.NewFlagSet("drydock copy "+stage, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&m.report, "report", "", "also write the report to this `file`, in at most 4096 bytes")
-	f.Int64Var(&m.bandwidth, "bandwidth", 0, "`bytes` read and written in a second beside the running member; 0 means no limit")
-	whatToCopy(f, &m.options)
-	howToCopy(f, &m.options)
+	f.Int64Var(&m.bandwidth, "bandwidth", 0, "`bytes` per second read and written beside the running member; 0 means no limit")
+	volumeFlags(f, &m.options)
+	copyPassFlags(f, &m.options)
 	if stage == moverreport.FinalContainer {
-		howToWait(f, &m.options)
+		waitFlags(f, &m.options)
 	}
 	f.Usage = func() { memberUsage(f, stage) }
 	if err := f.Parse(args); err != nil {
@@ -76,12 +76,12 @@ func parseMember(stage string, args []string, stderr io.Writer) (memberFlags, er
 	return m, m.check(f.NArg())
 }
 
-func whatToCopy(f *flag.FlagSet, o *membercopy.Options) {
+func volumeFlags(f *flag.FlagSet, o *membercopy.Options) {
 	f.StringVar(&o.Sources, "sources", moverreport.SourceDir, "the `directory` with a volume or device of each claim")
 	f.StringVar(&o.Targets, "targets", moverreport.TargetDir, "the `directory` with the new volume or device of each claim")
-	f.StringVar(&o.Token, "token", "", "the `operation`; a target that another one has begun is refused")
-	f.StringVar(&o.Member, "member", "", "the `UID` of the member's pod; what was verified while another pod ran is read again")
-	f.BoolVar(&o.Refill, "refill", false, "take targets that an earlier final pass of the operation has completed")
+	f.StringVar(&o.Token, "token", "", "the `operation`; a target begun by another operation is refused")
+	f.StringVar(&o.Member, "member", "", "the `UID` of the member's pod; files verified while another pod ran are read again")
+	f.BoolVar(&o.Refill, "refill", false, "accept targets that an earlier final pass of the operation completed")
 	f.Func("claim", "a claim: `NAME[,device][,margin=PERCENT]`; repeated for each", func(text string) error {
 		c, err := moverreport.ParseClaim(text)
 		o.Claims = append(o.Claims, c)
@@ -89,19 +89,19 @@ func whatToCopy(f *flag.FlagSet, o *membercopy.Options) {
 	})
 }
 
-func howToCopy(f *flag.FlagSet, o *membercopy.Options) {
+func copyPassFlags(f *flag.FlagSet, o *membercopy.Options) {
 	f.DurationVar(&o.MaxStop, "max-stop", 0, "the longest final pass")
-	f.IntVar(&o.Workers, "workers", 0, "files treated at once; 0 means by the number of CPUs")
-	f.DurationVar(&o.Settled, "settled", mover.DefaultSettled, "record only what did not change for so long before a pass")
-	f.DurationVar(&o.Idle, "idle", membercopy.DefaultIdle, "the least pause between passes that wait for a change")
+	f.IntVar(&o.Workers, "workers", 0, "files copied at once; 0 derives it from the number of CPUs")
+	f.DurationVar(&o.Settled, "settled", mover.DefaultSettled, "record only files that did not change for this time before a pass")
+	f.DurationVar(&o.Idle, "idle", membercopy.DefaultIdle, "the minimum pause between two passes")
 	f.DurationVar(&o.ProgressInterval, "progress-interval", 2*time.Second,
-		"at most one progress line in this time, and one at each phase change")
+		"at most one progress line per interval, and one at each phase change")
 }
 
-func howToWait(f *flag.FlagSet, o *membercopy.Options) {
+func waitFlags(f *flag.FlagSet, o *membercopy.Options) {
 	annotations := filepath.Join(moverreport.PodInfoDir, moverreport.AnnotationsFile)
 	f.StringVar(&o.Annotations, "annotations", annotations, "the `file` with the pod's annotations")
-	f.DurationVar(&o.Lease, "lease", moverreport.DefaultLease, "end if the lease does not change for so long")
+	f.DurationVar(&o.Lease, "lease", moverreport.DefaultLease, "end if the lease does not change for this time")
 	f.DurationVar(&o.Poll, "poll", membercopy.DefaultPoll, "how often the annotations are read")
 }
 
@@ -116,27 +116,28 @@ func (m *memberFlags) check(arguments int) error {
 	}
 	switch {
 	case arguments > 0:
-		return errors.New("there are arguments that are no flags; see drydock copy " + m.stage + " -h")
+		return errors.New("the command takes only flags. See drydock copy " + m.stage + " -h")
 	case len(o.Claims) == 0:
 		return errors.New("--claim is missing")
 	case o.Token == "" || o.Member == "":
 		return errors.New("--token and --member are needed")
 	case o.MaxStop <= 0:
-		return errors.New("--max-stop is needed, and is more than 0")
+		return errors.New("--max-stop is needed and must be greater than 0")
 	case m.bandwidth < 0 || o.Workers < 0 || o.ProgressInterval < 0:
 		return errors.New("--bandwidth, --workers and --progress-interval cannot be negative")
-	case o.Settled < leastSettled:
-		return fmt.Errorf("--settled is at least %s: time stamps may be that coarse", leastSettled)
+	case o.Settled < minSettled:
+		return fmt.Errorf("--settled must be at least %s, the precision of some time stamps", minSettled)
 	case o.Idle <= 0 || m.stage == moverreport.FinalContainer && (o.Lease <= 0 || o.Poll <= 0):
-		return errors.New("--idle, --lease and --poll are more than 0")
+		return errors.New("--idle, --lease and --poll must be greater than 0")
 	}
 	return nil
 }
 
 func memberUsage(f *flag.FlagSet, stage string) {
 	what := map[string]string{
-		moverreport.FirstContainer: "Copies the claims of a running member, until a final pass would be short.",
-		moverreport.FinalContainer: "Waits beside a running member. When the pod's annotations say that it has stopped, makes the final pass.",
+		moverreport.FirstContainer: "Copies the claims of a running member until a final pass would be short.",
+		moverreport.FinalContainer: "Waits beside a running member. " +
+			"Makes the final pass when the pod's annotations signal that the member has stopped.",
 	}
 	w := f.Output()
 	fmt.Fprintf(w, "usage: drydock copy %s --token=OPERATION --member=UID --max-stop=DURATION --claim=NAME ... [flags]\n\n", stage)

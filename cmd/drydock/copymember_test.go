@@ -18,7 +18,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// memberTrees makes the volumes of two claims and returns the flags that a test needs beside those of an Order.
+// memberTrees creates the volumes of two claims. It returns an order, the flags for their paths, and the path of the
+// annotations.
 func memberTrees(t *testing.T) (order moverreport.Order, places []string, annotations string) {
 	t.Helper()
 	base := t.TempDir()
@@ -36,7 +37,7 @@ func memberTrees(t *testing.T) (order moverreport.Order, places []string, annota
 		"--report=" + filepath.Join(base, "report")}, filepath.Join(base, "annotations")
 }
 
-// runContainer runs the arguments that a container has, and what a test adds to them.
+// runContainer runs a container's arguments with additional flags. It returns the exit code and the report.
 func runContainer(t *testing.T, args []string, out io.Writer, more ...string) (int, moverreport.MemberReport) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -57,7 +58,7 @@ func runContainer(t *testing.T, args []string, out io.Writer, more ...string) (i
 	return code, r
 }
 
-// trigger writes a text to a file, or does something else, when a line of the log has a phase.
+// trigger calls a function when a line of the log has the phase.
 type trigger struct {
 	phase moverreport.Phase
 	do    func()
@@ -70,7 +71,7 @@ func (w trigger) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func TestContainersOfAWaitingMover(t *testing.T) {
+func TestFirstAndFinalContainer(t *testing.T) {
 	order, places, annotations := memberTrees(t)
 	code, r := runContainer(t, order.FirstArgs(), io.Discard, places...)
 	if code != moverreport.CodeOK || r.Result != moverreport.ResultConverged || r.Stage != moverreport.FirstContainer ||
@@ -94,7 +95,7 @@ func TestContainersOfAWaitingMover(t *testing.T) {
 	}
 }
 
-func TestWaitingMoverEndsOnSIGTERM(t *testing.T) {
+func TestSIGTERMEndsWaitingMover(t *testing.T) {
 	order, places, annotations := memberTrees(t)
 	if err := os.WriteFile(annotations, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -111,9 +112,9 @@ func TestWaitingMoverEndsOnSIGTERM(t *testing.T) {
 	}
 }
 
-func TestPinEndsOnSIGTERM(t *testing.T) {
+func TestSIGTERMEndsPin(t *testing.T) {
 	dir := t.TempDir()
-	fifo := filepath.Join(dir, "annotations") // its first reader is the pin, which listens to signals by then
+	fifo := filepath.Join(dir, "annotations") // the pin is its first reader, and handles signals by then
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -134,17 +135,18 @@ func TestPinEndsOnSIGTERM(t *testing.T) {
 	}
 }
 
-func TestPinFlagsAreChecked(t *testing.T) {
+func TestInvalidPinFlagsAreRejected(t *testing.T) {
 	for _, args := range [][]string{{"--lease=0s"}, {"--poll=0s"}, {"/source"}, {"--claim=data"}} {
 		var stderr bytes.Buffer
-		if code := runCopy(context.Background(), append([]string{"pin"}, args...), io.Discard, &stderr); code != moverreport.CodeUsage || stderr.Len() == 0 {
+		code := runCopy(t.Context(), append([]string{"pin"}, args...), io.Discard, &stderr)
+		if code != moverreport.CodeUsage || stderr.Len() == 0 {
 			t.Errorf("%q: %d %s", args, code, &stderr)
 		}
 	}
 }
 
-// The arguments that the functions make are those that the mover takes.
-func TestOrderIsUnderstood(t *testing.T) {
+// The mover accepts the arguments that the functions write.
+func TestMoverAcceptsArgumentsOfOrder(t *testing.T) {
 	order := moverreport.Order{Token: "op-1", Member: "uid-1", MaxStop: 90 * time.Second, Bandwidth: 1e6, Lease: time.Minute,
 		Refill: true, Claims: []moverreport.Claim{{Name: "data", Margin: 10}, {Name: "raw", Device: true}}}
 	for _, args := range [][]string{order.FirstArgs(), order.FinalArgs()} {
@@ -161,7 +163,7 @@ func TestOrderIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestMemberFlagsAreChecked(t *testing.T) {
+func TestInvalidMemberFlagsAreRejected(t *testing.T) {
 	good := []string{"--token=op", "--member=uid", "--max-stop=1m", "--claim=data"}
 	without := func(flag string) []string {
 		var rest []string
@@ -173,20 +175,20 @@ func TestMemberFlagsAreChecked(t *testing.T) {
 		return rest
 	}
 	for name, args := range map[string][]string{
-		"nothing":             nil,
-		"no token":            without("--token"),
-		"no member":           without("--member"),
-		"no longest stop":     without("--max-stop"),
-		"no claim":            without("--claim"),
-		"a claim twice":       append(good, "--claim=data,device"),
-		"a claim of no name":  append(good, "--claim="),
-		"a claim outside":     append(good, "--claim=.."),
-		"a negative limit":    append(good, "--bandwidth=-1"),
-		"settled too short":   append(good, "--settled=1s"),
-		"no pause":            append(good, "--idle=0s"),
-		"an argument":         append(good, "/source"),
-		"a flag of the other": append(good, "--lease=1m"),
-		"negative workers":    append(good, "--workers=-1"),
+		"nothing":                       nil,
+		"no token":                      without("--token"),
+		"no member":                     without("--member"),
+		"no maximum stop":               without("--max-stop"),
+		"no claim":                      without("--claim"),
+		"a claim twice":                 append(good, "--claim=data,device"),
+		"a claim without a name":        append(good, "--claim="),
+		"a claim outside":               append(good, "--claim=.."),
+		"a negative limit":              append(good, "--bandwidth=-1"),
+		"settled too short":             append(good, "--settled=1s"),
+		"no pause":                      append(good, "--idle=0s"),
+		"an argument":                   append(good, "/source"),
+		"a flag of the other container": append(good, "--lease=1m"),
+		"negative workers":              append(good, "--workers=-1"),
 	} {
 		code, r := runContainer(t, append([]string{"copy", "first"}, args...), io.Discard)
 		if code != moverreport.CodeUsage || r.Reason != moverreport.ReasonUsage || r.Result != moverreport.ResultFailed || r.Message == "" {

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// runPin is `drydock copy pin`: the container of a mover that keeps the volumes attached when the copy has ended. It copies nothing.
+// runPin is `drydock copy pin`: the container that keeps the volumes attached after the copy. It copies nothing.
 func runPin(ctx context.Context, args []string, stderr io.Writer) int {
 	options, err := parsePin(args, stderr)
 	switch {
@@ -32,9 +32,10 @@ func parsePin(args []string, stderr io.Writer) (membercopy.Options, error) {
 	o := membercopy.Options{}
 	f := flag.NewFlagSet("drydock copy "+moverreport.PinContainer, flag.ContinueOnError)
 	f.SetOutput(stderr)
-	howToWait(f, &o)
+	waitFlags(f, &o)
 	f.Usage = func() {
-		fmt.Fprintf(stderr, "usage: drydock copy %s [flags]\n\nKeeps the pod running, and its volumes attached. Copies nothing.\n\nflags:\n", moverreport.PinContainer)
+		fmt.Fprintf(stderr, "usage: drydock copy %s [flags]\n\n"+
+			"Keeps the pod running and its volumes attached. Copies nothing.\n\nflags:\n", moverreport.PinContainer)
 		f.PrintDefaults()
 		printExitCodes(stderr)
 	}
@@ -43,9 +44,9 @@ func parsePin(args []string, stderr io.Writer) (membercopy.Options, error) {
 	}
 	switch {
 	case f.NArg() > 0:
-		return o, errors.New("there are arguments that are no flags; see drydock copy " + moverreport.PinContainer + " -h")
+		return o, errors.New("the command takes only flags. See drydock copy " + moverreport.PinContainer + " -h")
 	case o.Lease <= 0 || o.Poll <= 0:
-		return o, errors.New("--lease and --poll are more than 0")
+		return o, errors.New("--lease and --poll must be greater than 0")
 	}
 	return o, nil
 }

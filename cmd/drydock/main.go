@@ -1,8 +1,8 @@
 // Command drydock is the image: a function, the data mover, or the caller of a hook.
 //
 //	drydock serve FUNCTION   answer CloudEvents over HTTP
-//	drydock copy ...         copy a volume; runs in the Jobs that the functions make
-//	drydock call ...         call the URL of a hook; runs there, too
+//	drydock copy ...         copy a volume; runs in the mover's pods
+//	drydock call ...         call the URL of a hook; runs in the hook's Job
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"os"
 )
 
-// Exit codes of the command itself; copy has its own.
+// Exit codes of serve and call. copy has the codes of package moverreport.
 const (
 	exitOK    = 0
 	exitError = 1

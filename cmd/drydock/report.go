@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// writeReport writes a report to a file, if there is to be one. Nothing fails because its report could not be written: the
-// exit code says it all.
+// writeReport writes a report to a file, unless the path is empty. A report that cannot be written does not fail the
+// command, because the exit code has the result.
 func writeReport(path string, report []byte, stderr io.Writer) {
 	if path == "" {
 		return

@@ -29,7 +29,7 @@ import (
 type environment struct {
 	Port     int           `envconfig:"PORT" default:"8080" desc:"port to listen on"`
 	LogLevel slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
-	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"how long a function may work on one event"`
+	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"time limit of a function for one event"`
 	function.Environment
 	gateway.Options
 	settings.Kubeconfig
@@ -59,7 +59,8 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		out, code = stdout, exitOK
 	}
-	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(append(function.Names(), string(api.WakeGateway)), ", "))
+	names := append(function.Names(), string(api.WakeGateway))
+	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(names, ", "))
 	if err := settings.Print(out, environment{}); err != nil {
 		fmt.Fprintln(stderr, "drydock serve:", err)
 	}
@@ -67,7 +68,7 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// serveFunction serves until the context ends, then sends what telemetry is left.
+// serveFunction serves until the context ends. Then it exports the remaining telemetry.
 func serveFunction(ctx context.Context, name api.Function, env environment, log *slog.Logger) error {
 	measure, err := export.Setup("drydock-"+string(name), log)
 	if err != nil {
@@ -88,13 +89,13 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) //nolint:noctx // outlives any request
 	if err != nil {
-		return fmt.Errorf("opening the port: %w; choose another with PORT", err)
+		return fmt.Errorf("opening the port: %w. Choose another port with PORT", err)
 	}
 	log.Info("serving", "function", name, "address", listener.Addr().String())
 	return serve.Run(ctx, server, listener, health, env.Deadline)
 }
 
-// handleEvents gives the function the events that are posted.
+// handleEvents passes posted events to the function.
 func handleEvents(mux *http.ServeMux, name api.Function, env environment, measure *export.Export, log *slog.Logger) error {
 	handler, orders, err := function.Make(name, env.Environment, log)
 	if err != nil {

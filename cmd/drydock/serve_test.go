@@ -42,7 +42,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestServe: a function that can be made is served until it is told to end; an unusable port is an error that says so.
+// TestServe: a function is served until the context ends. An unusable port is an error that names the setting PORT.
 func TestServe(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n" +
@@ -52,12 +52,13 @@ func TestServe(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	env := environment{Deadline: time.Second, Environment: function.Environment{Settings: api.Settings{Image: "registry.example/drydock:1", AllowTags: true}}}
+	settings := api.Settings{Image: "registry.example/drydock:1", AllowTags: true}
+	env := environment{Deadline: time.Second, Environment: function.Environment{Settings: settings}}
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := serveFunction(ctx, "backup", env, log); err != nil {
-		t.Errorf("told to end at once: %v", err)
+		t.Errorf("with a cancelled context: %v", err)
 	}
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
 	if err != nil {
@@ -69,6 +70,6 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := serveFunction(ctx, "backup", env, log); err == nil || !strings.Contains(err.Error(), "PORT") {
-		t.Errorf("a port that is taken: %v, want to be told of PORT", err)
+		t.Errorf("with a port in use: %v, want an error that names PORT", err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"drydock.dev/shared/serve"
 )
 
-// asDrydock makes the test binary the command itself.
+// asDrydock is the variable that lets the test binary run as the command itself.
 const asDrydock = "DRYDOCK_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -35,13 +35,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// posts is what a collector got, by path.
+// posts holds the bodies that a collector received, by path.
 type posts struct {
 	mu   sync.Mutex
 	body map[string][]byte
 }
 
-// ServeHTTP keeps the post: protobuf messages of one type, one after the other, are one message with the fields of all.
+// ServeHTTP appends the body. Concatenated protobuf messages of one type are one message with the fields of all.
 func (p *posts) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	p.mu.Lock()
@@ -49,8 +49,8 @@ func (p *posts) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	p.body[r.URL.Path] = append(p.body[r.URL.Path], body...)
 }
 
-// startServe starts a process of its own, and returns how to end it with a signal, or to wait for its own end with none;
-// that tells how it ended and what it printed.
+// startServe starts the command in a separate process. It returns a function that sends the signals, waits for the end,
+// and returns the exit code and the output.
 func startServe(t *testing.T, port string, variables ...string) (end func(...os.Signal) (int, string)) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -88,7 +88,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// sendEvent sends an event that concerns nobody, until the process takes it.
+// sendEvent sends an event that concerns no function, until the process accepts it.
 func sendEvent(t *testing.T, port string) {
 	t.Helper()
 	e := event.New()
@@ -109,8 +109,8 @@ func sendEvent(t *testing.T, port string) {
 	}
 }
 
-// TestNothingIsLostAtTheEnd: a function that is told to end at once has sent the span of what it did, and its metrics.
-func TestNothingIsLostAtTheEnd(t *testing.T) {
+// TestTelemetryIsExportedAtEnd: before a terminated process ends, it exports the span of its last event and its metrics.
+func TestTelemetryIsExportedAtEnd(t *testing.T) {
 	got, port := &posts{body: map[string][]byte{}}, freePort(t)
 	collector := httptest.NewServer(got)
 	defer collector.Close()
@@ -132,7 +132,8 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 		t.Fatalf("the collector got %v and %v", traces, metrics)
 	}
 	span := traces.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
-	if span.GetName() != "sift dev.knative.apiserver.resource.update" || fmt.Sprintf("%x", span.GetTraceId()) != strings.Repeat("a", 32) {
+	trace := fmt.Sprintf("%x", span.GetTraceId())
+	if span.GetName() != "sift dev.knative.apiserver.resource.update" || trace != strings.Repeat("a", 32) {
 		t.Errorf("%v", span)
 	}
 	for _, resource := range []fmt.Stringer{traces.GetResourceSpans()[0].GetResource(), metrics.GetResourceMetrics()[0].GetResource()} {
@@ -145,26 +146,28 @@ func TestNothingIsLostAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestCollectorThatIsAway holds nothing up: neither the start, nor an event, nor the end for long.
-func TestCollectorThatIsAway(t *testing.T) {
+// TestMissingCollectorDelaysNothing: the start and the events do not wait for the collector, and the end waits only
+// briefly.
+func TestMissingCollectorDelaysNothing(t *testing.T) {
 	port := freePort(t)
 	end := startServe(t, port, "OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TIMEOUT=300")
 	sendEvent(t, port)
 	start := time.Now()
-	if code, out := end(syscall.SIGTERM); code != exitOK || !strings.Contains(out, "telemetry was lost") || time.Since(start) > 15*time.Second {
+	code, out := end(syscall.SIGTERM)
+	if code != exitOK || !strings.Contains(out, "telemetry was lost") || time.Since(start) > 15*time.Second {
 		t.Errorf("exit code %d after %s, log %s", code, time.Since(start), out)
 	}
 }
 
-func TestUnknownExporterStopsTheStart(t *testing.T) {
+func TestUnknownExporterFailsStart(t *testing.T) {
 	end := startServe(t, freePort(t), "OTEL_TRACES_EXPORTER=jaeger")
 	if code, out := end(); code != exitError || !strings.Contains(out, "none, otlp, console") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 }
 
-// TestPrometheusIsTheDefault, and nothing goes to a collector.
-func TestPrometheusIsTheDefault(t *testing.T) {
+// TestPrometheusIsDefault: by default metrics are on the page, and a collector receives nothing.
+func TestPrometheusIsDefault(t *testing.T) {
 	got, port := &posts{body: map[string][]byte{}}, freePort(t)
 	collector := httptest.NewServer(got)
 	defer collector.Close()
@@ -180,7 +183,8 @@ func TestPrometheusIsTheDefault(t *testing.T) {
 	}
 	defer response.Body.Close() //nolint:errcheck // read only
 	page, _ := io.ReadAll(response.Body)
-	const want = `http_server_request_duration_seconds_count{cloudevents_type="dev.knative.apiserver.resource.update",drydock_outcome="done",faas_name="sift",`
+	const want = `http_server_request_duration_seconds_count{cloudevents_type="dev.knative.apiserver.resource.update",` +
+		`drydock_outcome="done",faas_name="sift",`
 	if !strings.Contains(string(page), want) {
 		t.Errorf("%s is not in\n%s", want, page)
 	}

@@ -1,3 +1,5 @@
+//go:build page
+
 package gateway
 
 import (
@@ -26,7 +28,7 @@ func browse(t *testing.T, flags ...string) (dom, log string) {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatal("chromium is missing. Install Debian's package chromium, for example with make packages")
+		t.Fatal("there is no chromium; make test-page installs it")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -1,6 +1,6 @@
 package moverreport
 
-// Exit codes of a copy. They never change their meaning; exitTable says what each means.
+// Exit codes of a copy. Their meaning never changes. exitTable describes them.
 const (
 	CodeOK             = 0
 	CodeIO             = 1
@@ -13,7 +13,7 @@ const (
 	CodeNotConverged   = 8
 	CodeLeaseLost      = 9
 	CodeInterrupted    = 130 // 128 + SIGINT
-	CodeKilled         = 137 // 128 + SIGKILL: the mover never returns it, the kubelet reports it
+	CodeKilled         = 137 // 128 + SIGKILL: reported by the kubelet, never returned by the mover
 	CodeTerminated     = 143 // 128 + SIGTERM
 )
 
@@ -26,20 +26,21 @@ type exit struct {
 
 // exitTable documents the exit codes. `drydock copy -h` prints it.
 var exitTable = []exit{
-	{CodeOK, false, "the target is a whole, flushed and (unless switched off) verified copy; after a warm pass, ready for the final one"},
-	{CodeIO, true, "reading or writing failed; another try resumes and may succeed"},
+	{CodeOK, false, "the target is a complete, flushed and (unless switched off) verified copy; " +
+		"after a first pass, it is ready for the final pass"},
+	{CodeIO, true, "reading or writing failed; a retry resumes and may succeed"},
 	{CodeUsage, false, "the arguments are wrong, or source and target are not two separate directories"},
 	{CodeSourceChanged, true, "the source was written to while it was copied; stop the writer, then try again"},
-	{CodeNoSpace, false, "the target has no space, no inodes or no quota left; it has to be larger"},
-	{CodeMismatch, true, "the target did not read back what was written; the files concerned are copied again by the next try"},
-	{CodeNotFaithful, false, "something cannot be reproduced with this process's rights or on this target (owner, attribute, device, " +
+	{CodeNoSpace, false, "the target has no space, inodes or quota left; it must be larger"},
+	{CodeMismatch, true, "the target did not return the data that was written; a retry copies these files again"},
+	{CodeNotFaithful, false, "an entry cannot be reproduced with this process's rights or on this target (owner, attribute, device, " +
 		"unreadable file)"},
 	{CodeTargetNotEmpty, false, "the target holds data that this operation did not write; nothing was changed"},
 	{CodeNotConverged, false, "the final pass would take too long, and further passes do not shorten it; nothing is wrong with the copy"},
-	{CodeLeaseLost, false, "the functions did not renew the mover's lease; the mover ended, so that its node does not keep the volumes"},
-	{CodeInterrupted, true, "interrupted by SIGINT; another try resumes"},
-	{CodeKilled, true, "killed, for example for using too much memory; another try resumes"},
-	{CodeTerminated, true, "terminated by SIGTERM; another try resumes"},
+	{CodeLeaseLost, false, "the functions did not renew the mover's lease; the mover ended to release the volumes from its node"},
+	{CodeInterrupted, true, "interrupted by SIGINT; a retry resumes"},
+	{CodeKilled, true, "killed, for example because it used too much memory; a retry resumes"},
+	{CodeTerminated, true, "terminated by SIGTERM; a retry resumes"},
 }
 
 // Codes lists the documented exit codes in ascending order.
@@ -51,7 +52,7 @@ func Codes() []int {
 	return codes
 }
 
-// FinalCodes lists, in ascending order, the exit codes of failures that another try cannot mend.
+// FinalCodes lists, in ascending order, the exit codes of failures that a retry cannot resolve.
 func FinalCodes() []int32 {
 	var codes []int32
 	for _, row := range exitTable {
@@ -63,7 +64,7 @@ func FinalCodes() []int32 {
 }
 
 // Retryable reports whether the same copy, run again unchanged, may succeed. Unknown codes (a crash of the process or of
-// its node) are retryable: a copy can always be resumed.
+// its node) are retryable, because a copy can always be resumed.
 func Retryable(code int) bool {
 	for _, row := range exitTable {
 		if row.code == code {
@@ -73,12 +74,12 @@ func Retryable(code int) bool {
 	return true
 }
 
-// Explain returns a sentence fragment that says what an exit code means.
+// Explain returns a sentence fragment that describes an exit code.
 func Explain(code int) string {
 	for _, row := range exitTable {
 		if row.code == code {
 			return row.meaning
 		}
 	}
-	return "the copy ended in a way that is not its own; another try resumes"
+	return "unknown exit code; a retry resumes"
 }

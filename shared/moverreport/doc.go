@@ -8,31 +8,30 @@
 // paths. It has three containers of one image. The first two have the same security context and the same volumes:
 //
 //   - the init container FirstContainer, with Order.FirstArgs, copies while the member runs. It makes first passes until the
-//     forecast of the final pass is below Order.MaxStop. It ends with CodeOK, or with CodeNotConverged if the forecast does not
-//     fall any more; the report has both figures.
+//     forecast of the final pass is at most Order.MaxStop. It ends with CodeOK, or with CodeNotConverged if the forecast does
+//     not fall any more. The report has both figures.
 //   - the init container FinalContainer, with Order.FinalArgs, waits beside the running member. It makes further first passes, so
-//     that the final one stays short. When it reads SignalAnnotation, it makes the final pass. The member has to be stopped then.
-//   - the container PinContainer, with Order.PinArgs, starts when the final pass has ended well. It has no volume of a claim and
+//     that the final pass stays short. When it reads SignalAnnotation, it makes the final pass. The member must be stopped then.
+//   - the container PinContainer, with Order.PinArgs, starts after the final pass has succeeded. It mounts no claim and
 //     copies nothing. As long as it runs, the pod's volumes stay attached to the node, so that the member finds them there. It
 //     ends on SIGTERM, with CodeTerminated, or when its lease is lost, with CodeLeaseLost.
 //
-// The pod is Pending until PinContainer runs. A terminated FinalContainer with CodeOK is the end of the copy.
+// The pod is Pending until PinContainer runs. The copy is complete when FinalContainer has terminated with CodeOK.
 //
 // FinalContainer and PinContainer read the pod's annotations from a downward API volume: PodInfoDir/AnnotationsFile, from the field
 // metadata.annotations. The functions write two of them:
 //
-//   - LeaseAnnotation: any text that is not empty and changes with each renewal. A mover whose lease does not change for Order.Lease,
-//     measured by its own clock, ends with CodeLeaseLost. After FinalContainer has read the signal, its lease does not matter.
-//   - SignalAnnotation: Signal.Encode, written once when the member is proven to have stopped. The report of the final pass has
-//     the same Signal, which tells the reader for which hold it was made. The mover does not judge the signal. It reads one signal
-//     only; an attempt with another one needs another pod.
+//   - LeaseAnnotation: a text that is not empty and changes with each renewal. If it does not change for Order.Lease by the
+//     mover's clock, the mover ends with CodeLeaseLost. After FinalContainer has read the signal, its lease does not matter.
+//   - SignalAnnotation: Signal.Encode, written once, after the member has provably stopped. The report of the final pass repeats
+//     the Signal, so the reader knows which hold it belongs to. The mover does not check the signal. It reads only one signal.
+//     Another attempt needs another pod.
 //
-// A signal is read within about a fifth of a second after the kubelet has refreshed the file, also in the middle of a pass.
+// The mover reads a signal within about a fifth of a second after the kubelet has refreshed the file, also during a pass.
 //
 // FinalContainer ends with CodeNotConverged if the forecast was above Order.MaxStop after two passes in a row. SIGTERM ends all
-// containers in every state, with CodeTerminated. Whatever happens, only Result "copied" with CodeOK says that the targets are
-// verified copies. A pod that was killed can be replaced: the new one goes on where the old one was. If the old one was sent a
-// signal, the new one needs Order.Refill.
+// containers in every state, with CodeTerminated. Only Result "copied" with CodeOK means that the targets are verified copies.
+// A killed pod can be replaced: the new pod resumes the copy. If the old pod was sent a signal, the new one needs Order.Refill.
 //
 // The first two containers write one MemberReport each to their termination message and, as the last line, to their log. The other lines
 // of the log are Progress.

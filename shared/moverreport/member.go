@@ -16,21 +16,21 @@ type MemberReport struct {
 	Result  string  `json:"result"`
 	Code    int     `json:"code"` // the exit code
 	Reason  Reason  `json:"reason"`
-	Message string  `json:"message"`          // begins with the claim if it is about one
-	Signal  *Signal `json:"signal,omitempty"` // that began the final pass; nil if none was read
+	Message string  `json:"message"`          // begins with the claim, if the result concerns one
+	Signal  *Signal `json:"signal,omitempty"` // the signal that began the final pass; nil if none was read
 
-	Passes          int       `json:"passes"`                // first passes of this container that ended
-	PassSeconds     []float64 `json:"passSeconds,omitempty"` // how long the last of them took
-	ForecastSeconds float64   `json:"forecastSeconds"`       // of the final pass, as the last first pass left it; 0 if there was none
+	Passes          int       `json:"passes"`                // completed first passes of this container
+	PassSeconds     []float64 `json:"passSeconds,omitempty"` // durations of the last ones
+	ForecastSeconds float64   `json:"forecastSeconds"`       // forecast of the final pass after the last first pass; 0 if there was none
 	MaxStopSeconds  float64   `json:"maxStopSeconds"`
-	Seconds         float64   `json:"seconds"` // first: of all; final: from reading the signal to the report
+	Seconds         float64   `json:"seconds"` // first: in total; final: from reading the signal to the report
 
 	Claims        []ClaimReport `json:"claims"`
-	ClaimsOmitted int           `json:"claimsOmitted,omitempty"` // claims left out at the end for want of room
+	ClaimsOmitted int           `json:"claimsOmitted,omitempty"` // claims left out to fit the limit
 }
 
-// ClaimReport says what was done for one claim. Its numbers are documented at Report. In the first stage they are of all passes
-// together, but Skipped, Changed, Recorded and Trusted of the last one.
+// ClaimReport is the result for one claim. Report describes its numbers. In the first stage they are sums over all
+// passes, except Skipped, Changed, Recorded and Trusted, which describe the last pass.
 type ClaimReport struct {
 	Name          string   `json:"name"` // of the volume claim template
 	Bytes         int64    `json:"bytes,omitempty"`
@@ -46,7 +46,7 @@ type ClaimReport struct {
 	Count         int      `json:"problemCount,omitempty"`
 	Problems      []string `json:"problems,omitempty"` // the first of them
 	Warnings      []string `json:"warnings,omitempty"`
-	Omitted       int      `json:"omitted,omitempty"` // problems and warnings left out for want of room
+	Omitted       int      `json:"omitted,omitempty"` // problems and warnings left out to fit the limit
 }
 
 // ParseMember reads a termination message of a waiting mover's container, or the last line of its log.
@@ -56,20 +56,20 @@ func ParseMember(text []byte) (MemberReport, error) {
 	return r, err
 }
 
-// Encode is the report as one line of JSON without line break, of at most limit bytes (if that is not less than 1024). First the
-// lists are cut, then the message, then claims.
+// Encode returns the report as one line of JSON without a line break, of at most limit bytes. The limit must be at least
+// 1024. To fit, it first cuts the lists, then the message, then claims.
 func (r MemberReport) Encode(limit int) []byte {
 	r.Claims = append([]ClaimReport(nil), r.Claims...)
 	for {
 		b, err := json.Marshal(r)
 		switch {
-		case err != nil: // no value of these types does this
+		case err != nil: // impossible with these types
 			return []byte(`{"result":"failed","code":1,"reason":"IOError","message":"the report could not be written"}`)
 		case len(b) <= limit:
 			return b
 		case r.cutLists():
-		case len(r.Message) > messageLeast:
-			r.Message = shorten(r.Message, max(messageLeast, len(r.Message)*limit/len(b)))
+		case len(r.Message) > minMessage:
+			r.Message = shorten(r.Message, max(minMessage, len(r.Message)*limit/len(b)))
 		case len(r.Claims) > 0:
 			r.Claims = r.Claims[:len(r.Claims)-1]
 			r.ClaimsOmitted++
@@ -81,10 +81,11 @@ func (r MemberReport) Encode(limit int) []byte {
 	}
 }
 
-// messageLeast is how many bytes of the message are worth more than a claim's numbers.
-const messageLeast = 256
+// minMessage is the number of bytes of the message that take precedence over a claim's numbers.
+const minMessage = 256
 
-// cutLists takes one sentence away from the claim with the most, a warning first. It reports whether there was one.
+// cutLists removes one sentence from the claim with the most sentences, preferably a warning. It reports whether there
+// was one.
 func (r *MemberReport) cutLists() bool {
 	longest, most := -1, 0
 	for i := range r.Claims {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Whatever is in it, the report fits the termination log and can be read.
-func TestMemberReportFits(t *testing.T) {
+// Whatever the report contains, it fits the termination log and can be parsed.
+func TestMemberReportFitsTerminationLog(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("\xff\n", 2000))
 	many := make([]ClaimReport, 60)
 	for i := range many {
@@ -40,21 +40,21 @@ func TestMemberReportFits(t *testing.T) {
 			for i, c := range back.Claims {
 				had := r.Claims[i]
 				if lost := len(had.Problems) + len(had.Warnings) - len(c.Problems) - len(c.Warnings); lost != c.Omitted {
-					t.Errorf("%s: %d omitted, it says %d", c.Name, lost, c.Omitted)
+					t.Errorf("%s: %d omitted, the report has %d", c.Name, lost, c.Omitted)
 				}
 			}
 			if fmt.Sprint(r) != before {
-				t.Error("the report was changed")
+				t.Error("Encode changed the report")
 			}
 		})
 	}
 	b := (MemberReport{Message: strings.Repeat("x", 9000) + "what to do"}).Encode(TerminationLogLimit)
 	if !bytes.Contains(b, []byte("what to do")) {
-		t.Error("the advice at the end is lost")
+		t.Error("the advice at the end is missing")
 	}
 }
 
-func TestWarningsOfOneClaimDoNotPushOutThoseOfAnother(t *testing.T) {
+func TestWarningsOfOneClaimLeaveRoomForOthers(t *testing.T) {
 	many := strings.Fields(strings.Repeat("warning ", 3000))
 	r := MemberReport{Message: "m", Claims: []ClaimReport{{Name: "a", Warnings: []string{"the only one"}}, {Name: "b", Warnings: many}}}
 	back, err := ParseMember(r.Encode(TerminationLogLimit))
@@ -63,7 +63,7 @@ func TestWarningsOfOneClaimDoNotPushOutThoseOfAnother(t *testing.T) {
 	}
 }
 
-func TestOrderBecomesArguments(t *testing.T) {
+func TestArgumentsOfOrder(t *testing.T) {
 	o := Order{Token: "op-1", Member: "uid-1", MaxStop: 60e9, Claims: []Claim{{Name: "data", Margin: 10}, {Name: "raw", Device: true}}}
 	const common = "--report=/dev/termination-log --token=op-1 --member=uid-1 --max-stop=1m0s " +
 		"--claim=data,margin=10 --claim=raw,device"
@@ -92,7 +92,7 @@ func TestClaimFlags(t *testing.T) {
 	for _, text := range []string{"", ",device", "..", ".", "../x", "a/b", "a\x00b", "data,margin=0", "data,margin=100", "data,margin=x",
 		"data,Device", "raw,device,margin=5"} {
 		if c, err := ParseClaim(text); err == nil {
-			t.Errorf("%q was read as %v", text, c)
+			t.Errorf("%q was parsed as %v", text, c)
 		}
 	}
 }

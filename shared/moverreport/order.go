@@ -14,7 +14,7 @@ const (
 	PinContainer   = "pin"
 )
 
-// Paths in a waiting mover's pod. A claim's volumes are at a directory or device of its name below SourceDir and TargetDir.
+// Paths in a waiting mover's pod. The directory or device of each claim has the claim's name, below SourceDir and TargetDir.
 const (
 	SourceDir       = "/source"
 	TargetDir       = "/target"
@@ -23,20 +23,20 @@ const (
 	ReportFile      = "/dev/termination-log"
 )
 
-// DefaultLease is how long a waiting mover, or a pin, lives without a renewal of its lease.
+// DefaultLease is how long a waiting mover, or a pin, runs without a renewal of its lease.
 const DefaultLease = 2 * time.Minute
 
 // Order says what the mover of one member does.
 type Order struct {
-	Token     string        // the operation: a target that another one has begun is refused
-	Member    string        // UID of the member's pod: files that were verified while another pod ran are read again
-	Claims    []Claim       // in the order in which they are copied
+	Token     string        // the operation; a target begun by another operation is refused
+	Member    string        // UID of the member's pod; files verified while another pod ran are read again
+	Claims    []Claim       // in copy order
 	MaxStop   time.Duration // the longest final pass
-	Bandwidth int64         // bytes read and written in a second by passes beside the running member; 0 means no limit
+	Bandwidth int64         // bytes per second read and written beside the running member; 0 means no limit
 	Lease     time.Duration // 0 means DefaultLease
 
-	// Refill: an earlier mover of the operation has been sent a signal, so it may have completed some targets. A complete target bears
-	// no mark of its operation any more. Without Refill it is refused, with CodeTargetNotEmpty.
+	// Refill accepts completed targets. It is needed if an earlier mover of the operation was sent a signal and may have
+	// completed some targets. A completed target has no marker any more. Without Refill it is refused with CodeTargetNotEmpty.
 	Refill bool
 }
 
@@ -44,7 +44,7 @@ type Order struct {
 type Claim struct {
 	Name   string // of the volume claim template
 	Device bool   // a raw block volume
-	Margin int    // percent of the target's size that have to stay free; 0 means that nothing is looked at
+	Margin int    // percent of the target's size that must stay free; 0 disables the check
 }
 
 // FirstArgs returns the arguments of FirstContainer.
@@ -82,7 +82,7 @@ func (o Order) flags() []string {
 	return flags
 }
 
-// String returns the claim as a --claim flag has it: NAME[,device][,margin=PERCENT].
+// String returns the claim in the format of the flag --claim: NAME[,device][,margin=PERCENT].
 func (c Claim) String() string {
 	text := c.Name
 	if c.Device {
@@ -94,7 +94,7 @@ func (c Claim) String() string {
 	return text
 }
 
-// ParseClaim reads what String returns. The name has to be one component of a path.
+// ParseClaim parses the result of String. The name must be one component of a path.
 func ParseClaim(text string) (Claim, error) {
 	parts := strings.Split(text, ",")
 	c := Claim{Name: parts[0]}
@@ -113,7 +113,7 @@ func ParseClaim(text string) (Claim, error) {
 			}
 			c.Margin = n
 		default:
-			return Claim{}, fmt.Errorf("claim %s: %q is neither device nor margin=PERCENT", c.Name, part)
+			return Claim{}, fmt.Errorf("claim %s: %q is invalid, only device and margin=PERCENT are known", c.Name, part)
 		}
 	}
 	if c.Device && c.Margin > 0 {

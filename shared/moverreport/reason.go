@@ -1,6 +1,6 @@
 package moverreport
 
-// Reason is a word for machines to tell results apart. The set only grows.
+// Reason is a word by which programs distinguish results. Reasons are only added, never removed.
 type Reason string
 
 // Reasons of a report.
@@ -13,9 +13,9 @@ const (
 	ReasonNoSpace       Reason = "NoSpace"
 	ReasonQuota         Reason = "QuotaExceeded"
 	ReasonMismatch      Reason = "VerificationFailed"
-	// ReasonNotFaithful: something cannot be reproduced. Where rights are missing, a root mover may have them.
+	// ReasonNotFaithful: an entry cannot be reproduced. If rights are missing, a root mover may have them.
 	ReasonNotFaithful Reason = "NotFaithful"
-	// ReasonSELinux is a NotFaithful whose cause is SELinux, so that a root mover does not help.
+	// ReasonSELinux: an entry cannot be read because of SELinux, so a root mover does not help.
 	ReasonSELinux        Reason = "DeniedBySELinux"
 	ReasonTargetNotEmpty Reason = "TargetNotEmpty"
 	ReasonInterrupted    Reason = "Interrupted"

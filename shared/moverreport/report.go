@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// TerminationLogLimit is how many bytes Kubernetes keeps of a container's termination message.
+// TerminationLogLimit is the maximum size of a container's termination message in bytes. Kubernetes truncates longer
+// ones.
 const TerminationLogLimit = 4096
 
-// Report says how a copy ended, for machines and people.
+// Report says how a copy ended, for programs and people.
 type Report struct {
 	Result  string `json:"result"` // "copied", "warmed" or "failed"
 	Code    int    `json:"code"`   // the exit code
@@ -20,7 +21,7 @@ type Report struct {
 	Deleted int64  `json:"deleted"`
 	Digest  string `json:"digest,omitempty"`
 
-	// Of copies in two passes; see Result.
+	// For copies in two passes, see mover.Result.
 	Changed       int64 `json:"changed,omitempty"`
 	RecordedFiles int64 `json:"recordedFiles,omitempty"`
 	RecordedBytes int64 `json:"recordedBytes,omitempty"`
@@ -31,10 +32,10 @@ type Report struct {
 	Count    int      `json:"problemCount,omitempty"`
 	Problems []string `json:"problems,omitempty"` // the first of them
 	Warnings []string `json:"warnings,omitempty"`
-	Omitted  int      `json:"omitted,omitempty"` // problems and warnings left out for want of room
+	Omitted  int      `json:"omitted,omitempty"` // problems and warnings left out to fit the limit
 }
 
-// Line is one line of a mover's log: its progress or, in the end, its report. The fields of the other one are zero.
+// Line is one line of a mover's log: its progress or, at the end, its report. The fields of the other kind are zero.
 type Line struct {
 	Progress
 	Report
@@ -47,14 +48,14 @@ func ParseLine(text []byte) (Line, error) {
 	return l, err
 }
 
-// Encode is the report as one line of JSON without line break, of at most limit bytes (if that is not less than 512).
-// First the lists are cut, then the message.
+// Encode returns the report as one line of JSON without a line break, of at most limit bytes. The limit must be at least
+// 512. To fit, it first cuts the lists, then the message.
 func (r Report) Encode(limit int) []byte {
 	r.Problems, r.Warnings = append([]string(nil), r.Problems...), append([]string(nil), r.Warnings...)
 	for {
 		b, err := json.Marshal(r)
 		switch {
-		case err != nil: // no value of these types does this
+		case err != nil: // impossible with these types
 			return []byte(`{"result":"failed","code":1,"reason":"IOError","message":"the report could not be written"}`)
 		case len(b) <= limit:
 			return b
@@ -70,12 +71,13 @@ func (r Report) Encode(limit int) []byte {
 		case r.Message == "":
 			return b
 		default:
-			r.Message = shorten(r.Message, len(r.Message)*limit/len(b)) // escapes take room, too: by proportion, and again
+			r.Message = shorten(r.Message, len(r.Message)*limit/len(b)) // escapes need space, too: shorten in proportion, then check again
 		}
 	}
 }
 
-// shorten cuts a message to so many bytes in the middle, where a long path is, so that what to do stays.
+// shorten cuts a message to the given number of bytes. It cuts in the middle, where long paths are, so that the advice
+// at the end stays.
 func shorten(s string, to int) string {
 	const gap = " ... "
 	keep := to - len(gap)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Whatever is in it, the report fits the termination log and is JSON.
-func TestReportFits(t *testing.T) {
+// Whatever the report contains, it fits the termination log and is JSON.
+func TestReportFitsTerminationLog(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("\xff\n", 2000))
 	for name, r := range map[string]Report{
 		"short":         {Message: "done"},
@@ -31,12 +31,12 @@ func TestReportFits(t *testing.T) {
 				t.Errorf("%+v", back)
 			}
 			if lost := len(r.Problems) + len(r.Warnings) - len(back.Problems) - len(back.Warnings); lost != back.Omitted {
-				t.Errorf("%d omitted, it says %d", lost, back.Omitted)
+				t.Errorf("%d omitted, the report has %d", lost, back.Omitted)
 			}
 		})
 	}
 	if b := (Report{Message: strings.Repeat("x", 9000) + "what to do"}).Encode(TerminationLogLimit); !bytes.Contains(b, []byte("what to do")) {
-		t.Error("the advice at the end is lost")
+		t.Error("the advice at the end is missing")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestLineHoldsProgressOrReport(t *testing.T) {
 		}
 	}
 	if _, err := ParseLine([]byte("panic: no report")); err == nil {
-		t.Error("a line that is no JSON was read")
+		t.Error("a line that is not JSON was parsed")
 	}
 }
 
@@ -73,7 +73,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestFinalCodesCannotBeMendedByAnotherTry(t *testing.T) {
+func TestFinalCodesAreNotRetryable(t *testing.T) {
 	if got := FinalCodes(); !slices.Equal(got, []int32{CodeUsage, CodeNoSpace, CodeNotFaithful, CodeTargetNotEmpty, CodeNotConverged,
 		CodeLeaseLost}) {
 		t.Error(got)

@@ -10,29 +10,29 @@ import (
 
 // Annotations of a waiting mover's pod. The functions write them, the mover reads them.
 const (
-	// SignalAnnotation says that the member has stopped: a Signal, see Signal.Encode. The mover then makes its final pass.
+	// SignalAnnotation tells the mover that the member has stopped. Its value is Signal.Encode. The mover then makes its final pass.
 	SignalAnnotation = "drydock.dev/final-pass"
 
-	// LeaseAnnotation keeps the mover alive while it waits: a text that changes with each renewal, for example a time.
+	// LeaseAnnotation keeps the mover running while it waits: a text that changes with each renewal, for example a time.
 	LeaseAnnotation = "drydock.dev/mover-lease"
 )
 
-// Signal says which hold a final pass is made for. The report of the final pass repeats it.
+// Signal says which hold a final pass belongs to. The report of the final pass repeats it.
 type Signal struct {
 	Hold    string `json:"hold"`    // UID of the held pod
 	Attempt int    `json:"attempt"` // counts the holds of one pod
 }
 
-// signalLimit is the longest signal in bytes: the report has to have room for it.
+// signalLimit is the maximum size of a signal in bytes: it must fit into the report.
 const signalLimit = 256
 
 // Encode returns the value of SignalAnnotation.
 func (s Signal) Encode() string {
-	b, _ := json.Marshal(s) // no value of these types fails
+	b, _ := json.Marshal(s) // impossible to fail with these types
 	return string(b)
 }
 
-// ParseSignal reads what Encode returns.
+// ParseSignal parses the result of Encode.
 func ParseSignal(text string) (Signal, error) {
 	if len(text) > signalLimit {
 		return Signal{}, fmt.Errorf("it has %d bytes, at most %d are allowed", len(text), signalLimit)
@@ -47,15 +47,15 @@ func ParseSignal(text string) (Signal, error) {
 	return s, nil
 }
 
-// Instructions are what the functions have told a waiting mover.
+// Instructions are the annotations that the functions have written for a waiting mover.
 type Instructions struct {
-	Signal *Signal // nil: the member runs
+	Signal *Signal // nil while the member runs
 	Lease  string  // "" if there is none
 }
 
-// ParseInstructions reads the pod's annotations as the kubelet writes them to a downward API volume: one key="value" on
-// each line, the value quoted as in Go. It looks at the two annotations for movers only. It returns what could be read, and an
-// error for what could not.
+// ParseInstructions parses the pod's annotations as the kubelet writes them to a downward API volume: one key="value"
+// per line, the value quoted as in Go. It ignores all annotations except the mover's two. It returns the values that it
+// can read, and an error for the others.
 func ParseInstructions(annotations []byte) (Instructions, error) {
 	var in Instructions
 	var problems []error
@@ -66,7 +66,7 @@ func ParseInstructions(annotations []byte) (Instructions, error) {
 		}
 		value, err := strconv.Unquote(quoted)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("annotation %s is not whole", key))
+			problems = append(problems, fmt.Errorf("annotation %s is incomplete", key))
 			continue
 		}
 		if key == LeaseAnnotation {
@@ -75,7 +75,7 @@ func ParseInstructions(annotations []byte) (Instructions, error) {
 		}
 		s, err := ParseSignal(value)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("annotation %s is no signal: %w", key, err))
+			problems = append(problems, fmt.Errorf("annotation %s is not a signal: %w", key, err))
 			continue
 		}
 		in.Signal = &s

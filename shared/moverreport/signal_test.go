@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// annotationsFile is what the kubelet makes of annotations: sorted, quoted, no line break at the end.
+// annotationsFile returns annotations as the kubelet writes them: sorted, quoted, without a line break at the end.
 func annotationsFile(pairs ...string) string {
 	var lines []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -54,8 +54,8 @@ func TestInstructionsAreReadFromAnnotations(t *testing.T) {
 	}
 }
 
-// However a file is cut off, no signal and no lease come out that were not in it.
-func TestTornAnnotationsTellNothingWrong(t *testing.T) {
+// Wherever a file is cut off, it yields no signal and no lease that it did not contain.
+func TestTornAnnotationsYieldNothingWrong(t *testing.T) {
 	signal := Signal{Hold: `quote" and \ back`, Attempt: 12}
 	whole := annotationsFile("a", `x"`, SignalAnnotation, signal.Encode(), LeaseAnnotation, `17"\`)
 	for i := range whole {

@@ -13,14 +13,14 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// answer is what the function made of an event.
+// answer is the function's answer to an event.
 type answer struct {
-	event event.Event // zero when the request held none
+	event event.Event // zero if the request has no valid event
 	reply *event.Event
 	telemetry.Result
 }
 
-// ResultOf says how a function's answer ends on the wire.
+// ResultOf returns the HTTP status and the outcome for a function's return values.
 func ResultOf(reply *event.Event, err error) telemetry.Result {
 	switch {
 	case err != nil:
@@ -31,12 +31,12 @@ func ResultOf(reply *event.Event, err error) telemetry.Result {
 	return telemetry.Result{Code: http.StatusOK, Outcome: "replied"}
 }
 
-// fails is an answer without a reply.
-func fails(code int, outcome string, err error) answer {
+// failure returns an answer without a reply.
+func failure(code int, outcome string, err error) answer {
 	return answer{Result: telemetry.Result{Code: code, Outcome: outcome, Err: err}}
 }
 
-// eventType is empty when the request held no event.
+// eventType returns "" if the request has no valid event.
 func (a answer) eventType() string {
 	if a.event.Context == nil {
 		return ""
@@ -44,8 +44,8 @@ func (a answer) eventType() string {
 	return a.event.Type()
 }
 
-// write sends the answer: a complete event, an empty body, or the error's text, of which a Broker keeps the beginning in
-// the extension knativeerrordata of a dead letter.
+// write sends the answer: a complete event, an empty body, or the error's text. A Broker stores the beginning of that
+// text in the extension knativeerrordata of a dead letter.
 func write(ctx context.Context, w http.ResponseWriter, a answer) error {
 	switch {
 	case a.Err != nil:

@@ -1,13 +1,13 @@
-// Package serve is the HTTP side of a function: it takes a CloudEvent in, hands it to the function, and answers as a
-// Knative Broker expects it.
+// Package serve is the HTTP side of a function. It receives a CloudEvent, passes it to the function, and answers as a
+// Knative Broker expects.
 //
-//	2xx   done; the body is one complete CloudEvent, the reply, or empty
+//	2xx   done; the body is the reply, one complete CloudEvent, or empty
 //	400   not a valid CloudEvent; 405 not a POST; 413 too large; 415 not a CloudEvent at all
 //	409, 422, 503   the function's error, as package fault maps it
 //	500   the function panicked or replied with an invalid event
 //
-// A Broker delivers again after transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing,
-// pkg/kncloudevents/retries.go), and takes a 2xx answer that is neither empty nor a CloudEvent for a failure
+// A Broker retries after transport errors, 5xx, 404, 408, 409 and 429 (knative.dev/eventing,
+// pkg/kncloudevents/retries.go). A 2xx answer whose body is not a CloudEvent counts as a failure, unless it is empty
 // (pkg/broker/filter/filter_handler.go).
 package serve
 
@@ -28,22 +28,22 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Handler is a function: it looks at an event and may answer with the next one.
+// Handler is a function: it handles an event and may answer with the next one.
 type Handler interface {
 	Handle(ctx context.Context, e event.Event) (*event.Event, error)
 }
 
 const (
-	// MaxBytes bounds an event. A StatefulSet with its managedFields is some 10 to 30 KiB.
+	// MaxBytes is the maximum size of an event. A StatefulSet with its managedFields has about 10 to 30 KiB.
 	MaxBytes = 1 << 20
 
-	// DefaultDeadline bounds the work on one event. func-go cuts a handler off after 30 s, and the delivery timeout of
+	// DefaultDeadline is the time limit for one event. func-go stops a handler after 30 s, and the delivery timeout of
 	// the Triggers in deploy/ is 60 s.
 	DefaultDeadline = 25 * time.Second
 )
 
-// EventHandler serves one function. It is built on the SDK's binding, not on its NewHTTPReceiveHandler, which hands
-// events over an unbuffered channel that a cancelled request blocks for ever (cloudevents/sdk-go#1332).
+// EventHandler serves one function. It uses the SDK's binding, not its NewHTTPReceiveHandler: that passes events through
+// an unbuffered channel, which a cancelled request blocks forever (cloudevents/sdk-go#1332).
 type EventHandler struct {
 	name      api.Function
 	function  Handler
@@ -53,8 +53,10 @@ type EventHandler struct {
 	log       *slog.Logger
 }
 
-// NewEventHandler serves the function under its name. A deadline of zero is DefaultDeadline.
-func NewEventHandler(name api.Function, function Handler, deadline time.Duration, orders Orders, t *telemetry.Telemetry, log *slog.Logger) *EventHandler {
+// NewEventHandler returns a handler that serves the function under its name. A deadline of zero means DefaultDeadline.
+func NewEventHandler(
+	name api.Function, function Handler, deadline time.Duration, orders Orders, t *telemetry.Telemetry, log *slog.Logger,
+) *EventHandler {
 	if deadline <= 0 {
 		deadline = DefaultDeadline
 	}
@@ -74,14 +76,14 @@ func (h *EventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.telemetry.Answered(ctx, string(h.name), r.Method, a.eventType(), a.Result, took)
 }
 
-// answer returns the context of the event's work, too.
+// answer handles the request. It also returns the context of the work on the event.
 func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) (context.Context, answer) {
 	e, code, err := read(w, r)
 	if err != nil {
-		return r.Context(), fails(code, "refused", err)
+		return r.Context(), failure(code, "refused", err)
 	}
 	if code, err := h.orders.permit(r.Context(), r.Header, *e); err != nil {
-		a := fails(code, "refused", err)
+		a := failure(code, "refused", err)
 		a.event = *e
 		return r.Context(), a
 	}
@@ -91,17 +93,18 @@ func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) (context.C
 	return ctx, a
 }
 
-// read takes the event out of the request; the code says what is wrong with one that holds none.
+// read returns the event of the request, or the HTTP status and the error if the request has no valid event.
 func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s; send a CloudEvent with POST", r.Method)
+		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s is not supported. Send a CloudEvent with POST", r.Method)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxBytes)
 	message := cehttp.NewMessageFromHttpRequest(r)
 	if encoding := message.ReadEncoding(); encoding != binding.EncodingBinary && encoding != binding.EncodingStructured {
 		return nil, http.StatusUnsupportedMediaType,
-			errors.New("no single CloudEvent in the request; send header ce-specversion: 1.0, or content type application/cloudevents+json")
+			errors.New("the request is not a single CloudEvent. " +
+				"Send the header ce-specversion: 1.0, or the content type application/cloudevents+json")
 	}
 	e, err := binding.ToEvent(r.Context(), message)
 	var tooLarge *http.MaxBytesError
@@ -117,20 +120,21 @@ func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
 	return e, 0, nil
 }
 
-// call runs the function, for as long as the deadline and the caller's patience allow.
+// call runs the function until the deadline or the end of the request.
 func (h *EventHandler) call(ctx context.Context, e event.Event) (a answer) {
 	ctx, cancel := context.WithTimeout(ctx, h.deadline)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			h.log.ErrorContext(ctx, "function panicked", "function", h.name, "id", e.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			a = fails(http.StatusInternalServerError, "panicked", fmt.Errorf("function %s panicked; its log has the stack", h.name))
+			h.log.ErrorContext(ctx, "function panicked",
+				"function", h.name, "id", e.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			a = failure(http.StatusInternalServerError, "panicked", fmt.Errorf("function %s panicked. See the stack in its log", h.name))
 		}
 	}()
 	reply, err := h.function.Handle(ctx, e)
 	if err == nil && reply != nil {
 		if err := reply.Validate(); err != nil {
-			return fails(http.StatusInternalServerError, "failed", fmt.Errorf("validating the reply: %w", err))
+			return failure(http.StatusInternalServerError, "failed", fmt.Errorf("validating the reply: %w", err))
 		}
 		telemetry.Stamp(ctx, reply)
 	}
@@ -141,10 +145,11 @@ func (h *EventHandler) call(ctx context.Context, e event.Event) (a answer) {
 	return a
 }
 
-// report writes the one log line of the event.
+// report writes one log line for the event.
 func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration) {
 	fields := []slog.Attr{
-		slog.Any("function", h.name), slog.String("outcome", a.Outcome), slog.Int("code", a.Code), slog.String("took", took.Round(time.Microsecond).String()),
+		slog.Any("function", h.name), slog.String("outcome", a.Outcome), slog.Int("code", a.Code),
+		slog.String("took", took.Round(time.Microsecond).String()),
 	}
 	if a.event.Context != nil {
 		fields = append(fields, slog.String("id", a.event.ID()), slog.String("type", a.event.Type()))

@@ -28,16 +28,17 @@ func (f handlerFunc) Handle(ctx context.Context, e event.Event) (*event.Event, e
 	return f(ctx, e)
 }
 
-func quietly(f handlerFunc) *EventHandler {
+func silentHandler(f handlerFunc) *EventHandler {
 	return NewEventHandler("try", f, time.Minute, Orders{}, telemetry.Off(), slog.New(slog.DiscardHandler))
 }
 
 func nothing(context.Context, event.Event) (*event.Event, error) { return nil, nil }
 
-// binary makes a request with an event in binary mode.
+// binary returns a request with an event in binary mode.
 func binary(body string, headers ...string) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", strings.NewReader(body))
-	for _, h := range append([]string{"ce-specversion: 1.0", "ce-type: t", "ce-source: s", "ce-id: 1", "content-type: application/json"}, headers...) {
+	required := []string{"ce-specversion: 1.0", "ce-type: t", "ce-source: s", "ce-id: 1", "content-type: application/json"}
+	for _, h := range append(required, headers...) {
 		name, value, _ := strings.Cut(h, ": ")
 		if r.Header.Set(name, value); value == "" {
 			r.Header.Del(name)
@@ -46,7 +47,7 @@ func binary(body string, headers ...string) *http.Request {
 	return r
 }
 
-func TestRequestsAndAnswers(t *testing.T) {
+func TestStatusOfEachRequest(t *testing.T) {
 	structured := func(contentType, body string) *http.Request {
 		return binary(body, "ce-specversion: ", "ce-type: ", "ce-source: ", "ce-id: ", "content-type: "+contentType)
 	}
@@ -59,46 +60,46 @@ func TestRequestsAndAnswers(t *testing.T) {
 		function handlerFunc
 		want     int
 	}{
-		"binary mode":                             {binary(`{}`), nothing, 204},
-		"structured mode":                         {structured("application/cloudevents+json", complete), nothing, 204},
-		"no event at all":                         {structured("application/json", `{}`), nothing, 415},
-		"several events":                          {structured("application/cloudevents-batch+json", "["+complete+"]"), nothing, 415},
-		"a version of the future":                 {binary(`{}`, "ce-specversion: 9.9"), nothing, 415},
-		"half a structured event":                 {structured("application/cloudevents+json", complete[:20]), nothing, 400},
-		"without id":                              {binary(`{}`, "ce-id: "), nothing, 400},
-		"without type":                            {binary(`{}`, "ce-type: "), nothing, 400},
-		"an extension with a name nobody may use": {binary(`{}`, "ce-no_way: x"), nothing, 400},
-		"a time that is none":                     {binary(`{}`, "ce-time: yesterday"), nothing, 400},
-		"as large as allowed":                     {binary(strings.Repeat("x", MaxBytes)), nothing, 204},
-		"larger":                                  {binary(strings.Repeat("x", MaxBytes+1)), nothing, 413},
-		"larger, structured":                      {structured("application/cloudevents+json", strings.Repeat(" ", MaxBytes+1)), nothing, 413},
-		"not a POST":                              {httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nothing, 405},
-		"a permanent error is not retried":        {binary(`{}`), fails(fault.Permanent(errors.New("x"))), 422},
-		"a conflict":                              {binary(`{}`), fails(fault.Conflict(errors.New("x"))), 409},
-		"any other error is retried":              {binary(`{}`), fails(errors.New("x")), 503},
-		"a panic":                                 {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) { panic("x") }, 500},
-		"a reply that lacks what it needs": {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) {
+		"binary mode":                       {binary(`{}`), nothing, 204},
+		"structured mode":                   {structured("application/cloudevents+json", complete), nothing, 204},
+		"no event at all":                   {structured("application/json", `{}`), nothing, 415},
+		"several events":                    {structured("application/cloudevents-batch+json", "["+complete+"]"), nothing, 415},
+		"an unknown version":                {binary(`{}`, "ce-specversion: 9.9"), nothing, 415},
+		"an incomplete structured event":    {structured("application/cloudevents+json", complete[:20]), nothing, 400},
+		"without id":                        {binary(`{}`, "ce-id: "), nothing, 400},
+		"without type":                      {binary(`{}`, "ce-type: "), nothing, 400},
+		"an extension with an invalid name": {binary(`{}`, "ce-no_way: x"), nothing, 400},
+		"an invalid time":                   {binary(`{}`, "ce-time: yesterday"), nothing, 400},
+		"the maximum size":                  {binary(strings.Repeat("x", MaxBytes)), nothing, 204},
+		"too large":                         {binary(strings.Repeat("x", MaxBytes+1)), nothing, 413},
+		"too large, structured":             {structured("application/cloudevents+json", strings.Repeat(" ", MaxBytes+1)), nothing, 413},
+		"not a POST":                        {httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), nothing, 405},
+		"a permanent error is not retried":  {binary(`{}`), fails(fault.Permanent(errors.New("x"))), 422},
+		"a conflict":                        {binary(`{}`), fails(fault.Conflict(errors.New("x"))), 409},
+		"any other error is retried":        {binary(`{}`), fails(errors.New("x")), 503},
+		"a panic":                           {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) { panic("x") }, 500},
+		"an invalid reply": {binary(`{}`), func(context.Context, event.Event) (*event.Event, error) {
 			e := event.New()
 			return &e, nil
 		}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			quietly(row.function).ServeHTTP(w, row.request)
+			silentHandler(row.function).ServeHTTP(w, row.request)
 			if w.Code != row.want {
 				t.Errorf("got %d (%s), want %d", w.Code, w.Body, row.want)
 			}
 			if w.Code < 300 && w.Body.Len() > 0 {
-				t.Errorf("a Broker takes a body that is no event for a failure, got %q", w.Body)
+				t.Errorf("for a Broker a body that is not an event is a failure, got %q", w.Body)
 			}
 			if w.Code >= 300 && w.Body.Len() == 0 {
-				t.Error("an error has to say why")
+				t.Error("an error has no text")
 			}
 		})
 	}
 }
 
-func TestReplyIsComplete(t *testing.T) {
+func TestReplyIsCompleteEvent(t *testing.T) {
 	reply := event.New()
 	reply.SetID("2")
 	reply.SetType("next")
@@ -109,7 +110,7 @@ func TestReplyIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	quietly(func(_ context.Context, e event.Event) (*event.Event, error) {
+	silentHandler(func(_ context.Context, e event.Event) (*event.Event, error) {
 		if e.Type() != "t" || e.Extensions()["namespace"] != "n" || string(e.Data()) != `{"a":1}` {
 			t.Errorf("the function got %s", e)
 		}
@@ -125,8 +126,8 @@ func TestReplyIsComplete(t *testing.T) {
 	}
 }
 
-func TestDeadlineEndsTheWork(t *testing.T) {
-	h := quietly(func(ctx context.Context, _ event.Event) (*event.Event, error) {
+func TestDeadlineCancelsFunction(t *testing.T) {
+	h := silentHandler(func(ctx context.Context, _ event.Event) (*event.Event, error) {
 		<-ctx.Done()
 		return nil, fmt.Errorf("waiting: %w", ctx.Err())
 	})
@@ -134,13 +135,13 @@ func TestDeadlineEndsTheWork(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, binary(`{}`))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("got %d, want 503, so that the event comes again", w.Code)
+		t.Errorf("got %d, want 503, so that the event is retried", w.Code)
 	}
 }
 
-func TestOneLogLineAnEvent(t *testing.T) {
+func TestEachEventHasOneLogLine(t *testing.T) {
 	var out bytes.Buffer
-	h := quietly(func(context.Context, event.Event) (*event.Event, error) { return nil, errors.New("no luck") })
+	h := silentHandler(func(context.Context, event.Event) (*event.Event, error) { return nil, errors.New("no luck") })
 	h.log = slog.New(slog.NewJSONHandler(&out, nil))
 	h.ServeHTTP(httptest.NewRecorder(), binary(`{}`, "ce-subject: /apis/x"))
 	var line map[string]any
@@ -159,21 +160,22 @@ func TestOneLogLineAnEvent(t *testing.T) {
 	}
 }
 
-func TestPanicIsLoggedWithItsStack(t *testing.T) {
+func TestPanicIsLoggedWithStack(t *testing.T) {
 	var out bytes.Buffer
-	h := quietly(func(context.Context, event.Event) (*event.Event, error) { panic("the pump is broken") })
+	h := silentHandler(func(context.Context, event.Event) (*event.Event, error) { panic("the pump is broken") })
 	h.log = slog.New(slog.NewJSONHandler(&out, nil))
 	h.ServeHTTP(httptest.NewRecorder(), binary(`{}`))
 	if text := out.String(); !strings.Contains(text, "the pump is broken") || !strings.Contains(text, "handler_test.go") {
-		t.Errorf("want the panic and where it was, got %s", text)
+		t.Errorf("want the panic and its stack, got %s", text)
 	}
 }
 
-// TestCancelledClientsDoNotWedge is what the SDK's own receiver fails: many callers that give up at once.
-func TestCancelledClientsDoNotWedge(t *testing.T) {
+// TestCancelledRequestsDoNotBlockServer: many callers cancel their requests at once. The SDK's own receiver fails this
+// test.
+func TestCancelledRequestsDoNotBlockServer(t *testing.T) {
 	const clients, connections = 1000, 200
 	arrived := make(chan struct{}, clients)
-	server := httptest.NewServer(quietly(func(ctx context.Context, e event.Event) (*event.Event, error) {
+	server := httptest.NewServer(silentHandler(func(ctx context.Context, e event.Event) (*event.Event, error) {
 		if e.Type() != "slow" {
 			return nil, nil
 		}
@@ -184,7 +186,7 @@ func TestCancelledClientsDoNotWedge(t *testing.T) {
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections}}
 
-	// Some callers give up while they are handled, some while they wait for a connection, some before they send.
+	// Some requests are cancelled while they are handled, others while they wait for a connection or before they are sent.
 	shared, giveUp := context.WithCancel(t.Context())
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

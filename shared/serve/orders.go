@@ -14,26 +14,28 @@ import (
 	"drydock.dev/shared/fault"
 )
 
-// Access asks the API server who the owner of a bearer token is, and whether this user may patch a StatefulSet. An empty name means
-// any StatefulSet of the namespace. It returns an error that package fault calls permanent if the answer is no.
+// Access asks the API server for the owner of a bearer token, and whether this user may patch a StatefulSet. An empty
+// name means any StatefulSet of the namespace. If the user may not, it returns an error that package fault classifies as
+// permanent.
 type Access interface {
 	MayPatchSet(ctx context.Context, token, namespace, name string) error
 }
 
-// Orders decides who may send an event that changes what a set does: sleep, wake, activity and retry. All other events make a
-// function look at the live objects, and need no permission.
+// Orders decides who may send an event that changes a set's behaviour: sleep, wake, activity and retry. All other events
+// only make a function read the live objects, and need no permission.
 type Orders struct {
-	// Access checks the sender's token. Nil trusts every sender: the Broker has authenticated it.
+	// Access checks the sender's token. Nil trusts every sender, because the Broker has authenticated it.
 	Access Access
 }
 
-// errNoToken tells a sender what to do instead.
+// errNoToken returns an error that tells the sender how to send an order.
 func errNoToken(eventType string) error {
-	return fmt.Errorf("%s is an order, and no token shows who sends it. Send it with the header Authorization: Bearer TOKEN of an account "+
+	return fmt.Errorf("%s is an order, but the request has no token of its sender. "+
+		"Send it with the header Authorization: Bearer TOKEN of an account "+
 		"that may patch the StatefulSet, or write the annotation %s on the StatefulSet", eventType, events.OrderAnnotation(eventType))
 }
 
-// permit returns the HTTP status and the error with which the event is refused, or 0.
+// permit returns 0 if the event is allowed, or the HTTP status and the error of the refusal.
 func (o Orders) permit(ctx context.Context, header http.Header, e event.Event) (int, error) {
 	if o.Access == nil || !events.IsOrder(e.Type()) {
 		return 0, nil
@@ -58,7 +60,7 @@ func (o Orders) permit(ctx context.Context, header http.Header, e event.Event) (
 	return http.StatusServiceUnavailable, err
 }
 
-// Guard refuses orders before they reach a Broker that keeps nothing of who has sent them.
+// Guard refuses orders without permission before they reach a Broker, which does not store the sender.
 func (o Orders) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -67,7 +69,7 @@ func (o Orders) Guard(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBytes))
 		if err != nil {
-			http.Error(w, fmt.Sprintf("event larger than %d bytes, or cut off", MaxBytes), http.StatusRequestEntityTooLarge)
+			http.Error(w, fmt.Sprintf("the event is larger than %d bytes or incomplete", MaxBytes), http.StatusRequestEntityTooLarge)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -80,7 +82,7 @@ func (o Orders) Guard(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.Header.Del("Authorization") // it has done its work, and the Broker has no use for it
+		r.Header.Del("Authorization") // the Broker does not need it
 		next.ServeHTTP(w, r)
 	})
 }

@@ -15,11 +15,11 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// sendTimeout bounds one POST. It is longer than a cold start of what is behind a synchronous Broker, shorter than a
-// function's deadline.
+// sendTimeout is the time limit of one POST. It is longer than a cold start behind a synchronous Broker, and shorter
+// than a function's deadline.
 const sendTimeout = 20 * time.Second
 
-// maxErrorText bounds how much of an answer goes into an error.
+// maxErrorText is the number of bytes of an answer that go into an error.
 const maxErrorText = 256
 
 // Sender posts events to a sink, in binary mode.
@@ -28,7 +28,7 @@ type Sender struct {
 	client *http.Client
 }
 
-// NewSender sends to the sink's URL over the transport; nil is a transport of its own.
+// NewSender returns a sender to the sink's URL. A nil transport means a new one.
 func NewSender(sink string, transport http.RoundTripper) *Sender {
 	if transport == nil {
 		transport = NewTransport()
@@ -36,21 +36,21 @@ func NewSender(sink string, transport http.RoundTripper) *Sender {
 	return &Sender{sink: sink, client: &http.Client{Transport: transport, Timeout: sendTimeout}}
 }
 
-// NewTransport makes the transport of a Sender, for who wraps it.
+// NewTransport returns the transport of a Sender, for callers that wrap it.
 func NewTransport() http.RoundTripper {
 	return &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTimeout}
 }
 
-// Send posts the event, with the trace context of the work under way. Anything but a 2xx answer is an error.
+// Send posts the event, with the trace context of the current work. Any answer other than 2xx is an error.
 func (s *Sender) Send(ctx context.Context, e event.Event) error {
 	if s.sink == "" {
-		return errors.New("no sink to send events to; set K_SINK to the Broker's URL")
+		return errors.New("there is no sink for events. Set K_SINK to the Broker's URL")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.sink, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("making a request to %s: %w", s.sink, err)
 	}
-	e = e.Clone() // the caller's stays as it is
+	e = e.Clone() // the caller's event must not change
 	telemetry.Stamp(ctx, &e)
 	telemetry.StampHeader(ctx, request.Header)
 	if err := cehttp.WriteRequest(ctx, binding.ToMessage(&e), request); err != nil {

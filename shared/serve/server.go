@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Paths beside the events.
+// Paths of probes and metrics.
 const (
 	LivenessPath  = "/health/liveness"
 	ReadinessPath = "/health/readiness"
@@ -26,10 +26,10 @@ const (
 	writeMargin = readTimeout + 5*time.Second
 )
 
-// Health answers probes: alive from the start, ready while SetReady says so.
+// Health answers probes. The process is alive from the start, and ready as set by SetReady.
 type Health struct{ ready atomic.Bool }
 
-// SetReady says whether more work may come.
+// SetReady sets whether the process accepts work.
 func (h *Health) SetReady(ready bool) { h.ready.Store(ready) }
 
 // Register adds the probes to the mux, and the page of metrics unless it is nil.
@@ -47,7 +47,7 @@ func (h *Health) Register(mux *http.ServeMux, metrics http.Handler) {
 	}
 }
 
-// NewServer makes an HTTP/1.1 and h2c server with timeouts for handlers that take as long as the deadline.
+// NewServer returns an HTTP/1.1 and h2c server with timeouts for handlers that may run until the deadline.
 func NewServer(handler http.Handler, deadline time.Duration, log *slog.Logger) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -64,8 +64,8 @@ func NewServer(handler http.Handler, deadline time.Duration, log *slog.Logger) *
 	}
 }
 
-// Run serves until the context ends; then it is no longer ready, takes no more requests, and lets those under way
-// finish for as long as the grace allows.
+// Run serves until the context ends. Then it is not ready and accepts no requests. Requests in progress may finish
+// within the grace period.
 func Run(ctx context.Context, server *http.Server, listener net.Listener, health *Health, grace time.Duration) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -83,7 +83,7 @@ func Run(ctx context.Context, server *http.Server, listener net.Listener, health
 		if !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("shutting down: %w", err)
 		}
-		return fmt.Errorf("shutting down: requests still ran after %s and were cut off", grace)
+		return fmt.Errorf("shutting down: requests that still ran after %s were cancelled", grace)
 	}
 	return nil
 }

@@ -15,12 +15,13 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 )
 
-// TestShutdownFinishesWhatIsUnderWay: not ready at once, no new work, the old one answered.
-func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
+// TestShutdownFinishesRequestInProgress: the server becomes unready at once, accepts no new request, and answers the old
+// one.
+func TestShutdownFinishesRequestInProgress(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
 	health, mux := &Health{}, http.NewServeMux()
 	health.Register(mux, nil)
-	mux.Handle("/{$}", quietly(func(context.Context, event.Event) (*event.Event, error) {
+	mux.Handle("/{$}", silentHandler(func(context.Context, event.Event) (*event.Event, error) {
 		close(started)
 		<-finish
 		return nil, nil
@@ -51,7 +52,7 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 		t.Errorf("readiness %d while serving, want 200", code)
 	}
 	stop()
-	for health.ready.Load() { //nolint:revive // a channel would be there for this test only
+	for health.ready.Load() { //nolint:revive // only this test would need a channel
 	}
 	if code := get(t, mux, ReadinessPath); code != http.StatusServiceUnavailable {
 		t.Errorf("readiness %d while ending, want 503", code)
@@ -61,12 +62,12 @@ func TestShutdownFinishesWhatIsUnderWay(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Fatalf("ended before the work was done: %v", err)
+		t.Fatalf("the server ended before the request: %v", err)
 	default:
 	}
 	close(finish)
 	if code := <-answered; code != http.StatusNoContent {
-		t.Errorf("the work under way was answered %d, want 204", code)
+		t.Errorf("the request in progress got status %d, want 204", code)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -80,14 +81,14 @@ func get(t *testing.T, h http.Handler, path string) int {
 	return w.Code
 }
 
-func TestShutdownCutsOffWhatTakesTooLong(t *testing.T) {
+func TestShutdownCancelsSlowRequest(t *testing.T) {
 	started := make(chan struct{})
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	handler := quietly(func(ctx context.Context, _ event.Event) (*event.Event, error) {
+	handler := silentHandler(func(ctx context.Context, _ event.Event) (*event.Event, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -102,19 +103,19 @@ func TestShutdownCutsOffWhatTakesTooLong(t *testing.T) {
 		stop()
 	}()
 	err = Run(ctx, NewServer(handler, time.Minute, slog.New(slog.DiscardHandler)), listener, &Health{}, time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("got %v, want to be told that work was cut off", err)
+	if err == nil || !strings.Contains(err.Error(), "cancelled") {
+		t.Errorf("got %v, want an error that says that requests were cancelled", err)
 	}
 }
 
-// TestMetricsPage: who has none serves none.
+// TestMetricsPage: without a page there is no path for it.
 func TestMetricsPage(t *testing.T) {
 	for name, row := range map[string]struct {
 		page http.Handler
 		want int
 	}{
-		"a page":    {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), http.StatusOK},
-		"elsewhere": {nil, http.StatusNotFound},
+		"a page":  {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }), http.StatusOK},
+		"no page": {nil, http.StatusNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -136,9 +137,9 @@ func TestSender(t *testing.T) {
 		code int
 		want string
 	}{
-		"taken":            {http.StatusAccepted, ""},
-		"refused":          {http.StatusServiceUnavailable, "503 Service Unavailable: no room"},
-		"a redirect is no": {http.StatusNotModified, "304"},
+		"accepted":   {http.StatusAccepted, ""},
+		"refused":    {http.StatusServiceUnavailable, "503 Service Unavailable: no room"},
+		"a redirect": {http.StatusNotModified, "304"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,6 +158,6 @@ func TestSender(t *testing.T) {
 		})
 	}
 	if err := NewSender("", nil).Send(t.Context(), e); err == nil || !strings.Contains(err.Error(), "K_SINK") {
-		t.Errorf("without a sink: got %v, want to be told to set K_SINK", err)
+		t.Errorf("without a sink: got %v, want an error that names K_SINK", err)
 	}
 }

@@ -23,9 +23,9 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-const came = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-1111111111111111-01"
+const incoming = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-1111111111111111-01"
 
-// traced serves the function with tracing on.
+// traced returns a handler of the function with tracing on.
 func traced(t *testing.T, f handlerFunc) (*EventHandler, *tracetest.SpanRecorder) {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
@@ -37,7 +37,7 @@ func traced(t *testing.T, f handlerFunc) (*EventHandler, *tracetest.SpanRecorder
 	return NewEventHandler("try", f, time.Minute, Orders{}, measure, slog.New(slog.DiscardHandler)), recorder
 }
 
-func next() event.Event {
+func nextEvent() event.Event {
 	e := event.New()
 	e.SetID("2")
 	e.SetType("next")
@@ -45,21 +45,22 @@ func next() event.Event {
 	return e
 }
 
-// rendered is the traceparent of a span.
+// rendered returns the traceparent of a span.
 func rendered(s trace.SpanContext) string {
 	return "00-" + s.TraceID().String() + "-" + s.SpanID().String() + "-" + s.TraceFlags().String()
 }
 
-// TestEveryHopCarriesTheTrace: what comes in goes on in the reply, and in what is sent meanwhile.
-func TestEveryHopCarriesTheTrace(t *testing.T) {
-	for name, how := range map[string]string{"in the event": "ce-traceparent: " + came, "in the header": "traceparent: " + came} {
+// TestTraceContinuesInReplyAndSentEvents: the trace of the event continues in the reply and in events that the function
+// sends.
+func TestTraceContinuesInReplyAndSentEvents(t *testing.T) {
+	for name, how := range map[string]string{"in the event": "ce-traceparent: " + incoming, "in the header": "traceparent: " + incoming} {
 		t.Run(name, func(t *testing.T) {
 			var sent *http.Request
 			sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = r }))
 			defer sink.Close()
-			original := next()
+			original := nextEvent()
 			h, recorder := traced(t, func(ctx context.Context, _ event.Event) (*event.Event, error) {
-				reply := next()
+				reply := nextEvent()
 				return &reply, NewSender(sink.URL, nil).Send(ctx, original)
 			})
 			w := httptest.NewRecorder()
@@ -70,30 +71,30 @@ func TestEveryHopCarriesTheTrace(t *testing.T) {
 			}
 			span := recorder.Ended()[0]
 			want := rendered(span.SpanContext())
-			if rendered(span.Parent()) != came || reply.Extensions()["traceparent"] != want {
-				t.Errorf("span %s of %s, the reply says %v", want, rendered(span.Parent()), reply.Extensions())
+			if rendered(span.Parent()) != incoming || reply.Extensions()["traceparent"] != want {
+				t.Errorf("span %s below %s, the reply has %v", want, rendered(span.Parent()), reply.Extensions())
 			}
 			if sent.Header.Get("Ce-Traceparent") != want || sent.Header.Get("Traceparent") != want || len(original.Extensions()) != 0 {
-				t.Errorf("sent with %v, the sender's own has %v", sent.Header, original.Extensions())
+				t.Errorf("sent with %v, the original event has %v", sent.Header, original.Extensions())
 			}
 		})
 	}
 }
 
-// TestWithoutTracingNothingIsAdded, whatever comes in.
+// TestWithoutTracingNothingIsAdded: that holds whatever trace context the request has.
 func TestWithoutTracingNothingIsAdded(t *testing.T) {
 	var sent *http.Request
 	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { sent = r }))
 	defer sink.Close()
 	w := httptest.NewRecorder()
-	quietly(func(ctx context.Context, _ event.Event) (*event.Event, error) {
-		reply := next()
-		return &reply, NewSender(sink.URL, nil).Send(ctx, next())
-	}).ServeHTTP(w, binary(`{}`, "ce-traceparent: "+came, "traceparent: "+came))
+	silentHandler(func(ctx context.Context, _ event.Event) (*event.Event, error) {
+		reply := nextEvent()
+		return &reply, NewSender(sink.URL, nil).Send(ctx, nextEvent())
+	}).ServeHTTP(w, binary(`{}`, "ce-traceparent: "+incoming, "traceparent: "+incoming))
 	for _, header := range []http.Header{w.Header(), sent.Header} {
 		for name := range header {
 			if strings.Contains(strings.ToLower(name), "trace") {
-				t.Errorf("there is %s: %s", name, header.Get(name))
+				t.Errorf("found %s: %s", name, header.Get(name))
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func TestWithoutTracingNothingIsAdded(t *testing.T) {
 	}
 }
 
-func TestHowItEndedIsOnTheSpan(t *testing.T) {
+func TestSpanHasOutcome(t *testing.T) {
 	for name, row := range map[string]struct {
 		function handlerFunc
 		outcome  string
@@ -134,6 +135,6 @@ func TestHowItEndedIsOnTheSpan(t *testing.T) {
 	h, recorder := traced(t, nothing)
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if len(recorder.Started()) != 0 {
-		t.Error("a request that holds no event has a span")
+		t.Error("a request without an event has a span")
 	}
 }

@@ -13,43 +13,43 @@ func (h *Hop) Describe(attributes ...attribute.KeyValue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.span == nil {
-		h.about = append(h.about, attributes...)
+		h.pendingAttributes = append(h.pendingAttributes, attributes...)
 		return
 	}
 	h.span.SetAttributes(attributes...)
 }
 
-// About says which StatefulSet the event is about, and of which operation it tells, if any. The span does not name that
-// one before the objects have confirmed it.
+// About sets the StatefulSet of the event, and the operation that the event names, if any. The span gets the operation
+// only after the objects have confirmed it.
 func (h *Hop) About(namespace, name, operation string) {
 	if h != nil {
-		h.tells = operation
+		h.eventOperation = operation
 	}
 	h.Describe(semconv.K8SNamespaceName(namespace), semconv.K8SStatefulSetName(name))
 }
 
-// Tells reports whether the event tells of the operation.
+// Tells reports whether the event names the operation.
 func (h *Hop) Tells(operation string) bool {
-	return h != nil && operation != "" && h.tells == operation
+	return h != nil && operation != "" && h.eventOperation == operation
 }
 
-// Decided says what was decided on the set. The last decision counts; the operation, once known, stays.
+// Decided records the decision on the set. The last decision counts. A known operation stays.
 func (h *Hop) Decided(kind, reason, operation string) {
 	h.Describe(planKindKey.String(kind), planReasonKey.String(reason))
-	h.operation(operation)
+	h.setOperation(operation)
 }
 
-func (h *Hop) operation(id string) {
+func (h *Hop) setOperation(id string) {
 	if id != "" {
 		h.Describe(operationKey.String(id))
 	}
 }
 
-// attributes are those of the semantic conventions for functions, messages and CloudEvents.
+// attributes returns the attributes of the semantic conventions for functions, messages and CloudEvents.
 func (h *Hop) attributes() []attribute.KeyValue {
 	found := []attribute.KeyValue{
 		semconv.FaaSName(h.function), semconv.FaaSTriggerPubSub, semconv.FaaSColdstart(h.cold),
-		semconv.MessagingSystemKey.String("knative"), // as Knative's own spans say (pkg/observability/key.go)
+		semconv.MessagingSystemKey.String("knative"), // as in Knative's spans (pkg/observability/key.go)
 		semconv.MessagingOperationName("process"), semconv.MessagingOperationTypeProcess,
 		semconv.CloudEventsEventID(h.event.ID()), semconv.CloudEventsEventType(h.event.Type()),
 		semconv.CloudEventsEventSource(h.event.Source()), semconv.CloudEventsEventSpecVersion(h.event.SpecVersion()),

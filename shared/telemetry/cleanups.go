@@ -11,8 +11,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// maxSets bounds the StatefulSets that are told apart: whoever may make sets chooses their names. Each has two series of a
-// metric, which stays below the 2000 at which the SDK would drop the attributes of all that come later.
+// maxSets limits the number of StatefulSets with separate series, because users choose their names. Each has two series
+// of a metric. That stays below 2000, where the SDK would drop the attributes of later series.
 const maxSets = 900
 
 // otherSet stands for every StatefulSet beyond maxSets.
@@ -23,104 +23,106 @@ const (
 	resultKey = attribute.Key("drydock.result")
 )
 
-// cleanupBounds are for pods of a user's own, which take seconds or hours.
+// cleanupBounds suit users' pods, which take seconds or hours.
 var cleanupBounds = metric.WithExplicitBucketBoundaries(1, 5, 15, 60, 300, 900, 3600, 14400, 86400)
 
-// cleanups measures what becomes of the ordinals that scale-downs leave behind.
+// cleanups measures the cleanup of the ordinals that a scale-down leaves behind.
 type cleanups struct {
 	finished metric.Int64Counter
 	duration metric.Float64Histogram
 
-	mu    sync.Mutex
-	left  map[setName]ordinals // what the gauge shows
-	named map[setName]bool     // the sets that counter and histogram tell apart
+	mu        sync.Mutex
+	remaining map[setKey]ordinals // values of the gauge
+	counted   map[setKey]bool     // the sets with separate series of counter and histogram
 }
 
-type setName struct{ namespace, name string }
+type setKey struct{ namespace, name string }
 
-// ordinals are those of one set that are still to be cleaned up.
+// ordinals counts the ordinals of one set that are not cleaned up yet.
 type ordinals struct{ pending, running int }
 
 func newCleanups(meter metric.Meter) (*cleanups, error) {
-	c := &cleanups{left: map[setName]ordinals{}, named: map[setName]bool{}}
+	c := &cleanups{remaining: map[setKey]ordinals{}, counted: map[setKey]bool{}}
 	_, err := meter.Int64ObservableGauge("drydock.cleanup.ordinals", metric.WithUnit("{ordinal}"), metric.WithInt64Callback(c.observe),
-		metric.WithDescription("Ordinals of a StatefulSet that a scale-down has left behind, as the latest look at it has found them."))
+		metric.WithDescription("Ordinals of a StatefulSet that a scale-down has left behind, as last observed."))
 	if err != nil {
-		return nil, fmt.Errorf("making the instrument for ordinals that are left: %w", err)
+		return nil, fmt.Errorf("creating the gauge of remaining ordinals: %w", err)
 	}
 	c.finished, err = meter.Int64Counter("drydock.cleanup.finished", metric.WithUnit("{ordinal}"),
 		metric.WithDescription("Ordinals whose cleanup has ended."))
 	if err != nil {
-		return nil, fmt.Errorf("making the instrument for cleanups that have ended: %w", err)
+		return nil, fmt.Errorf("creating the counter of finished cleanups: %w", err)
 	}
 	c.duration, err = meter.Float64Histogram("drydock.cleanup.duration", cleanupBounds, metric.WithUnit("s"),
 		metric.WithDescription("Duration of the cleanup of an ordinal."))
 	if err != nil {
-		return nil, fmt.Errorf("making the instrument for the duration of cleanups: %w", err)
+		return nil, fmt.Errorf("creating the histogram of cleanup durations: %w", err)
 	}
 	return c, nil
 }
 
-// Cleanups says how many ordinals of the set wait for their cleanup, and of how many it runs. A set that has neither is not
-// shown any more.
+// Cleanups sets how many ordinals of the set wait for their cleanup, and how many are being cleaned up. A set without
+// either is removed from the gauge.
 func (h *Hop) Cleanups(namespace, name string, pending, running int) {
 	if h != nil {
-		h.telemetry.cleanups.found(setName{namespace, name}, ordinals{pending, running})
+		h.telemetry.cleanups.setGauge(setKey{namespace, name}, ordinals{pending, running})
 	}
 }
 
-// Cleaned counts an ordinal of the set whose cleanup has ended. The result is succeeded or failed.
+// Cleaned counts an ordinal whose cleanup has ended. The result is succeeded or failed.
 func (h *Hop) Cleaned(ctx context.Context, namespace, name, result string, took time.Duration) {
 	if h != nil {
-		h.telemetry.cleanups.ended(ctx, setName{namespace, name}, result, took)
+		h.telemetry.cleanups.countEnded(ctx, setKey{namespace, name}, result, took)
 	}
 }
 
-// found keeps what the gauge shows. Most sets have nothing to clean up, so only those that have count for the bound.
-func (c *cleanups) found(set setName, now ordinals) {
+// setGauge stores a set's values. Most sets have nothing to clean up, so only sets with remaining ordinals count towards
+// the limit.
+func (c *cleanups) setGauge(set setKey, now ordinals) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now == (ordinals{}) {
-		delete(c.left, set)
+		delete(c.remaining, set)
 		return
 	}
-	if _, shown := c.left[set]; shown || len(c.left) < maxSets {
-		c.left[set] = now
+	if _, shown := c.remaining[set]; shown || len(c.remaining) < maxSets {
+		c.remaining[set] = now
 	}
 }
 
-// observe is called for each page and each export.
+// observe reports the gauge to each scrape and each export.
 func (c *cleanups) observe(_ context.Context, o metric.Int64Observer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for set, now := range c.left {
-		o.Observe(int64(now.pending), set.with(stateKey.String("pending")))
-		o.Observe(int64(now.running), set.with(stateKey.String("running")))
+	for set, now := range c.remaining {
+		o.Observe(int64(now.pending), set.attributes(stateKey.String("pending")))
+		o.Observe(int64(now.running), set.attributes(stateKey.String("running")))
 	}
 	return nil
 }
 
-func (c *cleanups) ended(ctx context.Context, set setName, result string, took time.Duration) {
-	attributes := c.label(set).with(resultKey.String(result))
+func (c *cleanups) countEnded(ctx context.Context, set setKey, result string, took time.Duration) {
+	attributes := c.seriesOf(set).attributes(resultKey.String(result))
 	c.finished.Add(ctx, 1, attributes)
 	c.duration.Record(ctx, took.Seconds(), attributes)
 }
 
-// label is the name under which counter and histogram have the set. Their series stay, so the sets that have one stay, too.
-func (c *cleanups) label(set setName) setName {
+// seriesOf returns the set under which counter and histogram record. Series are never removed, so a set keeps its
+// series.
+func (c *cleanups) seriesOf(set setKey) setKey {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.named[set]:
+	case c.counted[set]:
 		return set
-	case len(c.named) >= maxSets:
-		return setName{set.namespace, otherSet}
+	case len(c.counted) >= maxSets:
+		return setKey{set.namespace, otherSet}
 	}
-	c.named[set] = true
+	c.counted[set] = true
 	return set
 }
 
-// with are the attributes of a series of the set.
-func (s setName) with(of attribute.KeyValue) metric.MeasurementOption {
+// attributes returns the attributes of a series of the set.
+func (s setKey) attributes(of attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(semconv.K8SNamespaceName(s.namespace), semconv.K8SStatefulSetName(s.name), of)
 }

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// measured returns a hop and what reads its measurements.
+// measured returns a hop and the reader of its measurements.
 func measured(t *testing.T) (*Hop, *sdkmetric.ManualReader) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
@@ -25,7 +25,8 @@ func measured(t *testing.T) (*Hop, *sdkmetric.ManualReader) {
 	return hop, reader
 }
 
-// series are the values of a metric in {ordinal}, as namespace/name and the third attribute; empty if it has none.
+// series returns the values of a metric in {ordinal}, by namespace/name and the third attribute. It is empty without
+// values.
 func series(t *testing.T, reader *sdkmetric.ManualReader, name string, third attribute.Key) map[string]int64 {
 	t.Helper()
 	var collected metricdata.ResourceMetrics
@@ -58,7 +59,7 @@ func text(set attribute.Set, key attribute.Key) string {
 	return value.AsString()
 }
 
-func TestGaugeShowsTheLatestLook(t *testing.T) {
+func TestGaugeShowsLatestObservation(t *testing.T) {
 	hop, reader := measured(t)
 	for _, step := range []struct {
 		name             string
@@ -79,7 +80,7 @@ func TestGaugeShowsTheLatestLook(t *testing.T) {
 	}
 }
 
-func TestCleanedIsCountedAndTimed(t *testing.T) {
+func TestFinishedCleanupsAreCountedAndTimed(t *testing.T) {
 	hop, reader := measured(t)
 	hop.Cleaned(t.Context(), "n", "web", "succeeded", 2*time.Second)
 	hop.Cleaned(t.Context(), "n", "web", "succeeded", 48*time.Hour)
@@ -90,14 +91,15 @@ func TestCleanedIsCountedAndTimed(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	took := find(points(t, reader, "drydock.cleanup.duration"), resultKey.String("succeeded"))
-	if !slices.Equal(took.Bounds, []float64{1, 5, 15, 60, 300, 900, 3600, 14400, 86400}) || !slices.Equal(took.BucketCounts, []uint64{0, 1, 0, 0, 0, 0, 0, 0, 0, 1}) {
+	if !slices.Equal(took.Bounds, []float64{1, 5, 15, 60, 300, 900, 3600, 14400, 86400}) ||
+		!slices.Equal(took.BucketCounts, []uint64{0, 1, 0, 0, 0, 0, 0, 0, 0, 1}) {
 		t.Errorf("bounds %v, counts %v", took.Bounds, took.BucketCounts)
 	}
 }
 
-// TestSetsAreBounded: whoever makes sets must not be able to make series without end, and a set that has nothing left to
-// clean up makes room on the gauge.
-func TestSetsAreBounded(t *testing.T) {
+// TestNumberOfSetsIsLimited: users who create sets must not be able to create series without limit. A set with nothing
+// left to clean up makes room on the gauge.
+func TestNumberOfSetsIsLimited(t *testing.T) {
 	hop, reader := measured(t)
 	for i := range maxSets + 10 {
 		name := fmt.Sprintf("web-%d", i)
@@ -121,12 +123,12 @@ func TestSetsAreBounded(t *testing.T) {
 	hop.Cleanups("n", "web-1", 5, 0)
 	shown = series(t, reader, "drydock.cleanup.ordinals", stateKey)
 	if len(shown) != 2*maxSets || shown["n/late pending"] != 7 || shown["n/web-1 pending"] != 5 {
-		t.Errorf("%d series; %d of late, %d of web-1", len(shown), shown["n/late pending"], shown["n/web-1 pending"])
+		t.Errorf("%d series, %d of late, %d of web-1", len(shown), shown["n/late pending"], shown["n/web-1 pending"])
 	}
 }
 
-// TestCleanupsTogether is for the race detector, too.
-func TestCleanupsTogether(t *testing.T) {
+// TestConcurrentCleanups also serves the race detector.
+func TestConcurrentCleanups(t *testing.T) {
 	hop, reader := measured(t)
 	var all sync.WaitGroup
 	for i := range 8 {

@@ -9,51 +9,52 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The names of W3C trace context, in HTTP headers as in the CloudEvents Distributed Tracing extension.
+// The names of W3C trace context, in HTTP headers and in the CloudEvents Distributed Tracing extension.
 const (
 	traceParent = "traceparent"
 	traceState  = "tracestate"
 )
 
-// w3c reads and writes trace context. What it cannot read is no context (https://www.w3.org/TR/trace-context/ asks to
-// start a new trace then).
+// w3c reads and writes trace context. Unreadable text is no context: https://www.w3.org/TR/trace-context/ asks to start
+// a new trace then.
 var w3c propagation.TraceContext
 
-func read(carrier propagation.TextMapCarrier) trace.SpanContext {
+func extract(carrier propagation.TextMapCarrier) trace.SpanContext {
 	return trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier))
 }
 
-// parse reads a traceparent alone, as a status holds it.
-func parse(text string) trace.SpanContext {
-	return read(propagation.MapCarrier{traceParent: text})
+// parseTraceParent reads a traceparent without a tracestate, as a status stores it.
+func parseTraceParent(text string) trace.SpanContext {
+	return extract(propagation.MapCarrier{traceParent: text})
 }
 
-// render writes a traceparent alone; empty for no valid context.
-func render(at trace.SpanContext) string {
+// formatTraceParent writes a traceparent without a tracestate. It returns "" for an invalid context.
+func formatTraceParent(at trace.SpanContext) string {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(trace.ContextWithSpanContext(context.Background(), at), carrier)
 	return carrier[traceParent]
 }
 
-// extension is the trace context in a CloudEvent's extensions.
-type extension struct{ *event.Event }
+// eventCarrier is the trace context in a CloudEvent's extensions.
+type eventCarrier struct{ *event.Event }
 
-// Get returns an extension; what is no text is none.
-func (x extension) Get(key string) string {
+// Get returns an extension, or "" if it is not a text.
+func (x eventCarrier) Get(key string) string {
 	text, _ := x.Extensions()[key].(string)
 	return text
 }
 
 // Set sets an extension.
-func (x extension) Set(key, value string) { x.SetExtension(key, value) }
+func (x eventCarrier) Set(key, value string) { x.SetExtension(key, value) }
 
-// Keys are the extensions that trace context uses.
-func (x extension) Keys() []string { return []string{traceParent, traceState} }
+// Keys returns the extensions that trace context uses.
+func (x eventCarrier) Keys() []string { return []string{traceParent, traceState} }
 
-// Stamp puts the trace context of the work under way into an event that comes of it. Without one the event stays as it is.
+// Stamp writes the trace context of the current work into an event that results from it. Without a trace context it does
+// not change the event.
 func Stamp(ctx context.Context, e *event.Event) {
 	if at := current(ctx); at.IsValid() {
-		w3c.Inject(trace.ContextWithSpanContext(ctx, at), extension{e})
+		w3c.Inject(trace.ContextWithSpanContext(ctx, at), eventCarrier{e})
 	}
 }
 
@@ -64,7 +65,7 @@ func StampHeader(ctx context.Context, header http.Header) {
 	}
 }
 
-// current is the span of the event that is worked on, or the one that the context has of elsewhere.
+// current returns the span of the event that is being handled, or the span in the context.
 func current(ctx context.Context) trace.SpanContext {
 	if hop := From(ctx); hop != nil {
 		return hop.Trace(ctx)
@@ -72,13 +73,13 @@ func current(ctx context.Context) trace.SpanContext {
 	return trace.SpanContextFromContext(ctx)
 }
 
-// lineage says of which span an event's own is a child, and which it only points to.
+// parentAndLinks returns the parent of an event's span, and the contexts that it links to.
 //
-// The extension is written once, by whoever made the event, and no Broker touches it; the header is rewritten at each
-// hop. Where both are of one trace, the header's is the nearer span of it. Where they are not, the extension says what
-// the event is about: a Knative Broker posts a reply within the trace of the event that was replied to (pkg/channel/fanout,
-// pkg/kncloudevents), also when the function that replied has gone on in the trace of its operation.
-func lineage(header, extension trace.SpanContext) (parent trace.SpanContext, links []trace.SpanContext) {
+// The function that creates an event writes the extension once, and no Broker changes it. The header is rewritten at
+// each hop. If both belong to one trace, the header has the nearer span. Otherwise the extension identifies the event's
+// trace: a Knative Broker posts a reply in the trace of the original event (pkg/channel/fanout, pkg/kncloudevents), even
+// if the function has joined the trace of its operation.
+func parentAndLinks(header, extension trace.SpanContext) (parent trace.SpanContext, links []trace.SpanContext) {
 	switch {
 	case !extension.IsValid():
 		return header, nil
@@ -90,21 +91,21 @@ func lineage(header, extension trace.SpanContext) (parent trace.SpanContext, lin
 	return extension, []trace.SpanContext{header}
 }
 
-// join moves the work to the operation's trace. Who comes from within that trace stays where it is in it; from elsewhere
-// one comes as a child of the span that began the operation, and points to where one came from.
-func join(operation, parent trace.SpanContext, links []trace.SpanContext) (trace.SpanContext, []trace.SpanContext) {
+// joinTrace moves the work to the operation's trace. If the parent or a link is in that trace already, it becomes the
+// parent. Otherwise the parent is the span that began the operation, and the former parent becomes a link.
+func joinTrace(operation, parent trace.SpanContext, links []trace.SpanContext) (trace.SpanContext, []trace.SpanContext) {
 	if !operation.IsValid() || operation.TraceID() == parent.TraceID() {
 		return parent, links
 	}
-	came := append([]trace.SpanContext{parent}, links...)
-	next, pointed := operation, []trace.SpanContext{}
-	for _, c := range came {
+	origins := append([]trace.SpanContext{parent}, links...)
+	next, linked := operation, []trace.SpanContext{}
+	for _, c := range origins {
 		switch {
 		case c.TraceID() == operation.TraceID():
 			next = c
 		case c.IsValid():
-			pointed = append(pointed, c)
+			linked = append(linked, c)
 		}
 	}
-	return next, pointed
+	return next, linked
 }

@@ -10,43 +10,44 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// growth is the gauge of the templates whose volumes are nearly full and may not grow.
+// growth is the gauge of templates whose volumes are nearly full but may not grow.
 type growth struct {
-	mu    sync.Mutex
-	stuck map[setName]stuck
+	mu   sync.Mutex
+	sets map[setKey]stuckSet
 }
 
-// stuck is how many templates of a set do not grow, and when that was found.
-type stuck struct {
+// stuckSet is the number of templates of a set that do not grow, and the time of that observation.
+type stuckSet struct {
 	templates int
 	at        time.Time
 }
 
-// stuckFor is how long a set is shown after it was looked at. A set that is deleted, or that another instance looks at, is not looked at again.
-const stuckFor = time.Hour
+// stuckRetention is how long a set is shown after its last observation. If a set is deleted, or another instance
+// observes it, there is no later observation here.
+const stuckRetention = time.Hour
 
 func newGrowth(meter metric.Meter) (*growth, error) {
-	g := &growth{stuck: map[setName]stuck{}}
+	g := &growth{sets: map[setKey]stuckSet{}}
 	_, err := meter.Int64ObservableGauge("drydock.growth.stuck", metric.WithUnit("{template}"), metric.WithInt64Callback(g.observe),
-		metric.WithDescription("Templates of a StatefulSet with a volume that is nearly full and does not grow: it is at its limit, or blocked."))
+		metric.WithDescription("Templates of a StatefulSet with a nearly full volume that does not grow because it is at its limit or blocked."))
 	if err != nil {
-		return nil, fmt.Errorf("making the instrument for volumes that do not grow: %w", err)
+		return nil, fmt.Errorf("creating the gauge of volumes that do not grow: %w", err)
 	}
 	return g, nil
 }
 
-// Growth sets the gauge for the set. It removes a set with no templates.
+// Growth sets the gauge for the set. With no templates it removes the set.
 func (h *Hop) Growth(namespace, name string, templates int) {
 	if h == nil {
 		return
 	}
-	g, set := h.telemetry.growth, setName{namespace, name}
+	g, set := h.telemetry.growth, setKey{namespace, name}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if templates == 0 {
-		delete(g.stuck, set)
-	} else if _, shown := g.stuck[set]; shown || len(g.stuck) < maxSets {
-		g.stuck[set] = stuck{templates, time.Now()}
+		delete(g.sets, set)
+	} else if _, shown := g.sets[set]; shown || len(g.sets) < maxSets {
+		g.sets[set] = stuckSet{templates, time.Now()}
 	}
 }
 
@@ -54,12 +55,13 @@ func (h *Hop) Growth(namespace, name string, templates int) {
 func (g *growth) observe(_ context.Context, o metric.Int64Observer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for set, s := range g.stuck {
-		if time.Since(s.at) > stuckFor {
-			delete(g.stuck, set)
+	for set, s := range g.sets {
+		if time.Since(s.at) > stuckRetention {
+			delete(g.sets, set)
 			continue
 		}
-		o.Observe(int64(s.templates), metric.WithAttributes(semconv.K8SNamespaceName(set.namespace), semconv.K8SStatefulSetName(set.name)))
+		o.Observe(int64(s.templates),
+			metric.WithAttributes(semconv.K8SNamespaceName(set.namespace), semconv.K8SStatefulSetName(set.name)))
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// TestGrowthForgetsSetsThatAreNotLookedAt: of a set that is deleted, no function is told.
-func TestGrowthForgetsSetsThatAreNotLookedAt(t *testing.T) {
+// TestGrowthForgetsSetsWithoutObservation: no function is notified of a deleted set.
+func TestGrowthForgetsSetsWithoutObservation(t *testing.T) {
 	hop, reader := measured(t)
 	hop.Growth("n", "web", 2)
 	hop.Growth("n", "db", 1)
@@ -17,7 +17,7 @@ func TestGrowthForgetsSetsThatAreNotLookedAt(t *testing.T) {
 		t.Errorf("%d sets are shown, want 2", n)
 	}
 	g := hop.telemetry.growth
-	g.stuck[setName{"n", "db"}] = stuck{1, time.Now().Add(-2 * stuckFor)}
+	g.sets[setKey{"n", "db"}] = stuckSet{1, time.Now().Add(-2 * stuckRetention)}
 	if n := stuckSets(t, reader); n != 1 {
 		t.Errorf("%d sets are shown, want 1", n)
 	}

@@ -17,39 +17,39 @@ import (
 
 // Hop is one event on its way through a function.
 //
-// Which trace its span belongs to is known only after the objects were read: the event may be anybody's, as the end of a
-// Job, and the operation that it is about has a trace already. So the span is not started when the event comes but when
-// it is first needed, with the time at which the event came.
+// The trace of its span is known only after the objects were read. Any event, such as the end of a Job, may wake a
+// function, and the operation that it concerns has a trace already. Therefore the span starts when it is first needed,
+// with the time at which the event arrived.
 type Hop struct {
-	telemetry *Telemetry
-	function  string
-	event     event.Event
-	received  time.Time
-	cold      bool
-	tells     string // the operation that the event tells of; empty for none
+	telemetry      *Telemetry
+	function       string
+	event          event.Event
+	received       time.Time
+	cold           bool
+	eventOperation string // the operation that the event names, or ""
 
-	mu     sync.Mutex
-	parent trace.SpanContext
-	links  []trace.SpanContext
-	joined bool                 // in an operation's trace
-	root   bool                 // in a trace of its own
-	about  []attribute.KeyValue // until there is a span
-	span   trace.Span           // nil: not started
+	mu                sync.Mutex
+	parent            trace.SpanContext
+	links             []trace.SpanContext
+	joined            bool                 // the span is in an operation's trace
+	newRoot           bool                 // the span is the root of a new trace
+	pendingAttributes []attribute.KeyValue // attributes for the span that has not started
+	span              trace.Span           // nil until it starts
 }
 
 type hopKey struct{}
 
-// Receive begins the event's way through the function. The header is that of the request, nil if there was none. The
-// context returned leads every part of the work to the hop.
+// Receive begins an event's way through the function. The header is the request's, or nil. The returned context carries
+// the Hop to every part of the work.
 func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event, header http.Header) (context.Context, *Hop) {
 	h := &Hop{telemetry: t, function: function, event: e, received: time.Now(), cold: !t.warm.Swap(true)}
 	if t.Tracing() {
-		h.parent, h.links = lineage(read(propagation.HeaderCarrier(header)), read(extension{&e}))
+		h.parent, h.links = parentAndLinks(extract(propagation.HeaderCarrier(header)), extract(eventCarrier{&e}))
 	}
 	return context.WithValue(ctx, hopKey{}, h), h
 }
 
-// From returns the hop that the context belongs to, or nil. A nil hop takes every call and does nothing.
+// From returns the context's Hop, or nil. All methods of a nil Hop do nothing.
 func From(ctx context.Context) *Hop {
 	h, _ := ctx.Value(hopKey{}).(*Hop)
 	return h
@@ -57,50 +57,50 @@ func From(ctx context.Context) *Hop {
 
 func (h *Hop) traced() bool { return h != nil && h.telemetry.Tracing() }
 
-// Join says which operation the event is about, and goes on in the trace in which it began, as its status tells it. Empty
-// or unreadable text changes no trace. The first operation counts; once the span has begun it is too late.
+// Join sets the event's operation, and continues the operation's trace, which its status stores. Empty or unreadable
+// text changes no trace. The first operation counts. After the span has started, Join has no effect on its trace.
 func (h *Hop) Join(operation, traceparent string) {
 	if !h.traced() {
 		return
 	}
-	h.operation(operation)
+	h.setOperation(operation)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.span == nil && !h.joined {
-		began := parse(traceparent)
-		h.parent, h.links = join(began, h.parent, h.links)
+		began := parseTraceParent(traceparent)
+		h.parent, h.links = joinTrace(began, h.parent, h.links)
 		h.joined = began.IsValid()
 	}
 }
 
-// Begin starts the span as the root of a new trace, that of an operation, and returns the traceparent to store. It points
-// to where the event came from instead of going on there: a tick's trace would take in every set's resize, and the Broker
-// that samples one source event in a hundred would have decided which resizes are seen. Empty when tracing is off.
+// Begin starts the span as the root of an operation's new trace, and returns the traceparent to store, or "" if tracing
+// is off. The new trace links to the trace of the event instead of continuing it. A tick's trace would contain every
+// set's resize, and the Broker that samples one source event in a hundred would decide which resizes are visible.
 func (h *Hop) Begin(ctx context.Context) string {
 	if !h.traced() {
 		return ""
 	}
 	h.mu.Lock()
 	if h.span == nil {
-		h.root = true
+		h.newRoot = true
 		if h.parent.IsValid() {
 			h.links = append([]trace.SpanContext{h.parent}, h.links...)
 		}
 	}
 	h.mu.Unlock()
-	return render(h.Trace(ctx))
+	return formatTraceParent(h.Trace(ctx))
 }
 
-// Trace is the context of the hop's span; invalid when tracing is off.
+// Trace returns the context of the span. It is invalid if tracing is off.
 func (h *Hop) Trace(ctx context.Context) trace.SpanContext {
 	if !h.traced() {
 		return trace.SpanContext{}
 	}
-	return h.start(ctx).SpanContext()
+	return h.startSpan(ctx).SpanContext()
 }
 
-// started is the context of the span if there is one already.
-func (h *Hop) started() trace.SpanContext {
+// startedSpan returns the context of the span if it has started.
+func (h *Hop) startedSpan() trace.SpanContext {
 	if !h.traced() {
 		return trace.SpanContext{}
 	}
@@ -112,8 +112,8 @@ func (h *Hop) started() trace.SpanContext {
 	return h.span.SpanContext()
 }
 
-// start starts the span, or returns the one that was started.
-func (h *Hop) start(ctx context.Context) trace.Span {
+// startSpan starts the span, or returns the span that was started.
+func (h *Hop) startSpan(ctx context.Context) trace.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.span != nil {
@@ -121,12 +121,12 @@ func (h *Hop) start(ctx context.Context) trace.Span {
 	}
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(h.received), trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(h.attributes()...), trace.WithAttributes(h.about...),
+		trace.WithAttributes(h.attributes()...), trace.WithAttributes(h.pendingAttributes...),
 	}
 	for _, l := range h.links {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: l}))
 	}
-	if h.root {
+	if h.newRoot {
 		options = append(options, trace.WithNewRoot())
 	}
 	_, h.span = h.telemetry.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, h.parent), h.function+" "+h.event.Type(), options...)
@@ -138,7 +138,7 @@ func (h *Hop) End(ctx context.Context, r Result) {
 	if !h.traced() {
 		return
 	}
-	span := h.start(ctx)
+	span := h.startSpan(ctx)
 	span.SetAttributes(semconv.HTTPResponseStatusCode(r.Code), outcomeKey.String(r.Outcome))
 	if r.Err != nil {
 		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(r.Code)))

@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// traced returns a telemetry and what it recorded.
+// traced returns a Telemetry and the recorder of its spans.
 func traced(t *testing.T) (*Telemetry, *tracetest.SpanRecorder) {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
@@ -30,7 +30,7 @@ func traced(t *testing.T) (*Telemetry, *tracetest.SpanRecorder) {
 	return measure, recorder
 }
 
-// change is an event with a traceparent in its extension.
+// change returns an event with a traceparent in its extension.
 func change(traceparent string) event.Event {
 	e := event.New()
 	e.SetID("7")
@@ -52,11 +52,11 @@ func value(s sdktrace.ReadOnlySpan, key attribute.Key) attribute.Value {
 	return attribute.Value{}
 }
 
-func TestSpanOfAnEvent(t *testing.T) {
+func TestSpanOfEvent(t *testing.T) {
 	measure, recorder := traced(t)
 	header := http.Header{"Traceparent": {a2}}
 	ctx, hop := measure.Receive(t.Context(), "backup", change(a1), header)
-	came := hop.received
+	arrived := hop.received
 	time.Sleep(time.Millisecond)
 	hop.About("n", "web", "")
 	hop.Join("0123456789ab", "")
@@ -64,8 +64,9 @@ func TestSpanOfAnEvent(t *testing.T) {
 	hop.End(ctx, Result{Code: 204, Outcome: "done"})
 
 	span := recorder.Ended()[0]
-	if span.Name() != "backup dev.drydock.object.changed" || !span.StartTime().Equal(came) || written(span.Parent(), nil) != "child of "+a2 {
-		t.Errorf("span %q of %s, began %s, came %s", span.Name(), written(span.Parent(), nil), span.StartTime(), came)
+	if span.Name() != "backup dev.drydock.object.changed" || !span.StartTime().Equal(arrived) ||
+		written(span.Parent(), nil) != "child of "+a2 {
+		t.Errorf("span %q of %s began at %s, the event arrived at %s", span.Name(), written(span.Parent(), nil), span.StartTime(), arrived)
 	}
 	for key, want := range map[attribute.Key]string{
 		"cloudevents.event_id": "7", "cloudevents.event_type": "dev.drydock.object.changed", "cloudevents.event_source": "drydock.dev/sift",
@@ -77,53 +78,58 @@ func TestSpanOfAnEvent(t *testing.T) {
 			t.Errorf("%s = %q, want %q", key, got, want)
 		}
 	}
-	if !value(span, "faas.coldstart").AsBool() || value(span, "http.response.status_code").AsInt64() != 204 || span.Status().Code != codes.Unset {
-		t.Errorf("cold start, code or status: %v %v", span.Attributes(), span.Status())
+	if !value(span, "faas.coldstart").AsBool() || value(span, "http.response.status_code").AsInt64() != 204 ||
+		span.Status().Code != codes.Unset {
+		t.Errorf("wrong cold start, code or status: %v %v", span.Attributes(), span.Status())
 	}
 }
 
-func TestFailureIsOnTheSpan(t *testing.T) {
+func TestSpanHasFailure(t *testing.T) {
 	measure, recorder := traced(t)
 	ctx, hop := measure.Receive(t.Context(), "backup", change(""), nil)
 	hop.End(ctx, Result{Code: 503, Outcome: "failed", Err: errors.New("the API server is away")})
 	span := recorder.Ended()[0]
-	if span.Status() != (sdktrace.Status{Code: codes.Error, Description: "the API server is away"}) || value(span, "error.type").AsString() != "503" {
+	want := sdktrace.Status{Code: codes.Error, Description: "the API server is away"}
+	if span.Status() != want || value(span, "error.type").AsString() != "503" {
 		t.Errorf("%v %v", span.Status(), span.Attributes())
 	}
 }
 
-// TestOperationIsOneTrace: it begins in a trace of its own, is stored, and whoever comes later is in it, whatever woke it.
-func TestOperationIsOneTrace(t *testing.T) {
+// TestOperationHasOneTrace: an operation begins in a new trace, which is stored. Later spans of the operation are in
+// that trace, whatever event woke the function.
+func TestOperationHasOneTrace(t *testing.T) {
 	measure, recorder := traced(t)
 	ctx, hop := measure.Receive(t.Context(), "detect-resize", change(b1), nil)
 	stored := hop.Begin(ctx)
 	hop.End(ctx, Result{})
 	first := recorder.Ended()[0]
-	if first.Parent().IsValid() || len(first.Links()) != 1 || render(first.Links()[0].SpanContext) != b1 || render(first.SpanContext()) != stored {
-		t.Errorf("it began as child of %s, links %v, stored %s", written(first.Parent(), nil), first.Links(), stored)
+	if first.Parent().IsValid() || len(first.Links()) != 1 || formatTraceParent(first.Links()[0].SpanContext) != b1 ||
+		formatTraceParent(first.SpanContext()) != stored {
+		t.Errorf("the operation began as %s with links %v, stored %s", written(first.Parent(), nil), first.Links(), stored)
 	}
 
 	ctx, hop = measure.Receive(t.Context(), "backup", change(c1), nil)
 	hop.Join("0123456789ab", stored)
-	hop.Join("0123456789ab", a1) // a second look within the event
+	hop.Join("0123456789ab", a1) // a second read of the set for the same event
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := event.New()
 	Stamp(ctx, &next)
-	hop.Join("0123456789ab", b1) // too late
+	hop.Join("0123456789ab", b1) // no effect after the span has started
 	hop.End(ctx, Result{})
 	second := recorder.Ended()[1]
-	if second.SpanContext().TraceID() != first.SpanContext().TraceID() || next.Extensions()[traceParent] != render(second.SpanContext()) {
-		t.Errorf("woken by another trace, its span is of %s, and its event says %v", second.SpanContext().TraceID(), next.Extensions())
+	if second.SpanContext().TraceID() != first.SpanContext().TraceID() ||
+		next.Extensions()[traceParent] != formatTraceParent(second.SpanContext()) {
+		t.Errorf("woken by another trace, the span is in trace %s, and the sent event has %v", second.SpanContext().TraceID(), next.Extensions())
 	}
-	if len(second.Links()) != 1 || render(second.Links()[0].SpanContext) != c1 {
-		t.Errorf("it does not point to what woke it: %v", second.Links())
+	if len(second.Links()) != 1 || formatTraceParent(second.Links()[0].SpanContext) != c1 {
+		t.Errorf("the span does not link to the event that woke the function: %v", second.Links())
 	}
 }
 
-// TestOffIsNothing: no byte on the wire, nothing to store.
-func TestOffIsNothing(t *testing.T) {
-	for name, measure := range map[string]*Telemetry{"off": Off(), "no hop at all": nil} {
+// TestNothingIsAddedWhenTracingIsOff: no event or header gets a trace context, and there is none to store.
+func TestNothingIsAddedWhenTracingIsOff(t *testing.T) {
+	for name, measure := range map[string]*Telemetry{"off": Off(), "no hop": nil} {
 		t.Run(name, func(t *testing.T) {
 			ctx, hop := t.Context(), (*Hop)(nil)
 			if measure != nil {
@@ -146,14 +152,14 @@ func TestOffIsNothing(t *testing.T) {
 	}
 }
 
-func TestLogLinesNameTheSpan(t *testing.T) {
+func TestLogLinesHaveSpan(t *testing.T) {
 	measure, recorder := traced(t)
 	var out bytes.Buffer
 	log := slog.New(LogHandler(slog.NewTextHandler(&out, nil))).With("function", "backup").WithGroup("g")
 	ctx, hop := measure.Receive(t.Context(), "backup", change(""), nil)
 	log.InfoContext(ctx, "too early")
 	if strings.Contains(out.String(), "trace_id") {
-		t.Errorf("a line before the trace was known names one: %s", out.String())
+		t.Errorf("a line before the start of the span has a trace: %s", out.String())
 	}
 	hop.End(ctx, Result{})
 	log.InfoContext(ctx, "done")
@@ -166,6 +172,6 @@ func TestLogLinesNameTheSpan(t *testing.T) {
 	hop.End(ctx, Result{})
 	log.InfoContext(ctx, "done")
 	if strings.Contains(out.String(), "trace_id") {
-		t.Errorf("tracing is off, and yet: %s", out.String())
+		t.Errorf("a line has a trace although tracing is off: %s", out.String())
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler adds to each line that is written for an event which span it belongs to, under the names that OpenTelemetry
-// has for logs in other formats (trace_id, span_id). A line before the span has begun has none: its trace is not known
-// yet.
+// LogHandler adds the event's span to each log line, under OpenTelemetry's names for logs in other formats (trace_id,
+// span_id). A line before the start of the span has neither, because its trace is not known yet.
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 
 type logHandler struct{ slog.Handler }
@@ -18,7 +17,7 @@ type logHandler struct{ slog.Handler }
 func (h logHandler) Handle(ctx context.Context, line slog.Record) error {
 	at := trace.SpanContextFromContext(ctx)
 	if hop := From(ctx); hop != nil {
-		at = hop.started()
+		at = hop.startedSpan()
 	}
 	if at.IsValid() {
 		line = line.Clone()
@@ -27,10 +26,10 @@ func (h logHandler) Handle(ctx context.Context, line slog.Record) error {
 	return h.Handler.Handle(ctx, line)
 }
 
-// WithAttrs keeps the handler around the one with the attributes.
+// WithAttrs wraps the handler with the attributes.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return logHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup keeps the handler around the one with the group.
+// WithGroup wraps the handler with the group.
 func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }

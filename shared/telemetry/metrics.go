@@ -12,14 +12,14 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// bounds of every request's duration are those of the semantic conventions for HTTP, which Knative uses for all of its
-// histograms, too (knative.dev/eventing pkg/broker/filter/filter_handler.go), so that one can be laid over the other.
-var bounds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+// requestBounds are the bounds of the semantic conventions for HTTP. Knative uses them for its histograms, too
+// (knative.dev/eventing pkg/broker/filter/filter_handler.go), so the histograms can be compared.
+var requestBounds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 
-// Attributes that are no semantic convention.
+// Attributes outside of the semantic conventions.
 const (
-	// eventTypeKey has the name that Knative gives it on its metrics (pkg/observability/key.go), not the one of the
-	// semantic conventions for spans, cloudevents.event_type.
+	// eventTypeKey is Knative's name in its metrics (pkg/observability/key.go). The semantic conventions for spans use
+	// cloudevents.event_type instead.
 	eventTypeKey = attribute.Key("cloudevents.type")
 
 	outcomeKey    = attribute.Key("drydock.outcome")
@@ -28,10 +28,10 @@ const (
 	operationKey  = attribute.Key("drydock.operation")
 )
 
-// maxTypes bounds the event types that are told apart: whoever may send events chooses their types.
+// maxTypes limits the number of event types with separate series, because senders choose their types.
 const maxTypes = 64
 
-// otherType stands for every type beyond maxTypes, noType for a request without a valid event.
+// otherType stands for every type beyond maxTypes. noType stands for a request without a valid event.
 const (
 	otherType = "other"
 	noType    = "none"
@@ -39,15 +39,15 @@ const (
 
 func (t *Telemetry) instrument(meter metric.Meter) error {
 	var err error
-	t.handled, err = meter.Float64Histogram("http.server.request.duration", bounds, metric.WithUnit("s"),
-		metric.WithDescription("Duration of HTTP server requests: of the events that a function answered."))
+	t.handled, err = meter.Float64Histogram("http.server.request.duration", requestBounds, metric.WithUnit("s"),
+		metric.WithDescription("Duration of HTTP server requests: the events that a function answered."))
 	if err != nil {
-		return fmt.Errorf("making the instrument for events: %w", err)
+		return fmt.Errorf("creating the histogram of events: %w", err)
 	}
-	t.requests, err = meter.Float64Histogram("http.client.request.duration", bounds, metric.WithUnit("s"),
-		metric.WithDescription("Duration of HTTP client requests: of the calls to the Kubernetes API."))
+	t.requests, err = meter.Float64Histogram("http.client.request.duration", requestBounds, metric.WithUnit("s"),
+		metric.WithDescription("Duration of HTTP client requests: the calls to the Kubernetes API."))
 	if err != nil {
-		return fmt.Errorf("making the instrument for API calls: %w", err)
+		return fmt.Errorf("creating the histogram of API calls: %w", err)
 	}
 	if t.cleanups, err = newCleanups(meter); err != nil {
 		return err
@@ -59,19 +59,19 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	return err
 }
 
-// Result is how an event ended.
+// Result is the result of handling an event.
 type Result struct {
-	// Code is the HTTP status of the answer, Outcome what the function made of the event in a word.
+	// Code is the HTTP status of the answer. Outcome is the result in one word.
 	Code    int
 	Outcome string
 	Err     error
 }
 
-// Answered counts an event of the function. The type is empty for a request that held no event.
+// Answered records an event of the function. The type is "" for a request without a valid event.
 func (t *Telemetry) Answered(ctx context.Context, function, method, eventType string, r Result, took time.Duration) {
 	attributes := []attribute.KeyValue{
 		semconv.FaaSName(function), eventTypeKey.String(t.typeLabel(eventType)), outcomeKey.String(r.Outcome),
-		methodOf(method), semconv.URLScheme("http"), semconv.HTTPRoute("/"), semconv.HTTPResponseStatusCode(r.Code),
+		methodAttribute(method), semconv.URLScheme("http"), semconv.HTTPRoute("/"), semconv.HTTPResponseStatusCode(r.Code),
 	}
 	if r.Code >= http.StatusInternalServerError {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(strconv.Itoa(r.Code)))
@@ -94,8 +94,8 @@ func (t *Telemetry) typeLabel(eventType string) string {
 	return eventType
 }
 
-// methodOf keeps methods that nobody has heard of apart from the others, as the semantic conventions ask.
-func methodOf(method string) attribute.KeyValue {
+// methodAttribute returns the method, or a common value for unknown methods, as the semantic conventions demand.
+func methodAttribute(method string) attribute.KeyValue {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 		http.MethodConnect, http.MethodOptions, http.MethodTrace:

@@ -1,12 +1,12 @@
-// Package telemetry follows events through the functions: one span and one measurement an event, and the W3C trace
-// context that joins the spans of one operation to one trace, whatever woke whom.
+// Package telemetry follows events through the functions. Each event has one span and one measurement. W3C trace context joins
+// the spans of one operation in one trace, whatever events woke the functions.
 //
 //	in    the header traceparent of the request, the CloudEvents extension traceparent of the event
-//	out   the extension on replies and on events that are sent, which have the header, too
-//	between events   the status of an operation holds the trace that it began
+//	out   the extension on replies and on sent events; sent events also have the header
+//	between events   the status of an operation stores its trace
 //
-// It knows OpenTelemetry's interfaces only. Package export puts an SDK behind them, as the environment says; with tracing
-// off there is no tracer at all, and nothing that is sent or stored gets a byte more.
+// It uses only OpenTelemetry's interfaces. Package export provides an SDK for them, as the environment configures it. With
+// tracing off there is no tracer, and nothing is added to sent or stored data.
 package telemetry
 
 import (
@@ -21,34 +21,34 @@ import (
 // ScopeName is the instrumentation scope of every span and measurement.
 const ScopeName = "drydock.dev"
 
-// Telemetry is what a process measures its functions with.
+// Telemetry holds the instruments and the tracer of a process.
 type Telemetry struct {
-	tracer   trace.Tracer // nil: tracing is off
+	tracer   trace.Tracer // nil if tracing is off
 	handled  metric.Float64Histogram
 	requests metric.Float64Histogram
 	cleanups *cleanups
 	volumes  *volumes
 	growth   *growth
 
-	warm  atomic.Bool // an event was received before
+	warm  atomic.Bool // true after the first event
 	mu    sync.Mutex
 	types map[string]bool // see typeLabel
 }
 
-// Off measures nothing.
+// Off returns a Telemetry that measures nothing.
 func Off() *Telemetry {
 	t, err := New(noop.NewMeterProvider().Meter(ScopeName), nil)
 	if err != nil {
-		panic(err) // unreachable: the meter that does nothing takes everything
+		panic(err) // unreachable: the no-op meter accepts every instrument
 	}
 	return t
 }
 
-// New measures with the meter, and traces with the tracer unless it is nil.
+// New returns a Telemetry that measures with the meter, and traces with the tracer unless it is nil.
 func New(meter metric.Meter, tracer trace.Tracer) (*Telemetry, error) {
 	t := &Telemetry{tracer: tracer, types: map[string]bool{}}
 	return t, t.instrument(meter)
 }
 
-// Tracing reports whether spans are made.
+// Tracing reports whether there are spans.
 func (t *Telemetry) Tracing() bool { return t.tracer != nil }

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Transport measures each call to the Kubernetes API that is made for an event, and makes each write a span below the
-// event's. Reads have no spans: the first of them tell in which trace the event belongs.
+// Transport measures each call to the Kubernetes API for an event, and gives each write a span below the event's span.
+// Reads have no spans, because the first of them find out the event's trace.
 func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }
 
 type transport struct{ next http.RoundTripper }
@@ -25,11 +25,11 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if hop == nil {
 		return t.next.RoundTrip(r)
 	}
-	span := hop.write(r)
+	span := hop.startWrite(r)
 	start := time.Now()
 	response, err := t.next.RoundTrip(r)
 	attributes := []attribute.KeyValue{
-		semconv.FaaSName(hop.function), methodOf(r.Method), semconv.URLTemplate(Template(r.URL.Path)), semconv.URLScheme(r.URL.Scheme),
+		semconv.FaaSName(hop.function), methodAttribute(r.Method), semconv.URLTemplate(Template(r.URL.Path)), semconv.URLScheme(r.URL.Scheme),
 	}
 	failed := ""
 	switch {
@@ -55,18 +55,18 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// write starts the span of a write; nil for a read. It says which object is written, never what.
-func (h *Hop) write(r *http.Request) trace.Span {
+// startWrite starts the span of a write, or returns nil for a read. The span names the object, but not its contents.
+func (h *Hop) startWrite(r *http.Request) trace.Span {
 	if !h.traced() || r.Method == http.MethodGet {
 		return nil
 	}
-	ctx := trace.ContextWithSpan(r.Context(), h.start(r.Context()))
+	ctx := trace.ContextWithSpan(r.Context(), h.startSpan(r.Context()))
 	_, span := h.telemetry.tracer.Start(ctx, r.Method+" "+Template(r.URL.Path), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(semconv.URLFull(r.URL.Scheme+"://"+r.URL.Host+r.URL.Path), semconv.ServerAddress(r.URL.Hostname())))
 	return span
 }
 
-// Template renders the path of an API call without the names in it:
+// Template returns the path of an API call with placeholders for names:
 //
 //	/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}
 func Template(path string) string {
@@ -82,7 +82,7 @@ func Template(path string) string {
 	if len(parts) > at+1 {
 		parts[at+1] = "{name}"
 	}
-	if len(parts) > at+3 { // nothing that Drydock asks for
+	if len(parts) > at+3 { // Drydock does not request such paths
 		parts = append(parts[:at+3], "{more}")
 	}
 	return "/" + strings.Join(parts, "/")

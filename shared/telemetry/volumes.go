@@ -8,14 +8,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Kept counts the volumes that Drydock keeps from being reclaimed.
+// Kept counts the volumes that Drydock protects from being reclaimed.
 type Kept struct {
-	// InUse belong to an operation that runs, Retained are old volumes in their window. Orphaned were left by an operation whose set
-	// and journal are gone, and have no window yet.
+	// InUse volumes belong to a running operation. Retained volumes are old volumes within their retention. Orphaned volumes
+	// belong to an operation whose set and journal are gone, and have no retention yet.
 	InUse, Retained, Orphaned int
 }
 
-// volumes shows what the latest sweep counted.
+// volumes shows the counts of the latest sweep.
 type volumes struct {
 	mu   sync.Mutex
 	kept *Kept // nil before the first sweep of this process
@@ -24,14 +24,14 @@ type volumes struct {
 func newVolumes(meter metric.Meter) (*volumes, error) {
 	v := &volumes{}
 	_, err := meter.Int64ObservableGauge("drydock.volumes", metric.WithUnit("{volume}"), metric.WithInt64Callback(v.observe),
-		metric.WithDescription("PersistentVolumes that Drydock keeps from being reclaimed, as the latest sweep counted them."))
+		metric.WithDescription("PersistentVolumes that Drydock protects from being reclaimed, as counted by the latest sweep."))
 	if err != nil {
-		return nil, fmt.Errorf("making the instrument for volumes that are kept: %w", err)
+		return nil, fmt.Errorf("creating the gauge of volumes: %w", err)
 	}
 	return v, nil
 }
 
-// Volumes stores what a sweep counted.
+// Volumes stores the counts of a sweep.
 func (h *Hop) Volumes(kept Kept) {
 	if h == nil {
 		return
@@ -41,7 +41,7 @@ func (h *Hop) Volumes(kept Kept) {
 	h.telemetry.volumes.kept = &kept
 }
 
-// observe is called for each page and each export.
+// observe reports the gauge to each scrape and each export.
 func (v *volumes) observe(_ context.Context, o metric.Int64Observer) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

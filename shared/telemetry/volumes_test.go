@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-func TestVolumesShowWhatTheLatestSweepCounted(t *testing.T) {
+func TestVolumesShowCountsOfLatestSweep(t *testing.T) {
 	hop, reader := measured(t)
 	shown := func() map[string]int64 {
 		t.Helper()

@@ -1,3 +1,5 @@
+//go:build cluster
+
 // Package api tests the functions against a real API server with the real StatefulSet, Job and volume controllers.
 // Only machines are played: see kit.Node. There is no event source either; everything is found by the tick (I6).
 package api

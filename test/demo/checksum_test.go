@@ -1,3 +1,5 @@
+//go:build busybox
+
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package e2e resizes volumes on a real node: real containers, real file systems, and drydock-standalone as a process of
-// its own. It needs the node of `make cluster`, or a cluster of one's own by KUBECONFIG, and the images of `make images`.
+//go:build cluster
+
 package e2e
 
 import (

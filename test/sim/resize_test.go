@@ -1,6 +1,5 @@
-// Package sim enumerates what can go wrong between any two writes. An operation runs on the real control plane; at
-// write k the process dies, or the API server refuses, or a user interferes. Then new functions start with
-// nothing but the objects and the tick, and the operation has to end well, with every claim whole.
+//go:build cluster
+
 package sim
 
 import (

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package sim
 
 import appsv1 "k8s.io/api/apps/v1"

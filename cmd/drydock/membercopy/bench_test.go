@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package membercopy
 
@@ -15,9 +15,9 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// BenchmarkFinalPassAtRest is how long the member has to stay stopped when nothing was written since the last first pass: from the
-// signal, in the file that the kubelet writes, to the report. The data are 500 MB in 5,000 files.
-func BenchmarkFinalPassAtRest(b *testing.B) {
+// BenchmarkFinalPassWithoutChanges measures how long the member is stopped if nothing was written since the last first pass:
+// from the signal, in the file that the kubelet writes, to the report. The data are 500 MB in 5,000 files.
+func BenchmarkFinalPassWithoutChanges(b *testing.B) {
 	m := newMember(b, 1100, "data")
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range 5000 {
@@ -32,8 +32,9 @@ func BenchmarkFinalPassAtRest(b *testing.B) {
 	})
 }
 
-// BenchmarkFinalPassOfOneBigFile is of a database of 300 MB of which 1 % was written to since the last first pass. It reports the part
-// that was written, and what the forecast of the last first pass is of the final pass's duration.
+// BenchmarkFinalPassOfOneBigFile copies a database of 300 MB. 1 % of it is written to since the last first pass. It
+// reports the fraction that was written, and the forecast of the last first pass divided by the duration of the final
+// pass.
 func BenchmarkFinalPassOfOneBigFile(b *testing.B) {
 	const size, page = 300_000_000, 4096
 	m := newMember(b, 800, "data")
@@ -53,8 +54,9 @@ func BenchmarkFinalPassOfOneBigFile(b *testing.B) {
 	b.ReportMetric(median(written), "written-%")
 }
 
-// BenchmarkSignalInTheMiddleOfAPass is how long the final pass's beginning takes from the signal while a first pass copies 300 MB.
-func BenchmarkSignalInTheMiddleOfAPass(b *testing.B) {
+// BenchmarkSignalDuringPass measures the time from the signal to the beginning of the final pass while a first
+// pass copies 300 MB.
+func BenchmarkSignalDuringPass(b *testing.B) {
 	m := newMember(b, 800, "data")
 	r := rand.New(rand.NewPCG(1, 1))
 	must(b, os.WriteFile(m.source("data/big"), noise(r, 300_000_000), 0o644))
@@ -93,15 +95,15 @@ func noise(r *rand.Rand, size int) []byte {
 	return b
 }
 
-// benchmarkFinal copies the member again and again. It calls dirty before each pass beside the running member, and before it stops.
-// While the mover waits, what is younger than settled counts as being written to.
+// benchmarkFinal copies the member repeatedly. It calls dirty before each pass beside the running member, and before the
+// member stops. While the mover waits, files younger than settled count as in use.
 func benchmarkFinal(b *testing.B, m *member, settled time.Duration, dirty func(), check func(moverreport.ClaimReport)) {
 	var took, ratio []float64
 	for b.Loop() {
 		m.annotate("lease", "")
 		o := m.options()
 		o.Refill, o.Settled = true, time.Second
-		for range 2 { // the second one takes what has settled meanwhile
+		for range 2 { // the second pass records the files that have settled in between
 			dirty()
 			time.Sleep(2 * o.Settled)
 			if r := First(context.Background(), o); r.Code != moverreport.CodeOK {

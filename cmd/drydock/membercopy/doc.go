@@ -1,9 +1,9 @@
 // Package membercopy copies all claims of one member: First while the member runs, Final when it has stopped.
 //
-//	First   passes beside the running member until the forecast of the final pass is below the longest stop
-//	Final   waits beside the running member, keeps the rest short by further passes, and makes the final pass when told so
+//	First   makes passes beside the running member until the forecast of the final pass is below the longest stop
+//	Final   waits beside the running member, keeps the remaining work short by further passes, and makes the final pass on a signal
 //	Pin     keeps the pod running after the final pass, and with it the volumes attached
 //
-// Package moverreport is the contract with the functions; package mover copies one volume. The claims are
-// copied one after the other.
+// Package moverreport is the contract with the functions. Package mover copies one volume. The claims are copied one after
+// the other.
 package membercopy

@@ -12,78 +12,78 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Final waits beside the running member until the pod's annotations have a signal, then makes the final pass. The wait ends without
-// it if the lease is lost, if a final pass would take too long, or if a further first pass fails.
+// Final waits beside the running member until the pod's annotations have a signal, then makes the final pass. The wait
+// ends without a final pass if the lease is lost, if a final pass would take too long, or if a further first pass fails.
 func Final(ctx context.Context, o Options) moverreport.MemberReport {
 	r := newRun(o, moverreport.FinalContainer)
-	told, err := r.waitForOrder(ctx)
+	end, err := r.waitForSignal(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return r.failed(context.Cause(ctx))
-	case told == nil && errors.Is(err, errNotConverged):
-		return r.notConverged()
-	case told == nil:
-		return r.failed(err)
-	case told.signal == nil:
+		return r.failedReport(context.Cause(ctx))
+	case end == nil && errors.Is(err, errNotConverged):
+		return r.notConvergedReport()
+	case end == nil:
+		return r.failedReport(err)
+	case end.signal == nil:
 		return r.report(moverreport.ResultFailed, moverreport.CodeLeaseLost, moverreport.ReasonLeaseLost, fmt.Sprintf(
-			"annotation %s of this pod did not change for %s, so the mover ended; look at the functions' logs",
-			moverreport.LeaseAnnotation, r.o.Lease))
+			"annotation %s of this pod did not change for %s, so the mover ended. See the functions' logs",
+			moverreport.LeaseAnnotation, r.options.Lease))
 	}
-	r.signal = told.signal
+	r.signal = end.signal
 	forecast := r.forecast()
-	r.restart()
+	r.resetReports()
 	if err := r.pass(ctx, mover.PassFinal); err != nil {
-		return r.failed(err)
+		return r.failedReport(err)
 	}
 	return r.report(moverreport.ResultCopied, moverreport.CodeOK, moverreport.ReasonCopied, fmt.Sprintf(
-		"the targets are verified copies; the final pass took %s, the forecast was %s", rounded(time.Since(r.began)), rounded(forecast)))
+		"the targets are verified copies. The final pass took %s, the forecast was %s", rounded(time.Since(r.began)), rounded(forecast)))
 }
 
-// waitForOrder returns the order that ended the wait or, without one, why the wait ended.
-func (r *run) waitForOrder(ctx context.Context) (*order, error) {
+// waitForSignal returns how the annotations ended the wait or, if they did not, why the wait ended.
+func (r *run) waitForSignal(ctx context.Context) (*waitEnd, error) {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	orders := make(chan *order, 1)
+	ends := make(chan *waitEnd, 1)
 	go func() {
-		orders <- watch(waiting, r.o)
-		stop() // also ends a pass that is under way
+		ends <- watch(waiting, r.options)
+		stop() // also ends a pass in progress
 	}()
 	err := r.wait(waiting)
 	stop()
-	return <-orders, err
+	return <-ends, err
 }
 
 var errNotConverged = errors.New("the final pass would take too long")
 
 const (
-	// cheap is how much time for contents a final pass may have before another first pass is worth its trouble.
-	cheap = 200 * time.Millisecond
-	// restShare bounds the load on the member's storage: passes and surveys rest that many times as long as the last one took. A
-	// bandwidth limit bounds passes by itself.
-	restShare = 9
-	// deviceRestShare is for devices: each pass reads all of them.
-	deviceRestShare = 19
-	// overLimit is after how many passes in a row with too long a forecast the wait ends.
-	overLimit = 2
+	// worthwhileContents is the time for contents in a final pass above which another first pass is worthwhile.
+	worthwhileContents = 200 * time.Millisecond
+	// restFactor bounds the load on the member's storage: after a pass or survey, the next one waits this many times as long
+	// as the last one took. A bandwidth limit makes that unnecessary for passes.
+	restFactor = 9
+	// deviceRestFactor is the same for devices: each pass reads all of a device.
+	deviceRestFactor = 19
+	// maxPassesOverLimit is how many passes in a row may have a forecast above the longest stop before the wait ends.
+	maxPassesOverLimit = 2
 )
 
-// wait makes further first passes, so that the final pass stays short. It returns errNotConverged,
-// the error of a pass, or the context's cause.
+// wait makes further first passes, so that the final pass stays short. It returns errNotConverged, the error of a pass,
+// or the context's cause.
 func (r *run) wait(ctx context.Context) error {
-	over, due, pause := 0, true, r.o.Idle
+	over, due, pause := 0, true, r.options.Idle
 	for {
 		if due {
-			if err := r.pass(ctx, mover.PassWarm); err != nil {
+			if err := r.pass(ctx, mover.PassFirst); err != nil {
 				return err
 			}
 		}
 		switch {
-		case r.forecast() <= r.o.MaxStop:
+		case r.forecast() <= r.options.MaxStop:
 			over = 0
 		case due:
 			over++
 		}
-		if over >= overLimit {
+		if over >= maxPassesOverLimit {
 			return errNotConverged
 		}
 		if err := r.idle(ctx, pause); err != nil {
@@ -94,20 +94,20 @@ func (r *run) wait(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		pause = max(r.o.Idle, restShare*time.Since(began))
-		due = r.forecast() > r.o.MaxStop || r.isRested() && contents > cheap
+		pause = max(r.options.Idle, restFactor*time.Since(began))
+		due = r.forecast() > r.options.MaxStop || r.isRested() && contents > worthwhileContents
 	}
 }
 
-// isRested reports whether the last pass is long enough ago for another one.
+// isRested reports whether enough time has passed since the last pass for another one.
 func (r *run) isRested() bool {
 	for i := range r.claims {
 		c := &r.claims[i]
-		share := time.Duration(restShare)
+		share := time.Duration(restFactor)
 		switch {
 		case c.Device:
-			share = deviceRestShare
-		case r.o.Limit != nil:
+			share = deviceRestFactor
+		case r.options.Limit != nil:
 			share = 0
 		}
 		if time.Since(c.ended) < share*c.took {
@@ -117,7 +117,8 @@ func (r *run) isRested() bool {
 	return true
 }
 
-// survey brings the forecast up to date. It returns how much of it is for contents: of a device always all.
+// survey updates the forecast. It returns the part of it that depends on contents. For a device that is always the whole
+// contents.
 func (r *run) survey(ctx context.Context) (time.Duration, error) {
 	var contents time.Duration
 	for i := range r.claims {
@@ -126,7 +127,7 @@ func (r *run) survey(ctx context.Context) (time.Duration, error) {
 			contents += c.figures.Contents()
 			continue
 		}
-		f, err := mover.Survey(ctx, r.o.of(c.Claim, mover.PassWarm), c.last)
+		f, err := mover.Survey(ctx, r.options.forClaim(c.Claim, mover.PassFirst), c.last)
 		if err != nil {
 			return 0, &claimError{c.Name, err}
 		}

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package membercopy
 
@@ -20,19 +20,19 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-func TestSignalBeginsTheFinalPass(t *testing.T) {
+func TestSignalStartsFinalPass(t *testing.T) {
 	m := newMember(t, 64, "data", "log")
-	m.recorded()
+	m.passUntilRecorded()
 	o := m.options()
 	o.Progress = onPhase(moverreport.PhaseWait, func(moverreport.Progress) { m.stop() })
 	r := Final(context.Background(), o)
-	m.equal(r)
+	m.requireCopied(r)
 	if r.Stage != moverreport.FinalContainer || !reflect.DeepEqual(r.Signal, &signal) || r.Passes == 0 || r.ForecastSeconds <= 0 {
 		t.Errorf("%+v", r)
 	}
 	for _, c := range r.Claims {
 		if c.TrustedFiles != 2 || c.Files != 0 || c.Bytes != 0 {
-			t.Errorf("it was at rest: %+v", c)
+			t.Errorf("nothing had changed since the last pass: %+v", c)
 		}
 	}
 	if names, err := os.ReadDir(m.target("data")); err != nil || len(names) != 2 {
@@ -40,24 +40,24 @@ func TestSignalBeginsTheFinalPass(t *testing.T) {
 	}
 }
 
-// The functions judge for which hold a result is; the mover only says so.
-func TestSignalOfAnotherHoldIsEchoed(t *testing.T) {
+// The functions decide which hold a result belongs to. The mover only repeats the signal.
+func TestReportRepeatsSignal(t *testing.T) {
 	m := newMember(t, 32, "data")
 	stale := moverreport.Signal{Hold: `another "pod" \ <&>`, Attempt: 7}
 	m.annotate(`a "lease" with \ and =`, stale.Encode())
 	r := Final(context.Background(), m.options())
-	m.equal(r)
+	m.requireCopied(r)
 	back, err := moverreport.ParseMember(r.Encode(moverreport.TerminationLogLimit))
 	if err != nil || !reflect.DeepEqual(back.Signal, &stale) {
 		t.Errorf("%v %+v", err, back)
 	}
 }
 
-// The pass that is under way ends, and the final pass makes good what it had done by halves.
-func TestSignalInTheMiddleOfAPass(t *testing.T) {
+// The pass in progress ends, and the final pass completes its unfinished work.
+func TestSignalDuringPassEndsIt(t *testing.T) {
 	for _, phase := range []moverreport.Phase{moverreport.PhaseScan, moverreport.PhaseCopy, moverreport.PhaseSync, moverreport.PhaseVerify} {
 		m := newMember(t, 64, "data", "log")
-		m.recorded()
+		m.passUntilRecorded()
 		m.write("log/big", strings.Repeat("new", 700_000))
 		m.write("log/more", "more")
 		o := m.options()
@@ -68,27 +68,27 @@ func TestSignalInTheMiddleOfAPass(t *testing.T) {
 			}
 		})
 		r := Final(context.Background(), o)
-		m.equal(r)
+		m.requireCopied(r)
 		if r.Signal == nil {
 			t.Errorf("%s: %+v", phase, r)
 		}
 	}
 }
 
-// Reading at one byte a second would take for ever: that the final pass is made shows that the limit ends with the wait.
-func TestSignalEndsAWaitForBandwidth(t *testing.T) {
+// Reading at one byte per second would never end. The final pass shows that the limit does not apply after the wait.
+func TestSignalEndsWaitForBandwidth(t *testing.T) {
 	m := newMember(t, 32, "data")
 	o := m.options()
 	o.Limit = mover.NewLimiter(1)
 	o.Progress = onPhase(moverreport.PhaseCopy, func(moverreport.Progress) { m.stop() })
 	r := Final(context.Background(), o)
-	m.equal(r)
+	m.requireCopied(r)
 	if r.Passes != 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestLostLeaseEndsTheWait(t *testing.T) {
+func TestLostLeaseEndsWait(t *testing.T) {
 	m := newMember(t, 32, "data")
 	o := m.options()
 	o.Lease = 50 * time.Millisecond
@@ -97,11 +97,11 @@ func TestLostLeaseEndsTheWait(t *testing.T) {
 		!strings.Contains(r.Message, moverreport.LeaseAnnotation) {
 		t.Errorf("%+v", r)
 	}
-	m.unverified(r)
+	m.requireUnverified(r)
 }
 
-// The lease is renewed for longer than it is, then the member stops.
-func TestRenewedLeaseKeepsTheMover(t *testing.T) {
+// The lease is renewed for longer than its length. Then the member stops.
+func TestRenewedLeaseKeepsMoverWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMember(t, 32, "data")
 		o := m.options()
@@ -113,11 +113,11 @@ func TestRenewedLeaseKeepsTheMover(t *testing.T) {
 			}
 			m.stop()
 		}()
-		m.equal(Final(t.Context(), o))
+		m.requireCopied(Final(t.Context(), o))
 	})
 }
 
-// The kubelet swaps whole directories, but a reader must not depend on it.
+// The kubelet swaps whole directories, but a reader must not depend on that.
 func TestTornAnnotationsAreReadAgain(t *testing.T) {
 	m := newMember(t, 32, "data")
 	o := m.options()
@@ -127,13 +127,13 @@ func TestTornAnnotationsAreReadAgain(t *testing.T) {
 	o.Warn = func(text string) { warnings = append(warnings, text); m.publish(whole) }
 	m.publish(whole[:cut-5])
 	r := Final(context.Background(), o)
-	m.equal(r)
-	if len(warnings) != 1 || !strings.Contains(warnings[0], moverreport.SignalAnnotation+" is not whole") || *r.Signal != signal {
+	m.requireCopied(r)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], moverreport.SignalAnnotation+" is incomplete") || *r.Signal != signal {
 		t.Errorf("%q %+v", warnings, r.Signal)
 	}
 }
 
-func TestAnnotationsThatAppearLate(t *testing.T) {
+func TestLateAnnotationsAreRead(t *testing.T) {
 	m := newMember(t, 32, "data")
 	o := m.options()
 	o.Annotations = filepath.Join(m.base, "later")
@@ -141,22 +141,23 @@ func TestAnnotationsThatAppearLate(t *testing.T) {
 		must(t, os.Symlink(filepath.Join(m.base, "podinfo", "annotations"), o.Annotations))
 		m.stop()
 	}
-	m.equal(Final(context.Background(), o))
+	m.requireCopied(Final(context.Background(), o))
 }
 
-func TestWaitEndsWhenTheForecastIsTooLong(t *testing.T) {
+func TestWaitEndsIfForecastIsTooLong(t *testing.T) {
 	m := newMember(t, 32, "data")
 	o := m.options()
 	o.MaxStop = time.Nanosecond
 	r := Final(context.Background(), o)
-	if r.Code != moverreport.CodeNotConverged || r.Result != moverreport.ResultNotConverged || r.Passes != overLimit || r.Signal != nil {
+	if r.Code != moverreport.CodeNotConverged || r.Result != moverreport.ResultNotConverged ||
+		r.Passes != maxPassesOverLimit || r.Signal != nil {
 		t.Errorf("%+v", r)
 	}
-	m.unverified(r)
+	m.requireUnverified(r)
 }
 
-// What fails beside the running member ends the wait: the final pass would fail as well.
-func TestFailingPassEndsTheWait(t *testing.T) {
+// A failure beside the running member ends the wait, because the final pass would fail, too.
+func TestFailedPassEndsWait(t *testing.T) {
 	m := newMember(t, 32, "data", "log")
 	o := m.options()
 	o.Progress = onPhase(moverreport.PhaseWait, func(moverreport.Progress) {
@@ -166,7 +167,7 @@ func TestFailingPassEndsTheWait(t *testing.T) {
 	if r.Code != moverreport.CodeUsage || !strings.HasPrefix(r.Message, "claim log: ") {
 		t.Errorf("%+v", r)
 	}
-	m.unverified(r)
+	m.requireUnverified(r)
 }
 
 func TestFinalEndsOnSignalInEveryState(t *testing.T) {
@@ -196,20 +197,20 @@ func TestFinalEndsOnSignalInEveryState(t *testing.T) {
 			if r.Code != moverreport.CodeTerminated || r.Reason != moverreport.ReasonInterrupted || (r.Signal != nil) != c.final {
 				t.Errorf("%+v", r)
 			}
-			m.unverified(r)
+			m.requireUnverified(r)
 			names, err := filepath.Glob(m.target("data/*"))
 			must(t, err)
 			if _, err := os.Stat(m.target("data/.drydock-copy-target.marker")); err != nil && len(names) > 0 {
-				t.Errorf("the target does not say any more that it is not complete: %v", err)
+				t.Errorf("the marker of the incomplete target is gone: %v", err)
 			}
 			m.stop()
-			m.equal(Final(context.Background(), m.options()))
+			m.requireCopied(Final(context.Background(), m.options()))
 		})
 	}
 }
 
-// A hold that is released: the member runs again, and writes, while the final pass reads.
-func TestMemberThatRunsAgainFailsTheFinalPass(t *testing.T) {
+// A hold is released: the member runs again and writes while the final pass reads.
+func TestFinalPassFailsIfMemberRunsAgain(t *testing.T) {
 	m := newMember(t, 32, "data")
 	m.stop()
 	o := m.options()
@@ -222,14 +223,15 @@ func TestMemberThatRunsAgainFailsTheFinalPass(t *testing.T) {
 	if r.Code != moverreport.CodeSourceChanged || r.Signal == nil {
 		t.Errorf("%+v", r)
 	}
-	m.unverified(r)
+	m.requireUnverified(r)
 }
 
-// A final pass completes its targets, the hold is released all the same, and the member writes. The next attempt needs Refill.
-func TestNextAttemptAfterACompletedOne(t *testing.T) {
+// A final pass completes its targets, but the hold is released nevertheless, and the member writes. The next attempt
+// needs Refill.
+func TestNextAttemptAfterCompletedOneNeedsRefill(t *testing.T) {
 	m := newMember(t, 32, "data")
 	m.stop()
-	m.equal(Final(context.Background(), m.options()))
+	m.requireCopied(Final(context.Background(), m.options()))
 	m.write("data/big", strings.Repeat("again", 400_000))
 	m.annotate("lease", "")
 	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeTargetNotEmpty {
@@ -241,48 +243,49 @@ func TestNextAttemptAfterACompletedOne(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	m.stop()
-	m.equal(Final(context.Background(), m.options()))
+	m.requireCopied(Final(context.Background(), m.options()))
 }
 
-// What was verified while one pod ran is not believed of another one.
-func TestAnotherPodOfTheMemberIsReadAgain(t *testing.T) {
+// Files that were verified while one pod ran are not trusted while another pod runs.
+func TestFilesAreReadAgainForAnotherPod(t *testing.T) {
 	m := newMember(t, 32, "data")
-	m.recorded()
+	m.passUntilRecorded()
 	m.stop()
 	o := m.options()
 	o.Member = "uid-2"
 	r := Final(context.Background(), o)
-	m.equal(r)
+	m.requireCopied(r)
 	if r.Claims[0].TrustedFiles != 0 || r.Claims[0].Bytes != 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// A final pass that was killed may have completed the first of its claims. With Refill a new mover makes good all of them.
+// A final pass that was killed may have completed the first of its claims. With Refill a new mover completes all of
+// them.
 func TestFinalPassResumesAfterKill(t *testing.T) {
 	for _, phase := range []moverreport.Phase{moverreport.PhaseScan, moverreport.PhaseCopy, moverreport.PhaseSync, moverreport.PhaseVerify} {
 		for times := 1; times <= 2; times++ { // in the first claim and in the second
 			m := newMember(t, 32, "data", "log")
-			m.recorded()
+			m.passUntilRecorded()
 			m.write("log/big", strings.Repeat("new", 700_000))
 			m.stop()
 			if !(child{Base: m.base, Claims: m.claims, Phase: phase, Times: times, Final: true}).killed(t) {
-				t.Fatal("it was to be killed")
+				t.Fatal("the child was not killed")
 			}
 			m.write("data/big", strings.Repeat("more", 500_000))
 			o := m.options()
 			if o.Refill = times == 2; First(context.Background(), o).Code != moverreport.CodeOK {
 				t.Errorf("%s %d", phase, times)
 			}
-			m.equal(Final(context.Background(), m.options()))
+			m.requireCopied(Final(context.Background(), m.options()))
 		}
 	}
 }
 
-// What the member writes while the mover waits is copied before the member stops.
-func TestWaitingMoverTakesUpChanges(t *testing.T) {
+// Changes that the member writes while the mover waits are copied before the member stops.
+func TestWaitingMoverCopiesChanges(t *testing.T) {
 	m := newMember(t, 96, "data")
-	m.recorded()
+	m.passUntilRecorded()
 	o := m.options()
 	var once sync.Once
 	o.Progress = onPhase(moverreport.PhaseWait, func(p moverreport.Progress) {
@@ -292,13 +295,13 @@ func TestWaitingMoverTakesUpChanges(t *testing.T) {
 		}
 	})
 	r := Final(context.Background(), o)
-	m.equal(r)
+	m.requireCopied(r)
 	if r.Claims[0].Bytes != 0 || r.Passes < 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestManyClaims(t *testing.T) {
+func TestReportOfManyClaimsFitsLimit(t *testing.T) {
 	var names []string
 	for i := range 15 {
 		names = append(names, fmt.Sprintf("data-%d", i))
@@ -309,15 +312,15 @@ func TestManyClaims(t *testing.T) {
 	}
 	m.stop()
 	r := Final(context.Background(), m.options())
-	m.equal(r)
+	m.requireCopied(r)
 	back, err := moverreport.ParseMember(r.Encode(moverreport.TerminationLogLimit))
 	if err != nil || len(back.Claims) != 15 || back.Claims[14].Digest != r.Claims[14].Digest {
 		t.Errorf("%v %+v", err, back)
 	}
 }
 
-// A raw block volume beside a file system: of the device only the blocks that differ are written.
-func TestDevicesWait(t *testing.T) {
+// A raw block volume beside a file system: only the blocks of the device that differ are written.
+func TestDeviceAndFileSystemWaitTogether(t *testing.T) {
 	m := newMember(t, 32, "data")
 	const size = 8 << 20
 	contents := make([]byte, size)
@@ -327,8 +330,8 @@ func TestDevicesWait(t *testing.T) {
 	for side, image := range map[string][]byte{"source": contents, "target": make([]byte, size+1<<20)} {
 		path := filepath.Join(m.base, side+".raw")
 		must(t, os.WriteFile(path, image, 0o600))
-		device := sh(t, "losetup", "--find", "--show", path)
-		t.Cleanup(func() { sh(t, "losetup", "-d", device) })
+		device := runCommand(t, "losetup", "--find", "--show", path)
+		t.Cleanup(func() { runCommand(t, "losetup", "-d", device) })
 		must(t, os.Symlink(device, filepath.Join(m.base, side, "raw")))
 	}
 	m.claims = append(m.claims, moverreport.Claim{Name: "raw", Device: true})

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package membercopy
 
@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// TestMain lets the test binary be the process that a test kills.
+// TestMain lets the test binary run as the process that a test kills.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv("MEMBERCOPY_TEST_CHILD"); spec != "" {
 		os.Exit(childMain(spec))
@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a container in a process of its own, which kills itself when it has begun a phase so many times.
+// child is a container in a separate process. It kills itself when it begins a phase for the given number of times.
 type child struct {
 	Base   string
 	Claims []moverreport.Claim
 	Phase  moverreport.Phase
 	Times  int
-	Final  bool // it is a final container, and only its final pass counts
+	Final  bool // run the final container and count only its final pass
 }
 
 func childMain(spec string) int {
@@ -74,7 +74,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func sh(t testing.TB, name string, args ...string) string {
+func runCommand(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
@@ -83,7 +83,7 @@ func sh(t testing.TB, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// member is a member's volumes, on file systems of their own, and the file of its mover's annotations.
+// member is a member's volumes, on separate file systems, and the file with the annotations of its mover.
 type member struct {
 	t       testing.TB
 	base    string
@@ -92,11 +92,11 @@ type member struct {
 	written int
 }
 
-// newMember makes an ext4 file system for all sources and one for all targets: each claim is a directory in them.
+// newMember creates an ext4 file system for all sources and one for all targets. Each claim is a directory in them.
 func newMember(t testing.TB, megabytes int, names ...string) *member {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not root")
+		t.Fatal("these tests mount file systems: run them as root")
 	}
 	m := &member{t: t, base: t.TempDir()}
 	for _, side := range []string{"source", "target"} {
@@ -105,10 +105,10 @@ func newMember(t testing.TB, megabytes int, names ...string) *member {
 		must(t, err)
 		must(t, f.Truncate(int64(megabytes)<<20))
 		must(t, f.Close())
-		sh(t, "mkfs.ext4", "-q", "-F", image)
+		runCommand(t, "mkfs.ext4", "-q", "-F", image)
 		must(t, os.Mkdir(dir, 0o755))
-		sh(t, "mount", "-o", "loop", image, dir)
-		t.Cleanup(func() { sh(t, "umount", "--lazy", dir) }) // a flush that a signal has left behind may still be under way
+		runCommand(t, "mount", "-o", "loop", image, dir)
+		t.Cleanup(func() { runCommand(t, "umount", "--lazy", dir) }) // a flush that a signal interrupted may still be running
 		for _, name := range names {
 			must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		}
@@ -130,7 +130,7 @@ func (m *member) write(path, contents string) {
 	must(m.t, os.WriteFile(m.source(path), []byte(contents), 0o644))
 }
 
-// settled is so short that tests need not wait for it, and longer than any write that they make.
+// settled is short, so that tests need not wait for it, but longer than any write of theirs.
 const settled = 30 * time.Millisecond
 
 func optionsAt(base string, claims []moverreport.Claim) Options {
@@ -143,7 +143,7 @@ func optionsAt(base string, claims []moverreport.Claim) Options {
 
 func (m *member) options() Options { return optionsAt(m.base, m.claims) }
 
-// annotate writes the annotations as the kubelet does: into a new directory, to which a link is swapped.
+// annotate writes the annotations as the kubelet does: into a new directory, followed by a swap of the link to it.
 func (m *member) annotate(lease, signal string) {
 	m.t.Helper()
 	lines := []string{`kubernetes.io/config.seen="2026-11-22T10:00:00Z"`}
@@ -172,11 +172,11 @@ func (m *member) publish(text string) {
 
 var signal = moverreport.Signal{Hold: "uid-1", Attempt: 2}
 
-// stop is what the functions do when the member has stopped.
+// stop sends the signal, as the functions do when the member has stopped.
 func (m *member) stop() { m.annotate("lease", signal.Encode()) }
 
-// equal fails unless all targets are verified copies.
-func (m *member) equal(report moverreport.MemberReport) {
+// requireCopied fails unless all targets are verified copies.
+func (m *member) requireCopied(report moverreport.MemberReport) {
 	m.t.Helper()
 	if report.Code != moverreport.CodeOK || report.Result != moverreport.ResultCopied || len(report.Claims) != len(m.claims) {
 		m.t.Fatalf("%+v", report)
@@ -190,8 +190,8 @@ func (m *member) equal(report moverreport.MemberReport) {
 	}
 }
 
-// unverified fails if a target looks complete or the report says so.
-func (m *member) unverified(report moverreport.MemberReport) {
+// requireUnverified fails if a target looks complete or the report calls it complete.
+func (m *member) requireUnverified(report moverreport.MemberReport) {
 	m.t.Helper()
 	if report.Code == moverreport.CodeOK || report.Result == moverreport.ResultCopied {
 		m.t.Errorf("%+v", report)
@@ -203,7 +203,7 @@ func (m *member) unverified(report moverreport.MemberReport) {
 	}
 }
 
-// onPhase calls f each time a copy of a claim begins a phase.
+// onPhase calls f each time the copy of a claim begins the phase.
 func onPhase(phase moverreport.Phase, f func(moverreport.Progress)) func(moverreport.Progress) {
 	return func(p moverreport.Progress) {
 		if p.Phase == phase {
@@ -212,8 +212,8 @@ func onPhase(phase moverreport.Phase, f func(moverreport.Progress)) func(moverre
 	}
 }
 
-// recorded makes first passes until everything is recorded, as it is some time after the last write.
-func (m *member) recorded() moverreport.MemberReport {
+// passUntilRecorded makes first passes until every file is recorded, which takes some time after the last write.
+func (m *member) passUntilRecorded() moverreport.MemberReport {
 	m.t.Helper()
 	for {
 		r := First(context.Background(), m.options())

@@ -17,19 +17,19 @@ type Options struct {
 	Token, Member    string // see mover.Options
 	Refill           bool   // see mover.Options
 	MaxStop          time.Duration
-	Limit            *mover.Limiter // of the passes beside the running member
+	Limit            *mover.Limiter // bandwidth limit of the passes beside the running member
 	Workers          int
 	Settled          time.Duration // see mover.Options
-	Idle             time.Duration // between two passes that wait for something to change
+	Idle             time.Duration // pause between two passes
 
 	Progress         func(moverreport.Progress) // may be nil
 	ProgressInterval time.Duration
 
-	// Of Final.
-	Annotations string        // the file of the pod's annotations
-	Lease       time.Duration // how long the wait lasts without a renewal
+	// Used by Final and Pin.
+	Annotations string        // the file with the pod's annotations
+	Lease       time.Duration // how long the mover waits without a renewal
 	Poll        time.Duration // how often the file is read
-	Warn        func(string)  // is told of annotations that cannot be read; may be nil
+	Warn        func(string)  // called if annotations cannot be read; may be nil
 }
 
 // Defaults of the options.
@@ -55,14 +55,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// of returns the options of one claim's copy.
-func (o Options) of(c moverreport.Claim, pass mover.Pass) mover.Options {
+// forClaim returns the options for the copy of one claim.
+func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
 	m := mover.Options{
 		Source: filepath.Join(o.Sources, c.Name), Target: filepath.Join(o.Targets, c.Name),
 		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, OwnOnly: true, Refill: o.Refill,
 		Settled: o.Settled, Margin: c.Margin, ProgressInterval: o.ProgressInterval,
 	}
-	if pass == mover.PassWarm {
+	if pass == mover.PassFirst {
 		m.Limit = o.Limit
 	}
 	return m

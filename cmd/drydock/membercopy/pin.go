@@ -10,13 +10,13 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Pin waits until the context ends or the lease is lost, and returns the exit code. It touches no volume: a node keeps the volumes of a pod
-// attached as long as a container of the pod runs.
+// Pin waits until the context ends or the lease is lost, and returns the exit code. It touches no volume. A node keeps
+// the volumes of a pod attached as long as a container of the pod runs.
 func Pin(ctx context.Context, o Options) int {
 	o = o.withDefaults()
 	l := lease{last: time.Now(), length: o.Lease}
 	for {
-		in, _ := readInstructions(o.Annotations) // what cannot be read is no renewal
+		in, _ := readInstructions(o.Annotations) // an unreadable lease is no renewal
 		if l.isLost(time.Now(), in.Lease) {
 			return moverreport.CodeLeaseLost
 		}

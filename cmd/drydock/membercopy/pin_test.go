@@ -20,26 +20,28 @@ func pinAt(annotations string) Options {
 	return Options{Annotations: annotations, Lease: pinLease, Poll: time.Second}
 }
 
-func TestPinWithoutLeaseEnds(t *testing.T) {
+func TestPinEndsWithoutLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		code := Pin(t.Context(), pinAt(filepath.Join(t.TempDir(), "annotations"))) // there is no such file
+		code := Pin(t.Context(), pinAt(filepath.Join(t.TempDir(), "annotations"))) // the file does not exist
 		if held := time.Since(began); code != moverreport.CodeLeaseLost || held < pinLease || held > pinLease+2*time.Second {
-			t.Errorf("it has ended with %d after %s", code, held)
+			t.Errorf("the pin ended with %d after %s", code, held)
 		}
 	})
 }
 
-func TestPinStaysAsLongAsItsLeaseIsRenewed(t *testing.T) {
+func TestPinRunsWhileLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := pinAt(filepath.Join(t.TempDir(), "annotations"))
 		ended := make(chan int, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // its pod has been told to make the final pass before
+		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // the pod was sent the signal for the final pass before
 		renew := func(n int) {
 			text := fmt.Sprintf("%s=%q\n%s=\"%d\"\n", moverreport.SignalAnnotation, signal.Encode(), moverreport.LeaseAnnotation, n)
-			must(t, os.WriteFile(o.Annotations, []byte(text), 0o644))
+			if err := os.WriteFile(o.Annotations, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		renew(0)
 		go func() { ended <- Pin(ctx, o) }()
@@ -47,14 +49,14 @@ func TestPinStaysAsLongAsItsLeaseIsRenewed(t *testing.T) {
 			time.Sleep(pinLease * 9 / 10)
 			select {
 			case code := <-ended:
-				t.Fatalf("it has ended with %d", code)
+				t.Fatalf("the pin ended with %d", code)
 			default:
 				renew(n + 1)
 			}
 		}
 		stop()
 		if code := <-ended; code == moverreport.CodeOK || code == moverreport.CodeLeaseLost {
-			t.Errorf("when it is told to end, it ends with %d", code)
+			t.Errorf("after SIGTERM the pin ended with %d", code)
 		}
 	})
 }

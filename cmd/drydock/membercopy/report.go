@@ -12,18 +12,18 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// passTimes is how many durations of passes a report has.
+// passTimes is the number of pass durations in a report.
 const passTimes = 10
 
 func seconds(d time.Duration) float64       { return math.Round(d.Seconds()*1000) / 1000 }
 func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
-// add takes over the numbers of one copy of the claim, also of one that failed.
-func (c *claim) add(result mover.Result, err error) {
+// addResult adds the numbers of one copy of the claim. A failed copy counts, too.
+func (c *claim) addResult(result mover.Result, err error) {
 	one := mover.NewReport(result, err, 0)
-	had := c.report
+	earlier := c.report
 	c.report = moverreport.ClaimReport{
-		Name: had.Name, Bytes: had.Bytes + one.Bytes, Files: had.Files + one.Files, Deleted: had.Deleted + one.Deleted,
+		Name: earlier.Name, Bytes: earlier.Bytes + one.Bytes, Files: earlier.Files + one.Files, Deleted: earlier.Deleted + one.Deleted,
 		Skipped: one.Skipped, Digest: one.Digest, Changed: one.Changed,
 		RecordedFiles: one.RecordedFiles, RecordedBytes: one.RecordedBytes,
 		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
@@ -31,8 +31,8 @@ func (c *claim) add(result mover.Result, err error) {
 	}
 }
 
-// restart forgets the first passes of this container: the report speaks of the final pass.
-func (r *run) restart() {
+// resetReports drops the numbers of this container's first passes, because the report describes the final pass.
+func (r *run) resetReports() {
 	r.began = time.Now()
 	for i := range r.claims {
 		r.claims[i].report = moverreport.ClaimReport{Name: r.claims[i].Name}
@@ -42,7 +42,7 @@ func (r *run) restart() {
 func (r *run) report(result string, code int, reason moverreport.Reason, message string) moverreport.MemberReport {
 	report := moverreport.MemberReport{
 		Stage: r.stage, Result: result, Code: code, Reason: reason, Message: message, Signal: r.signal, Passes: r.passes,
-		ForecastSeconds: seconds(r.forecast()), MaxStopSeconds: seconds(r.o.MaxStop), Seconds: seconds(time.Since(r.began)),
+		ForecastSeconds: seconds(r.forecast()), MaxStopSeconds: seconds(r.options.MaxStop), Seconds: seconds(time.Since(r.began)),
 	}
 	for _, s := range r.times[max(0, len(r.times)-passTimes):] {
 		report.PassSeconds = append(report.PassSeconds, math.Round(s*1000)/1000)
@@ -53,14 +53,14 @@ func (r *run) report(result string, code int, reason moverreport.Reason, message
 	return report
 }
 
-func (r *run) notConverged() moverreport.MemberReport {
+func (r *run) notConvergedReport() moverreport.MemberReport {
 	return r.report(moverreport.ResultNotConverged, moverreport.CodeNotConverged, moverreport.ReasonNotConverged, fmt.Sprintf(
-		"the final pass would take about %s, longer than the longest stop of %s, and further passes do not shorten it; "+
-			"allow a longer stop with drydock.dev/max-stop, or try again when the member writes less", rounded(r.forecast()), r.o.MaxStop))
+		"the final pass would take about %s, longer than the longest stop of %s, and further passes do not shorten it. "+
+			"Allow a longer stop with drydock.dev/max-stop, or try again when the member writes less", rounded(r.forecast()), r.options.MaxStop))
 }
 
-// failed is for errors of the mover and for the ends of contexts.
-func (r *run) failed(err error) moverreport.MemberReport {
+// failedReport returns the report for an error of the mover or the end of the context.
+func (r *run) failedReport(err error) moverreport.MemberReport {
 	one := mover.NewReport(mover.Result{}, err, 0)
 	message := one.Message
 	if c := (*claimError)(nil); errors.As(err, &c) {

@@ -11,36 +11,36 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// run is one container's work.
+// run is the work of one container.
 type run struct {
-	o      Options
-	stage  string
-	began  time.Time
-	claims []claim
-	passes int       // first passes that ended
-	times  []float64 // their seconds
-	signal *moverreport.Signal
+	options Options
+	stage   string
+	began   time.Time
+	claims  []claim
+	passes  int       // completed first passes
+	times   []float64 // their durations in seconds
+	signal  *moverreport.Signal
 }
 
 // claim is one claim with the state of its copy.
 type claim struct {
 	moverreport.Claim
 	report  moverreport.ClaimReport
-	last    mover.Result  // of the last first pass
-	figures mover.Figures // of it, completed from earlier ones
-	ended   time.Time     // when it ended
+	last    mover.Result  // result of the last first pass
+	figures mover.Figures // its figures, with gaps filled from earlier passes
+	ended   time.Time     // when that pass ended
 	took    time.Duration
 }
 
 func newRun(o Options, stage string) *run {
-	r := &run{o: o.withDefaults(), stage: stage, began: time.Now()}
+	r := &run{options: o.withDefaults(), stage: stage, began: time.Now()}
 	for _, c := range o.Claims {
 		r.claims = append(r.claims, claim{Claim: c, report: moverreport.ClaimReport{Name: c.Name}})
 	}
 	return r
 }
 
-// claimError names the claim.
+// claimError adds the claim's name to an error.
 type claimError struct {
 	claim string
 	err   error
@@ -57,7 +57,7 @@ func (r *run) pass(ctx context.Context, pass mover.Pass) error {
 			return &claimError{r.claims[i].Name, err}
 		}
 	}
-	if pass == mover.PassWarm {
+	if pass == mover.PassFirst {
 		r.passes++
 		r.times = append(r.times, time.Since(began).Seconds())
 	}
@@ -65,7 +65,7 @@ func (r *run) pass(ctx context.Context, pass mover.Pass) error {
 }
 
 func (c *claim) copy(ctx context.Context, r *run, pass mover.Pass) error {
-	o := r.o.of(c.Claim, pass)
+	o := r.options.forClaim(c.Claim, pass)
 	o.Progress = r.progress(c.Name, pass)
 	copyVolume := mover.Copy
 	if c.Device {
@@ -73,31 +73,31 @@ func (c *claim) copy(ctx context.Context, r *run, pass mover.Pass) error {
 	}
 	began := time.Now()
 	result, err := copyVolume(ctx, o)
-	c.add(result, err)
-	if err == nil && pass == mover.PassWarm {
-		c.figures = result.Figures.After(c.figures)
+	c.addResult(result, err)
+	if err == nil && pass == mover.PassFirst {
+		c.figures = result.Figures.WithGapsFrom(c.figures)
 		result.Figures = c.figures
 		c.last, c.ended, c.took = result, time.Now(), time.Since(began)
 	}
 	return err
 }
 
-// progress adds the claim and the pass.
+// progress returns a callback that adds the claim and the number of the pass.
 func (r *run) progress(claim string, pass mover.Pass) func(moverreport.Progress) {
-	if r.o.Progress == nil {
+	if r.options.Progress == nil {
 		return nil
 	}
 	number := 0
-	if pass == mover.PassWarm {
+	if pass == mover.PassFirst {
 		number = r.passes + 1
 	}
 	return func(p moverreport.Progress) {
 		p.Claim, p.Pass = claim, number
-		r.o.Progress(p)
+		r.options.Progress(p)
 	}
 }
 
-// forecast returns how long a final pass of all claims would take, as the last first pass or survey left it.
+// forecast returns how long a final pass of all claims would take, according to the last first pass or survey.
 func (r *run) forecast() time.Duration {
 	var all time.Duration
 	for i := range r.claims {
@@ -106,7 +106,7 @@ func (r *run) forecast() time.Duration {
 	return all
 }
 
-// sleep returns early with the context's cause.
+// sleep waits. If the context ends first, it returns the context's cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

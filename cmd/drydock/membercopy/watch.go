@@ -12,29 +12,30 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// annotationsLimit is more than the kubelet can write: annotations have up to 256 KiB, and quoting makes each byte four at most.
+// annotationsLimit is more than the kubelet can write: annotations have up to 256 KiB, and quoting needs at most four
+// bytes per byte.
 const annotationsLimit = 2 << 20
 
-// order is how the wait ends.
-type order struct {
-	signal *moverreport.Signal // nil: the lease is lost
+// waitEnd says how the annotations ended the wait.
+type waitEnd struct {
+	signal *moverreport.Signal // nil if the lease is lost
 }
 
-// watch reads the annotations until there is a signal, the lease is lost or the context ends. Then it returns nil.
-func watch(ctx context.Context, o Options) *order {
+// watch reads the annotations until there is a signal or the lease is lost. It returns nil if the context ends first.
+func watch(ctx context.Context, o Options) *waitEnd {
 	l := lease{last: time.Now(), length: o.Lease}
-	told := ""
+	warned := ""
 	for {
 		in, err := readInstructions(o.Annotations)
 		if in.Signal != nil {
-			return &order{in.Signal}
+			return &waitEnd{in.Signal}
 		}
 		if l.isLost(time.Now(), in.Lease) {
-			return &order{}
+			return &waitEnd{}
 		}
-		if err != nil && err.Error() != told {
-			told = err.Error()
-			o.Warn(told)
+		if err != nil && err.Error() != warned {
+			warned = err.Error()
+			o.Warn(warned)
 		}
 		if sleep(ctx, o.Poll) != nil {
 			return nil
@@ -42,7 +43,7 @@ func watch(ctx context.Context, o Options) *order {
 	}
 }
 
-// readInstructions returns what can be read.
+// readInstructions returns the instructions that can be read, and an error for the others.
 func readInstructions(path string) (moverreport.Instructions, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,14 +57,15 @@ func readInstructions(path string) (moverreport.Instructions, error) {
 	return moverreport.ParseInstructions(text)
 }
 
-// lease is lost if its value does not change for its length. Values are compared only: the clock is this process's own.
+// lease is lost if its value does not change for its length. Values are only compared, never parsed: the time comes from
+// the clock of this process.
 type lease struct {
 	value  string
 	last   time.Time // when the value changed
 	length time.Duration
 }
 
-// isLost takes a value that was read now. No value, or one that cannot be read, is no renewal.
+// isLost takes the value that was read now. An empty or unreadable value is no renewal.
 func (l *lease) isLost(now time.Time, value string) bool {
 	if value != "" && value != l.value {
 		l.value, l.last = value, now

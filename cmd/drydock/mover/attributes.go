@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameAttributes says whether two inodes look the same but for extended attributes and contents.
+// sameAttributes reports whether two inodes have equal stat attributes. It ignores extended attributes and contents.
 func sameAttributes(a, b *meta) bool {
 	return a.kind() == b.kind() && a.permissions() == b.permissions() && a.uid == b.uid && a.gid == b.gid &&
 		a.size == b.size && a.mtimeSec == b.mtimeSec && a.mtimeNsec == b.mtimeNsec
 }
 
-// setOwner is the first step on a new entry: it fails early where the rights are missing, and later steps restore what
-// the kernel clears. It does nothing where the owner is right already.
+// setOwner is the first step on a new entry: it fails early if rights are missing, and later steps restore what the
+// kernel clears. It does nothing if the owner is right already.
 func setOwner(o object, want *meta) (op string, err error) {
 	st, err := o.stat()
 	if err != nil {
@@ -37,9 +37,9 @@ func setOwner(o object, want *meta) (op string, err error) {
 	return op, o.chown(uid, gid)
 }
 
-// setRest is the last step, after owner and contents: attributes before the mode, since an ACL changes it, and times at
-// the end.
-func setRest(o object, want *meta, attrs []xattr) (op string, err error) {
+// setAttributes is the last step, after owner and contents. Extended attributes come before the mode, because an ACL
+// changes the mode. Times come last.
+func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
 	if err := o.setXattrs(attrs); err != nil {
 		return "setting extended attributes on", err
 	}
@@ -51,9 +51,9 @@ func setRest(o object, want *meta, attrs []xattr) (op string, err error) {
 	return "setting the time of", o.setTimes(want.times())
 }
 
-// checkKept fails if the target does not hold what was set: an inode may be too small for nanoseconds, and a network's file
-// system may ignore owner and mode without saying so.
-func checkKept(o object, want *meta) (op string, err error) {
+// checkAttributes fails if the target does not hold the attributes that were set. An inode may be too small for
+// nanoseconds, and a network file system may silently ignore owner and mode.
+func checkAttributes(o object, want *meta) (op string, err error) {
 	st, err := o.stat()
 	if err != nil {
 		return "looking at", err
@@ -65,7 +65,8 @@ func checkKept(o object, want *meta) (op string, err error) {
 	return "keeping the attributes of", fmt.Errorf("%w: %s", errNotKept, strings.Join(attributeDifferences(want, &have), ", "))
 }
 
-// setMode looks whether set-id bits were accepted: the kernel drops setgid silently if the group is not the caller's.
+// setMode sets the mode and checks that the kernel accepted the set-id bits. It silently drops setgid if the group is
+// not the caller's.
 func setMode(o object, mode uint32) error {
 	if err := o.chmod(mode); err != nil || mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return err

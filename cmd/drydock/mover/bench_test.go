@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkCopy compares the mover with rsync, with cp and with nothing but reading and writing the same bytes. In each
-// iteration all copy the same tree one after the other, each with cold caches into an empty directory of the same file
-// system, flush included. Who begins changes, so that what disturbs the machine meets all of them. It reports medians: of
-// the seconds, and of the ratios within an iteration.
+// BenchmarkCopy compares the mover with rsync, with cp, and with merely reading and writing the same bytes. In each
+// iteration all of them copy the same tree one after the other. Each starts with cold caches and an empty directory of
+// the same file system, and the flush is included. Their order changes, so that disturbances of the machine affect all
+// of them. It reports medians of the seconds, and of the ratios within an iteration.
 func BenchmarkCopy(b *testing.B) {
 	for _, tree := range []struct {
 		name  string
@@ -39,7 +39,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// smallFiles are 20,000 of 4 to 16 KiB.
+// smallFiles writes 20,000 files of 4 to 16 KiB.
 func smallFiles(b *testing.B, dir string) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range 20_000 {
@@ -51,7 +51,7 @@ func smallFiles(b *testing.B, dir string) {
 	}
 }
 
-// bigFiles are 4 of 250 MiB.
+// bigFiles writes 4 files of 250 MiB.
 func bigFiles(b *testing.B, dir string) {
 	block := make([]byte, 1<<20)
 	r := rand.NewChaCha8([32]byte{})
@@ -67,7 +67,7 @@ func bigFiles(b *testing.B, dir string) {
 	}
 }
 
-// sparseFiles are 2 of 1 GiB with 10 MiB of data each.
+// sparseFiles writes 2 files of 1 GiB with 10 MiB of data each.
 func sparseFiles(b *testing.B, dir string) {
 	for i := range 2 {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("sparse%d", i)))
@@ -81,7 +81,7 @@ func sparseFiles(b *testing.B, dir string) {
 	}
 }
 
-// raw is what reading and writing the same bytes takes, without anything else.
+// raw only reads and writes the same bytes.
 func raw(b *testing.B, src, to string) {
 	out, err := os.Create(filepath.Join(to, "raw"))
 	must(b, err)
@@ -116,8 +116,8 @@ type contender struct {
 	copy func(to string)
 }
 
-// contenders begin with what the others are measured by. rsync and cp do not look at what they wrote; "rsync+check" is
-// rsync followed by one that compares checksums, of which the target's may come from memory.
+// contenders lists the ways to copy. The first is the baseline. rsync and cp do not verify what they wrote.
+// "rsync+check" is rsync followed by a run that compares checksums, which may read the target from memory.
 func contenders(b *testing.B, src, flags string) []contender {
 	mover := func(verify bool) func(string) {
 		return func(to string) {
@@ -126,7 +126,7 @@ func contenders(b *testing.B, src, flags string) []contender {
 		}
 	}
 	run := func(name string, args ...string) func(string) {
-		return func(to string) { sh(b, name, append(args, src+"/.", to)...) }
+		return func(to string) { runCommand(b, name, append(args, src+"/.", to)...) }
 	}
 	once, check := run("rsync", flags), run("rsync", flags+"nc")
 	return []contender{
@@ -147,11 +147,13 @@ func compare(b *testing.B, ways []contender, dst string) {
 			took[w.name] = append(took[w.name], timed(b, w, dst).Seconds())
 		}
 	}
-	b.ReportMetric(0, "ns/op") // all of them together: says nothing
+	b.ReportMetric(0, "ns/op") // the sum of all ways has no meaning
 	for _, w := range ways {
 		b.ReportMetric(median(took[w.name]), w.name+"-s")
 	}
-	for _, r := range [][2]string{{"rsync", "mover"}, {"cp", "mover"}, {"raw", "mover"}, {"rsync", "mover+verify"}, {"rsync+check", "mover+verify"}} {
+	for _, r := range [][2]string{
+		{"rsync", "mover"}, {"cp", "mover"}, {"raw", "mover"}, {"rsync", "mover+verify"}, {"rsync+check", "mover+verify"},
+	} {
 		var ratios []float64
 		for i, mine := range took[r[1]] {
 			ratios = append(ratios, took[r[0]][i]/mine)
@@ -160,7 +162,7 @@ func compare(b *testing.B, ways []contender, dst string) {
 	}
 }
 
-// timed copies into a new directory, which it removes again. Only the copy and its flush count.
+// timed copies into a new directory and removes it again. It returns the time of the copy and its flush.
 func timed(b *testing.B, w contender, dst string) time.Duration {
 	to := filepath.Join(dst, "to")
 	b.StopTimer()

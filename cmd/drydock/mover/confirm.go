@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// confirm verifies, file by file, what a warm pass may record: it reads both sides, the target from its device. What has
-// changed, or was not copied since it changed, is left out. Only contents that came out wrong although the source stood
-// still are a failure.
+// confirm verifies the files that a first pass may record. It reads both sides, the target from its device. It skips
+// files that changed, or that were not copied after their last change. It fails only if contents differ although the
+// source did not change.
 func (c *copier) confirm(ctx context.Context) error {
-	s := c.summer()
+	s := c.newHasher()
 	return runPool(ctx, c.workers, func(p *pool) {
 		for i := len(c.tree.dirs) - 1; i >= 0; i-- {
 			d := c.tree.dirs[i]
@@ -24,15 +24,15 @@ func (c *copier) confirm(ctx context.Context) error {
 	})
 }
 
-// errWrong is a mismatch that cannot come from a source that is written to.
-var errWrong = fmt.Errorf("%w: its contents differ", errMismatch)
+// errWrongContents is a mismatch that a write to the source cannot explain.
+var errWrongContents = fmt.Errorf("%w: its contents differ", errMismatch)
 
-func (c *copier) confirmChunk(ctx context.Context, s *summer, d *dir, entries []entry) error {
+func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entries []entry) error {
 	defer c.cost.check.task(time.Now())
 	fds, err := s.open(d)
 	defer closeAll(fds)
 	if err != nil {
-		return c.letPass(err)
+		return c.tolerateMissing(err)
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -40,8 +40,8 @@ func (c *copier) confirmChunk(ctx context.Context, s *summer, d *dir, entries []
 			continue
 		}
 		g := c.tree.groupOf(d, e)
-		if c.isSettled(e) && (g == nil || g.leads(e)) { // an inode is recorded once
-			if err := c.letPass(c.confirmEntry(ctx, s, d, e, fds)); err != nil {
+		if c.isSettled(e) && (g == nil || g.isLeader(e)) { // an inode is recorded once
+			if err := c.tolerateMissing(c.confirmEntry(ctx, s, d, e, fds)); err != nil {
 				return err
 			}
 		}
@@ -50,30 +50,30 @@ func (c *copier) confirmChunk(ctx context.Context, s *summer, d *dir, entries []
 	return nil
 }
 
-// letPass also tolerates what is missing in the target: it was not there to be copied.
-func (c *copier) letPass(err error) error {
-	if err != nil && kindOf(err) == kindDiffers && !errors.Is(err, errWrong) {
+// tolerateMissing collects an error. It also ignores entries that the target lacks: they were not there to be copied.
+func (c *copier) tolerateMissing(err error) error {
+	if err != nil && kindOf(err) == kindDiffers && !errors.Is(err, errWrongContents) {
 		return nil
 	}
-	return c.problems.tolerate(err)
+	return c.problems.collect(err)
 }
 
-func (c *copier) confirmEntry(ctx context.Context, s *summer, d *dir, e *entry, fds []int) error {
-	both, err := s.look(ctx, d, e, fds)
+func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int) error {
+	both, err := s.readSides(ctx, d, e, fds)
 	if err != nil {
 		return err
 	}
 	src, dst := &both[source], &both[target]
 	if src.content != dst.content && sameAttributes(&src.meta, &dst.meta) {
 		invalidate(fds[target], e)
-		return &fault{target, "comparing", d.join(e.name), errWrong}
+		return &fault{target, "comparing", d.join(e.name), errWrongContents}
 	}
-	if err := differ(d.join(e.name), src, dst, c.tree.groupOf(d, e)); err != nil {
+	if err := differenceError(d.join(e.name), src, dst, c.tree.groupOf(d, e)); err != nil {
 		return err
 	}
 	if c.hooks.confirmed != nil {
 		c.hooks.confirmed(d.join(e.name))
 	}
-	c.warm.fresh.add(&e.meta, &dst.meta, src.content, src.data)
+	c.twoPass.current.add(&e.meta, &dst.meta, src.content, src.data)
 	return nil
 }

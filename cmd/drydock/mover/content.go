@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sum is a SHA-256.
+// sum is a SHA-256 hash.
 type sum = [sha256.Size]byte
 
 // blockSize is the unit of the content hash.
@@ -34,9 +34,9 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	return hashContents(ctx, fd, st.Size, nil)
 }
 
-// hashContents is the SHA-256 of the size (8 bytes, big endian) and, for each 64 KiB block of the file that is not all
-// zero, its index (8 bytes, big endian) and its bytes; the last block may be short. So it is determined by the contents
-// alone, wherever the holes are, and a hole costs nothing. read is told how many bytes were read.
+// hashContents returns the SHA-256 of the size (8 bytes, big endian) and, for each 64 KiB block that is not all zero,
+// its index (8 bytes, big endian) and its bytes. The last block may be short. So the hash depends on the contents only,
+// wherever the holes are, and a hole costs nothing. It passes the number of bytes read to read.
 func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
@@ -57,13 +57,13 @@ func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (su
 	return sum(h.Sum(nil)), nil
 }
 
-// hashRun hashes the blocks from a multiple of the block size up to another or the end of the file.
+// hashRun hashes the blocks from a multiple of the block size up to another multiple or to the end of the file.
 func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func(int64)) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
-	next := ahead{fd, from, to}
+	next := readAhead{fd, from, to}
 	for from < to {
-		next.at(from)
+		next.advance(from)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -86,10 +86,10 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func
 	return nil
 }
 
-// readFull fails with errChanged if the file ends early.
+// readFull fills buf from the offset. It fails with errChanged if the file ends early.
 func readFull(fd int, buf []byte, off int64) error {
 	for len(buf) > 0 {
-		n, err := again(func() (int, error) { return unix.Pread(fd, buf, off) })
+		n, err := ignoringEINTRValue(func() (int, error) { return unix.Pread(fd, buf, off) })
 		if err != nil {
 			return err
 		}

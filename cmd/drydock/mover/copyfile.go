@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyRegular writes a new file and puts it in place when all of it is there.
+// copyRegular writes a new file and gives it its name when it is complete.
 func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) error {
 	out, tmp, err := c.createTemp(at, e)
 	if err != nil {
 		return err
 	}
 	err = c.writeTemp(ctx, at, e, in, out)
-	torn := err != nil && c.keepsTorn(e, err) && opened(out).chmod(0o600) == nil
-	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR { // a network's quota shows here
+	torn := err != nil && c.keepsIncomplete(e, err) && opened(out).chmod(0o600) == nil
+	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR { // a network file system reports its quota here
 		err = at.fault(target, "closing", e, cerr)
 	}
 	switch {
@@ -31,19 +31,20 @@ func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) e
 	return err
 }
 
-// keepsTorn reports whether a file that changed while it was copied stays in the target. Otherwise the final pass would have to copy
-// all of a big file that is always being written to. With it, that pass writes only the blocks that differ.
-func (c *copier) keepsTorn(e *entry, err error) bool {
-	return c.pass == PassWarm && c.isBig(e) && kindOf(err) == kindChanged
+// keepsIncomplete reports whether a file that changed while it was copied stays in the target. Without it, the final
+// pass would have to copy all of a big file that is constantly written to. With it, that pass writes only the blocks
+// that differ.
+func (c *copier) keepsIncomplete(e *entry, err error) bool {
+	return c.pass == PassFirst && c.isBig(e) && kindOf(err) == kindChanged
 }
 
 // input is an open source file.
 type input struct {
 	fd   int
-	data int64 // bytes that are no hole, about
+	data int64 // estimated bytes outside of holes
 }
 
-// openSource opens a file and makes sure that it is the one that was scanned.
+// openSource opens a file and checks that it is the scanned one.
 func (c *copier) openSource(at pair, e *entry) (input, error) {
 	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)
 	if err == nil && c.hooks.source != nil {
@@ -54,15 +55,15 @@ func (c *copier) openSource(at pair, e *entry) (input, error) {
 	if err != nil {
 		return input{}, at.fault(source, "opening", e, err)
 	}
-	data, err := c.unchanged(at, e, in)
+	data, err := c.checkUnchanged(at, e, in)
 	if err != nil {
 		unix.Close(in)
 	}
 	return input{in, data}, err
 }
 
-// unchanged fails if an open source file is not, or no longer, as it was scanned. It returns its data bytes.
-func (c *copier) unchanged(at pair, e *entry, in int) (int64, error) {
+// checkUnchanged fails if an open source file has changed since the scan. It returns the number of its data bytes.
+func (c *copier) checkUnchanged(at pair, e *entry, in int) (int64, error) {
 	st, err := fstat(in)
 	if err == nil && metaOf(&st) != e.meta {
 		err = errChanged
@@ -73,7 +74,7 @@ func (c *copier) unchanged(at pair, e *entry, in int) (int64, error) {
 	return dataBytes(&st), nil
 }
 
-// createTemp makes a file that nobody may open until it is complete.
+// createTemp creates a file that no other process may open until it is complete.
 func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) {
 	tmp, err = c.makeEntry(at.dir, e, func(name string) (err error) {
 		out, err = openat(at.dst, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0)
@@ -85,8 +86,8 @@ func (c *copier) createTemp(at pair, e *entry) (out int, tmp string, err error) 
 	return out, tmp, nil
 }
 
-// writeTemp fills a new file. The owner comes first, since it may be denied and then nothing needs to be copied; it and
-// writing clear what setRest sets.
+// writeTemp fills a new file. The owner comes first: if that is denied, there is nothing to copy. Changing the owner and
+// writing clear attributes that setAttributes sets afterwards.
 func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out int) error {
 	attrs, err := opened(in.fd).xattrs(c.notCarried(at.dir, e.name))
 	if err != nil {
@@ -95,7 +96,7 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	if op, err := setOwner(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}
-	if flags := c.src.flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file has its directory's
+	if flags := c.src.flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file inherits the flags of its directory
 		if err := c.setFlags(out, at.dir.join(e.name), flags); err != nil {
 			return err
 		}
@@ -103,27 +104,27 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	if err := c.copyData(ctx, at, e, in, out); err != nil {
 		return err
 	}
-	if op, err := setRest(opened(out), &e.meta, attrs); err != nil {
+	if op, err := setAttributes(opened(out), &e.meta, attrs); err != nil {
 		return at.fault(target, op, e, err)
 	}
-	if op, err := checkKept(opened(out), &e.meta); err != nil {
+	if op, err := checkAttributes(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}
 	if c.hooks.copying != nil {
 		c.hooks.copying(at.dir.join(e.name))
 	}
-	_, err = c.unchanged(at, e, in.fd)
+	_, err = c.checkUnchanged(at, e, in.fd)
 	return err
 }
 
-// notCarried notes attributes of a name that are not carried.
+// notCarried returns a function that records attributes of a name that are not copied.
 func (c *copier) notCarried(d *dir, name string) func(attribute string) {
 	return func(attribute string) {
 		c.problems.omit("the extended attribute "+quote(attribute), strings.TrimSuffix(d.join(name), "/"))
 	}
 }
 
-// copySpecial makes a symbolic link, fifo, socket or device.
+// copySpecial creates a symbolic link, fifo, socket or device.
 func (c *copier) copySpecial(at pair, e *entry) error {
 	attrs, err := named(at.src, e.name).xattrs(c.notCarried(at.dir, e.name))
 	if err != nil {
@@ -144,20 +145,20 @@ func (c *copier) copySpecial(at pair, e *entry) error {
 	if err != nil {
 		return at.fault(target, opCreating, e, err)
 	}
-	if err := c.dressSpecial(at, e, named(at.dst, tmp), attrs); err != nil {
+	if err := c.setSpecialAttributes(at, e, named(at.dst, tmp), attrs); err != nil {
 		c.discard(at.dst, tmp)
 		return err
 	}
 	return c.install(at.dst, tmp, at.dir, e)
 }
 
-func (c *copier) dressSpecial(at pair, e *entry, o object, attrs []xattr) error {
+func (c *copier) setSpecialAttributes(at pair, e *entry, o object, attrs []xattr) error {
 	op, err := setOwner(o, &e.meta)
 	if err == nil {
-		op, err = setRest(o, &e.meta, attrs)
+		op, err = setAttributes(o, &e.meta, attrs)
 	}
 	if err == nil {
-		op, err = checkKept(o, &e.meta)
+		op, err = checkAttributes(o, &e.meta)
 	}
 	if err != nil {
 		return at.fault(target, op, e, err)

@@ -9,32 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bufferSize is what one worker reads at a time: small enough for a CPU's cache.
+// bufferSize is how many bytes a worker reads at a time. It fits into a CPU's cache.
 const bufferSize = 128 << 10
 
-// aheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker does.
-const aheadSize = 4 << 20
+// readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
+// does.
+const readAheadSize = 4 << 20
 
-// behindSize is how much of a file is written before the device is told to begin with it: else the kernel leaves nearly
-// all of it to the flush at the end, and the device is idle while the worker reads. behindLeast is worth the call: small
-// files are better off in the kernel's hands, which puts neighbours together.
+// writeBehindSize is how much of a file is written before the device is asked to begin with it. Otherwise the kernel
+// leaves nearly everything to the flush at the end, and the device is idle while the worker reads. Files below
+// writeBehindMin are left to the kernel, which writes neighbours together.
 const (
-	behindSize  = 8 << 20
-	behindLeast = 1 << 20
+	writeBehindSize = 8 << 20
+	writeBehindMin  = 1 << 20
 )
 
-// rangeSize is what copy_file_range is asked for at a time: the copy can be stopped and tells its progress in between.
-const rangeSize = 4 << 20
+// copyRangeSize is the length of one copy_file_range call. Between calls the copy can stop and report its progress.
+const copyRangeSize = 4 << 20
 
-// rangeLeast is the size from which copy_file_range is worth its call.
-const rangeLeast = 64 << 10
+// copyRangeMin is the minimum size for copy_file_range, because smaller copies are not worth the call.
+const copyRangeMin = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// nextData finds the next run of data at or after off. At the end of the data, from is size. A file system that does
-// not know holes has one run. It moves the file's offset, which nothing else uses.
+// nextData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
+// without holes the whole file is one run. It moves the file's offset, which nothing else uses.
 func nextData(fd int, off, size int64) (from, to int64, err error) {
-	from, err = again(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
+	from, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
 	switch err {
 	case nil:
 	case unix.ENXIO:
@@ -44,8 +45,8 @@ func nextData(fd int, off, size int64) (from, to int64, err error) {
 	default:
 		return 0, 0, err
 	}
-	to, err = again(func() (int64, error) { return unix.Seek(fd, from, unix.SEEK_HOLE) })
-	if err == unix.ENXIO { // cut off meanwhile
+	to, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, from, unix.SEEK_HOLE) })
+	if err == unix.ENXIO { // truncated by another process
 		err = errChanged
 	}
 	return min(from, size), min(to, size), err
@@ -71,17 +72,17 @@ func (c *copier) copyData(ctx context.Context, at pair, e *entry, in input, out 
 		off = to
 	}
 	if end < size { // the file ends in a hole
-		if err := againErr(func() error { return unix.Ftruncate(out, size) }); err != nil {
+		if err := ignoringEINTR(func() error { return unix.Ftruncate(out, size) }); err != nil {
 			return at.fault(target, "extending", e, err)
 		}
 	}
-	c.meter.correct(in.data, copied) // the total has the estimate of the scan
+	c.meter.correct(in.data, copied) // the total contains the estimate of the scan
 	return nil
 }
 
-// nextData spares a small file without holes the search for them.
+// nextData skips the search for holes in a small file without any.
 func (in input) nextData(off, size int64) (from, to int64, err error) {
-	if size <= rangeLeast && in.data == size {
+	if size <= copyRangeMin && in.data == size {
 		return off, size, nil
 	}
 	return nextData(in.fd, off, size)
@@ -93,40 +94,40 @@ type run struct {
 	from, to int64
 }
 
-// ahead asks for the reading of a run before it is needed.
-type ahead struct {
+// readAhead asks the kernel to read a run before it is needed.
+type readAhead struct {
 	fd       int
-	from, to int64 // what has not been asked for
+	from, to int64 // not requested yet
 }
 
-// at is called before reading at off. That the request may fail does not matter.
-func (a *ahead) at(off int64) {
-	if a.to-off > bufferSize && off+aheadSize/2 >= a.from && a.from < a.to {
-		_ = unix.Fadvise(a.fd, a.from, min(aheadSize, a.to-a.from), unix.FADV_WILLNEED)
-		a.from += aheadSize
+// advance runs before reading at off. A failed request does not matter.
+func (a *readAhead) advance(off int64) {
+	if a.to-off > bufferSize && off+readAheadSize/2 >= a.from && a.from < a.to {
+		_ = unix.Fadvise(a.fd, a.from, min(readAheadSize, a.to-a.from), unix.FADV_WILLNEED)
+		a.from += readAheadSize
 	}
 }
 
-// behind follows a worker: what it has written goes to the device while it reads on.
-type behind struct {
+// writeBehind starts the writing of data to the device while a worker reads on.
+type writeBehind struct {
 	fd   int
-	from int64 // what the device has not been told of
+	from int64 // not passed to the device yet
 	to   int64
 }
 
-// at is called when everything before off is written. It only begins the writing. That it may fail does not matter: the
-// flush of the whole file system at the end answers for all, also for what was begun here.
-func (b *behind) at(off int64) {
-	if n := off - b.from; n >= behindSize || off >= b.to && n >= behindLeast {
+// advance runs when everything before off is written to memory. It only begins the write to the device. A failure does
+// not matter here: the flush of the whole file system at the end reports errors of these writes, too.
+func (b *writeBehind) advance(off int64) {
+	if n := off - b.from; n >= writeBehindSize || off >= b.to && n >= writeBehindMin {
 		_ = unix.SyncFileRange(b.fd, b.from, n, unix.SYNC_FILE_RANGE_WRITE)
 		b.from = off
 	}
 }
 
 func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
-	next, written := ahead{r.in, r.from, r.to}, behind{r.out, r.from, r.to}
+	next, written := readAhead{r.in, r.from, r.to}, writeBehind{r.out, r.from, r.to}
 	for r.from < r.to {
-		next.at(r.from)
+		next.advance(r.from)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -135,29 +136,29 @@ func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
 			return err
 		}
 		r.from += n
-		written.at(r.from)
+		written.advance(r.from)
 		c.bytes.Add(n)
 		c.meter.bytes.Add(n)
 		if c.hooks.wrote != nil {
 			c.hooks.wrote(at.dir.join(e.name), n)
 		}
-		c.limit.took(ctx, 2*n)
+		c.limit.wait(ctx, 2*n)
 	}
 	return nil
 }
 
-// copySome copies the beginning of a run, in the kernel if it can.
+// copySome copies the beginning of a run, in the kernel if possible.
 func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
-	if r.to-r.from >= rangeLeast && !c.noRange.Load() {
+	if r.to-r.from >= copyRangeMin && !c.noRange.Load() {
 		from, to := r.from, r.from
-		n, err := again(func() (int, error) {
-			return unix.CopyFileRange(r.in, &from, r.out, &to, int(c.limit.piece(min(r.to-r.from, rangeSize))), 0)
+		n, err := ignoringEINTRValue(func() (int, error) {
+			return unix.CopyFileRange(r.in, &from, r.out, &to, int(c.limit.piece(min(r.to-r.from, copyRangeSize))), 0)
 		})
 		if err == nil && n > 0 {
 			return int64(n), nil
 		}
-		// It does not work between different file systems, some do it badly, and its errors do not tell the side. Only
-		// reading and writing says what is wrong. Zero bytes may be the end of the file or a file system's excuse.
+		// copy_file_range fails between different file systems, some implement it badly, and its errors do not show which side
+		// failed. Reading and writing shows that. Zero bytes may mean the end of the file or a failure.
 		if isAny(err, unix.EXDEV, unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.EPERM) {
 			c.noRange.Store(true)
 		}
@@ -168,7 +169,7 @@ func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
 func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 	whole := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(whole)
-	n, err := again(func() (int, error) { return unix.Pread(r.in, whole[:min(r.to-r.from, bufferSize)], r.from) })
+	n, err := ignoringEINTRValue(func() (int, error) { return unix.Pread(r.in, whole[:min(r.to-r.from, bufferSize)], r.from) })
 	if err == nil && n == 0 {
 		err = errChanged // shorter than it was
 	}
@@ -176,7 +177,7 @@ func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 		return 0, at.fault(source, "reading", e, err)
 	}
 	for buf, off := whole[:n], r.from; len(buf) > 0; {
-		w, err := again(func() (int, error) { return unix.Pwrite(r.out, buf, off) })
+		w, err := ignoringEINTRValue(func() (int, error) { return unix.Pwrite(r.out, buf, off) })
 		if err != nil {
 			return 0, at.fault(target, "writing", e, err)
 		}

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clean removes from a directory of the target what the source does not have there, and what is a directory on one side
-// only. Other changes of type are left to the rename that replaces the old entry.
+// clean removes two kinds of names from a directory of the target: names that the source does not have, and names that
+// are a directory on one side only. The rename that replaces the old entry handles other changes of type.
 func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 	names, err := readdir(fd)
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
-	d.fresh = d.fresh || !slices.ContainsFunc(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.keeps(d, n.name) })
+	d.fresh = d.fresh || !slices.ContainsFunc(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.isOwnName(d, n.name) })
 	for _, n := range names {
-		if c.keeps(d, n.name) {
+		if c.isOwnName(d, n.name) {
 			continue
 		}
-		keep, err := c.keepLostFound(ctx, fd, d, n.name)
-		if err := c.problems.tolerate(err); err != nil {
+		keep, err := c.keepsLostFound(ctx, fd, d, n.name)
+		if err := c.problems.collect(err); err != nil {
 			return err
 		}
 		if keep {
@@ -41,32 +41,32 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 			continue
 		}
 		r := remover{copier: c, path: d.join(n.name)}
-		if err := c.problems.tolerate(r.all(ctx, fd, n)); err != nil {
+		if err := c.problems.collect(r.removeTree(ctx, fd, n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keeps reports whether a name in the target is the mover's own and stays until the copy is complete.
-func (c *copier) keeps(d *dir, name string) bool {
-	return d.parent == nil && slices.Contains(c.kept, name)
+// isOwnName reports whether a name in the target belongs to the mover and stays until the copy is complete.
+func (c *copier) isOwnName(d *dir, name string) bool {
+	return d.parent == nil && slices.Contains(c.ownNames, name)
 }
 
-func (c *copier) keep(name string) { c.kept = append(c.kept, name) }
+func (c *copier) addOwnName(name string) { c.ownNames = append(c.ownNames, name) }
 
-// remover deletes one entry of the target with all that is below it. However deep that is, it needs few descriptors:
-// what lies deeper than maxDepth is moved up to the root first, under a temporary name.
+// remover deletes one entry of the target and everything below it. It needs few descriptors at any depth: it moves
+// directories deeper than maxDepth to the root first, under temporary names.
 type remover struct {
 	copier  *copier
-	path    string // what is removed, for messages
+	path    string // the removed entry, for messages
 	hoisted []string
 }
 
-// maxDepth is how many directories are open at once while removing.
+// maxDepth is how many directories the remover keeps open at once.
 const maxDepth = 64
 
-func (r *remover) all(ctx context.Context, parent int, n dirent) error {
+func (r *remover) removeTree(ctx context.Context, parent int, n dirent) error {
 	if err := r.remove(ctx, parent, n, 0); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) e
 	if n.kind == unix.S_IFDIR {
 		flags = unix.AT_REMOVEDIR
 	}
-	err := againErr(func() error { return unix.Unlinkat(parent, n.name, flags) })
+	err := ignoringEINTR(func() error { return unix.Unlinkat(parent, n.name, flags) })
 	if n.kind == 0 && err == unix.EISDIR {
 		return r.remove(ctx, parent, dirent{n.name, unix.S_IFDIR}, depth)
 	}
@@ -101,10 +101,10 @@ func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) e
 		if depth == maxDepth {
 			return r.hoist(parent, n.name)
 		}
-		if err := r.empty(ctx, parent, n.name, depth); err != nil {
+		if err := r.emptyDir(ctx, parent, n.name, depth); err != nil {
 			return err
 		}
-		err = againErr(func() error { return unix.Unlinkat(parent, n.name, flags) })
+		err = ignoringEINTR(func() error { return unix.Unlinkat(parent, n.name, flags) })
 	}
 	if err != nil {
 		return r.fault("deleting", err)
@@ -115,7 +115,7 @@ func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) e
 	return nil
 }
 
-func (r *remover) empty(ctx context.Context, parent int, name string, depth int) error {
+func (r *remover) emptyDir(ctx context.Context, parent int, name string, depth int) error {
 	fd, err := openUsable(parent, name)
 	if err != nil {
 		return r.fault("opening for deletion", err)
@@ -128,11 +128,11 @@ func (r *remover) empty(ctx context.Context, parent int, name string, depth int)
 	if err != nil {
 		return r.fault("deleting", err)
 	}
-	return r.contents(ctx, fd, depth+1)
+	return r.deleteContents(ctx, fd, depth+1)
 }
 
-// contents deletes everything in an open directory.
-func (r *remover) contents(ctx context.Context, fd, depth int) error {
+// deleteContents deletes everything in an open directory.
+func (r *remover) deleteContents(ctx context.Context, fd, depth int) error {
 	names, err := readdir(fd)
 	if err != nil {
 		return r.fault("reading for deletion", err)
@@ -145,7 +145,7 @@ func (r *remover) contents(ctx context.Context, fd, depth int) error {
 	return nil
 }
 
-// hoist moves a directory to the target's root, from where it is removed later.
+// hoist moves a directory to the target's root. It is removed from there later.
 func (r *remover) hoist(parent int, name string) error {
 	if fd, err := openUsable(parent, name); err == nil {
 		unix.Close(fd) // moving a directory writes its ".."

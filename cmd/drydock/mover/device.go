@@ -13,17 +13,17 @@ type device struct {
 	fd   int
 	side side
 	path string
-	dev  uint64 // which device it is, by whatever name
+	dev  uint64 // device number, the same under every name
 	size int64
 }
 
-// openDevice opens a target for this process alone: what is mounted, or otherwise in use, is refused.
+// openDevice opens a device, a target for this process alone. A target that is mounted or in use is refused.
 func openDevice(path string, s side, anyFile bool) (*device, error) {
 	flags := unix.O_RDONLY
 	if s == target {
 		flags = unix.O_RDWR
 	}
-	fd, err := again(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
+	fd, err := ignoringEINTRValue(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0) })
 	if err != nil {
 		return nil, deviceError(&fault{s, "opening the device", path, err})
 	}
@@ -45,7 +45,7 @@ func (d *device) identify(path string, anyFile bool) error {
 	d.dev = st.Rdev
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFBLK && d.side == target:
-		err = d.claim(path)
+		err = d.openExclusive(path)
 	case st.Mode&unix.S_IFMT == unix.S_IFBLK:
 	case anyFile && st.Mode&unix.S_IFMT == unix.S_IFREG:
 		d.dev = st.Ino
@@ -58,9 +58,9 @@ func (d *device) identify(path string, anyFile bool) error {
 	return err
 }
 
-// claim opens the device again with O_EXCL, which is meaningful for block devices only.
-func (d *device) claim(path string) error {
-	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_EXCL, 0) })
+// openExclusive opens the device again with O_EXCL, which has a meaning for block devices only.
+func (d *device) openExclusive(path string) error {
+	fd, err := ignoringEINTRValue(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_EXCL, 0) })
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (d *device) close() { unix.Close(d.fd) }
 
 func (d *device) fault(op string, err error) error { return &fault{d.side, op, d.path, err} }
 
-// deviceError makes what is missing or no device a wrong argument.
+// deviceError turns a path that is missing or is not a device into a usage error.
 func deviceError(err error) error {
 	if isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENXIO, unix.EISDIR, errNoDevice) {
 		return usageError(err)
@@ -89,13 +89,13 @@ func deviceError(err error) error {
 	return err
 }
 
-// forget drops what memory has of a device, so that it is read from the device itself. Nothing of it is dirty. Where
-// BLKFLSBUF is not allowed, fadvise does it.
-func (d *device) forget() error {
+// dropCache drops the cached contents of a device, so that they are read from the device itself. None of them is dirty.
+// fadvise does it where BLKFLSBUF is not allowed.
+func (d *device) dropCache() error {
 	if d.side == target {
-		_, _ = again(func() (int, error) { return unix.IoctlRetInt(d.fd, unix.BLKFLSBUF) })
+		_, _ = ignoringEINTRValue(func() (int, error) { return unix.IoctlRetInt(d.fd, unix.BLKFLSBUF) })
 	}
-	if err := againErr(func() error { return unix.Fadvise(d.fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
+	if err := ignoringEINTR(func() error { return unix.Fadvise(d.fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
 		return d.fault("dropping the cache of", err)
 	}
 	return nil

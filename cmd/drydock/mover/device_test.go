@@ -5,166 +5,10 @@ package mover
 import (
 	"bytes"
 	"context"
-	"errors"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"drydock.dev/shared/moverreport"
 )
-
-// newDevice is a loop device with random contents between zeros.
-func newDevice(t testing.TB, r *rand.Rand, size int64) (device, image string) {
-	t.Helper()
-	needRoot(t)
-	image = filepath.Join(t.TempDir(), "image")
-	f, err := os.Create(image)
-	must(t, err)
-	must(t, f.Truncate(size))
-	for range 20 {
-		b := make([]byte, 1+r.IntN(200_000))
-		for i := range b {
-			b[i] = byte(r.IntN(256))
-		}
-		_, err := f.WriteAt(b, r.Int64N(max(1, size-int64(len(b)))))
-		must(t, err)
-	}
-	must(t, f.Truncate(size))
-	must(t, f.Close())
-	device = strings.TrimSpace(sh(t, "losetup", "--find", "--show", image))
-	t.Cleanup(func() { sh(t, "losetup", "-d", device) })
-	return device, image
-}
-
-func copyDevice(t testing.TB, o Options) Result {
-	t.Helper()
-	r, err := CopyDevice(context.Background(), o)
-	must(t, err)
-	return r
-}
-
-func failingDevice(t testing.TB, o Options, code int) *Error {
-	t.Helper()
-	r, err := CopyDevice(context.Background(), o)
-	e := new(Error)
-	if !errors.As(err, &e) || e.Code != code {
-		t.Fatalf("want code %d, got %v, %+v", code, err, r)
-	}
-	return e
-}
-
-// sameBegin fails unless b begins with all of a.
-func sameBegin(t testing.TB, a, b string, size int64) {
-	t.Helper()
-	want, err := os.ReadFile(a)
-	must(t, err)
-	got, err := os.ReadFile(b)
-	must(t, err)
-	if int64(len(want)) != size || !bytes.Equal(want, got[:size]) {
-		t.Fatal("they differ")
-	}
-}
-
-func TestDevices(t *testing.T) {
-	_, r := newSeed(t)
-	const size = 37<<20 + 512
-	src, _ := newDevice(t, r, size)
-	dst, _ := newDevice(t, r, size+9<<20)
-	var phases []moverreport.Phase
-	var last moverreport.Progress
-	first := copyDevice(t, Options{Source: src, Target: dst, Workers: 3, Progress: func(p moverreport.Progress) { phases, last = append(phases, p.Phase), p }})
-	sameBegin(t, src, dst, size)
-	if first.Files != 1 || first.Bytes == 0 || first.Bytes > size/2 || len(phases) != 4 || last.BytesTotal != size {
-		t.Errorf("%+v %v %+v", first, phases, last)
-	}
-	for _, path := range []string{src, dst} {
-		if d, err := DeviceDigest(context.Background(), path, size, 2); err != nil || d != first.Digest {
-			t.Errorf("%s %v", d, err)
-		}
-	}
-	again := copyDevice(t, Options{Source: src, Target: dst})
-	if again.Bytes != 0 || again.Files != 0 || again.Skipped != 1 || again.Digest != first.Digest {
-		t.Errorf("%+v", again)
-	}
-}
-
-// A warm pass neither minds changes nor verifies; the final one writes the difference, zeros too.
-func TestDeviceInTwoPasses(t *testing.T) {
-	_, r := newSeed(t)
-	const size = 24 << 20
-	src, _ := newDevice(t, r, size)
-	dst, _ := newDevice(t, r, size)
-	f, err := os.OpenFile(src, os.O_RDWR, 0)
-	must(t, err)
-	defer f.Close()
-	o := Options{Source: src, Target: dst, Pass: PassWarm}
-	o.hooks.wrote = func(string, int64) { _, err := f.WriteAt([]byte("changed"), 5000); must(t, err) }
-	if warm := copyDevice(t, o); warm.Digest != "" || warm.Bytes == 0 {
-		t.Errorf("%+v", warm)
-	}
-	_, err = f.WriteAt(make([]byte, 8192), 8<<20)
-	must(t, err)
-	_, err = f.WriteAt([]byte("end"), size-3)
-	must(t, err)
-	final := copyDevice(t, Options{Source: src, Target: dst, Pass: PassFinal})
-	if final.Bytes > 5*grain || final.Digest == "" {
-		t.Errorf("%+v", final)
-	}
-	sameBegin(t, src, dst, size)
-}
-
-func TestDeviceFailures(t *testing.T) {
-	_, r := newSeed(t)
-	src, srcImage := newDevice(t, r, 8<<20)
-	dst, dstImage := newDevice(t, r, 8<<20)
-	small, _ := newDevice(t, r, 4<<20)
-	if e := failingDevice(t, Options{Source: src, Target: small}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "8388608 bytes, the target device 4194304") {
-		t.Error(e)
-	}
-	failingDevice(t, Options{Source: src, Target: src}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: src, Target: t.TempDir()}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: srcImage, Target: dst}, moverreport.CodeUsage)
-	failingDevice(t, Options{Source: src + "-no", Target: dst}, moverreport.CodeUsage)
-
-	o := Options{Source: src, Target: dst}
-	o.hooks.synced = func() { spoil(t, dstImage, 6<<20) }
-	if e := failingDevice(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "between the bytes 4194304 and 8388608") {
-		t.Error(e)
-	}
-	copyDevice(t, Options{Source: src, Target: dst})
-	o.hooks.synced = func() { spoil(t, src, 77) }
-	failingDevice(t, o, moverreport.CodeSourceChanged)
-	copyDevice(t, Options{Source: src, Target: dst})
-	sameBegin(t, src, dst, 8<<20)
-}
-
-// spoil changes a byte behind the back of whoever has read it.
-func spoil(t testing.TB, path string, at int64) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	must(t, err)
-	defer f.Close()
-	b := []byte{0}
-	_, err = f.ReadAt(b, at)
-	must(t, err)
-	_, err = f.WriteAt([]byte{b[0] ^ 1}, at)
-	must(t, err)
-}
-
-// A target that is mounted is in use.
-func TestDeviceThatIsMounted(t *testing.T) {
-	_, r := newSeed(t)
-	src, _ := newDevice(t, r, 8<<20)
-	v := newVolume(t, 32)
-	mounted := strings.TrimSpace(sh(t, "findmnt", "-n", "-o", "SOURCE", v.dir))
-	if e := failingDevice(t, Options{Source: src, Target: mounted}, moverreport.CodeIO); !errors.Is(e, unix.EBUSY) {
-		t.Error(e)
-	}
-}
 
 // The digest is a published format: this value must never change.
 func TestDeviceDigestIsStable(t *testing.T) {
@@ -179,16 +23,16 @@ func TestDeviceDigestIsStable(t *testing.T) {
 }
 
 func TestDifferingRun(t *testing.T) {
-	a := bytes.Repeat([]byte{1}, 4*grain+10)
+	a := bytes.Repeat([]byte{1}, 4*compareUnit+10)
 	for name, c := range map[string]struct {
 		at           []int
 		same, differ int
 	}{
 		"equal":          {nil, len(a), 0},
-		"the first byte": {[]int{0}, 0, grain},
-		"two neighbours": {[]int{grain, 2*grain + 5}, grain, 2 * grain},
-		"with a gap":     {[]int{0, 2 * grain}, 0, grain},
-		"the short end":  {[]int{len(a) - 1}, 4 * grain, 10},
+		"the first byte": {[]int{0}, 0, compareUnit},
+		"two neighbours": {[]int{compareUnit, 2*compareUnit + 5}, compareUnit, 2 * compareUnit},
+		"with a gap":     {[]int{0, 2 * compareUnit}, 0, compareUnit},
+		"the short end":  {[]int{len(a) - 1}, 4 * compareUnit, 10},
 	} {
 		b := bytes.Clone(a)
 		for _, i := range c.at {

@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// CopyDevice makes the block device Target begin with what the block device Source holds: Source, Target, Workers,
-// NoVerify, Pass and Progress of the options count. It writes only what differs, so that a second pass is short; of what
-// lies behind the source's end in a larger target nothing is said. A warm pass is not verified. The error, if any, is an
-// *Error. It is safe to repeat.
+// CopyDevice copies the contents of the block device Source to the beginning of the block device Target. It uses the
+// options Source, Target, Workers, NoVerify, Pass and Progress. It writes only the blocks that differ, so a second pass
+// is short. It does not touch or check a larger target behind the source's end. A first pass is not verified. Any error
+// is an *Error. It is safe to repeat.
 func CopyDevice(ctx context.Context, o Options) (Result, error) {
 	c, err := newDeviceCopier(o)
 	if err != nil {
@@ -33,17 +33,17 @@ func CopyDevice(ctx context.Context, o Options) (Result, error) {
 
 // deviceCopier is one copy of a device.
 type deviceCopier struct {
-	src, dst *device
-	workers  int
-	hooks    hooks
-	meter    *meter
-	limit    *Limiter
-	copying  effort
-	flush    time.Duration
-	seen     []sum // of the source's pieces, as they were when they were copied
-	written  atomic.Int64
-	copied   int64 // 1 when all was copied or there
-	digest   string
+	src, dst   *device
+	workers    int
+	hooks      hooks
+	meter      *meter
+	limit      *Limiter
+	copying    effort
+	flush      time.Duration
+	sourceSums []sum // hashes of the source's pieces when they were copied
+	written    atomic.Int64
+	copied     int64 // 1 when everything is in the target
+	digest     string
 }
 
 func newDeviceCopier(o Options) (*deviceCopier, error) {
@@ -57,17 +57,17 @@ func newDeviceCopier(o Options) (*deviceCopier, error) {
 		return nil, err
 	}
 	c := &deviceCopier{
-		src: src, dst: dst, hooks: o.hooks, seen: make([]sum, pieces(src.size)),
-		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval), limit: o.Limit,
+		src: src, dst: dst, hooks: o.hooks, sourceSums: make([]sum, pieces(src.size)),
+		workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval), limit: o.Limit,
 	}
-	if err := c.fit(); err != nil {
+	if err := c.checkSizes(); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *deviceCopier) fit() error {
+func (c *deviceCopier) checkSizes() error {
 	if c.src.dev == c.dst.dev {
 		return usageError(errors.New("source and target are the same device"))
 	}
@@ -87,13 +87,13 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 	c.meter.bytesTotal.Store(c.src.size)
 	c.meter.filesTotal.Store(1)
 	c.meter.enter(moverreport.PhaseScan)
-	for _, d := range []*device{c.src, c.dst} { // another node may have written to it since it was read here
-		if err := d.forget(); err != nil {
+	for _, d := range []*device{c.src, c.dst} { // another node may have written to the device since it was read here
+		if err := d.dropCache(); err != nil {
 			return err
 		}
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	err := c.copying.time(c.limit, func() error { return eachPiece(ctx, c.workers, c.src.size, c.copyPiece) })
+	err := c.copying.measure(c.limit, func() error { return eachPiece(ctx, c.workers, c.src.size, c.copyPiece) })
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 	c.meter.files.Store(1)
 	c.meter.enter(moverreport.PhaseSync)
 	began := time.Now()
-	if err := againErr(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
+	if err := ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
 		return c.dst.fault("flushing", err)
 	}
 	c.flush = time.Since(began)
-	if o.NoVerify || o.Pass == PassWarm {
+	if o.NoVerify || o.Pass == PassFirst {
 		return nil
 	}
 	if c.hooks.synced != nil {
@@ -118,23 +118,23 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 // copyPiece writes the blocks of a piece that differ.
 func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
 	h := newPieceHash()
-	c.src.ahead(index, c.src.size)
-	c.dst.ahead(index, c.src.size)
+	c.src.readAhead(index, c.src.size)
+	c.dst.readAhead(index, c.src.size)
 	err := eachBuffer(ctx, index, c.src.size, func(buf []byte, off int64) error {
 		if err := readFull(c.src.fd, buf, off); err != nil {
 			return c.src.fault("reading", err)
 		}
 		h.Write(buf)
-		err := c.bring(ctx, buf, off)
+		err := c.updateRange(ctx, buf, off)
 		c.meter.bytes.Add(int64(len(buf)))
 		return err
 	})
-	c.seen[index] = sum(h.Sum(nil))
+	c.sourceSums[index] = sum(h.Sum(nil))
 	return err
 }
 
-// bring makes a range of the target what buf is.
-func (c *deviceCopier) bring(ctx context.Context, buf []byte, off int64) error {
+// updateRange makes a range of the target equal to buf.
+func (c *deviceCopier) updateRange(ctx context.Context, buf []byte, off int64) error {
 	there := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(there)
 	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
@@ -148,28 +148,28 @@ func (c *deviceCopier) bring(ctx context.Context, buf []byte, off int64) error {
 	if written > 0 && c.hooks.wrote != nil {
 		c.hooks.wrote("", written)
 	}
-	c.limit.took(ctx, 2*int64(len(buf))+written)
+	c.limit.wait(ctx, 2*int64(len(buf))+written)
 	return nil
 }
 
-// grain is in what units a device is compared: what it mostly writes at least.
-const grain = 4096
+// compareUnit is the number of bytes that are compared and written at once: devices rarely write less.
+const compareUnit = 4096
 
-// differingRun says how many bytes are equal at first, and how many differ then, in whole grains.
+// differingRun returns how many bytes are equal at the beginning, and how many differ after them, in whole units.
 func differingRun(a, b []byte) (same, differ int) {
-	for same < len(a) && equalGrain(a, b, same) {
-		same += grain
+	for same < len(a) && equalUnit(a, b, same) {
+		same += compareUnit
 	}
 	same = min(same, len(a))
 	end := same
-	for end < len(a) && !equalGrain(a, b, end) {
-		end += grain
+	for end < len(a) && !equalUnit(a, b, end) {
+		end += compareUnit
 	}
 	return same, min(end, len(a)) - same
 }
 
-func equalGrain(a, b []byte, at int) bool {
-	end := min(at+grain, len(a))
+func equalUnit(a, b []byte, at int) bool {
+	end := min(at+compareUnit, len(a))
 	return bytes.Equal(a[at:end], b[at:end])
 }
 
@@ -183,7 +183,8 @@ func (c *deviceCopier) result(o Options) Result {
 	return r
 }
 
-// figures are of a pass that ended. The final pass reads all of both devices, once to copy and once to verify.
+// figures returns the figures of a completed pass. The final pass reads all of both devices twice, to copy and to
+// verify.
 func (c *deviceCopier) figures() Figures {
 	e := &c.copying
 	took := e.wall - min(e.wall, e.waited/time.Duration(c.workers))
@@ -191,5 +192,5 @@ func (c *deviceCopier) figures() Figures {
 		return Figures{}
 	}
 	cost := Cost{Rate: float64(c.src.size) / took.Seconds(), Workers: 1}
-	return Figures{Flush: c.flush, Copy: cost, Check: cost, Left: Work{Bytes: c.src.size}}
+	return Figures{Flush: c.flush, Copy: cost, Check: cost, Remaining: Work{Bytes: c.src.size}}
 }

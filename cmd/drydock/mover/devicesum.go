@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pieceSize is the unit in which a device is hashed: 32 bytes are kept for each.
+// pieceSize is the unit for hashes of a device. Each piece takes 32 bytes of memory.
 const pieceSize = 4 << 20
 
 func pieces(size int64) int { return int((size + pieceSize - 1) / pieceSize) }
 
 func newPieceHash() hash.Hash { return sha256.New() }
 
-// eachPiece calls f for all pieces of a device, on several workers, in about their order.
+// eachPiece calls f for all pieces of a device on several workers, roughly in order.
 func eachPiece(ctx context.Context, workers int, size int64, f func(ctx context.Context, index int) error) error {
 	return runPool(ctx, workers, func(p *pool) {
 		stride := workers
-		for w := range stride { // a worker goes on where it is: one task for each would be many on a large device
+		for w := range stride { // a task per worker, because a task per piece would be many on a large device
 			p.add(func(ctx context.Context) error {
 				for i := w; i < pieces(size); i += stride {
 					if err := f(ctx, i); err != nil {
@@ -36,7 +36,7 @@ func eachPiece(ctx context.Context, workers int, size int64, f func(ctx context.
 	})
 }
 
-// eachBuffer calls f for the parts of a piece.
+// eachBuffer calls f for consecutive parts of a piece.
 func eachBuffer(ctx context.Context, index int, size int64, f func(buf []byte, off int64) error) error {
 	whole := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(whole)
@@ -52,8 +52,8 @@ func eachBuffer(ctx context.Context, index int, size int64, f func(buf []byte, o
 	return nil
 }
 
-// ahead asks for the reading of a piece. That this may fail does not matter.
-func (d *device) ahead(index int, size int64) {
+// readAhead asks the kernel to read a piece. A failure does not matter.
+func (d *device) readAhead(index int, size int64) {
 	off := int64(index) * pieceSize
 	_ = unix.Fadvise(d.fd, off, min(pieceSize, size-off), unix.FADV_WILLNEED)
 }
@@ -61,7 +61,7 @@ func (d *device) ahead(index int, size int64) {
 // sumPiece hashes a piece of a device.
 func (d *device) sumPiece(ctx context.Context, index int, size int64, read func(int64)) (sum, error) {
 	h := newPieceHash()
-	d.ahead(index, size)
+	d.readAhead(index, size)
 	err := eachBuffer(ctx, index, size, func(buf []byte, off int64) error {
 		if err := readFull(d.fd, buf, off); err != nil {
 			return d.fault("reading", err)
@@ -73,10 +73,11 @@ func (d *device) sumPiece(ctx context.Context, index int, size int64, read func(
 	return sum(h.Sum(nil)), err
 }
 
-// DeviceDigest is one SHA-256, in hex, over the first size bytes of a block device, or all of it if size is 0: of
-// "drydock-device-1\n", the size (8 bytes, big endian) and the SHA-256 of each 4 MiB; the last piece may be short.
+// DeviceDigest returns a SHA-256, in hex, over the first size bytes of a block device, or over all of it if size is 0.
+// The hash covers "drydock-device-1\n", the size (8 bytes, big endian) and the SHA-256 of each 4 MiB. The last piece may
+// be short.
 //
-// workers is as in Options. The error, if any, is an *Error.
+// workers is as in Options. Any error is an *Error.
 func DeviceDigest(ctx context.Context, path string, size int64, workers int) (string, error) {
 	return deviceDigest(ctx, path, size, workers, false)
 }
@@ -91,7 +92,7 @@ func deviceDigest(ctx context.Context, path string, size int64, workers int, any
 		size = d.size
 	}
 	sums := make([]sum, pieces(size))
-	err = eachPiece(ctx, workersOr(workers), size, func(ctx context.Context, i int) (err error) {
+	err = eachPiece(ctx, workerCount(workers), size, func(ctx context.Context, i int) (err error) {
 		sums[i], err = d.sumPiece(ctx, i, size, func(int64) {})
 		return err
 	})
@@ -111,16 +112,17 @@ func digestOf(sums []sum, size int64) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// verify reads both devices again, over the source's length. What differs in the source was written to it meanwhile.
+// verify reads both devices again, over the source's length. A difference in the source means that another process wrote
+// to it during the copy.
 func (c *deviceCopier) verify(ctx context.Context) error {
 	for _, d := range []*device{c.src, c.dst} {
-		if err := d.forget(); err != nil {
+		if err := d.dropCache(); err != nil {
 			return err
 		}
 	}
 	err := eachPiece(ctx, c.workers, c.src.size, c.verifyPiece)
 	if err == nil {
-		c.digest = digestOf(c.seen, c.src.size)
+		c.digest = digestOf(c.sourceSums, c.src.size)
 	}
 	return err
 }
@@ -130,7 +132,7 @@ func (c *deviceCopier) verifyPiece(ctx context.Context, index int) error {
 	if err != nil {
 		return err
 	}
-	if want != c.seen[index] {
+	if want != c.sourceSums[index] {
 		return c.src.fault("reading", errChanged)
 	}
 	have, err := c.dst.sumPiece(ctx, index, c.src.size, func(n int64) { c.meter.bytes.Add(n) })

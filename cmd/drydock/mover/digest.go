@@ -11,20 +11,21 @@ import (
 	"sort"
 )
 
-// Digest is one SHA-256, in hex, over all that Copy carries below dir, so that two trees have the same digest exactly if
-// they are copies of each other. The root directory's own attributes, lost+found in it, inode numbers, and access,
-// change and birth times are not in it.
+// Digest returns a SHA-256, in hex, over everything that Copy carries below dir. Two trees have the same digest exactly
+// if they are copies of each other. It does not include the root directory's own attributes, lost+found in it, inode
+// numbers, and access, change and birth times.
 //
-// A record is the SHA-256 of, in this order, integers as 8 bytes big endian and byte strings with their length before:
-// name; mode with the type bits, without permissions for a symbolic link; uid; gid; size of a regular file or a link's
-// target, or device number, else 0; seconds and nanoseconds of mtime; link target; content; the number of extended
-// attributes and each one's name and value, sorted by name. Content is the hash of hashContents for a regular file, for
-// a directory the SHA-256 of the records of its entries sorted by name, else 32 zero bytes.
+// A record is the SHA-256 of the following, in this order. Integers are 8 bytes, big endian. Byte strings have their
+// length before them. The parts are: name; mode with the type bits, without permissions for a symbolic link; uid; gid;
+// size of a regular file or a link's target, or device number, else 0; seconds and nanoseconds of mtime; link target;
+// content; the number of extended attributes, and each one's name and value, sorted by name. Content is the hash of
+// hashContents for a regular file. For a directory it is the SHA-256 of the records of its entries, sorted by name. For
+// all others it is 32 zero bytes.
 //
 // The digest is the SHA-256 of "drydock-tree-1\n", the content of the root directory, the number of groups of hard
-// linked names, and for each, sorted by first path, the number of its paths and its paths, sorted.
+// linked names, and for each group, sorted by first path, the number of its paths and its paths, sorted.
 //
-// workers is as in Options. The error, if any, is an *Error.
+// workers is as in Options. Any error is an *Error.
 func Digest(ctx context.Context, path string, workers int) (string, error) {
 	r, err := openRoot(path, source)
 	if err != nil {
@@ -34,15 +35,15 @@ func Digest(ctx context.Context, path string, workers int) (string, error) {
 	m := newMeter(nil, 0)
 	defer m.close()
 	var p problems
-	t, err := scan(ctx, r, workersOr(workers), m, &p)
+	t, err := scan(ctx, r, workerCount(workers), m, &p)
 	if err == nil {
 		err = p.err()
 	}
 	if err != nil {
 		return "", toError(err, nil)
 	}
-	s := &summer{tree: t, sides: []*root{r}, meter: m, problems: &p}
-	if err := s.run(ctx, workersOr(workers)); err != nil {
+	s := &treeHasher{tree: t, sides: []*root{r}, meter: m, problems: &p}
+	if err := s.run(ctx, workerCount(workers)); err != nil {
 		return "", toError(err, nil)
 	}
 	if err := p.err(); err != nil {
@@ -51,8 +52,8 @@ func Digest(ctx context.Context, path string, workers int) (string, error) {
 	return s.digest(source), nil
 }
 
-// digest is of one side, after a run without problems.
-func (s *summer) digest(side side) string {
+// digest returns the digest of one side after a run without problems.
+func (s *treeHasher) digest(side side) string {
 	h := sha256.New()
 	h.Write([]byte("drydock-tree-1\n"))
 	h.Write(s.content[side][:])
@@ -60,28 +61,28 @@ func (s *summer) digest(side side) string {
 	for _, g := range s.tree.groups {
 		groups = append(groups, g)
 	}
-	sort.Slice(groups, func(i, j int) bool { return groups[i].members[0].path() < groups[j].members[0].path() })
+	sort.Slice(groups, func(i, j int) bool { return groups[i].names[0].path() < groups[j].names[0].path() })
 	writeInt(h, int64(len(groups)))
 	for _, g := range groups {
-		writeInt(h, int64(len(g.members)))
-		for _, m := range g.members {
+		writeInt(h, int64(len(g.names)))
+		for _, m := range g.names {
 			writeString(h, m.path())
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// looks is all that a digest and a comparison know of an entry.
-type looks struct {
+// snapshot holds everything that a digest and a comparison use of an entry.
+type snapshot struct {
 	meta    meta
-	data    int64 // bytes that are no hole, about
+	data    int64 // estimated bytes outside of holes
 	link    string
 	content sum
 	attrs   []xattr
 }
 
-// record is documented at Digest.
-func (l *looks) record(name string) sum {
+// record returns the record of an entry, as described at Digest.
+func (l *snapshot) record(name string) sum {
 	b := make([]byte, 0, 256)
 	number := func(n int64) { b = binary.BigEndian.AppendUint64(b, uint64(n)) }
 	text := func(s string) { number(int64(len(s))); b = append(b, s...) }

@@ -1,30 +1,34 @@
-// Package mover copies the tree of one mounted volume to another so that nothing can tell the two apart, and proves it.
+// Package mover copies the tree of one mounted volume to another so that programs cannot distinguish the two, and proves it.
 //
-//	scan    walk the source once; every entry's stat is kept and is the statement of what is being copied
-//	check   the target is empty or this operation's (OwnOnly), can be faithful, and has room
-//	copy    delete what the source does not have, make directories, copy files, link, then set directories' attributes
+//	scan    walk the source once; the stat of every entry defines what is copied
+//	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
+//	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
 //	sync    syncfs on the target: the only flush, and its error counts
 //	verify  read both sides again, the target from its device, and compare contents and attributes
 //
 // # What is carried
 //
-// Regular files with their holes, directories, symbolic links, hard links, fifos, sockets, device nodes; owner, group,
-// mode with set-id and sticky bits, modification time to the nanosecond; extended attributes of the namespaces user,
-// trusted (seen only with CAP_SYS_ADMIN) and security (without security.selinux, which the platform sets), and POSIX ACLs.
-// Inode flags (chattr) are carried as far as the target knows them; immutable, append-only, encrypted and verity files fail
-// the run. Extended attributes of other namespaces, project ids, access and birth times belong to a file system and stay
-// there. What is seen to be left out is a warning.
-// An empty lost+found of mkfs's belongs to the file system. Subvolumes become plain directories, with a warning. A directory
-// or file on which something else is mounted fails the run (CodeNotFaithful).
+// Entries: regular files with their holes, directories, symbolic links, hard links, fifos, sockets and device nodes.
+//
+// Attributes: owner, group, mode with set-id and sticky bits, and modification time to the nanosecond. POSIX ACLs and
+// extended attributes of three namespaces: user, trusted (visible only with CAP_SYS_ADMIN), and security without
+// security.selinux, which the platform sets. Inode flags (chattr) as far as the target supports them.
+//
+// Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, access and birth
+// times belong to a file system and stay there. The report warns of every omission that the mover sees.
+//
+// An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
+// mount point below the root fails the run (CodeNotFaithful).
 //
 // # Crash safety
 //
-// A file gets its name only after its contents and attributes are complete (temporary name, then rename). In a directory
-// that this run has made, or found empty, there is nothing to replace: there a file has its name at once, and until it is
-// complete no mode and not its time, which is set last. A run that was killed is resumed by running it again: leftover
-// temporary files are, like all names the source does not have, deleted, files that are equal in size, mtime, mode, owner
-// and extended attributes are not copied again, and a torn file, which is not, is replaced. Between two passes a big file is
-// written under its name, see patchLeast.
+// A file gets its name only after its contents and attributes are complete: it has a temporary name until it is renamed. A
+// directory that this run created, or found empty, has nothing to replace. There a file has its final name at once. Until it
+// is complete it has no mode, and its time is set last.
+//
+// To resume a killed run, run it again. It deletes leftover temporary files, like all names that the source does not have. It
+// does not copy files again that are equal in size, mtime, mode, owner and extended attributes. A torn file is not equal, so
+// it is replaced. In two passes a big file is written under its final name, see bigFileMin.
 //
 // # Hostile trees
 //
@@ -33,29 +37,32 @@
 //
 // # Rights
 //
-// A process that owns all files of the source needs none. To copy files of several owners: CAP_CHOWN, CAP_DAC_OVERRIDE,
-// CAP_FOWNER, CAP_FSETID, and CAP_SETFCAP or CAP_MKNOD where there are file capabilities or devices. What the process's
-// rights cannot reproduce is collected, reported and fails the run (CodeNotFaithful); nothing is silently left out.
+// A process that owns all files of the source needs no capability. Files of several owners need CAP_CHOWN, CAP_DAC_OVERRIDE,
+// CAP_FOWNER and CAP_FSETID. File capabilities also need CAP_SETFCAP, and devices CAP_MKNOD. Entries that the process cannot
+// reproduce are collected, reported and fail the run (CodeNotFaithful). Nothing is left out silently.
 //
 // # Memory
 //
 // The scan keeps 88 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
 // files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB, and up
 // to eight while it compares a big file.
-// A record of a warm pass takes 56 bytes for each file, in memory as in the target: 56 MB for a million files, and twice
-// that in a warm pass that follows another one. A process that makes several passes also keeps 40 bytes for each directory. A device takes 32 bytes for each 4 MiB.
+//
+// The record of a first pass takes 56 bytes for each file, in memory and in the target: 56 MB for a million files. A first
+// pass that follows another one needs twice that. A process that makes several passes also keeps 40 bytes for each directory.
+// A device takes 32 bytes for each 4 MiB.
 //
 // # Two passes
 //
-// A warm pass copies a source that is being written to. What changes while it reads is let pass; what stood still is
-// verified, and recorded in one file in the target's root. The final pass, over the quiet source, copies what differs,
-// and neither copies nor reads again a file that is recorded and whose inodes on both sides look as they did. What can be
-// recorded, and on which file systems, is said at beginWarm, isSettled and stamped. Of a big file only the blocks that differ are
-// written. A warm pass also measures, see Figures, and can be held back, see Limiter. A record that is not there, not whole
-// or not of this operation, kernel boot or pair of roots makes the final pass a whole one. Nothing else is different: a
-// final pass proves what an ordinary copy proves, and says the same digest.
+// A first pass copies a source that is in use. It tolerates entries that change while it reads. It verifies the other
+// entries and records them in one file in the target's root. beginTwoPass, isSettled and trustedFileSystems say which
+// entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
+//
+// The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
+// inodes on both sides have not changed since. Of a big file it writes only the blocks that differ. Without a valid record the
+// final pass reads everything. A record is valid if it is complete and belongs to this operation, kernel boot and pair of
+// roots. In all other respects a final pass proves what an ordinary copy proves, and reports the same digest.
 //
 // # Devices
 //
-// CopyDevice makes one block device begin with what another one holds, and writes only what differs.
+// CopyDevice copies one block device to the beginning of another one, and writes only the blocks that differ.
 package mover

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// effort is the work of a pass's phase, in nanoseconds of all its workers together.
+// effort is the time that a phase took: as wall clock, and in nanoseconds summed over its workers.
 type effort struct {
 	wall   time.Duration
-	waited time.Duration // for the bandwidth limit, all workers together
-	tasks  atomic.Int64  // of all kinds
+	waited time.Duration // for the bandwidth limit, summed over the workers
+	tasks  atomic.Int64  // all work, in nanoseconds
 
-	files    atomic.Int64 // small ones whose contents were treated
+	files    atomic.Int64 // number of small files that were processed
 	small    atomic.Int64
 	bigBytes atomic.Int64
 	big      atomic.Int64
 }
 
-// contents counts the treatment of one file's contents.
+// contents adds the processing of one file's contents.
 func (e *effort) contents(size, data int64, began time.Time) {
 	took := int64(time.Since(began))
-	if size < patchLeast {
+	if size < bigFileMin {
 		e.files.Add(1)
 		e.small.Add(took)
 		return
@@ -33,25 +33,25 @@ func (e *effort) contents(size, data int64, began time.Time) {
 	e.big.Add(took)
 }
 
-// task counts a whole task of a worker.
+// task adds a complete task of a worker.
 func (e *effort) task(began time.Time) { e.tasks.Add(int64(time.Since(began))) }
 
-// time runs a phase.
-func (e *effort) time(l *Limiter, phase func() error) error {
-	began, waited := time.Now(), l.total()
+// measure runs a phase and takes its time.
+func (e *effort) measure(l *Limiter, phase func() error) error {
+	began, waited := time.Now(), l.totalWait()
 	err := phase()
-	e.wall, e.waited = time.Since(began), l.total()-waited
+	e.wall, e.waited = time.Since(began), l.totalWait()-waited
 	return err
 }
 
-func (l *Limiter) total() time.Duration {
+func (l *Limiter) totalWait() time.Duration {
 	if l == nil {
 		return 0
 	}
 	return time.Duration(l.waited.Load())
 }
 
-// cost leaves the waits for the bandwidth limit out.
+// cost returns the cost without the waits for the bandwidth limit.
 func (e *effort) cost() Cost {
 	small, big := float64(e.small.Load()), float64(e.big.Load())
 	if busy := small + big; busy > 0 {
@@ -71,7 +71,7 @@ func (e *effort) cost() Cost {
 	return c
 }
 
-// metadata is the share of the phase that was for other things than contents.
+// metadata returns the part of the phase's duration that was not spent on contents.
 func (e *effort) metadata() time.Duration {
 	tasks := e.tasks.Load()
 	if tasks <= 0 {
@@ -81,7 +81,7 @@ func (e *effort) metadata() time.Duration {
 	return time.Duration(float64(e.wall) * max(0, 1-share))
 }
 
-// hashRate returns how many bytes one worker of this process hashes in a second, at most.
+// hashRate returns how many bytes per second one worker of this process can hash.
 var hashRate = sync.OnceValue(func() float64 {
 	buf, h := make([]byte, bufferSize), sha256.New()
 	began := time.Now()

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meta is what stat says of an inode, as far as a copy has to know it. Two equal values, taken at two times of the same
-// inode, mean that neither its contents nor its attributes were changed in between (ctime cannot be set).
+// meta is the part of an inode's stat that a copy uses. Two equal values, taken from the same inode at two times, prove
+// that its contents and attributes did not change in between, because ctime cannot be set.
 type meta struct {
 	ino                  uint64
-	dev                  uint32 // the kernel's device numbers have 32 bits
+	dev                  uint32 // kernel device numbers have 32 bits
 	size                 int64  // bytes of a regular file or a link's target; the device number of a device; else 0
 	mtimeSec, ctimeSec   int64
 	mtimeNsec, ctimeNsec uint32
@@ -37,7 +37,7 @@ func metaOf(st *unix.Stat_t) meta {
 	return m
 }
 
-// inode identifies an inode. Numbers are unique within a device only: a btrfs subvolume counts anew.
+// inode identifies an inode. Numbers are unique within a device only: each btrfs subvolume has its own numbers.
 type inode struct {
 	dev uint32
 	ino uint64
@@ -49,7 +49,7 @@ func (m *meta) isDir() bool     { return m.kind() == unix.S_IFDIR }
 func (m *meta) isRegular() bool { return m.kind() == unix.S_IFREG }
 func (m *meta) isSymlink() bool { return m.kind() == unix.S_IFLNK }
 
-// permissions are the mode without the type. A symbolic link has none.
+// permissions returns the mode without the type, or 0 for a symbolic link.
 func (m *meta) permissions() uint32 {
 	if m.isSymlink() {
 		return 0
@@ -57,12 +57,12 @@ func (m *meta) permissions() uint32 {
 	return m.mode &^ unix.S_IFMT
 }
 
-// times are for utimensat: the access time is left as it is.
+// times returns the times for utimensat, which leave the access time unchanged.
 func (m *meta) times() []unix.Timespec {
 	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Sec: m.mtimeSec, Nsec: int64(m.mtimeNsec)}}
 }
 
-// dataBytes estimates how much of a regular file is not hole.
+// dataBytes estimates how many bytes of a regular file are outside of holes.
 func dataBytes(st *unix.Stat_t) int64 {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return 0
@@ -70,34 +70,34 @@ func dataBytes(st *unix.Stat_t) int64 {
 	return min(st.Size, st.Blocks*512)
 }
 
-// entry is a name in a directory of the source. Its size is stated in the package comment.
+// entry is a name in a directory of the source. The package comment states its size.
 type entry struct {
 	name string
-	sub  *dir // not nil for a directory
+	sub  *dir // nil unless it is a directory
 	meta meta
 }
 
 // dir is a directory of the source.
 type dir struct {
-	parent  *dir    // nil for the root
-	self    *entry  // the root's has the name ""
-	entries []entry // sorted by name
-	fresh   bool    // the target's counterpart was made, or found empty, by this run
-	flags   uint32  // carried inode flags
-	barred  bool    // the target's counterpart cannot be used, for a reason that was collected: left out by later steps
+	parent   *dir    // nil for the root
+	self     *entry  // the root's has the name ""
+	entries  []entry // sorted by name
+	fresh    bool    // the target's directory was created, or found empty, by this run
+	flags    uint32  // inode flags that are carried
+	excluded bool    // later steps skip it: the target's directory cannot be used, for a collected reason
 }
 
-// bar leaves a directory and all below it out of the later steps.
-func (d *dir) bar() {
-	d.barred = true
+// exclude makes later steps skip a directory and everything below it.
+func (d *dir) exclude() {
+	d.excluded = true
 	for i := range d.entries {
 		if sub := d.entries[i].sub; sub != nil {
-			sub.bar()
+			sub.exclude()
 		}
 	}
 }
 
-// path is relative to the root; the root's is "".
+// path returns the path relative to the root, which is "" for the root itself.
 func (d *dir) path() string {
 	if d.parent == nil {
 		return ""
@@ -119,7 +119,7 @@ func (d *dir) path() string {
 	return b.String()
 }
 
-// join is the path of a name in d.
+// join returns the path of a name in d.
 func (d *dir) join(name string) string {
 	if d.parent == nil {
 		return name
@@ -127,7 +127,7 @@ func (d *dir) join(name string) string {
 	return d.path() + "/" + name
 }
 
-// find returns nil if the source has no such name.
+// find returns the entry of a name, or nil if the source has no such name.
 func (d *dir) find(name string) *entry {
 	i := sort.Search(len(d.entries), func(i int) bool { return d.entries[i].name >= name })
 	if i < len(d.entries) && d.entries[i].name == name {
@@ -136,5 +136,5 @@ func (d *dir) find(name string) *entry {
 	return nil
 }
 
-// isLostFound reports whether a name in d may be the file system's own.
+// isLostFound reports whether a name in d may belong to the file system.
 func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

@@ -3,7 +3,6 @@
 package mover
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,32 +15,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Invariants: I1.
-func TestFullTarget(t *testing.T) {
-	src, dst := newVolume(t, 64), newVolume(t, 8)
-	for i := range 5 {
-		write(t, filepath.Join(src.dir, strconv.Itoa(i)), strings.Repeat("x", 4<<20))
-	}
-	e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace)
-	if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "full") {
-		t.Error(e)
-	}
-	noTemps(t, dst.dir)
-}
-
-// Invariants: I1.
-func TestNoInodesLeft(t *testing.T) {
-	src, dst := newVolume(t, 32), newVolume(t, 32, "mkfs.ext4", "-q", "-F", "-N", "32")
-	for i := range 100 {
-		write(t, filepath.Join(src.dir, strconv.Itoa(i)), "x")
-	}
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "inodes") {
-		t.Error(e)
-	}
-}
-
 // A project quota answers ENOSPC, a user quota EDQUOT.
-func TestQuota(t *testing.T) {
+func TestQuotaHasItsReason(t *testing.T) {
 	for errno, want := range map[error]moverreport.Reason{unix.ENOSPC: moverreport.ReasonNoSpace, unix.EDQUOT: moverreport.ReasonQuota} {
 		e := toError(&fault{target, "writing", "f", errno}, nil)
 		if e.Code != moverreport.CodeNoSpace || e.Reason != want {
@@ -50,103 +25,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// An attribute too large for the target looks like a full disk to the system call, but is not.
-func TestAttributeTooLarge(t *testing.T) {
-	src, dst := newVolume(t, 400, "mkfs.xfs", "-q"), newVolume(t, 64)
-	write(t, filepath.Join(src.dir, "f"), "x")
-	must(t, unix.Setxattr(filepath.Join(src.dir, "f"), "user.large", bytes.Repeat([]byte("x"), 30000), 0))
-	if e := failing(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, "user.large") {
-		t.Error(e)
-	}
-}
-
-// A bit that rots on the device between copy and verification is seen: the bytes do not come from memory.
-// Invariants: I1.
-func TestCorruptionOnTheDevice(t *testing.T) {
-	src, dst := newVolume(t, 32), newVolume(t, 32)
-	mark := []byte("the only place where these words stand")
-	contents := append(bytes.Repeat([]byte("."), 200_000), mark...)
-	must(t, os.WriteFile(filepath.Join(src.dir, "good"), bytes.Repeat([]byte(","), 300_000), 0o644))
-	must(t, os.WriteFile(filepath.Join(src.dir, "bad"), contents, 0o644))
-	o := Options{Source: src.dir, Target: dst.dir}
-	o.hooks.synced = func() { flip(t, dst.image, mark) }
-	e := failing(t, o, moverreport.CodeMismatch)
-	if e.Count != 1 || !strings.Contains(e.Message, `"bad"`) || !strings.Contains(e.Message, "contents differ") {
-		t.Error(e)
-	}
-	r := copyTree(t, Options{Source: src.dir, Target: dst.dir}) // also without --checksum
-	if r.Files != 1 || r.Skipped != 1 {
-		t.Errorf("the next run repairs the one file: %+v", r)
-	}
-	referee(t, src.dir, dst.dir)
-}
-
-func flip(t *testing.T, image string, mark []byte) {
-	t.Helper()
-	all, err := os.ReadFile(image)
-	must(t, err)
-	at := bytes.Index(all, mark)
-	if at < 0 || bytes.Count(all, mark) != 1 {
-		t.Fatal("the words are not on the device once")
-	}
-	f, err := os.OpenFile(image, os.O_WRONLY, 0)
-	must(t, err)
-	_, err = f.WriteAt([]byte{mark[0] ^ 1}, int64(at))
-	must(t, err)
-	must(t, f.Close())
-}
-
-// Verification sees everything that a copy carries.
-// Invariants: I1.
-func TestVerificationSees(t *testing.T) {
-	needRoot(t)
-	for name, spoil := range map[string]func(dir string) error{
-		"an extra file":      func(dir string) error { return os.WriteFile(dir+"/extra", nil, 0o644) },
-		"an extra directory": func(dir string) error { return os.Mkdir(dir+"/sub/extra", 0o755) },
-		"a missing file":     func(dir string) error { return os.Remove(dir + "/sub/f") },
-		"a missing dir":      func(dir string) error { return os.RemoveAll(dir + "/sub") },
-		"a file for a dir": func(dir string) error {
-			return errors2(os.RemoveAll(dir+"/sub"), os.WriteFile(dir+"/sub", nil, 0o644))
-		},
-		"a link for a dir": func(dir string) error {
-			return errors2(os.Rename(dir+"/sub", dir+"/moved"), os.Symlink("moved", dir+"/sub"))
-		},
-		"a dir for a file":     func(dir string) error { return errors2(os.Remove(dir+"/f"), os.Mkdir(dir+"/f", 0o755)) },
-		"a fifo for a file":    func(dir string) error { return errors2(os.Remove(dir+"/f"), unix.Mkfifo(dir+"/f", 0o644)) },
-		"another mode":         func(dir string) error { return os.Chmod(dir+"/sub/f", 0o600) },
-		"another owner":        func(dir string) error { return os.Chown(dir+"/sub", 1, 1) },
-		"another owner's link": func(dir string) error { return os.Lchown(dir+"/link", 1, 1) },
-		"another time":         func(dir string) error { setTime(t, dir+"/f", 5); return nil },
-		"another dir's time":   func(dir string) error { setTime(t, dir+"/sub", 5); return nil },
-		"another root's time":  func(dir string) error { setTime(t, dir, 5); return nil },
-		"another length":       func(dir string) error { return os.Truncate(dir+"/f", 1) },
-		"another target":       func(dir string) error { return errors2(os.Remove(dir+"/link"), os.Symlink("g", dir+"/link")) },
-		"another attribute":    func(dir string) error { return unix.Setxattr(dir+"/f", "user.x", nil, 0) },
-		"another dir's attr":   func(dir string) error { return unix.Setxattr(dir+"/sub", "user.x", nil, 0) },
-		"a broken hard link": func(dir string) error {
-			return errors2(os.Remove(dir+"/h2"), os.WriteFile(dir+"/h2", []byte("h"), 0o644))
-		},
-		"one more hard link": func(dir string) error { return os.Link(dir+"/f", dir+"/"+lostFound+"/f") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			src, dst := t.TempDir(), t.TempDir()
-			must(t, os.Mkdir(src+"/sub", 0o755))
-			must(t, os.Mkdir(dst+"/"+lostFound, 0o700))
-			write(t, src+"/f", "contents")
-			write(t, src+"/sub/f", "contents")
-			write(t, src+"/h1", "h")
-			must(t, os.Link(src+"/h1", src+"/h2"))
-			must(t, os.Symlink("f", src+"/link"))
-			o := Options{Source: src, Target: dst, Workers: 2}
-			o.hooks.synced = func() { must(t, spoil(dst)) }
-			failing(t, o, moverreport.CodeMismatch)
-			copyTree(t, Options{Source: src, Target: dst})
-			referee(t, src, dst)
-		})
-	}
-}
-
-func errors2(a, b error) error {
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}
@@ -154,18 +33,20 @@ func errors2(a, b error) error {
 }
 
 // Invariants: I1.
-func TestSourceChanges(t *testing.T) {
+func TestSourceChangeFailsCopy(t *testing.T) {
 	for name, c := range map[string]struct {
 		at   string // the hook
 		what func(dir string) error
 	}{
-		"written to while it is read":          {"copying", func(dir string) error { return os.WriteFile(dir+"/f", []byte("changed"), 0o644) }},
-		"touched without trace in mtime":       {"copying", func(dir string) error { return os.Chmod(dir+"/f", 0o604) }},
-		"removed before verification":          {"synced", func(dir string) error { return os.Remove(dir + "/f") }},
-		"written to before verification":       {"synced", func(dir string) error { return os.WriteFile(dir+"/f", []byte("CONTENTS"), 0o644) }},
-		"a new file before verification":       {"synced", func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }},
-		"a directory vanishes on the way":      {"copying", func(dir string) error { return os.RemoveAll(dir + "/sub") }},
-		"a file becomes a link to another one": {"synced", func(dir string) error { return errors2(os.Remove(dir+"/f"), os.Symlink("/etc/passwd", dir+"/f")) }},
+		"written to while it is read":            {"copying", func(dir string) error { return os.WriteFile(dir+"/f", []byte("changed"), 0o644) }},
+		"changed without a trace in mtime":       {"copying", func(dir string) error { return os.Chmod(dir+"/f", 0o604) }},
+		"removed before verification":            {"synced", func(dir string) error { return os.Remove(dir + "/f") }},
+		"written to before verification":         {"synced", func(dir string) error { return os.WriteFile(dir+"/f", []byte("CONTENTS"), 0o644) }},
+		"a new file before verification":         {"synced", func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }},
+		"a directory is deleted during the copy": {"copying", func(dir string) error { return os.RemoveAll(dir + "/sub") }},
+		"a file becomes a link to another file": {"synced", func(dir string) error {
+			return firstError(os.Remove(dir+"/f"), os.Symlink("/etc/passwd", dir+"/f"))
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
@@ -186,11 +67,11 @@ func TestSourceChanges(t *testing.T) {
 			} else {
 				o.hooks.copying = func(string) { once() }
 			}
-			if e := failing(t, o, moverreport.CodeSourceChanged); e.Reason != moverreport.ReasonSourceChanged {
+			if e := copyFails(t, o, moverreport.CodeSourceChanged); e.Reason != moverreport.ReasonSourceChanged {
 				t.Error(e)
 			}
 			copyTree(t, Options{Source: src, Target: dst})
-			referee(t, src, dst)
+			requireEqualTrees(t, src, dst)
 		})
 	}
 }
@@ -200,18 +81,18 @@ func TestReadErrorEndsTheCopy(t *testing.T) {
 	write(t, src+"/f", "x")
 	o := Options{Source: src, Target: dst}
 	o.hooks.source = func(op, path string) error { return unix.EIO }
-	if e := failing(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
+	if e := copyFails(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
 		t.Error(e)
 	}
 }
 
-// Links in the target, or a source whose link has a directory's name in the target, lead nowhere.
+// Links in the target, or a link in the source in place of a directory in the target, never lead out of the trees.
 // Invariants: I10.
-func TestHostileLinks(t *testing.T) {
+func TestLinksNeverLeadOutOfTrees(t *testing.T) {
 	src, dst, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, n := range []string{"sub/deeper/f", "f", "other/f"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(src, n)), 0o755))
-		write(t, filepath.Join(src, n), "ours")
+		write(t, filepath.Join(src, n), "data")
 	}
 	write(t, outside+"/f", "not ours")
 	must(t, os.Chmod(outside, 0o750))
@@ -223,19 +104,19 @@ func TestHostileLinks(t *testing.T) {
 	must(t, os.Mkdir(dst+"/other", 0o755))
 	must(t, os.Symlink(outside+"/f", dst+"/other/f"))
 	must(t, os.Symlink(outside, dst+"/extra"))
-	for i := range 50 { // and where we would put temporary files
+	for i := range 50 { // and at the names of temporary files
 		must(t, os.Symlink(outside+"/f", fmt.Sprintf("%s/%s%s", dst, tempPrefix, strconv.FormatInt(int64(i), 36))))
 	}
 	before, err := os.Stat(outside)
 	must(t, err)
 	copyTree(t, Options{Source: src, Target: dst})
-	referee(t, src, dst)
+	requireEqualTrees(t, src, dst)
 	if got, err := os.ReadFile(outside + "/f"); err != nil || string(got) != "not ours" {
 		t.Errorf("%q %v", got, err)
 	}
 	after, err := os.Stat(outside)
 	must(t, err)
 	if !after.ModTime().Equal(before.ModTime()) || after.Mode() != before.Mode() {
-		t.Error("the directory outside was changed")
+		t.Error("the directory outside the trees changed")
 	}
 }

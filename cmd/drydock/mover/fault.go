@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is what went wrong with one entry.
+// fault is an error with one entry.
 type fault struct {
 	side side
 	op   string // gerund: "opening", "setting the owner 12:34"
@@ -26,7 +26,7 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() error { return f.err }
 
-// quote makes a path printable. A very long one is cut in the middle, so that a message stays readable.
+// quote makes a path printable. It cuts a very long one in the middle, so that the message stays readable.
 func quote(path string) string {
 	const most = 600
 	if path == "" {
@@ -38,7 +38,7 @@ func quote(path string) string {
 	return strconv.Quote(path)
 }
 
-// What takes an inode.
+// Operations that need an inode.
 const (
 	opCreating = "creating"
 	opMaking   = "making the directory"
@@ -46,39 +46,40 @@ const (
 
 // Errors without an errno.
 var (
-	errChanged       = errors.New("it was changed while it was copied")
+	errChanged       = errors.New("it changed during the copy")
 	errMountHere     = errors.New("another file system is mounted here, which is not part of the volume")
 	errXattrTooLarge = errors.New("this file system cannot hold it")
-	errDropped       = errors.New("the set-id bits were dropped by the kernel")
-	errOwnName       = errors.New("the mover needs this name for itself; rename it")
-	errNotKept       = errors.New("the target does not keep them")
+	errDropped       = errors.New("the kernel dropped the set-id bits")
+	errOwnName       = errors.New("the mover reserves this name; rename the entry")
+	errNotKept       = errors.New("the target does not store them")
 	errMismatch      = errors.New("mismatch")
 )
 
-// kind sorts faults by what follows from them.
+// kind classifies errors by their consequence.
 type kind int
 
 const (
 	kindIO      kind = iota // ends the run
 	kindNoSpace             // ends the run
 	kindStopped             // the context was cancelled
-	kindChanged             // collected: the source is not what it was when it was scanned
-	kindDenied              // collected: cannot be reproduced by this process, or on this target
+	kindChanged             // collected: the source changed after the scan
+	kindDenied              // collected: this process cannot reproduce it on this target
 	kindDiffers             // collected: verification found a difference
 	kinds
 )
 
-// collected says whether the run goes on to find all problems of the kind.
+// collected reports whether the run continues, to find all problems of this kind.
 func (k kind) collected() bool { return k >= kindChanged }
 
-// impossible are the errors that say "not here, not by you": more rights or another target are needed, not another try.
-var impossible = []error{
+// deniedErrors need more rights or another target. A retry does not help.
+var deniedErrors = []error{
 	fs.ErrPermission, // EPERM, EACCES
 	unix.EOPNOTSUPP, unix.EMLINK, unix.ENAMETOOLONG, unix.EFBIG, unix.EOVERFLOW, unix.EILSEQ,
 	errMountHere, errDropped, errXattrTooLarge, errOwnName, errNotKept,
 }
 
-// kindOf sorts an error. What vanished from the source was changed; what vanished from the target is an I/O error.
+// kindOf classifies an error. A name that vanished from the source is a change. A name that vanished from the target is
+// an I/O error.
 func kindOf(err error) kind {
 	var f *fault
 	fromSource := errors.As(err, &f) && f.side == source
@@ -93,7 +94,7 @@ func kindOf(err error) kind {
 		return kindChanged
 	case isAny(err, unix.ENOSPC, unix.EDQUOT):
 		return kindNoSpace
-	case isAny(err, impossible...):
+	case isAny(err, deniedErrors...):
 		return kindDenied
 	}
 	return kindIO

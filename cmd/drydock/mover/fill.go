@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A chunk is a run of a directory's entries for one worker: so many names, or so many bytes.
+// A chunk is a range of a directory's entries for one worker, limited by the number of names and by bytes.
 const (
 	chunkEntries = 32
 	chunkBytes   = 8 << 20
 )
 
-// fill copies everything but directories and further names of hard links.
+// fill copies everything except directories and further names of hard links.
 func (c *copier) fill(ctx context.Context) error {
 	return runPool(ctx, c.workers, func(p *pool) {
 		for i := len(c.tree.dirs) - 1; i >= 0; i-- { // the pool takes the last first
 			d := c.tree.dirs[i]
-			if d.barred {
+			if d.excluded {
 				continue
 			}
 			eachChunk(d.entries, func(lo, hi int) {
@@ -30,7 +30,8 @@ func (c *copier) fill(ctx context.Context) error {
 	})
 }
 
-// eachChunk yields ranges that cover all entries. One of many large files does not wait for another.
+// eachChunk yields ranges that cover all entries. Large files end up in separate chunks, so that they do not wait for
+// each other.
 func eachChunk(entries []entry, yield func(lo, hi int)) {
 	lo, bytes := 0, int64(0)
 	for i := range entries {
@@ -47,7 +48,7 @@ func eachChunk(entries []entry, yield func(lo, hi int)) {
 	}
 }
 
-// pair is a directory, open on both sides.
+// pair is a directory that is open on both sides.
 type pair struct {
 	dir      *dir
 	src, dst int
@@ -71,7 +72,7 @@ func (p pair) close() {
 	unix.Close(p.dst)
 }
 
-// fault is about an entry of the pair.
+// fault returns an error with an entry of the pair.
 func (p pair) fault(s side, op string, e *entry, err error) error {
 	return &fault{s, op, p.dir.join(e.name), err}
 }
@@ -81,20 +82,20 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	at, err := c.openPair(d)
 	if err != nil {
 		c.failLeaders(d, entries)
-		return c.problems.tolerate(err)
+		return c.problems.collect(err)
 	}
 	defer at.close()
 	for i := range entries {
 		e := &entries[i]
 		g := c.tree.groupOf(d, e)
-		if e.sub != nil || (g != nil && !g.leads(e)) {
+		if e.sub != nil || (g != nil && !g.isLeader(e)) {
 			continue
 		}
-		err := c.bring(ctx, at, e, g)
+		err := c.copyEntry(ctx, at, e, g)
 		if err != nil && g != nil {
 			g.failed.Store(true)
 		}
-		if err := c.problems.tolerate(err); err != nil {
+		if err := c.problems.collect(err); err != nil {
 			return err
 		}
 		c.meter.files.Add(1)
@@ -102,30 +103,30 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	return nil
 }
 
-// failLeaders is for entries that cannot be reached: nothing can be linked to them.
+// failLeaders marks the groups of entries that cannot be reached: there is nothing to link their other names to.
 func (c *copier) failLeaders(d *dir, entries []entry) {
 	for i := range entries {
-		if g := c.tree.groupOf(d, &entries[i]); g != nil && g.leads(&entries[i]) {
+		if g := c.tree.groupOf(d, &entries[i]); g != nil && g.isLeader(&entries[i]) {
 			g.failed.Store(true)
 		}
 	}
 }
 
-// bring makes one entry of the target what it is in the source.
-func (c *copier) bring(ctx context.Context, at pair, e *entry, g *group) error {
-	there, err := c.isThere(ctx, at, e, g)
+// copyEntry makes one entry of the target equal to the source's.
+func (c *copier) copyEntry(ctx context.Context, at pair, e *entry, g *group) error {
+	upToDate, err := c.isUpToDate(ctx, at, e, g)
 	if err != nil {
 		return err
 	}
-	if there {
+	if upToDate {
 		c.skipped.Add(1)
 		return nil
 	}
 	written := true
 	if e.meta.isRegular() {
 		began := time.Now()
-		written, err = c.bringRegular(ctx, at, e, g)
-		c.cost.copy.contents(e.meta.size, c.tree.data(e), began)
+		written, err = c.updateRegular(ctx, at, e, g)
+		c.cost.copy.contents(e.meta.size, c.tree.dataSize(e), began)
 	} else {
 		err = c.copySpecial(at, e)
 	}
@@ -139,8 +140,9 @@ func (c *copier) bring(ctx context.Context, at pair, e *entry, g *group) error {
 	return err
 }
 
-// bringRegular patches a big file whose target is there, and copies any other file whole. It returns whether it wrote contents.
-func (c *copier) bringRegular(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
+// updateRegular patches a big file that exists in the target, and copies any other file completely. It returns whether
+// it wrote contents.
+func (c *copier) updateRegular(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
 	in, err := c.openSource(at, e)
 	if err != nil {
 		return false, err
@@ -152,9 +154,9 @@ func (c *copier) bringRegular(ctx context.Context, at pair, e *entry, g *group) 
 	return true, c.copyRegular(ctx, at, e, in)
 }
 
-// isThere says whether the target has the entry already: by attributes, and by contents if so asked. An inode that the
-// target shares between names that the source keeps apart is not it.
-func (c *copier) isThere(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
+// isUpToDate reports whether the target has the entry already: by attributes and, if the options demand it, by contents.
+// The names of an entry must share an inode exactly as in the source.
+func (c *copier) isUpToDate(ctx context.Context, at pair, e *entry, g *group) (bool, error) {
 	if at.dir.fresh {
 		return false, nil
 	}
@@ -176,24 +178,25 @@ func (c *copier) isThere(ctx context.Context, at pair, e *entry, g *group) (bool
 	if metaOf(&now) != e.meta {
 		return false, at.fault(source, "looking at", e, errChanged)
 	}
-	same, err := c.sameRest(ctx, at, e, &have)
+	same, err := c.sameDetails(ctx, at, e, &have)
 	if same {
 		c.meter.bytes.Add(dataBytes(&now))
 	}
 	return same, err
 }
 
-// isOwnInode says whether a name without links has an inode of its own, or one that no other group keeps.
+// isOwnInode reports whether a name without hard links has a separate inode, or whether no other group uses the inode of
+// a name with hard links.
 func (c *copier) isOwnInode(have *meta, g *group) bool {
 	if g == nil {
 		return have.nlink == 1
 	}
-	keeper, _ := c.claims.LoadOrStore(have.inode(), g)
+	keeper, _ := c.inodeOwners.LoadOrStore(have.inode(), g)
 	return keeper == g
 }
 
-// sameRest compares what stat does not show.
-func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (bool, error) {
+// sameDetails compares what stat does not show.
+func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta) (bool, error) {
 	want, err := named(at.src, e.name).xattrs(nil)
 	if err != nil {
 		return false, at.fault(source, "reading extended attributes of", e, err)
@@ -208,7 +211,8 @@ func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (b
 	case e.meta.isSymlink():
 		return c.sameLink(at, e)
 	case e.meta.isRegular() && c.mustCompare(at.dir, e, have):
-		if same, err := c.sameFlags(ctx, at, e); err != nil || !same || c.isBig(e) { // a patch finds out, and writes nothing if it is
+		// A patch compares the contents of a big file, and writes nothing if they are equal.
+		if same, err := c.sameFlags(ctx, at, e); err != nil || !same || c.isBig(e) {
 			return false, err
 		}
 		began := time.Now()
@@ -218,12 +222,12 @@ func (c *copier) sameRest(ctx context.Context, at pair, e *entry, have *meta) (b
 	return true, nil
 }
 
-// mustCompare says whether a file that looks equal has to be read to be taken for equal.
+// mustCompare reports whether a file with equal attributes has to be read to prove that it is equal.
 func (c *copier) mustCompare(d *dir, e *entry, have *meta) bool {
-	if _, known := c.unread(d, e, have); known {
+	if _, known := c.verifiedContents(d, e, have); known {
 		return false
 	}
-	return c.checksum || !c.looksEqual(e, have)
+	return c.checksum || !c.attributesSuffice(e, have)
 }
 
 func (c *copier) sameLink(at pair, e *entry) (bool, error) {
@@ -238,13 +242,13 @@ func (c *copier) sameLink(at pair, e *entry) (bool, error) {
 	return want == have, nil
 }
 
-// sameContents reads both sides. A target that cannot be read is replaced.
+// sameContents reads both sides. A file in the target that cannot be read counts as different, so it is replaced.
 func (c *copier) sameContents(ctx context.Context, at pair, e *entry) (bool, error) {
 	want, err := hashFile(ctx, at.src, e.name)
 	if err != nil {
 		return false, at.fault(source, "reading", e, err)
 	}
 	have, err := hashFile(ctx, at.dst, e.name)
-	c.limit.took(ctx, 2*e.meta.size)
+	c.limit.wait(ctx, 2*e.meta.size)
 	return err == nil && want == have, context.Cause(ctx)
 }

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Inode flags, as chattr sets them. Those that say how a file system keeps its own data are not named here.
+// inodeFlags are the inode flags that chattr sets. Flags that describe how a file system stores its own data are not
+// among them.
 var inodeFlags = []struct {
 	bit    uint32
 	name   string
-	needed bool // without it the entry is not the same
+	needed bool // without it the copy is not faithful
 }{
 	{0x40000000, "F", true},
 	{0x800000, "C", false}, // no copy on write
@@ -30,7 +31,7 @@ var inodeFlags = []struct {
 	{0x20000000, "P", false},
 }
 
-// carriedFlags are all of them.
+// carriedFlags are the bits of all inodeFlags.
 var carriedFlags = func() (all uint32) {
 	for _, f := range inodeFlags {
 		all |= f.bit
@@ -38,21 +39,21 @@ var carriedFlags = func() (all uint32) {
 	return all
 }()
 
-// fixing are the attributes of statx that a copy cannot have: an immutable file could not be replaced by the next pass, and
-// encryption and verity belong to keys and signatures.
-var fixing = []struct {
+// uncopyableAttributes are statx attributes that a copy cannot have. The next pass could not replace an immutable file.
+// Encryption and verity depend on keys and signatures.
+var uncopyableAttributes = []struct {
 	bit uint64
 	err error
 }{
-	{unix.STATX_ATTR_IMMUTABLE, errors.New("it is immutable; remove that with chattr -i, copy, then set it again")},
-	{unix.STATX_ATTR_APPEND, errors.New("it is append-only; remove that with chattr -a, copy, then set it again")},
+	{unix.STATX_ATTR_IMMUTABLE, errors.New("it is immutable; remove the flag with chattr -i, copy, then set it again")},
+	{unix.STATX_ATTR_APPEND, errors.New("it is append-only; remove the flag with chattr -a, copy, then set it again")},
 	{unix.STATX_ATTR_ENCRYPTED, errors.New("it is encrypted by its file system (fscrypt), and its copy would not be")},
 	{unix.STATX_ATTR_VERITY, errors.New("it has fs-verity enabled, and its copy would not have it")},
 }
 
-// uncopyable returns why an entry cannot be copied, or nil.
-func (s *sighting) uncopyable() error {
-	for _, f := range fixing {
+// uncopyableReason returns why an entry cannot be copied, or nil.
+func (s *fileStat) uncopyableReason() error {
+	for _, f := range uncopyableAttributes {
 		if s.attributes&f.bit != 0 {
 			return &uncopyableError{f.err}
 		}
@@ -64,8 +65,8 @@ type uncopyableError struct{ error }
 
 func (e *uncopyableError) Is(other error) bool { return other == errNotKept }
 
-// flagsOf returns the carried flags of an open file or directory. File systems without flags have none, and are asked once:
-// FUSE has to ask a process each time.
+// flagsOf returns the carried flags of an open file or directory. File systems without flags are asked only once,
+// because FUSE has to ask a process each time.
 func (r *root) flagsOf(fd int) uint32 {
 	if r.noFlags.Load() {
 		return 0
@@ -79,11 +80,12 @@ func (r *root) flagsOf(fd int) uint32 {
 }
 
 func rawFlags(fd int) (uint32, error) {
-	return again(func() (uint32, error) { return unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS) })
+	return ignoringEINTRValue(func() (uint32, error) { return unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS) })
 }
 
-// setFlags gives an open entry of the target the flags of the source's. A file has to be empty, or some have no effect. What
-// cannot be set fails the copy of the entry if it is needed, and is told otherwise.
+// setFlags gives an open entry of the target the flags of the source's entry. A file has to be empty, because some flags
+// have no effect otherwise. If a needed flag cannot be set, the copy of the entry fails. Any other flag becomes a
+// warning.
 func (c *copier) setFlags(fd int, path string, want uint32) error {
 	if want == 0 && c.dst.noFlags.Load() {
 		return nil
@@ -113,7 +115,7 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 	return nil
 }
 
-// sameFlags compares a file of both sides that has not changed otherwise.
+// sameFlags compares the flags of a file whose other attributes are equal.
 func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error) {
 	var flags [2]uint32
 	dirs := [2]int{source: at.src, target: at.dst}

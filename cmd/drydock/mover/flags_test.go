@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -12,10 +12,10 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// letters returns the settable flags of a path as lsattr shows them.
-func letters(t testing.TB, path string) string {
+// flagLetters returns the settable flags of a path as lsattr shows them.
+func flagLetters(t testing.TB, path string) string {
 	t.Helper()
-	field, _, _ := strings.Cut(sh(t, "lsattr", "-d", path), " ")
+	field, _, _ := strings.Cut(runCommand(t, "lsattr", "-d", path), " ")
 	return strings.NewReplacer("-", "", "e", "", "I", "", "N", "").Replace(field)
 }
 
@@ -24,62 +24,62 @@ func TestInodeFlagsAreCopied(t *testing.T) {
 		t.Run(mkfs[0], func(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
 			must(t, os.Mkdir(src.dir+"/dir", 0o755))
-			sh(t, "chattr", "+dA", src.dir+"/dir")
+			runCommand(t, "chattr", "+dA", src.dir+"/dir")
 			write(t, src.dir+"/dir/inherits", "x")
 			write(t, src.dir+"/dir/none", "x")
-			sh(t, "chattr", "-dA", src.dir+"/dir/none")
+			runCommand(t, "chattr", "-dA", src.dir+"/dir/none")
 			write(t, src.dir+"/file", "")
-			sh(t, "chattr", "+dS", src.dir+"/file")
+			runCommand(t, "chattr", "+dS", src.dir+"/file")
 			if mkfs[0] == "mkfs.btrfs" {
-				sh(t, "chattr", "+C", src.dir+"/file")
+				runCommand(t, "chattr", "+C", src.dir+"/file")
 			}
 			write(t, src.dir+"/file", "contents")
-			settle()
-			for _, o := range []Options{warmOf(src.dir, dst.dir), finalOf(src.dir, dst.dir)} {
+			waitSettled()
+			for _, o := range []Options{firstPass(src.dir, dst.dir), finalPass(src.dir, dst.dir)} {
 				if r, err := Copy(t.Context(), o); err != nil || len(r.Warnings) != 0 {
 					t.Fatalf("%+v %v", r, err)
 				}
 				for _, n := range []string{"dir", "dir/inherits", "dir/none", "file"} {
-					if a, b := letters(t, src.dir+"/"+n), letters(t, dst.dir+"/"+n); a != b {
+					if a, b := flagLetters(t, src.dir+"/"+n), flagLetters(t, dst.dir+"/"+n); a != b {
 						t.Errorf("%s has %q, not %q", n, b, a)
 					}
 				}
-				sh(t, "chattr", "-d", src.dir+"/file") // between the passes
-				sh(t, "chattr", "-A", src.dir+"/dir")
+				runCommand(t, "chattr", "-d", src.dir+"/file") // between the passes
+				runCommand(t, "chattr", "-A", src.dir+"/dir")
 			}
 		})
 	}
 }
 
-// A flag that makes no difference to what is read is told; others fail the first pass.
+// A flag that does not affect reading becomes a warning. Other flags fail the first pass.
 func TestInodeFlagsThatCannotBeCopied(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 64)
 	for _, n := range []string{"a", "b"} {
 		write(t, src.dir+"/"+n, "")
-		sh(t, "chattr", "+C", src.dir+"/"+n)
+		runCommand(t, "chattr", "+C", src.dir+"/"+n)
 	}
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	if len(r.Warnings) != 1 || r.Warnings[0] != `the inode flag C (chattr) of 2 entries is not copied, the first is "a"` {
+	if len(r.Warnings) != 1 || r.Warnings[0] != `the inode flag C (chattr) of 2 entries is not copied. First: "a"` {
 		t.Errorf("%q", r.Warnings)
 	}
-	for flag, says := range map[string]string{"i": "it is immutable", "a": "it is append-only"} {
+	for flag, want := range map[string]string{"i": "it is immutable", "a": "it is append-only"} {
 		for _, n := range []string{"f", "d"} {
 			t.Run(flag+n, func(t *testing.T) {
 				src, dst := newVolume(t, 16), newVolume(t, 16)
 				write(t, src.dir+"/f", "x")
 				must(t, os.Mkdir(src.dir+"/d", 0o755))
-				sh(t, "chattr", "+"+flag, src.dir+"/"+n)
-				t.Cleanup(func() { sh(t, "chattr", "-"+flag, src.dir+"/"+n) })
-				e := failing(t, ownOnly(warmOf(src.dir, dst.dir)), moverreport.CodeNotFaithful)
-				if !strings.Contains(e.Message, says) || !strings.Contains(e.Message, `"`+n+`"`) || list(t, dst.dir) != lostFound {
-					t.Errorf("%v; the target holds %s", e, list(t, dst.dir))
+				runCommand(t, "chattr", "+"+flag, src.dir+"/"+n)
+				t.Cleanup(func() { runCommand(t, "chattr", "-"+flag, src.dir+"/"+n) })
+				e := copyFails(t, ownOnly(firstPass(src.dir, dst.dir)), moverreport.CodeNotFaithful)
+				if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, `"`+n+`"`) || namesIn(t, dst.dir) != lostFound {
+					t.Errorf("%v; the target holds %s", e, namesIn(t, dst.dir))
 				}
 			})
 		}
 	}
 }
 
-// Casefolding, the one flag that is needed, is not in every kernel: another one stands for it.
+// Not every kernel has the only needed flag, casefolding. Another flag stands for it here.
 func TestNeededInodeFlagIsCopiedOrFailsTheFirstPass(t *testing.T) {
 	for i := range inodeFlags {
 		if f := &inodeFlags[i]; f.name == "C" {
@@ -89,44 +89,46 @@ func TestNeededInodeFlagIsCopiedOrFailsTheFirstPass(t *testing.T) {
 	}
 	src := newVolume(t, 400, "mkfs.btrfs", "-q")
 	must(t, os.Mkdir(src.dir+"/share", 0o755))
-	sh(t, "chattr", "+C", src.dir+"/share")
+	runCommand(t, "chattr", "+C", src.dir+"/share")
 	write(t, src.dir+"/share/name", "x")
 	same, other := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
 	copyTree(t, Options{Source: src.dir, Target: same.dir})
-	if got := letters(t, same.dir+"/share") + letters(t, same.dir+"/share/name"); got != "CC" {
+	if got := flagLetters(t, same.dir+"/share") + flagLetters(t, same.dir+"/share/name"); got != "CC" {
 		t.Error(got)
 	}
-	e := failing(t, warmOf(src.dir, other.dir), moverreport.CodeNotFaithful)
+	e := copyFails(t, firstPass(src.dir, other.dir), moverreport.CodeNotFaithful)
 	if !strings.Contains(e.Message, `inode flag C on "share" of the target`) {
 		t.Error(e)
 	}
 }
 
-// What is not carried is named.
-func TestAttributesThatAreNotCarriedAreTold(t *testing.T) {
+// Attributes that are not carried are named in a warning.
+func TestOmittedAttributesAreWarnedOf(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
 	for _, n := range []string{"f", "g"} {
 		write(t, src.dir+"/"+n, "x")
 		must(t, unix.Setxattr(src.dir+"/"+n, "btrfs.compression", []byte("zstd"), 0))
 	}
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-	if want := `the extended attribute "btrfs.compression" of 2 entries is not copied, the first is "f"`; !strings.Contains(strings.Join(r.Warnings, "; "), want) {
+	want := `the extended attribute "btrfs.compression" of 2 entries is not copied. First: "f"`
+	if !strings.Contains(strings.Join(r.Warnings, "; "), want) {
 		t.Errorf("%q", r.Warnings)
 	}
 }
 
-// A process without CAP_SYS_ADMIN is not shown trusted attributes. Whiteouts tell that there may be some.
-func TestWhiteoutsTellOfTrustedAttributes(t *testing.T) {
+// A process without CAP_SYS_ADMIN cannot list trusted attributes. Whiteouts show that there may be some.
+func TestWhiteoutsWarnOfTrustedAttributes(t *testing.T) {
 	src, dst := volumes(t)
 	must(t, unix.Mknod(src.dir+"/gone", unix.S_IFCHR|0o600, 0))
-	own(t, src.dir, user, fsGroup)
+	chownTree(t, src.dir, user, fsGroup)
 	must(t, os.Chown(src.dir, 0, fsGroup))
 	must(t, unix.Chmod(src.dir, 0o2775))
 	r := child{Source: src.dir, Target: dst.dir}.run(t, user)
 	if r.Code != moverreport.CodeOK || !strings.Contains(strings.Join(r.Warnings, " "), "CAP_SYS_ADMIN") {
 		t.Errorf("%+v", r)
 	}
-	if r := copyTree(t, Options{Source: src.dir, Target: newVolume(t, 32).dir}); strings.Contains(strings.Join(r.Warnings, " "), "CAP_SYS_ADMIN") {
-		t.Errorf("root is shown all: %q", r.Warnings)
+	asRoot := copyTree(t, Options{Source: src.dir, Target: newVolume(t, 32).dir})
+	if strings.Contains(strings.Join(asRoot.Warnings, " "), "CAP_SYS_ADMIN") {
+		t.Errorf("root can list all attributes: %q", asRoot.Warnings)
 	}
 }

@@ -9,23 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"drydock.dev/shared/moverreport"
 )
 
-// TestMain lets the test binary be the copying process that a test starts, kills or runs as another user.
+// TestMain lets the test binary run as the copying process that a test starts, kills or runs as another user.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv("MOVER_TEST_CHILD"); spec != "" {
 		os.Exit(childMain(spec))
@@ -33,15 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a copy in a process of its own.
+// child is a copy in a separate process.
 type child struct {
 	Source, Target string
-	KillAfter      int64 // kill -9 itself after so many bytes; 0: not
-	KillAtFile     int64 // kill -9 itself when so many files are complete but for their names; 0: not
+	KillAfter      int64 // kill -9 itself after this many bytes; 0 never
+	KillAtFile     int64 // kill -9 itself when this many files are complete, except the last one's name; 0 never
 	Pass           Pass
-	KillAtRead     int64 // kill -9 itself when a warm pass has read back so many files; 0: not
+	KillAtRead     int64 // kill -9 itself when a first pass has verified this many files; 0 never
 	OwnOnly        bool
-	KillAtRecord   bool // kill -9 itself when the record is written, but has no name
+	KillAtRecord   bool // kill -9 itself when the record is written, before it has its name
 }
 
 func childMain(spec string) int {
@@ -78,7 +73,7 @@ func childMain(spec string) int {
 	return report.Code
 }
 
-// command prepares the child; uid is 0 for the tester's own.
+// command prepares the child. A uid of 0 means the user of the test.
 func (c child) command(t *testing.T, uid uint32) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	spec, err := json.Marshal(c)
@@ -93,24 +88,6 @@ func (c child) command(t *testing.T, uid uint32) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, out
 }
 
-// run runs the child to its end.
-func (c child) run(t *testing.T, uid uint32) moverreport.Report {
-	t.Helper()
-	cmd, out := c.command(t, uid)
-	err := cmd.Run()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	var r moverreport.Report
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("no report: %v in %q", err, out)
-	}
-	if r.Code != cmd.ProcessState.ExitCode() {
-		t.Fatalf("exit code %d, report says %d", cmd.ProcessState.ExitCode(), r.Code)
-	}
-	return r
-}
-
 // fsGroup is the supplementary group that Kubernetes would give to a pod.
 const fsGroup = 7777
 
@@ -121,64 +98,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func needRoot(t testing.TB) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root")
-	}
-}
-
-func sh(t testing.TB, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v: %s", name, args, err, out)
-	}
-	return string(out)
-}
-
-// reachable makes a test's directory accessible to other users.
-func reachable(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
-	must(t, os.Chmod(filepath.Dir(dir), 0o755))
-	return dir
-}
-
-// volume is a file system on an image of its own, mounted for the time of a test.
-type volume struct{ dir, image string }
-
-func newVolume(t testing.TB, megabytes int, mkfs ...string) volume {
-	t.Helper()
-	needRoot(t)
-	base := reachable(t)
-	v := volume{filepath.Join(base, "mnt"), filepath.Join(base, "image")}
-	f, err := os.Create(v.image)
-	must(t, err)
-	must(t, f.Truncate(int64(megabytes)<<20))
-	must(t, f.Close())
-	if len(mkfs) == 0 {
-		mkfs = []string{"mkfs.ext4", "-q", "-F"}
-	}
-	sh(t, mkfs[0], append(mkfs[1:], v.image)...)
-	must(t, os.Mkdir(v.dir, 0o755))
-	sh(t, "mount", "-o", "loop", v.image, v.dir)
-	t.Cleanup(func() { sh(t, "umount", v.dir) })
-	return v
-}
-
-// referee is rsync: after a copy it must have nothing to do.
-func referee(t testing.TB, src, dst string) {
-	t.Helper()
-	out := sh(t, "rsync", "-n", "-aHAXc", "--specials", "--devices", "--numeric-ids", "--delete", "--itemize-changes",
-		"--exclude=/lost+found", "--filter=-x trusted.SGI_ACL_*", src+"/", dst+"/")
-	if out != "" {
-		t.Fatalf("rsync would still change:\n%.3000s", out)
-	}
-}
-
-// copyTree copies with a few workers and wants it to succeed.
+// copyTree copies and requires success. Unless verification is off, it compares the digest of both trees with the
+// report.
 func copyTree(t testing.TB, o Options) Result {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
@@ -195,8 +116,8 @@ func copyTree(t testing.TB, o Options) Result {
 	return r
 }
 
-// failing copies and wants an error with a code.
-func failing(t testing.TB, o Options, code int) *Error {
+// copyFails copies and requires an error with the code.
+func copyFails(t testing.TB, o Options, code int) *Error {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
 	e := new(Error)
@@ -206,66 +127,21 @@ func failing(t testing.TB, o Options, code int) *Error {
 	return e
 }
 
-// write makes a file with contents.
+// write creates a file.
 func write(t testing.TB, path string, contents string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(contents), 0o644))
 }
 
-// list returns the names in a directory, with commas between them.
-func list(t testing.TB, dir string) string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must(t, err)
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return strings.Join(names, ",")
-}
-
-// noTemps fails if a temporary name is left.
-func noTemps(t testing.TB, dir string) {
+// requireNoTemps fails if a temporary name remains.
+func requireNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if strings.HasPrefix(d.Name(), tempPrefix) {
-			t.Errorf("left behind: %q", path)
+			t.Errorf("the temporary file %q remains", path)
 		}
 		return err
 	}))
-}
-
-// dataMap is the runs of data of a file.
-func dataMap(t testing.TB, path string) string {
-	t.Helper()
-	f, err := os.Open(path)
-	must(t, err)
-	defer f.Close()
-	st, err := f.Stat()
-	must(t, err)
-	var b strings.Builder
-	for off := int64(0); off < st.Size(); {
-		from, to, err := nextData(int(f.Fd()), off, st.Size())
-		must(t, err)
-		if from < to {
-			fmt.Fprintf(&b, "%d-%d ", from, to)
-		}
-		off = to
-	}
-	return b.String()
-}
-
-// newSeed is printed, and can be given with MOVER_SEED.
-func newSeed(t testing.TB) (uint64, *rand.Rand) {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("MOVER_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		must(t, err)
-	}
-	t.Logf("MOVER_SEED=%d", seed)
-	return seed, rand.New(rand.NewPCG(seed, 1))
 }
 
 // setTime sets the time of anything, to the nanosecond, without following links.

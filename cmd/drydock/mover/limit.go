@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Limiter bounds how many bytes all passes that share it read and write in a second. A nil Limiter has no bound.
+// Limiter limits how many bytes per second all passes that share it read and write. A nil Limiter sets no limit.
 type Limiter struct {
-	rate   float64 // bytes a second
+	rate   float64 // bytes per second
 	waited atomic.Int64
 
 	mu   sync.Mutex
-	free time.Time // when the bytes that were granted are used up
+	free time.Time // when the granted bytes are used up
 }
 
-// NewLimiter returns nil for 0 bytes a second.
+// NewLimiter returns a limiter, or nil for 0 bytes per second.
 func NewLimiter(bytesPerSecond int64) *Limiter {
 	if bytesPerSecond <= 0 {
 		return nil
@@ -37,17 +37,17 @@ func (l *Limiter) reserve(now time.Time, n int64) time.Duration {
 	return l.free.Sub(now)
 }
 
-// took waits until n bytes that were read or written fit the bound, or until the context ends.
-func (l *Limiter) took(ctx context.Context, n int64) {
+// wait waits until n bytes that were read or written are within the limit, or until the context ends.
+func (l *Limiter) wait(ctx context.Context, n int64) {
 	if l == nil || n <= 0 {
 		return
 	}
 	began := time.Now()
-	wait := l.reserve(began, n)
-	if wait < time.Millisecond { // shorter than a timer is exact
+	pause := l.reserve(began, n)
+	if pause < time.Millisecond { // below the precision of a timer
 		return
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -56,7 +56,7 @@ func (l *Limiter) took(ctx context.Context, n int64) {
 	l.waited.Add(int64(time.Since(began)))
 }
 
-// piece returns how much to copy at a time, so that a wait is short and can be interrupted.
+// piece returns how many bytes to copy at a time, so that each wait is short and can be interrupted.
 func (l *Limiter) piece(most int64) int64 {
 	if l == nil {
 		return most

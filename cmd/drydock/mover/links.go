@@ -11,21 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// member is a name of a group: an index into a directory's entries.
-type member struct {
+// linkName is one name of a group: an index into a directory's entries.
+type linkName struct {
 	dir   *dir
 	index int
 }
 
-func (m member) entry() *entry { return &m.dir.entries[m.index] }
-func (m member) path() string  { return m.dir.join(m.entry().name) }
+func (m linkName) entry() *entry { return &m.dir.entries[m.index] }
+func (m linkName) path() string  { return m.dir.join(m.entry().name) }
 
-// group is the names of one inode within the tree. The first, by path, is copied; the others are linked to it.
+// group is the set of names of one inode within the tree. The first name, by path, is copied. The others are hard links
+// to it.
 type group struct {
-	members []member
-	failed  atomic.Bool   // the first could not be copied: there is nothing to link to
-	sums    [2]onceSum    // content of both sides, read once
-	inode   atomic.Uint64 // of the target, as verification saw it first
+	names  []linkName
+	failed atomic.Bool   // the first name could not be copied, so there is nothing to link to
+	sums   [2]onceSum    // content hash of each side, computed once
+	inode  atomic.Uint64 // inode in the target that verification saw first
 }
 
 // onceSum is the content hash of a group on one side.
@@ -35,14 +36,14 @@ type onceSum struct {
 	err  error
 }
 
-// settleGroups sorts the members, and forgets the groups whose other names are outside of the tree.
-func (t *tree) settleGroups() {
+// sortGroups sorts the names of each group. It drops groups with only one name inside the tree.
+func (t *tree) sortGroups() {
 	for id, g := range t.groups {
-		if len(g.members) == 1 {
+		if len(g.names) == 1 {
 			delete(t.groups, id)
 			continue
 		}
-		sort.Slice(g.members, func(i, j int) bool { return g.members[i].path() < g.members[j].path() })
+		sort.Slice(g.names, func(i, j int) bool { return g.names[i].path() < g.names[j].path() })
 	}
 }
 
@@ -54,40 +55,40 @@ func (t *tree) groupOf(d *dir, e *entry) *group {
 	return t.groups[e.meta.inode()]
 }
 
-func (g *group) leads(e *entry) bool { return g.members[0].entry() == e }
+func (g *group) isLeader(e *entry) bool { return g.names[0].entry() == e }
 
-// links is how many names an inode of the target has to have in the end.
-func (g *group) links() uint32 {
+// linkCount returns how many names the inode must have in the target.
+func (g *group) linkCount() uint32 {
 	if g == nil {
 		return 1
 	}
-	return uint32(len(g.members))
+	return uint32(len(g.names))
 }
 
-// link gives every group's other names to its first.
+// link creates the other names of every group.
 func (c *copier) link(ctx context.Context) error {
 	return runPool(ctx, c.workers, func(p *pool) {
 		for _, g := range c.tree.groups {
-			p.add(func(context.Context) error { return c.problems.tolerate(c.linkGroup(g)) })
+			p.add(func(context.Context) error { return c.problems.collect(c.linkGroup(g)) })
 		}
 	})
 }
 
 func (c *copier) linkGroup(g *group) error {
-	first := g.members[0]
-	if g.failed.Load() || first.dir.barred {
-		return nil // why was collected
+	first := g.names[0]
+	if g.failed.Load() || first.dir.excluded {
+		return nil // the reason was collected
 	}
 	from, err := c.dst.open(first.dir)
 	if err != nil {
 		return &fault{target, "opening the directory", first.dir.path(), err}
 	}
 	defer unix.Close(from)
-	for _, m := range g.members[1:] {
-		if m.dir.barred {
+	for _, m := range g.names[1:] {
+		if m.dir.excluded {
 			continue
 		}
-		if err := c.problems.tolerate(c.linkMember(from, first, m)); err != nil {
+		if err := c.problems.collect(c.linkOther(from, first, m)); err != nil {
 			return err
 		}
 		c.meter.files.Add(1)
@@ -95,8 +96,8 @@ func (c *copier) linkGroup(g *group) error {
 	return nil
 }
 
-// linkMember does nothing if the name is already one of the first's.
-func (c *copier) linkMember(from int, first, m member) error {
+// linkOther links a name to the group's first name, unless it is linked already.
+func (c *copier) linkOther(from int, first, m linkName) error {
 	at, err := c.dst.open(m.dir)
 	if err != nil {
 		return &fault{target, "opening the directory", m.dir.path(), err}

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// live is a source with files that are written to. Page 0 of each mapped file is mapped and dirty.
+// live is a source in use. Page 0 of each mapped file is mapped and dirty.
 type live struct {
 	t      testing.TB
 	r      *rand.Rand
@@ -39,11 +39,12 @@ func newLive(t testing.TB, r *rand.Rand, dir string) *live {
 	for i := range 2 {
 		w.mapFile(fmt.Sprintf("mapped%d", i))
 	}
-	settle()
+	waitSettled()
 	return w
 }
 
-// mapFile writes to a mapping once: from now on writing leaves no trace, until the page was clean again.
+// mapFile creates a file and writes to a mapping of it. After that, writes leave no trace until the page was clean
+// again.
 func (w *live) mapFile(name string) {
 	w.t.Helper()
 	f, err := os.Create(filepath.Join(w.dir, name))
@@ -79,7 +80,7 @@ func (w *live) newFile() string {
 	return path
 }
 
-// rewrite changes a byte of a file and nothing that an ordinary look sees.
+// rewrite changes a byte of a file, but not its size and mtime.
 func rewrite(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -101,7 +102,7 @@ func rewrite(path string) error {
 	return os.Chtimes(path, st.ModTime(), st.ModTime())
 }
 
-// replace puts another file of the same size and time in a file's place.
+// replace replaces a file by another one of the same size and time.
 func replace(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -117,7 +118,7 @@ func replace(path string) error {
 	return err
 }
 
-// changes are all that a workload may do to one file.
+// changes are all kinds of changes that a workload makes to files.
 var changes = []struct {
 	name string
 	do   func(w *live) error
@@ -136,9 +137,9 @@ var changes = []struct {
 	{"shortened", func(w *live) error { return os.Truncate(w.pick(), int64(w.r.IntN(100))) }},
 	{"a directory instead", func(w *live) error {
 		p := w.pick()
-		return errors2(os.Remove(p), errors2(os.Mkdir(p, 0o755), os.WriteFile(p+"/inside", []byte("x"), 0o644)))
+		return firstError(os.Remove(p), firstError(os.Mkdir(p, 0o755), os.WriteFile(p+"/inside", []byte("x"), 0o644)))
 	}},
-	{"a link instead", func(w *live) error { p := w.pick(); return errors2(os.Remove(p), os.Symlink("nowhere", p)) }},
+	{"a link instead", func(w *live) error { p := w.pick(); return firstError(os.Remove(p), os.Symlink("nowhere", p)) }},
 	{"a new file", func(w *live) error { w.newFile(); return nil }},
 	{"two files swapped", func(w *live) error {
 		return unix.Renameat2(unix.AT_FDCWD, w.pick(), unix.AT_FDCWD, w.pick(), unix.RENAME_EXCHANGE)
@@ -146,14 +147,14 @@ var changes = []struct {
 	{"a directory moved", func(w *live) error {
 		w.made++
 		if err := os.Rename(w.dir+"/d/e", fmt.Sprintf("%s/moved%d", w.dir, w.made)); err != nil {
-			return nil // it has moved already
+			return nil // moved already
 		}
 		return os.Mkdir(w.dir+"/d/e", 0o755)
 	}},
 	{"a directory deleted", func(w *live) error { return os.RemoveAll(w.dir + "/d/e") }},
 }
 
-// change does one of them at random. It may be called by the workers.
+// change makes a random change. The workers may call it.
 func (w *live) change() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +164,7 @@ func (w *live) change() {
 	}
 }
 
-// sometimes changes something at one in n calls.
+// sometimes returns a function that makes a change in one of n calls.
 func (w *live) sometimes(n int) func() {
 	return func() {
 		w.mu.Lock()

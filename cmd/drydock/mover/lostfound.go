@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lostFound is made by mkfs in the root of some file systems. fsck puts files there that have lost their names.
+// lostFound is created by mkfs in the root of some file systems. fsck puts files there that have lost their names.
 const lostFound = "lost+found"
 
-// lostFoundState tells the kinds of a lost+found in a root apart.
+// lostFoundState classifies the lost+found in a root.
 type lostFoundState int
 
 const (
-	lostFoundOrdinary   lostFoundState = iota // it belongs to the data, or there is none
-	lostFoundUnused                           // as mkfs made it, and empty: it belongs to the file system
-	lostFoundUnreadable                       // as mkfs made it, and nothing shows that it holds anything, but this process may not look
+	lostFoundOrdinary   lostFoundState = iota // it belongs to the data, or does not exist
+	lostFoundUnused                           // created by mkfs, and empty: it belongs to the file system
+	lostFoundUnreadable                       // created by mkfs and apparently empty, but this process may not read it
 )
 
-// lostFoundIn judges the lost+found of an open root directory.
+// lostFoundIn classifies the lost+found of an open root directory.
 func lostFoundIn(root int) (lostFoundState, error) {
-	st, err := sight(root, lostFound)
+	st, err := statEntry(root, lostFound)
 	if err == unix.ENOENT {
 		return lostFoundOrdinary, nil
 	}
@@ -34,7 +34,7 @@ func lostFoundIn(root int) (lostFoundState, error) {
 	}
 	fd, err := openat(root, lostFound, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.EACCES || err == unix.EPERM {
-		if isUsed(root, &st) {
+		if looksUsed(root, &st) {
 			return lostFoundOrdinary, nil
 		}
 		return lostFoundUnreadable, nil
@@ -50,27 +50,27 @@ func lostFoundIn(root int) (lostFoundState, error) {
 	return lostFoundUnused, nil
 }
 
-// firstInode is the number of lost+found on every ext file system: mkfs makes it first.
+// firstInode is the inode number of lost+found on every ext file system, because mkfs creates it first.
 const firstInode = 11
 
-// isMadeByMkfs reports whether mkfs has made a lost+found. On ext the inode number tells, also after a chown. Elsewhere
-// owner and mode do. The platform may have added a group with all rights.
-func isMadeByMkfs(st *sighting) bool {
+// isMadeByMkfs reports whether mkfs created a lost+found. On ext the inode number proves it, even after a chown. On
+// other file systems owner and mode decide. The platform may have added a group with all rights.
+func isMadeByMkfs(st *fileStat) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR && (st.Ino == firstInode || st.Uid == 0 && st.Mode&0o007 == 0)
 }
 
-// isUsed reports whether a directory that cannot be read shows from outside that something was put into it.
-func isUsed(root int, st *sighting) bool {
+// looksUsed reports whether the stat of a directory that cannot be read shows that something was put into it.
+func looksUsed(root int, st *fileStat) bool {
 	if st.Nlink > 2 {
 		return true
 	}
 	var x unix.Statx_t
-	err := againErr(func() error { return unix.Statx(root, lostFound, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &x) })
+	err := ignoringEINTR(func() error { return unix.Statx(root, lostFound, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &x) })
 	born := unix.Timespec{Sec: x.Btime.Sec, Nsec: int64(x.Btime.Nsec)}
 	return err == nil && x.Mask&unix.STATX_BTIME != 0 && born != st.Mtim
 }
 
-// skipLostFound reports whether the scan leaves the name out of the source's root.
+// skipLostFound reports whether the scan leaves a name out of the source's root.
 func (s *scanner) skipLostFound(d *dir, fd int, name string) (bool, error) {
 	if !d.isLostFound(name) {
 		return false, nil
@@ -80,15 +80,15 @@ func (s *scanner) skipLostFound(d *dir, fd int, name string) (bool, error) {
 		return false, &fault{s.root.side, "looking at", name, err}
 	}
 	if state == lostFoundUnreadable {
-		s.problems.warn("this process may not read lost+found of the %s: if fsck has put files there, they are not copied; "+
-			"only a root mover can tell", s.root.side)
+		s.problems.warn("this process may not read lost+found of the %s. If fsck has put files there, they are not copied. "+
+			"Only a root mover can check that", s.root.side)
 	}
 	return state != lostFoundOrdinary, nil
 }
 
-// keepLostFound reports whether the target's lost+found stays although the source has none to copy. One of mkfs's with
-// something in it, which an earlier pass has copied, is emptied.
-func (c *copier) keepLostFound(ctx context.Context, root int, d *dir, name string) (bool, error) {
+// keepsLostFound reports whether the target's lost+found stays although the source has none to copy. If mkfs created it
+// and an earlier pass copied files into it, it is emptied.
+func (c *copier) keepsLostFound(ctx context.Context, root int, d *dir, name string) (bool, error) {
 	if !d.isLostFound(name) || d.find(name) != nil {
 		return false, nil
 	}
@@ -96,7 +96,7 @@ func (c *copier) keepLostFound(ctx context.Context, root int, d *dir, name strin
 	if err != nil || state != lostFoundOrdinary {
 		return true, err
 	}
-	st, err := sight(root, lostFound)
+	st, err := statEntry(root, lostFound)
 	if err != nil || !isMadeByMkfs(&st) {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (c *copier) keepLostFound(ctx context.Context, root int, d *dir, name strin
 		return true, r.fault("opening for deletion", err)
 	}
 	defer unix.Close(fd)
-	if err := r.contents(ctx, fd, 1); err != nil {
+	if err := r.deleteContents(ctx, fd, 1); err != nil {
 		return true, err
 	}
 	return true, r.removeHoisted(ctx)

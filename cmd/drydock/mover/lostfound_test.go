@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -16,13 +16,16 @@ func TestLostFoundIsCopiedUnlessUnused(t *testing.T) {
 	for name, c := range map[string]struct {
 		fs   []string
 		fill func(t *testing.T, dir string)
-		want string // of the target's lost+found; "-" if there is none in a target without one of its own
+		want string // names in the target's lost+found; "-" if the file system's lost+found stays empty
 	}{
-		"as mkfs made it":  {nil, func(*testing.T, string) {}, "-"},
-		"recovered files":  {nil, func(t *testing.T, dir string) { write(t, dir+"/#12", "x"); write(t, dir+"/#13", "y") }, "#12,#13"},
-		"given to a user":  {nil, func(t *testing.T, dir string) { must(t, os.Chown(dir, 1000, 1000)) }, "-"},
-		"open to others":   {nil, func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, "-"},
-		"a user's on xfs":  {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) { must(t, os.Chown(dir, 1000, 1000)); write(t, dir+"/f", "x") }, "f"},
+		"as mkfs made it": {nil, func(*testing.T, string) {}, "-"},
+		"recovered files": {nil, func(t *testing.T, dir string) { write(t, dir+"/#12", "x"); write(t, dir+"/#13", "y") }, "#12,#13"},
+		"given to a user": {nil, func(t *testing.T, dir string) { must(t, os.Chown(dir, 1000, 1000)) }, "-"},
+		"open to others":  {nil, func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, "-"},
+		"a user's on xfs": {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) {
+			must(t, os.Chown(dir, 1000, 1000))
+			write(t, dir+"/f", "x")
+		}, "f"},
 		"of xfs":           {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) { write(t, dir+"/data", "x") }, "data"},
 		"a deep directory": {nil, func(t *testing.T, dir string) { must(t, os.MkdirAll(dir+"/a/b/c", 0o700)) }, "a"},
 	} {
@@ -39,34 +42,36 @@ func TestLostFoundIsCopiedUnlessUnused(t *testing.T) {
 				if _, err := os.Stat(dst.dir + "/" + lostFound); err != nil && c.want == "-" {
 					continue
 				}
-				if got := list(t, dst.dir+"/"+lostFound); got != strings.Trim(c.want, "-") {
+				if got := namesIn(t, dst.dir+"/"+lostFound); got != strings.Trim(c.want, "-") {
 					t.Errorf("%q", got)
 				}
 				if c.want != "-" {
-					sh(t, "diff", "-r", src.dir+"/"+lostFound, dst.dir+"/"+lostFound)
+					runCommand(t, "diff", "-r", src.dir+"/"+lostFound, dst.dir+"/"+lostFound)
 				}
 			}
 		})
 	}
 }
 
-// What an earlier pass has put there does not stay when the source has it no more, and the file system's own does.
-func TestLostFoundIsEmptied(t *testing.T) {
+// When the source has no files in lost+found any more, the copies of an earlier pass are deleted. The file system's
+// lost+found stays.
+func TestCopiesInLostFoundAreDeleted(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
-	deep(t, src.dir+"/"+lostFound, 100, "x")
-	settle()
-	warmTree(t, ownOnly(warmOf(src.dir, dst.dir)))
-	if got := list(t, dst.dir+"/"+lostFound); got != "x" {
+	makeDeepTree(t, src.dir+"/"+lostFound, 100, "x")
+	waitSettled()
+	runFirstPass(t, ownOnly(firstPass(src.dir, dst.dir)))
+	if got := namesIn(t, dst.dir+"/"+lostFound); got != "x" {
 		t.Fatal(got)
 	}
 	must(t, os.RemoveAll(src.dir+"/"+lostFound+"/x"))
-	copyTree(t, ownOnly(finalOf(src.dir, dst.dir)))
-	if got := list(t, dst.dir+"/"+lostFound); got != "" {
+	copyTree(t, ownOnly(finalPass(src.dir, dst.dir)))
+	if got := namesIn(t, dst.dir+"/"+lostFound); got != "" {
 		t.Error(got)
 	}
 }
 
-// A user's mover cannot look into it. What shows from outside that it is used fails the copy; else the user is told.
+// A user's mover cannot read lost+found. If its stat shows that it is used, the copy fails. Otherwise there is a
+// warning.
 func TestUnreadableLostFound(t *testing.T) {
 	src, dst := volumes(t)
 	must(t, os.Chown(src.dir+"/"+lostFound, 0, 0))
@@ -77,16 +82,16 @@ func TestUnreadableLostFound(t *testing.T) {
 	must(t, os.Mkdir(src.dir+"/"+lostFound+"/#11", 0o755))
 	r = child{Source: src.dir, Target: dst.dir}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, `"lost+found"`) {
-		t.Fatalf("a directory: %+v", r)
+		t.Fatalf("lost+found holds a directory: %+v", r)
 	}
 	must(t, os.Remove(src.dir+"/"+lostFound+"/#11"))
 	r = child{Source: src.dir, Target: dst.dir}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful {
-		t.Fatalf("it was written to since mkfs made it: %+v", r)
+		t.Fatalf("lost+found was written to after mkfs: %+v", r)
 	}
 	must(t, os.Chown(src.dir+"/"+lostFound, 0, fsGroup)) // as the kubelet does for fsGroup
 	must(t, unix.Chmod(src.dir+"/"+lostFound, 0o2770))
 	if r = (child{Source: src.dir, Target: dst.dir}).run(t, user); r.Code != moverreport.CodeOK || len(r.Warnings) != 0 {
-		t.Fatalf("it can be read, and is empty: %+v", r)
+		t.Fatalf("lost+found is readable and empty: %+v", r)
 	}
 }

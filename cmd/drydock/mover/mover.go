@@ -15,67 +15,67 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Options say what to copy and how. Source and Target are existing directories, neither inside the other; the source is
-// only read. Everything in the target that the source does not have is deleted, unless OwnOnly forbids it.
+// Options say what to copy and how. Source and Target are existing directories, and neither is inside the other. The
+// source is only read. Names in the target that the source does not have are deleted, unless OwnOnly forbids it.
 type Options struct {
 	Source, Target string
 
-	Workers  int  // files treated at once; 0 means by the number of CPUs
-	Checksum bool // compare contents, not only size and mtime, before a file is taken to be there already
-	NoVerify bool // leave the verification out: the result then has no digest
+	Workers  int  // files copied at once; 0 derives it from the number of CPUs
+	Checksum bool // compare contents, not only size and mtime, before a file counts as copied
+	NoVerify bool // skip the verification; the result has no digest then
 
 	Pass    Pass          // PassWhole is an ordinary copy
-	Token   string        // names the operation of which a warm and a final pass are
-	Member  string        // names the process that writes to the source: what was verified of another one is read again
-	OwnOnly bool          // fail if the target holds anything that no pass with this Token has written
-	Refill  bool          // with OwnOnly: take a target without this Token's marker, which an earlier final pass has completed
-	Settled time.Duration // of a warm pass, see DefaultSettled, which 0 means
-	Margin  int           // percent of the target's size that have to stay free; 0 means that nothing is looked at
-	Limit   *Limiter      // of a warm pass; nil means none
+	Token   string        // the operation that the first and final passes belong to
+	Member  string        // the process that writes to the source; contents verified under another one are read again
+	OwnOnly bool          // fail if the target holds data that no pass with this Token wrote
+	Refill  bool          // with OwnOnly: accept a target without this Token's marker, left by a completed final pass
+	Settled time.Duration // for a first pass, see DefaultSettled; 0 means that default
+	Margin  int           // percent of the target's size that must stay free; 0 disables the check
+	Limit   *Limiter      // bandwidth limit of a first pass; nil means none
 
-	Progress         func(moverreport.Progress) // called from one goroutine at a time; may be nil
-	ProgressInterval time.Duration              // at most one call an interval, and one at each phase change; 0 means phases only
+	Progress         func(moverreport.Progress) // called by one goroutine at a time; may be nil
+	ProgressInterval time.Duration              // at most one call per interval, and one at each phase change; 0 means phase changes only
 
 	hooks hooks
 }
 
 // hooks let tests act at exact moments.
 type hooks struct {
-	copying func(path string)              // between reading a file and looking whether it was changed
+	copying func(path string)              // after a file was read, before it is checked for changes
 	synced  func()                         // between sync and verify
 	source  func(op, path string) error    // fails the reading of a source file
 	wrote   func(path string, bytes int64) // after a piece of a file was written
 
-	fileSystem func(side) int64     // instead of what statfs says
+	fileSystem func(side) int64     // replaces the file system type of statfs
 	flushed    func() error         // the outcome of flushing the source
-	unsettled  bool                 // a warm pass neither flushes the source nor leaves young files out
+	noSettling bool                 // a first pass skips the flush of the source and records recently changed files, too
 	confirmed  func(path string)    // between reading a file and recording it
 	recording  func()               // between writing the record and giving it its name
-	selinux    func() string        // instead of this process's context
+	selinux    func() string        // replaces the SELinux context of this process
 	anyFile    bool                 // a regular file counts as a device
-	room       func(*unix.Statfs_t) // changes what statfs says of the target
+	statfs     func(*unix.Statfs_t) // changes the target's statfs result
 }
 
-// Result is what a copy did, also one that failed half-way.
+// Result says what a copy did. A failed copy has one, too.
 type Result struct {
 	Bytes    int64    // data bytes written
 	Files    int64    // entries written, directories not counted
-	Skipped  int64    // entries that were there already, equal
-	Deleted  int64    // entries removed from the target, with all that directories held
-	Digest   string   // of both trees, hex, if they were verified to be equal, else "". See Digest
-	Warnings []string // what was let pass, in sentences
+	Skipped  int64    // entries that the target already had
+	Deleted  int64    // entries removed from the target, the contents of directories included
+	Digest   string   // of both trees in hex, see Digest; "" unless they were verified to be equal
+	Warnings []string // problems that did not fail the copy, a sentence each
 
 	Pass                         Pass
-	Changed                      int64 // problems of a warm pass with what was changed while it read
-	RecordedFiles, RecordedBytes int64 // what a warm pass verified, so that the final pass need not read it
-	TrustedFiles, TrustedBytes   int64 // what was not read since an earlier pass verified it and it is unchanged
+	Changed                      int64 // entries that changed while a first pass read them
+	RecordedFiles, RecordedBytes int64 // verified by a first pass: the final pass need not read them
+	TrustedFiles, TrustedBytes   int64 // not read: verified by an earlier pass and unchanged since
 
-	Figures Figures // of a warm pass that succeeded
-	known   *known  // the same
+	Figures Figures         // of a first pass that succeeded
+	state   *firstPassState // of a first pass that succeeded; nil otherwise
 }
 
-// Copy makes Target a faithful copy of Source. The error, if any, is an *Error. It is safe to repeat: see the package
-// comment. A cancelled context stops the copy cleanly; let its cause be an *Interruption if a signal was the reason.
+// Copy makes Target a faithful copy of Source. Any error is an *Error. Copy is safe to repeat, see the package comment.
+// A cancelled context stops it cleanly. If a signal was the reason, the context's cause should be an *Interruption.
 func Copy(ctx context.Context, o Options) (Result, error) {
 	c, err := newCopier(o)
 	if err != nil {
@@ -89,7 +89,7 @@ func Copy(ctx context.Context, o Options) (Result, error) {
 	return c.result(), nil
 }
 
-// copier is one copy. The fields up to problems do not change once the scan is over.
+// copier is one copy. The fields above problems do not change after the scan.
 type copier struct {
 	src, dst *root
 	tree     *tree
@@ -102,22 +102,22 @@ type copier struct {
 	ownOnly  bool
 	refill   bool
 	limit    *Limiter
-	kept     []string // names in the target's root that are the mover's own
+	ownNames []string // names in the target's root that belong to the mover
 	hooks    hooks
 	meter    *meter
 	problems problems
 
-	temps   atomic.Uint64 // makes temporary names
-	noRange atomic.Bool   // copy_file_range does not work between these two
-	claims  sync.Map      // target inode → the *group that keeps it
+	temps       atomic.Uint64 // numbers the temporary names
+	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
+	inodeOwners sync.Map      // inode of the target → the *group that uses it
 
 	bytes, files, skipped, deleted atomic.Int64
 	trustedFiles, trustedBytes     atomic.Int64
 
-	warm   warmth
-	cost   costs
-	known  *known  // nil until a warm pass has succeeded
-	learnt Figures // with it
+	twoPass  twoPassState
+	cost     costs
+	state    *firstPassState // nil until a first pass has succeeded
+	measured Figures         // zero until then
 
 	digest string
 }
@@ -132,7 +132,7 @@ func newCopier(o Options) (*copier, error) {
 		src.close()
 		return nil, rootError(err)
 	}
-	if err := separate(src, dst); err != nil {
+	if err := checkSeparate(src, dst); err != nil {
 		src.close()
 		dst.close()
 		return nil, err
@@ -140,18 +140,18 @@ func newCopier(o Options) (*copier, error) {
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
 		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
-		workers: workersOr(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+		workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
-	c.warm.id.member = o.Member
-	c.problems.live = c.pass == PassWarm
+	c.twoPass.id.member = o.Member
+	c.problems.sourceActive = c.pass == PassFirst
 	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
 }
 
-// rootError makes a root that is missing or no directory a wrong argument.
+// rootError turns a root that is missing or is not a directory into a usage error.
 func rootError(err error) error {
 	if isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP) {
 		return usageError(err)
@@ -159,8 +159,9 @@ func rootError(err error) error {
 	return err
 }
 
-// workersOr is n, or by CPU: copying waits for storage more than it computes.
-func workersOr(n int) int {
+// workerCount returns n or, for 0, a number that depends on the CPUs. It exceeds them, because a copy mostly waits for
+// storage.
+func workerCount(n int) int {
 	if n > 0 {
 		return n
 	}
@@ -173,11 +174,11 @@ func (c *copier) close() {
 	c.dst.close()
 }
 
-// run goes through the phases. Collected problems end it before the next phase that could do harm or would be in vain:
-// nothing is deleted for a source that could not be read, nothing verified that is known not to be faithful.
+// run goes through the phases. Collected problems end it before a phase that could do harm or would be in vain. Nothing
+// is deleted if the source could not be read completely, and a target that is known to be unfaithful is not verified.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
 	c.meter.enter(moverreport.PhaseScan)
-	if err := c.beginWarm(ctx); err != nil {
+	if err := c.beginTwoPass(ctx); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -192,7 +193,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	for _, step := range []func(context.Context) error{c.timed(c.prepare), c.fillTimed, c.timed(c.link), c.timed(c.finish)} {
+	for _, step := range []func(context.Context) error{c.timedStep(c.prepare), c.fillTimed, c.timedStep(c.link), c.timedStep(c.finish)} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -206,45 +207,46 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return &fault{target, "flushing", "", err}
 	}
 	c.cost.flush = time.Since(began)
-	if err := c.roomAfter(); err != nil {
+	if err := c.checkSpaceAfter(); err != nil {
 		return err
 	}
 	if c.hooks.synced != nil {
 		c.hooks.synced()
 	}
-	return c.prove(ctx, o.NoVerify)
+	return c.finishPass(ctx, o.NoVerify)
 }
 
-// checkTarget fails, before any data is written or deleted, if the target cannot be faithful, is not ours or is too small.
+// checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
+// operation or is too small.
 func (c *copier) checkTarget() error {
 	if err := c.checkRoot(); err != nil {
 		return err
 	}
-	if err := c.ownTarget(); err != nil {
+	if err := c.checkOwnership(); err != nil {
 		return err
 	}
 	c.loadRecord()
-	return c.roomBefore()
+	return c.checkSpaceBefore()
 }
 
-// prove ends a pass.
-func (c *copier) prove(ctx context.Context, unverified bool) error {
+// finishPass verifies and records as the kind of the pass demands.
+func (c *copier) finishPass(ctx context.Context, unverified bool) error {
 	switch {
-	case unverified && c.pass == PassWarm:
-		c.warm.fresh = nil
+	case unverified && c.pass == PassFirst:
+		c.twoPass.current = nil
 		return nil
-	case c.pass == PassWarm:
-		if err := c.endWarm(ctx); err != nil {
+	case c.pass == PassFirst:
+		if err := c.endFirstPass(ctx); err != nil {
 			return err
 		}
-		return c.learn(ctx)
+		return c.measureFirstPass(ctx)
 	case !unverified:
 		c.meter.enter(moverreport.PhaseVerify)
 		if err := c.verify(ctx); err != nil {
 			return err
 		}
 	}
-	if err := c.endFinal(); err != nil {
+	if err := c.endFinalPass(); err != nil {
 		c.digest = ""
 		return err
 	}
@@ -256,9 +258,9 @@ func (c *copier) result() Result {
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
 		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
-		known: c.known, Figures: c.learnt,
+		state: c.state, Figures: c.measured,
 	}
-	if fresh := c.warm.fresh; fresh != nil {
+	if fresh := c.twoPass.current; fresh != nil {
 		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
 	}
 	if c.tree != nil && len(c.tree.nested) > 0 {

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// subvolumes fills a btrfs volume with files below two subvolumes, whose inode numbers are those of files of the root.
+// subvolumes fills a btrfs volume with files below two subvolumes. Their inode numbers occur in the root, too.
 func subvolumes(t testing.TB) volume {
 	t.Helper()
 	v := newVolume(t, 400, "mkfs.btrfs", "-q")
 	must(t, os.Mkdir(v.dir+"/plain", 0o755))
 	for _, dir := range []string{"", "/pgdata", "/pgdata/base"} {
 		if dir != "" {
-			sh(t, "btrfs", "-q", "subvolume", "create", v.dir+dir)
+			runCommand(t, "btrfs", "-q", "subvolume", "create", v.dir+dir)
 		}
 		for _, n := range []string{"a", "b", "c", "d"} {
 			write(t, v.dir+dir+"/"+n, dir+n)
@@ -41,10 +41,11 @@ func TestSubvolumesAreCopied(t *testing.T) {
 	for name, dst := range map[string]volume{"to btrfs": newVolume(t, 400, "mkfs.btrfs", "-q"), "to ext4": newVolume(t, 64)} {
 		t.Run(name, func(t *testing.T) {
 			r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
-			if r.Files != 18 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `subvolumes of the source are plain directories in the target (2,`) || !strings.Contains(r.Warnings[0], `"pgdata"`) {
+			if r.Files != 18 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `"pgdata"`) ||
+				!strings.Contains(r.Warnings[0], `subvolumes of the source are plain directories in the target (2,`) {
 				t.Errorf("%+v", r)
 			}
-			referee(t, src.dir, dst.dir)
+			requireEqualTrees(t, src.dir, dst.dir)
 			if !sameInode(t, dst.dir+"/pgdata/a", dst.dir+"/pgdata/linked") || sameInode(t, dst.dir+"/a", dst.dir+"/pgdata/a") {
 				t.Error("names of different subvolumes are linked to each other")
 			}
@@ -52,38 +53,38 @@ func TestSubvolumesAreCopied(t *testing.T) {
 	}
 }
 
-// A subvolume is never trusted from an earlier pass: what changed in it is found although its inode numbers are not unique.
+// Files in a subvolume are always read again. The pass finds their changes although their inode numbers are not unique.
 func TestSubvolumesInTwoPasses(t *testing.T) {
 	src, dst := subvolumes(t), newVolume(t, 64)
-	settle()
-	if r := warmTree(t, warmOf(src.dir, dst.dir)); r.RecordedFiles != 4 {
-		t.Fatalf("only the files of the root are recorded: %+v", r)
+	waitSettled()
+	if r := runFirstPass(t, firstPass(src.dir, dst.dir)); r.RecordedFiles != 4 {
+		t.Fatalf("exactly the files of the root should be recorded: %+v", r)
 	}
 	write(t, filepath.Join(src.dir, "pgdata/base/d"), "changed")
 	write(t, filepath.Join(src.dir, "pgdata/new"), "new")
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.TrustedFiles != 6 || r.Files != 2 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 6 || r.Files != 2 {
 		t.Errorf("%+v", r)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// Kernels before 5.8 do not tell a subvolume from a mount.
+// Kernels before 5.8 do not distinguish a subvolume from a mount.
 func TestSubvolumeIsNotFaithfulWhereMountsAreUnknown(t *testing.T) {
 	src := subvolumes(t)
 	r, err := openRoot(src.dir, source)
 	must(t, err)
 	defer r.close()
-	st, err := sight(r.fd, "pgdata")
+	st, err := statEntry(r.fd, "pgdata")
 	must(t, err)
 	for name, row := range map[string]struct {
 		root, entry uint64
 		want        bool
 	}{
-		"the mounts are known and the same":      {r.mount, st.mount, false},
-		"the mounts are known and differ":        {r.mount + 1, st.mount, true},
-		"the kernel does not tell the mounts":    {0, 0, true},
-		"the kernel does not tell the entry's":   {r.mount, 0, true},
-		"the kernel does not tell the volume's ": {0, st.mount, true},
+		"the mounts are known and the same":             {r.mount, st.mount, false},
+		"the mounts are known and differ":               {r.mount + 1, st.mount, true},
+		"the kernel reports no mounts":                  {0, 0, true},
+		"the kernel does not report the entry's mount":  {r.mount, 0, true},
+		"the kernel does not report the volume's mount": {0, st.mount, true},
 	} {
 		r.mount, st.mount = row.root, row.entry
 		if got := r.isElsewhere(&st); got != row.want {

@@ -9,7 +9,7 @@ import (
 )
 
 // object is an entry whose attributes are read or set: an open file or directory (fd >= 0), or a name in an open
-// directory, which is never followed.
+// directory. Such a name is never followed as a link.
 type object struct {
 	fd    int
 	dirfd int
@@ -28,9 +28,9 @@ func (o object) stat() (unix.Stat_t, error) {
 	return lstatat(o.dirfd, o.name)
 }
 
-// chown leaves an id of -1 as it is. The kernel clears set-id bits and file capabilities.
+// chown does not change an id of -1. The kernel clears set-id bits and file capabilities.
 func (o object) chown(uid, gid int) error {
-	return againErr(func() error {
+	return ignoringEINTR(func() error {
 		if o.isOpen() {
 			return unix.Fchown(o.fd, uid, gid)
 		}
@@ -38,12 +38,12 @@ func (o object) chown(uid, gid int) error {
 	})
 }
 
-// chmod is not for symbolic links.
+// chmod sets the mode of anything except a symbolic link.
 func (o object) chmod(mode uint32) error {
 	if o.isOpen() {
-		return againErr(func() error { return unix.Fchmod(o.fd, mode) })
+		return ignoringEINTR(func() error { return unix.Fchmod(o.fd, mode) })
 	}
-	fd, err := openat(o.dirfd, o.name, unix.O_PATH, 0) // fchmodat cannot be told not to follow on older kernels
+	fd, err := openat(o.dirfd, o.name, unix.O_PATH, 0) // on older kernels fchmodat always follows links
 	if err != nil {
 		return err
 	}
@@ -55,11 +55,11 @@ func (o object) chmod(mode uint32) error {
 	if err != nil {
 		return err
 	}
-	return againErr(func() error { return unix.Chmod(procPath(fd), mode) })
+	return ignoringEINTR(func() error { return unix.Chmod(procPath(fd), mode) })
 }
 
 func (o object) setTimes(ts []unix.Timespec) error {
-	return againErr(func() error {
+	return ignoringEINTR(func() error {
 		if o.isOpen() {
 			return futimens(o.fd, ts)
 		}
@@ -68,7 +68,7 @@ func (o object) setTimes(ts []unix.Timespec) error {
 }
 
 func (o object) listxattr(buf []byte) (int, error) {
-	return again(func() (int, error) {
+	return ignoringEINTRValue(func() (int, error) {
 		if o.isOpen() {
 			return unix.Flistxattr(o.fd, buf)
 		}
@@ -77,7 +77,7 @@ func (o object) listxattr(buf []byte) (int, error) {
 }
 
 func (o object) getxattr(name string, buf []byte) (int, error) {
-	return again(func() (int, error) {
+	return ignoringEINTRValue(func() (int, error) {
 		if o.isOpen() {
 			return unix.Fgetxattr(o.fd, name, buf)
 		}
@@ -86,7 +86,7 @@ func (o object) getxattr(name string, buf []byte) (int, error) {
 }
 
 func (o object) setxattr(name string, value []byte) error {
-	return againErr(func() error {
+	return ignoringEINTR(func() error {
 		if o.isOpen() {
 			return unix.Fsetxattr(o.fd, name, value, 0)
 		}
@@ -95,7 +95,7 @@ func (o object) setxattr(name string, value []byte) error {
 }
 
 func (o object) removexattr(name string) error {
-	return againErr(func() error {
+	return ignoringEINTR(func() error {
 		if o.isOpen() {
 			return unix.Fremovexattr(o.fd, name)
 		}

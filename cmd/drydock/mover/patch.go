@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patchLeast is the size from which a file is big. Between two passes, only the differing blocks of a big file are written, under
-// its name. A run that dies leaves a file that is neither old nor new. The next run finds it: its time is set last, and no record
-// knows its inode in that state.
-const patchLeast = 1 << 20
+// bigFileMin is the minimum size of a big file. In two passes, only the differing blocks of a big file are written,
+// under its final name. A run that dies may leave a mixture of old and new blocks. The next run recognizes it: the
+// file's time is set last, and no record contains its inode in that state.
+const bigFileMin = 1 << 20
 
-// patchSegment is how much of a big file one goroutine compares, patchParallel how many of them there are for a file.
+// patchSegment is how much of a big file one goroutine compares. patchParallel is the number of such goroutines per file.
 const (
 	patchSegment  = 16 << 20
 	patchParallel = 4
 )
 
-// patch is a big file whose target is there.
+// patch updates a big file that exists in the target.
 type patch struct {
 	c       *copier
 	at      pair
@@ -28,12 +28,12 @@ type patch struct {
 	ctx     context.Context
 }
 
-// isBig reports whether a file is treated by blocks.
+// isBig reports whether a file is compared and written by blocks.
 func (c *copier) isBig(e *entry) bool {
-	return c.pass != PassWhole && e.meta.isRegular() && e.meta.size >= patchLeast
+	return c.pass != PassWhole && e.meta.isRegular() && e.meta.size >= bigFileMin
 }
 
-// openPatch opens the target of a big file. It returns -1 if the file has to be copied whole.
+// openPatch opens the target of a big file. It returns -1 if the file has to be copied completely.
 func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 	if !c.isBig(e) || at.dir.fresh {
 		return -1
@@ -44,7 +44,7 @@ func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 		return -1
 	}
 	out, err := openat(at.dst, e.name, unix.O_RDWR, 0)
-	if err == unix.EACCES && named(at.dst, e.name).chmod(0o600) == nil { // its owner may; the right mode is set in the end
+	if err == unix.EACCES && named(at.dst, e.name).chmod(0o600) == nil { // allowed for its owner; the right mode is set at the end
 		out, err = openat(at.dst, e.name, unix.O_RDWR, 0)
 	}
 	if err != nil {
@@ -57,11 +57,11 @@ func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 	return out
 }
 
-// patchRegular makes the open target of a big file equal to the source. It returns whether anything was written.
+// patchRegular makes the open target of a big file equal to the source. It returns whether it wrote anything.
 func (c *copier) patchRegular(ctx context.Context, at pair, e *entry, in input, out int) (bool, error) {
 	before := c.bytes.Load()
 	p := patch{c, at, e, in.fd, out, ctx}
-	err := c.dressPatch(p)
+	err := c.writePatch(p)
 	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR {
 		err = at.fault(target, "closing", e, cerr)
 	}
@@ -71,8 +71,8 @@ func (c *copier) patchRegular(ctx context.Context, at pair, e *entry, in input, 
 	return c.bytes.Load() > before, err
 }
 
-// dressPatch takes the steps of writeTemp.
-func (c *copier) dressPatch(p patch) error {
+// writePatch takes the steps of writeTemp.
+func (c *copier) writePatch(p patch) error {
 	attrs, err := opened(p.in).xattrs(c.notCarried(p.at.dir, p.e.name))
 	if err != nil {
 		return p.at.fault(source, "reading extended attributes of", p.e, err)
@@ -80,28 +80,28 @@ func (c *copier) dressPatch(p patch) error {
 	if op, err := setOwner(opened(p.out), &p.e.meta); err != nil {
 		return p.at.fault(target, op, p.e, err)
 	}
-	if err := p.contents(); err != nil {
+	if err := p.updateContents(); err != nil {
 		return err
 	}
-	if op, err := setRest(opened(p.out), &p.e.meta, attrs); err != nil {
+	if op, err := setAttributes(opened(p.out), &p.e.meta, attrs); err != nil {
 		return p.at.fault(target, op, p.e, err)
 	}
-	if op, err := checkKept(opened(p.out), &p.e.meta); err != nil {
+	if op, err := checkAttributes(opened(p.out), &p.e.meta); err != nil {
 		return p.at.fault(target, op, p.e, err)
 	}
 	if c.hooks.copying != nil {
 		c.hooks.copying(p.at.dir.join(p.e.name))
 	}
-	_, err = c.unchanged(p.at, p.e, p.in)
+	_, err = c.checkUnchanged(p.at, p.e, p.in)
 	return err
 }
 
-// contents compares the file in segments and writes what differs.
-func (p patch) contents() error {
+// updateContents compares the file in segments and writes the blocks that differ.
+func (p patch) updateContents() error {
 	size := p.e.meta.size
 	st, err := fstat(p.out)
 	if err == nil && st.Size != size {
-		err = againErr(func() error { return unix.Ftruncate(p.out, size) })
+		err = ignoringEINTR(func() error { return unix.Ftruncate(p.out, size) })
 	}
 	if err != nil {
 		return p.at.fault(target, "setting the size of", p.e, err)
@@ -116,23 +116,23 @@ func (p patch) contents() error {
 			pool.add(func(ctx context.Context) error {
 				mine := p
 				mine.ctx = ctx
-				return mine.segment(from, to)
+				return mine.updateSegment(from, to)
 			})
 		}
 	})
 }
 
-// segment goes through the runs of data and the holes of the source.
-func (p patch) segment(from, to int64) error {
+// updateSegment visits the source's runs of data and holes.
+func (p patch) updateSegment(from, to int64) error {
 	for off := from; off < to; {
 		data, end, err := nextData(p.in, off, to)
 		if err != nil {
 			return p.at.fault(source, "reading", p.e, err)
 		}
-		if err := p.clear(off, data); err != nil {
+		if err := p.punchHole(off, data); err != nil {
 			return err
 		}
-		if err := p.bring(data, end); err != nil {
+		if err := p.updateData(data, end); err != nil {
 			return err
 		}
 		off = end
@@ -140,7 +140,7 @@ func (p patch) segment(from, to int64) error {
 	return nil
 }
 
-// eachRun calls hole and data for what the target has in a range.
+// eachRun calls hole and data for the target's holes and runs of data in a range.
 func (p patch) eachRun(from, to int64, hole, data func(from, to int64) error) error {
 	for off := from; off < to; {
 		begin, end, err := nextData(p.out, off, to)
@@ -162,11 +162,11 @@ func (p patch) eachRun(from, to int64, hole, data func(from, to int64) error) er
 	return nil
 }
 
-// clear makes a hole, as the source has it.
-func (p patch) clear(from, to int64) error {
+// punchHole makes a hole where the source has one.
+func (p patch) punchHole(from, to int64) error {
 	return p.eachRun(from, to, nil, func(from, to int64) error {
 		const mode = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-		err := againErr(func() error { return unix.Fallocate(p.out, mode, from, to-from) })
+		err := ignoringEINTR(func() error { return unix.Fallocate(p.out, mode, from, to-from) })
 		if isAny(err, unix.EOPNOTSUPP, unix.ENOSYS) {
 			return p.compare(from, to) // the source reads as zeros here
 		}
@@ -177,8 +177,8 @@ func (p patch) clear(from, to int64) error {
 	})
 }
 
-// bring copies where the target has a hole, and compares where it has data.
-func (p patch) bring(from, to int64) error {
+// updateData copies where the target has a hole, and compares where it has data.
+func (p patch) updateData(from, to int64) error {
 	hole := func(from, to int64) error { return p.c.copyRun(p.ctx, p.at, p.e, run{p.in, p.out, from, to}) }
 	return p.eachRun(from, to, hole, p.compare)
 }
@@ -188,13 +188,13 @@ func (p patch) compare(from, to int64) error {
 	both := [2]*[bufferSize]byte{buffers.Get().(*[bufferSize]byte), buffers.Get().(*[bufferSize]byte)}
 	defer buffers.Put(both[0])
 	defer buffers.Put(both[1])
-	nextIn, nextOut := ahead{p.in, from, to}, ahead{p.out, from, to}
+	nextIn, nextOut := readAhead{p.in, from, to}, readAhead{p.out, from, to}
 	for off := from; off < to; {
 		if err := context.Cause(p.ctx); err != nil {
 			return err
 		}
-		nextIn.at(off)
-		nextOut.at(off)
+		nextIn.advance(off)
+		nextOut.advance(off)
 		n := min(bufferSize, to-off)
 		want, have := both[source][:n], both[target][:n]
 		if err := readFull(p.in, want, off); err != nil {
@@ -212,13 +212,14 @@ func (p patch) compare(from, to int64) error {
 		if written > 0 && p.c.hooks.wrote != nil {
 			p.c.hooks.wrote(p.at.dir.join(p.e.name), written)
 		}
-		p.c.limit.took(p.ctx, 2*n+written)
+		p.c.limit.wait(p.ctx, 2*n+written)
 		off += n
 	}
 	return nil
 }
 
-// writeDiffering writes the blocks of want that are not in have, which was read at off. It returns how many bytes it wrote.
+// writeDiffering writes the blocks of want that differ from have, the contents at off. It returns the number of bytes
+// written.
 func writeDiffering(fd int, want, have []byte, off int64) (written int64, err error) {
 	for len(want) > 0 {
 		same, differ := differingRun(want, have)
@@ -236,7 +237,7 @@ func writeDiffering(fd int, want, have []byte, off int64) (written int64, err er
 
 func writeFull(fd int, buf []byte, off int64) error {
 	for len(buf) > 0 {
-		n, err := again(func() (int, error) { return unix.Pwrite(fd, buf, off) })
+		n, err := ignoringEINTRValue(func() (int, error) { return unix.Pwrite(fd, buf, off) })
 		if err != nil {
 			return err
 		}

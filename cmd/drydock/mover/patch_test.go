@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -16,8 +16,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// big writes a fully allocated file of random contents.
-func big(t testing.TB, r *rand.Rand, path string, size int) []byte {
+// writeRandomFile writes a fully allocated file of random contents.
+func writeRandomFile(t testing.TB, r *rand.Rand, path string, size int) []byte {
 	t.Helper()
 	b := make([]byte, size)
 	var seed [32]byte
@@ -29,8 +29,8 @@ func big(t testing.TB, r *rand.Rand, path string, size int) []byte {
 	return b
 }
 
-// poke changes single bytes at places far from each other.
-func poke(t testing.TB, r *rand.Rand, path string, times int) {
+// changeBytes changes single bytes at places far from each other.
+func changeBytes(t testing.TB, r *rand.Rand, path string, times int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	must(t, err)
@@ -57,48 +57,48 @@ func inodeOf(t testing.TB, path string) uint64 {
 func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/db", 40<<20+777)
+	writeRandomFile(t, r, src.dir+"/db", 40<<20+777)
 	must(t, os.Link(src.dir+"/db", src.dir+"/db.link"))
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("1"), 0))
 	must(t, os.Chmod(src.dir+"/db", 0o4711))
-	settle()
-	warmTree(t, warmOf(src.dir, dst.dir))
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	before := inodeOf(t, dst.dir+"/db")
-	poke(t, r, src.dir+"/db", 100)
+	changeBytes(t, r, src.dir+"/db", 100)
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("2"), 0))
-	final := copyTree(t, finalOf(src.dir, dst.dir))
-	if final.Bytes != 100*grain || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
+	final := copyTree(t, finalPass(src.dir, dst.dir))
+	if final.Bytes != 100*compareUnit || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
 		t.Errorf("%+v", final)
 	}
-	referee(t, src.dir, dst.dir)
-	noTemps(t, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
+	requireNoTemps(t, dst.dir)
 }
 
-// Nothing but the looks of the file has changed, or nothing but its age keeps it from being recorded.
-func TestBigFileThatIsEqualIsNotWritten(t *testing.T) {
+// Only attributes of the file changed, or the file was too young to be recorded.
+func TestEqualBigFileIsNotWritten(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/db", 8<<20)
-	o := warmOf(src.dir, dst.dir)
+	writeRandomFile(t, r, src.dir+"/db", 8<<20)
+	o := firstPass(src.dir, dst.dir)
 	o.Settled = time.Hour
-	warmTree(t, o)
+	runFirstPass(t, o)
 	for _, change := range []func(){func() {}, func() { must(t, os.Chmod(src.dir+"/db", 0o600)) }} {
 		change()
-		if r := warmTree(t, o); r.Bytes != 0 || r.Skipped != 1 || r.Files != 0 {
+		if r := runFirstPass(t, o); r.Bytes != 0 || r.Skipped != 1 || r.Files != 0 {
 			t.Errorf("%+v", r)
 		}
 	}
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
 func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)
 	const m = 1 << 20
-	big(t, r, src.dir+"/db", 48*m)
-	settle()
-	warmTree(t, warmOf(src.dir, dst.dir))
+	writeRandomFile(t, r, src.dir+"/db", 48*m)
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	f, err := os.OpenFile(src.dir+"/db", os.O_RDWR, 0)
 	must(t, err)
 	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
@@ -107,7 +107,7 @@ func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 	_, err = f.WriteAt(make([]byte, 2*m), 50*m) // zeros, but data
 	must(t, err)
 	must(t, f.Close())
-	warmTree(t, warmOf(src.dir, dst.dir))
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	if want, got := dataMap(t, src.dir+"/db"), dataMap(t, dst.dir+"/db"); got != want {
 		t.Errorf("data at %s, want %s", got, want)
 	}
@@ -117,121 +117,121 @@ func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 	must(t, err)
 	must(t, f.Truncate(30*m))
 	must(t, f.Close())
-	final := copyTree(t, finalOf(src.dir, dst.dir))
+	final := copyTree(t, finalPass(src.dir, dst.dir))
 	if final.Bytes > 2*m {
 		t.Errorf("%+v", final)
 	}
 	if want, got := dataMap(t, src.dir+"/db"), dataMap(t, dst.dir+"/db"); got != want {
 		t.Errorf("data at %s, want %s", got, want)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// A database that is always being written to is in the target all the same, so that the final pass has to write little.
-func TestBigFileThatAlwaysChangesStaysInTheTarget(t *testing.T) {
+// A database that is constantly written to stays in the target, so that the final pass has to write little.
+func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/db", 16<<20)
+	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	write(t, src.dir+"/small", "x")
-	o := warmOf(src.dir, dst.dir)
-	o.hooks.copying = func(path string) { poke(t, r, src.dir+"/"+path, 1) }
-	first := warmTree(t, o)
+	o := firstPass(src.dir, dst.dir)
+	o.hooks.copying = func(path string) { changeBytes(t, r, src.dir+"/"+path, 1) }
+	first := runFirstPass(t, o)
 	if first.Changed < 1 || first.Bytes < 16<<20 {
 		t.Fatalf("%+v", first)
 	}
-	if second := warmTree(t, o); second.Changed < 1 || second.Bytes > 2*grain || second.RecordedFiles != 0 {
+	if second := runFirstPass(t, o); second.Changed < 1 || second.Bytes > 2*compareUnit || second.RecordedFiles != 0 {
 		t.Errorf("%+v", second)
 	}
 	if _, err := os.Stat(dst.dir + "/small"); err == nil {
-		t.Error("a torn small file is not worth keeping")
+		t.Error("an incomplete small file must not stay")
 	}
-	poke(t, r, src.dir+"/db", 10)
-	if final := copyTree(t, finalOf(src.dir, dst.dir)); final.Bytes > 12*grain {
+	changeBytes(t, r, src.dir+"/db", 10)
+	if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes > 12*compareUnit {
 		t.Errorf("%+v", final)
 	}
-	referee(t, src.dir, dst.dir)
-	noTemps(t, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
+	requireNoTemps(t, dst.dir)
 }
 
-// Killed while it patches, run again: what is torn is found.
+// A run that was killed while it patched a file is repeated. It finds the torn file.
 func TestPatchResumesAfterKill(t *testing.T) {
 	for after := range int64(3) {
 		src, dst := newVolume(t, 128), newVolume(t, 128)
 		_, r := newSeed(t)
-		big(t, r, src.dir+"/db", 40<<20)
-		settle()
-		warmTree(t, warmOf(src.dir, dst.dir))
-		poke(t, r, src.dir+"/db", 60)
-		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAfter: 1 + after*20*grain}, 0) {
-			t.Fatal("it was to be killed")
+		writeRandomFile(t, r, src.dir+"/db", 40<<20)
+		waitSettled()
+		runFirstPass(t, firstPass(src.dir, dst.dir))
+		changeBytes(t, r, src.dir+"/db", 60)
+		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAfter: 1 + after*20*compareUnit}, 0) {
+			t.Fatal("the child was not killed")
 		}
-		if final := copyTree(t, finalOf(src.dir, dst.dir)); final.Bytes == 0 || final.TrustedFiles != 0 {
+		if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes == 0 || final.TrustedFiles != 0 {
 			t.Errorf("%+v", final)
 		}
-		referee(t, src.dir, dst.dir)
+		requireEqualTrees(t, src.dir, dst.dir)
 	}
 }
 
-// A block that rots in the target is found by the final pass, although the patch compared it in memory.
+// The final pass finds a block that changed on the target's device, although the patch compared it in memory.
 func TestPatchIsVerifiedFromTheDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
-	contents := big(t, r, src.dir+"/db", 8<<20)
-	settle()
-	warmTree(t, warmOf(src.dir, dst.dir))
-	poke(t, r, src.dir+"/db", 2)
-	o := finalOf(src.dir, dst.dir)
-	o.hooks.synced = func() { flip(t, dst.image, contents[5<<20:5<<20+64]) }
-	if e := failing(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, `"db"`) {
+	contents := writeRandomFile(t, r, src.dir+"/db", 8<<20)
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
+	changeBytes(t, r, src.dir+"/db", 2)
+	o := finalPass(src.dir, dst.dir)
+	o.hooks.synced = func() { corruptOnDevice(t, dst.image, contents[5<<20:5<<20+64]) }
+	if e := copyFails(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, `"db"`) {
 		t.Error(e)
 	}
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// Hard links that the source does not have any more must not carry a patch into another file.
-func TestPatchLeavesAnInodeOfTwoFilesAlone(t *testing.T) {
+// A hard link that the source does not have any more must not carry a patch into another file.
+func TestPatchDoesNotWriteToSharedInode(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/a", 4<<20)
+	writeRandomFile(t, r, src.dir+"/a", 4<<20)
 	must(t, os.Link(src.dir+"/a", src.dir+"/b"))
-	settle()
-	warmTree(t, warmOf(src.dir, dst.dir))
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	contents, err := os.ReadFile(src.dir + "/a")
 	must(t, err)
 	must(t, os.Remove(src.dir+"/b"))
 	must(t, os.WriteFile(src.dir+"/b", contents, 0o644))
-	poke(t, r, src.dir+"/a", 3)
-	poke(t, r, src.dir+"/b", 5)
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	changeBytes(t, r, src.dir+"/a", 3)
+	changeBytes(t, r, src.dir+"/b", 5)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// The mover owns the file, but its mode does not let it write.
-func TestPatchOfAReadOnlyFileWithoutRights(t *testing.T) {
+// The mover owns the file, but the file's mode does not allow writing.
+func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	src, dst := volumes(t)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/data/db", 4<<20)
+	writeRandomFile(t, r, src.dir+"/data/db", 4<<20)
 	must(t, os.Chown(src.dir+"/data/db", user, user))
 	must(t, os.Chmod(src.dir+"/data/db", 0o400))
-	settle()
-	if r := (child{Source: src.dir, Target: dst.dir, Pass: PassWarm}).run(t, user); r.Code != moverreport.CodeOK {
+	waitSettled()
+	if r := (child{Source: src.dir, Target: dst.dir, Pass: PassFirst}).run(t, user); r.Code != moverreport.CodeOK {
 		t.Fatalf("%+v", r)
 	}
-	poke(t, r, src.dir+"/data/db", 3)
+	changeBytes(t, r, src.dir+"/data/db", 3)
 	final := (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user)
-	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*grain {
+	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*compareUnit {
 		t.Fatalf("%+v", final)
 	}
-	referee(t, src.dir+"/data", dst.dir+"/data")
+	requireEqualTrees(t, src.dir+"/data", dst.dir+"/data")
 }
 
-// However big files are changed at random, the passes make a copy.
+// The passes make a copy, however the big files change between them.
 func TestPatchesOfRandomChanges(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)
 	const size = 20 << 20
-	big(t, r, src.dir+"/db", size)
+	writeRandomFile(t, r, src.dir+"/db", size)
 	for range 12 {
 		f, err := os.OpenFile(src.dir+"/db", os.O_RDWR, 0)
 		must(t, err)
@@ -239,7 +239,7 @@ func TestPatchesOfRandomChanges(t *testing.T) {
 			at, n := r.Int64N(size+size/4), 1+r.Int64N(3<<20)
 			switch r.IntN(4) {
 			case 0:
-				must(t, f.Truncate(patchLeast+at))
+				must(t, f.Truncate(bigFileMin+at))
 			case 1:
 				must(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n))
 			case 2:
@@ -251,33 +251,33 @@ func TestPatchesOfRandomChanges(t *testing.T) {
 		}
 		must(t, f.Close())
 		if r.IntN(3) == 0 {
-			settle()
+			waitSettled()
 		}
-		warmTree(t, warmOf(src.dir, dst.dir))
+		runFirstPass(t, firstPass(src.dir, dst.dir))
 		if r.IntN(3) == 0 {
-			copyTree(t, finalOf(src.dir, dst.dir))
-			referee(t, src.dir, dst.dir)
+			copyTree(t, finalPass(src.dir, dst.dir))
+			requireEqualTrees(t, src.dir, dst.dir)
 		}
 	}
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// A pass that is stopped ends within a piece, and what it leaves is no obstacle.
+// A cancelled pass ends within a piece. The next pass succeeds with the files that it left.
 func TestPatchEndsWithItsContext(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
-	big(t, r, src.dir+"/db", 16<<20)
-	settle()
-	warmTree(t, warmOf(src.dir, dst.dir))
-	poke(t, r, src.dir+"/db", 1000)
+	writeRandomFile(t, r, src.dir+"/db", 16<<20)
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
+	changeBytes(t, r, src.dir+"/db", 1000)
 	ctx, stop := context.WithCancel(context.Background())
-	o := warmOf(src.dir, dst.dir)
+	o := firstPass(src.dir, dst.dir)
 	o.hooks.wrote = func(string, int64) { stop() }
 	result, err := Copy(ctx, o)
 	if NewReport(result, err, 0).Code != moverreport.CodeTerminated || result.Bytes > 4<<20 {
 		t.Errorf("%v %+v", err, result)
 	}
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }

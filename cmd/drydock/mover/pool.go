@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// task is a piece of work. A task may add others; ctx ends with the first error of any.
+// task is a piece of work. It may add other tasks. Its context ends with the first error of any task.
 type task func(ctx context.Context) error
 
-// pool runs tasks on a fixed number of workers, the newest first: a tree is then walked in depth, and the number of
-// waiting tasks stays near depth times breadth.
+// pool runs tasks on a fixed number of workers, the newest task first. A tree is walked depth-first in this way, so the
+// number of waiting tasks stays near depth times breadth.
 type pool struct {
 	mu    sync.Mutex
 	wake  *sync.Cond
@@ -21,7 +21,7 @@ type pool struct {
 	stop  context.CancelFunc
 }
 
-// runPool runs the tasks, and those they add, to the end. It returns the first error, or ctx's.
+// runPool runs the tasks, and the tasks they add, to the end. It returns the first error, or the context's cause.
 func runPool(ctx context.Context, workers int, fill func(p *pool)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -46,7 +46,7 @@ func (p *pool) add(t task) {
 	p.wake.Signal()
 }
 
-// work takes tasks until there are none and no busy worker can add any.
+// work runs tasks until there are none and no busy worker can add any.
 func (p *pool) work(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *pool) work(ctx context.Context) {
 	}
 }
 
-// fail keeps the first error and drops what waits. Called with the lock held.
+// fail stores the first error and drops all waiting tasks. The caller holds the lock.
 func (p *pool) fail(err error) {
 	if p.err == nil {
 		p.err = err

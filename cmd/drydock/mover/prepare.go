@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepare deletes what the source does not have and makes all directories, still private. Doing this for the whole tree
-// before any file is copied leaves the most room.
+// prepare deletes names that the source does not have and creates all directories, still private. Doing this for the
+// whole tree before any file is copied frees the most space.
 func (c *copier) prepare(ctx context.Context) error {
 	return runPool(ctx, c.workers, func(p *pool) { p.add(c.prepareDir(p, c.tree.top)) })
 }
@@ -19,15 +19,15 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
 		fd, err := c.dst.open(d)
 		if err != nil {
-			d.bar()
-			return c.problems.tolerate(&fault{target, "opening the directory", d.path(), err})
+			d.exclude()
+			return c.problems.collect(&fault{target, "opening the directory", d.path(), err})
 		}
 		defer unix.Close(fd)
 		c.meter.steps.Add(1)
-		if err := c.problems.tolerate(c.setFlags(fd, d.path(), d.flags)); err != nil {
+		if err := c.problems.collect(c.setFlags(fd, d.path(), d.flags)); err != nil {
 			return err
 		}
-		if err := c.problems.tolerate(c.clean(ctx, fd, d)); err != nil {
+		if err := c.problems.collect(c.clean(ctx, fd, d)); err != nil {
 			return err
 		}
 		for i := range d.entries {
@@ -39,9 +39,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 			if err == nil {
 				p.add(c.prepareDir(p, sub))
 			} else {
-				sub.bar()
+				sub.exclude()
 			}
-			if err := c.problems.tolerate(err); err != nil {
+			if err := c.problems.collect(err); err != nil {
 				return err
 			}
 		}
@@ -49,10 +49,11 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 	}
 }
 
-// makeDir sees to it that there is a directory of the target's file system that this process can use.
+// makeDir creates a directory, unless it exists, and checks that this process can use it and that it is on the target's
+// file system.
 func (c *copier) makeDir(parent int, d, sub *dir) error {
 	name := sub.self.name
-	err := againErr(func() error { return unix.Mkdirat(parent, name, 0o700) })
+	err := ignoringEINTR(func() error { return unix.Mkdirat(parent, name, 0o700) })
 	if err != nil && err != unix.EEXIST {
 		return &fault{target, opMaking, d.join(name), err}
 	}
@@ -73,7 +74,7 @@ func (c *copier) makeDir(parent int, d, sub *dir) error {
 }
 
 // openUsable opens a directory for reading and lets its owner read, write and search it. Only a process without
-// CAP_DAC_OVERRIDE needs the latter; the right mode is set in the end.
+// CAP_DAC_OVERRIDE needs that. The right mode is set at the end.
 func openUsable(parent int, name string) (int, error) {
 	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.EACCES {
@@ -87,7 +88,7 @@ func openUsable(parent int, name string) (int, error) {
 	}
 	st, err := fstat(fd)
 	if err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		err = againErr(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
+		err = ignoringEINTR(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -96,16 +97,16 @@ func openUsable(parent int, name string) (int, error) {
 	return fd, nil
 }
 
-// finish sets the attributes of all directories, children first, since writing into a directory changes its time and a
-// final mode may keep us out.
+// finish sets the attributes of all directories, children first: writing into a directory changes its time, and its
+// final mode may deny this process access.
 func (c *copier) finish(ctx context.Context) error {
 	for i := len(c.tree.dirs) - 1; i >= 0; i-- {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		c.meter.steps.Add(1)
-		if d := c.tree.dirs[i]; !d.barred {
-			if err := c.problems.tolerate(c.finishDir(d)); err != nil {
+		if d := c.tree.dirs[i]; !d.excluded {
+			if err := c.problems.collect(c.finishDir(d)); err != nil {
 				return err
 			}
 		}
@@ -128,10 +129,10 @@ func (c *copier) finishDir(d *dir) error {
 	}
 	op, err := setOwner(opened(fd), &d.self.meta)
 	if err == nil {
-		op, err = setRest(opened(fd), &d.self.meta, attrs)
+		op, err = setAttributes(opened(fd), &d.self.meta, attrs)
 	}
 	if err == nil {
-		op, err = checkKept(opened(fd), &d.self.meta)
+		op, err = checkAttributes(opened(fd), &d.self.meta)
 	}
 	if err != nil {
 		return &fault{target, op, d.path(), err}

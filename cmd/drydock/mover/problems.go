@@ -12,33 +12,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shown is how many problems of a kind are named; the others are counted.
-const shown = 5
+// maxShown is how many problems of a kind are listed. The others are only counted.
+const maxShown = 5
 
-// problems collects the faults that do not end the run at once. Its zero value is ready; it may be used concurrently.
+// problems collects the errors that do not end the run at once. Its zero value is ready. It may be used concurrently.
 type problems struct {
-	live bool // the source is being written to: that something changed is no problem
+	sourceActive bool // the source is in use: changes in it are no problem
 
 	mu    sync.Mutex
 	count [kinds]int
 	first [kinds][]string
 
-	changed int64 // let pass
+	changed int64 // changes that were tolerated
 
 	warnings []string
-	omitted  map[string]*omission // by what was left out
+	omitted  map[string]*omission // by the kind of attribute
 
-	selinuxCause func(*fault) string // see copier; may be nil
-	selinux      string              // the context of this process, if SELinux is the cause of a fault
+	selinuxCause func(*fault) string // see copier.selinuxCause; may be nil
+	selinux      string              // the context of this process if SELinux caused a fault, else ""
 }
 
-// tolerate returns nil for an error that is collected, and any other error as it is.
-func (p *problems) tolerate(err error) error {
+// collect returns nil for an error that it collects, and any other error unchanged.
+func (p *problems) collect(err error) error {
 	if err == nil {
 		return nil
 	}
 	k := kindOf(err)
-	if p.live && (k == kindChanged || isStale(err)) {
+	if p.sourceActive && (k == kindChanged || isStale(err)) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.changed++
@@ -53,13 +53,13 @@ func (p *problems) tolerate(err error) error {
 	if f := (*fault)(nil); k == kindDenied && p.selinux == "" && p.selinuxCause != nil && errors.As(err, &f) {
 		p.selinux = p.selinuxCause(f)
 	}
-	if len(p.first[k]) < shown {
+	if len(p.first[k]) < maxShown {
 		p.first[k] = append(p.first[k], err.Error())
 	}
 	return nil
 }
 
-// warn keeps a sentence for the report, once.
+// warn adds a sentence to the report, once.
 func (p *problems) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.mu.Lock()
@@ -69,13 +69,13 @@ func (p *problems) warn(format string, args ...any) {
 	}
 }
 
-// omission counts entries of which the same is left out.
+// omission counts the entries that lack an attribute in the copy.
 type omission struct {
 	count int
 	first string // a path
 }
 
-// omit notes what is left out of the copy of an entry, for a warning.
+// omit records an attribute that the copy of an entry lacks. It becomes a warning.
 func (p *problems) omit(what, path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,25 +91,26 @@ func (p *problems) omit(what, path string) {
 	o.first = min(o.first, path)
 }
 
-// allWarnings returns the warnings, and one for each kind of omission.
+// allWarnings returns the warnings, followed by one for each omitted attribute.
 func (p *problems) allWarnings() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.Clone(p.warnings)
 	for _, what := range slices.Sorted(maps.Keys(p.omitted)) {
 		o := p.omitted[what]
-		all = append(all, fmt.Sprintf("%s of %s is not copied, the first is %s", what, countOf(o.count), quote(o.first)))
+		all = append(all, fmt.Sprintf("%s of %s is not copied. First: %s", what, countOf(o.count), quote(o.first)))
 	}
 	return all
 }
 
-// isStale says whether a network's file system lost a file of the source: somebody deleted it.
+// isStale reports whether a network file system lost a source file because another process deleted it.
 func isStale(err error) bool {
 	var f *fault
 	return errors.As(err, &f) && f.side == source && errors.Is(err, unix.ESTALE)
 }
 
-// err is nil if nothing was collected. A changed source comes first, since everything else may follow from it.
+// err returns nil if nothing was collected. Changes of the source take precedence, because other problems may follow
+// from them.
 func (p *problems) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +118,7 @@ func (p *problems) err() error {
 		if p.count[k] > 0 {
 			e := newError(k, p.count[k], p.first[k])
 			if k == kindDenied && p.selinux != "" {
-				blameSELinux(e, p.selinux)
+				adviseSELinux(e, p.selinux)
 			}
 			return e
 		}

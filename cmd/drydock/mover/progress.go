@@ -10,21 +10,21 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// meter counts, and tells at every phase change and at most once an interval.
+// meter counts the progress of a copy. It reports at every phase change, and otherwise at most once per interval.
 type meter struct {
 	bytes, bytesTotal, files, filesTotal, steps atomic.Int64
 
-	mu   sync.Mutex // guards the order of what is told
-	tell func(moverreport.Progress)
-	last moverreport.Progress
-	end  chan struct{}
-	done chan struct{}
+	mu     sync.Mutex // keeps the reports in order
+	notify func(moverreport.Progress)
+	last   moverreport.Progress
+	end    chan struct{}
+	done   chan struct{}
 }
 
-// newMeter starts telling; nothing is told if tell is nil. Its close must be called.
-func newMeter(tell func(moverreport.Progress), interval time.Duration) *meter {
-	m := &meter{tell: tell, end: make(chan struct{}), done: make(chan struct{})}
-	if tell == nil || interval <= 0 {
+// newMeter starts a meter. Without a callback it only counts. The caller must close it.
+func newMeter(notify func(moverreport.Progress), interval time.Duration) *meter {
+	m := &meter{notify: notify, end: make(chan struct{}), done: make(chan struct{})}
+	if notify == nil || interval <= 0 {
 		close(m.done)
 		return m
 	}
@@ -51,7 +51,7 @@ func (m *meter) close() {
 	<-m.done
 }
 
-// enter begins a phase. Done starts at nothing, except for the sync: it shows what the copy came to.
+// enter begins a phase with zero counts. The sync phase continues to show the counts of the copy.
 func (m *meter) enter(p moverreport.Phase) {
 	if p != moverreport.PhaseSync {
 		m.bytes.Store(0)
@@ -66,7 +66,7 @@ func (m *meter) current() moverreport.Phase {
 	return m.last.Phase
 }
 
-// report tells the counts, unless they are what was told last.
+// report passes the counts on, unless they equal the last report.
 func (m *meter) report(p moverreport.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,12 +77,12 @@ func (m *meter) report(p moverreport.Phase) {
 		return
 	}
 	m.last = now
-	if m.tell != nil {
-		m.tell(now)
+	if m.notify != nil {
+		m.notify(now)
 	}
 }
 
-// correct replaces an estimate of a file's data by what it turned out to be.
+// correct replaces an estimate of a file's data by the actual number of bytes.
 func (m *meter) correct(estimate, actual int64) {
 	if estimate != actual {
 		m.bytesTotal.Add(actual - estimate)

@@ -11,25 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recordName is in the target's root. No temporary file ever has it, as those end in letters and digits only.
+// recordName is the record's name in the target's root. No temporary file has this name, because theirs end in letters
+// and digits only.
 const recordName = tempPrefix + "warm.record"
 
-// recordMagic has the version of the format. A record of another version is ignored, like one that is torn: all that is
-// lost is time.
+// recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
+// only time.
 const recordMagic = "drydock-warm-1\n\x00"
 
-// record is what a warm pass has verified: for each file the contents of two inodes, one on either side, as long as both
-// look as they did then. Names do not matter for that, so there are none in it.
+// record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes on
+// both sides look as they did then. Names do not matter for that, so the record has none.
 //
-// The file is recordMagic, the SHA-256 of what it is bound to (recordID and its own inode), the number of entries (8
+// The file consists of recordMagic, the fingerprint of recordID and the record's own inode, the number of entries (8
 // bytes, big endian), the entries sorted by inode, and the SHA-256 of all that.
 type record struct {
-	mu      sync.Mutex // guards adding
+	mu      sync.Mutex // guards the fields while entries are added
 	entries []recorded
 	bytes   int64 // data bytes of the files
 }
 
-// recorded is one file. Its size is stated in the package comment.
+// recorded is one file. The package comment states its size.
 type recorded struct {
 	ino     uint64   // of the source
 	state   [16]byte // of both inodes, see stateOf
@@ -41,19 +42,19 @@ const (
 	recordHeadSize = int64(len(recordMagic)) + sha256.Size + 8
 )
 
-// recordID is what a record has to be of to be believed.
+// recordID identifies the passes that may use a record.
 type recordID struct {
-	token          string // the operation, as its caller named it
-	member         string // the process that writes to the source; "" if the caller does not tell them apart
-	boot           string // of the kernel: a crash may lose a change time, but keep what was written
+	token          string // the operation
+	member         string // the process that writes to the source; "" if the caller does not distinguish them
+	boot           string // the kernel's boot id: a crash may lose a change time but keep the written data
 	source, target uint64 // inodes of the roots
 }
 
-// bind is of this record in this inode. A file of the source that pretends to be a record, and was copied, is in another
-// one, whose birth time its author cannot know.
-func (id recordID) bind(fd int) (sum, error) {
+// fingerprint identifies this record in this inode. If the source contains a file that pretends to be a record, its copy
+// has another inode. The file's author cannot know the birth time of that inode.
+func (id recordID) fingerprint(fd int) (sum, error) {
 	var st unix.Statx_t
-	err := againErr(func() error {
+	err := ignoringEINTR(func() error {
 		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
 	})
 	if err != nil {
@@ -69,7 +70,7 @@ func (id recordID) bind(fd int) (sum, error) {
 	return sum(h.Sum(nil)), nil
 }
 
-// stateOf is a fingerprint of all that is known of two inodes. Equal fingerprints are equal values.
+// stateOf returns a fingerprint of all that is known about two inodes. Equal fingerprints mean equal values.
 func stateOf(src, dst *meta) (state [16]byte) {
 	b := make([]byte, 0, 160)
 	for _, m := range []*meta{src, dst} {

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// saveRecord gives the record its name when it is whole and on the device. One that finds no room is no reason to fail.
+// saveRecord gives the record its name after it is complete and on the device. A lack of space for it is not an error.
 func (c *copier) saveRecord() error {
-	err := c.writeRecord(c.warm.fresh)
+	err := c.writeRecord(c.twoPass.current)
 	if kindOf(err) == kindNoSpace {
-		c.warm.fresh = nil
-		c.warn("the target has no room for the record of what was verified: no file counts as unchanged after this pass")
+		c.twoPass.current = nil
+		c.warn("the target has no space for the record of verified files, so no file counts as unchanged after this pass")
 		return nil
 	}
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *copier) writeRecord(r *record) error {
 	if err != nil {
 		return err
 	}
-	err = r.encode(f, c.warm.id)
+	err = r.encode(f, c.twoPass.id)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -54,17 +54,17 @@ func (c *copier) writeRecord(r *record) error {
 		c.hooks.recording()
 	}
 	if err == nil {
-		err = againErr(func() error { return unix.Renameat(c.dst.fd, tmp, c.dst.fd, recordName) })
+		err = ignoringEINTR(func() error { return unix.Renameat(c.dst.fd, tmp, c.dst.fd, recordName) })
 	}
 	if err != nil {
 		c.discard(c.dst.fd, tmp)
 		return err
 	}
-	return againErr(func() error { return unix.Fsync(c.dst.fd) })
+	return ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) })
 }
 
 func (r *record) encode(f *os.File, id recordID) error {
-	bound, err := id.bind(int(f.Fd()))
+	bound, err := id.fingerprint(int(f.Fd()))
 	if err != nil {
 		return err
 	}
@@ -93,12 +93,12 @@ func (r *record) encode(f *os.File, id recordID) error {
 }
 
 var (
-	errNoRecord      = errors.New("there is none")
-	errForeignRecord = errors.New("it is of another operation, version or boot of the node")
-	errTornRecord    = errors.New("it is not whole")
+	errNoRecord      = errors.New("there is no record")
+	errForeignRecord = errors.New("it belongs to another operation, version or boot of the node")
+	errTornRecord    = errors.New("it is incomplete")
 )
 
-// readRecord fails if there is no record in the directory that can be believed.
+// readRecord returns the record in the directory. It fails if there is none that can be trusted.
 func readRecord(dirfd int, id recordID) (*record, error) {
 	fd, err := openat(dirfd, recordName, unix.O_RDONLY, 0)
 	if err != nil {
@@ -113,14 +113,14 @@ func readRecord(dirfd int, id recordID) (*record, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 {
 		return nil, errForeignRecord
 	}
-	bound, err := id.bind(fd)
+	bound, err := id.fingerprint(fd)
 	if err != nil {
 		return nil, err
 	}
 	return decodeRecord(f, st.Size, bound)
 }
 
-// decodeRecord takes no memory before the head is known to be ours.
+// decodeRecord allocates no memory for entries before it has recognized the head.
 func decodeRecord(f io.Reader, size int64, bound sum) (*record, error) {
 	h := sha256.New()
 	buffered := bufio.NewReaderSize(f, bufferSize)

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// NewReport speaks of what Copy returned.
+// NewReport returns the report of a copy from the values that Copy returned.
 func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	report := moverreport.Report{
 		Result: "copied", Code: moverreport.CodeOK, Reason: moverreport.ReasonCopied, Message: "the target is a verified copy of the source",
@@ -20,11 +20,11 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
 	}
 	switch {
-	case r.Pass == PassWarm:
+	case r.Pass == PassFirst:
 		report.Result, report.Reason = "warmed", moverreport.ReasonWarmed
-		report.Message = "the target holds most of what the source held; a final pass makes it a copy"
+		report.Message = "the target holds most of the source's data. A final pass completes the copy"
 	case r.Digest == "":
-		report.Message = "the target is a copy of the source; it was not verified"
+		report.Message = "the target is a copy of the source, which was not verified"
 	}
 	if err == nil {
 		return report

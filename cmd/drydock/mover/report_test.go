@@ -27,23 +27,23 @@ func TestKindOf(t *testing.T) {
 		err  error
 		want kind
 	}{
-		"a source that vanished was changed":         {in(source, unix.ENOENT), kindChanged},
-		"a target that vanished is trouble":          {in(target, unix.ENOENT), kindIO},
-		"rights are missing":                         {in(source, unix.EACCES), kindDenied},
-		"a target that knows no attributes":          {in(target, unix.EOPNOTSUPP), kindDenied},
+		"a name vanished from the source":            {in(source, unix.ENOENT), kindChanged},
+		"a name vanished from the target":            {in(target, unix.ENOENT), kindIO},
+		"missing rights":                             {in(source, unix.EACCES), kindDenied},
+		"a target without attributes":                {in(target, unix.EOPNOTSUPP), kindDenied},
 		"a full target":                              {in(target, unix.ENOSPC), kindNoSpace},
 		"a used up quota":                            {in(target, unix.EDQUOT), kindNoSpace},
 		"a broken disk":                              {in(source, unix.EIO), kindIO},
 		"a read-only target":                         {in(target, unix.EROFS), kindIO},
-		"a cause in a fault is still an end":         {in(source, &Interruption{unix.SIGTERM}), kindStopped},
-		"a missing entry in verification is a find":  {in(target, ifGone(target, unix.ENOENT)), kindDiffers},
-		"in the source it was changed":               {in(source, ifGone(source, unix.ENOENT)), kindChanged},
+		"a fault caused by a signal":                 {in(source, &Interruption{unix.SIGTERM}), kindStopped},
+		"verification misses an entry of the target": {in(target, ifGone(target, unix.ENOENT)), kindDiffers},
+		"verification misses an entry of the source": {in(source, ifGone(source, unix.ENOENT)), kindChanged},
 		"attributes too large for this file system":  {in(target, &xattrError{"user.a", errXattrTooLarge}), kindDenied},
-		"attributes that vanish were changed":        {in(source, &xattrError{"user.a", unix.ENODATA}), kindChanged},
+		"attributes that vanished from the source":   {in(source, &xattrError{"user.a", unix.ENODATA}), kindChanged},
 		"a name too long for this file system":       {in(target, unix.ENAMETOOLONG), kindDenied},
 		"more hard links than this file system has":  {in(target, unix.EMLINK), kindDenied},
 		"a file too large for this file system":      {in(target, unix.EFBIG), kindDenied},
-		"the network's file system lost its handles": {in(source, unix.ESTALE), kindIO},
+		"a network file system lost its handles":     {in(source, unix.ESTALE), kindIO},
 	} {
 		if got := kindOf(c.err); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -63,8 +63,8 @@ func TestSplitPath(t *testing.T) {
 	}
 }
 
-// Lines come at each phase change, never twice the same, and in the end everything is done.
-func TestProgress(t *testing.T) {
+// Progress is reported at each phase change, never twice the same, and at the end everything is done.
+func TestProgressAtEachPhase(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for _, n := range []string{"a", "b"} {
 		write(t, filepath.Join(src, n), strings.Repeat("x", 100_000))
@@ -77,28 +77,30 @@ func TestProgress(t *testing.T) {
 	for _, p := range lines {
 		phases = append(phases, p.Phase)
 	}
-	if len(lines) != 4 || phases[0] != moverreport.PhaseScan || phases[1] != moverreport.PhaseCopy || phases[2] != moverreport.PhaseSync || phases[3] != moverreport.PhaseVerify {
+	if len(lines) != 4 || phases[0] != moverreport.PhaseScan || phases[1] != moverreport.PhaseCopy ||
+		phases[2] != moverreport.PhaseSync || phases[3] != moverreport.PhaseVerify {
 		t.Fatal(phases)
 	}
 	atSync := lines[2]
-	if atSync.FilesDone != 3 || atSync.FilesTotal != 3 || atSync.BytesDone != atSync.BytesTotal || atSync.BytesTotal > 210_000 || atSync.BytesTotal < 200_000 {
+	if atSync.FilesDone != 3 || atSync.FilesTotal != 3 ||
+		atSync.BytesDone != atSync.BytesTotal || atSync.BytesTotal > 210_000 || atSync.BytesTotal < 200_000 {
 		t.Errorf("%+v", atSync)
 	}
 }
 
 func TestProgressInterval(t *testing.T) {
-	told := make(chan moverreport.Progress)
-	m := newMeter(func(p moverreport.Progress) { told <- p }, time.Millisecond)
+	reported := make(chan moverreport.Progress)
+	m := newMeter(func(p moverreport.Progress) { reported <- p }, time.Millisecond)
 	go m.enter(moverreport.PhaseCopy)
-	<-told
+	<-reported
 	m.files.Add(1) // seen at the next tick, and nothing more until something changes
-	if p := <-told; p.Phase != moverreport.PhaseCopy || p.FilesDone != 1 {
+	if p := <-reported; p.Phase != moverreport.PhaseCopy || p.FilesDone != 1 {
 		t.Errorf("%+v", p)
 	}
 	m.close()
 	select {
-	case p := <-told:
-		t.Errorf("told again: %+v", p)
+	case p := <-reported:
+		t.Errorf("the same progress was reported again: %+v", p)
 	default:
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// side tells the two trees apart, in messages and where errors mean different things.
+// side distinguishes the two trees, in messages and where errors have different meanings.
 type side int
 
 const (
@@ -20,25 +20,25 @@ const (
 
 func (s side) String() string { return [...]string{"source", "target"}[s] }
 
-// root is an open root directory. Everything below is reached from its descriptor.
+// root is an open root directory. Everything below it is reached from its descriptor.
 type root struct {
 	fd        int
 	dev       uint64
-	mount     uint64 // see sighting
+	mount     uint64 // see fileStat
 	self      meta
 	side      side
 	noOpenat2 atomic.Bool
-	noFlags   atomic.Bool // its file system has no inode flags
+	noFlags   atomic.Bool // the file system has no inode flags
 }
 
 func openRoot(path string, s side) (*root, error) {
-	fd, err := again(func() (int, error) {
+	fd, err := ignoringEINTRValue(func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return nil, &fault{side: s, op: "opening the directory", path: path, err: err}
 	}
-	st, err := sight(fd, "")
+	st, err := statEntry(fd, "")
 	if err != nil {
 		unix.Close(fd)
 		return nil, &fault{side: s, op: "reading the directory", path: path, err: err}
@@ -48,7 +48,7 @@ func openRoot(path string, s side) (*root, error) {
 
 func (r *root) close() { unix.Close(r.fd) }
 
-// open opens a directory below the root for reading. No symbolic link is followed anywhere on the way.
+// open opens a directory below the root for reading. It follows no symbolic link anywhere on the path.
 func (r *root) open(d *dir) (int, error) {
 	if d.parent == nil {
 		return openat(r.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -56,7 +56,7 @@ func (r *root) open(d *dir) (int, error) {
 	return r.openPath(d.path())
 }
 
-// openPath walks in pieces that are shorter than PATH_MAX.
+// openPath opens a path in pieces that are shorter than PATH_MAX.
 func (r *root) openPath(path string) (int, error) {
 	at, flags := r.fd, unix.O_PATH
 	for {
@@ -66,7 +66,7 @@ func (r *root) openPath(path string) (int, error) {
 		}
 		next, err := r.step(at, piece, flags|unix.O_DIRECTORY)
 		if errors.Is(err, errNoOpenat2) {
-			continue // the same piece again, by single names
+			continue // retry the piece by single names
 		}
 		if at != r.fd {
 			unix.Close(at)
@@ -80,7 +80,8 @@ func (r *root) openPath(path string) (int, error) {
 
 var errNoOpenat2 = errors.New("no openat2")
 
-// pieceLimit is how many bytes of a path one step can take: one name only where openat2 is missing or filtered away.
+// pieceLimit returns how many bytes of a path one step can take. It is 0, for a single name, where openat2 is missing or
+// filtered.
 func (r *root) pieceLimit() int {
 	if r.noOpenat2.Load() {
 		return 0
@@ -97,8 +98,8 @@ func (r *root) step(at int, piece string, flags int) (int, error) {
 		Flags:   uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
-	fd, err := again(func() (int, error) { return unix.Openat2(at, piece, &how) })
-	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a seccomp filter that does not know the call
+	fd, err := ignoringEINTRValue(func() (int, error) { return unix.Openat2(at, piece, &how) })
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a seccomp filter without this call
 		r.noOpenat2.Store(true)
 		return -1, errNoOpenat2
 	}
@@ -117,8 +118,9 @@ func splitPath(path string, limit int) (piece, rest string) {
 	return piece, rest
 }
 
-// separate fails if one root is the other or is inside of it: deleting what the source lacks would then eat the source.
-func separate(a, b *root) error {
+// checkSeparate fails if one root is the other or is inside it. Deleting names that the source does not have would then
+// delete the source.
+func checkSeparate(a, b *root) error {
 	for _, pair := range [][2]*root{{a, b}, {b, a}} {
 		inside, err := isInside(pair[0], pair[1])
 		if err != nil {
@@ -133,7 +135,7 @@ func separate(a, b *root) error {
 
 var errNotSeparate = errors.New("source and target are the same directory, or one is inside the other")
 
-// isInside walks up from a to the top of the file tree and looks for b.
+// isInside walks up from a to the top of the file tree and reports whether it meets b.
 func isInside(a, b *root) (bool, error) {
 	at := a.fd
 	dev, ino := a.dev, a.self.ino

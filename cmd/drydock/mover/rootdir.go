@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is not root cannot always set the attributes of the target's root directory: the platform has made it.
-// Owner, mode and ACL have to be equal nevertheless. Only the group and the rights that the platform sets for a pod's
+// A process without root's rights cannot always set the attributes of the target's root directory, which the platform created.
+// Owner, mode and ACL must be equal nevertheless. Only the group and the rights that the platform sets for a pod's
 // fsGroup may differ.
 
 // fsGroupBits are the rights that the platform gives to the group fsGroup.
 const fsGroupBits = unix.S_ISGID | 0o770
 
-// identity is the user and the groups of this process.
+// identity is the user and the groups of a process.
 type identity struct {
 	uid    uint32
 	groups []int
@@ -33,9 +33,9 @@ func self() (identity, error) {
 func (i identity) isRoot() bool           { return i.uid == 0 }
 func (i identity) isIn(group uint32) bool { return slices.Contains(i.groups, int(group)) }
 
-// rootDifferences lists what differs between the root directories beyond what the platform sets. Only its owner can set a
-// directory's time.
-func rootDifferences(src, dst looks, by identity) []string {
+// rootDifferences lists the differences between the root directories. It ignores differences that the platform causes.
+// Only a directory's owner can set its time.
+func rootDifferences(src, dst snapshot, by identity) []string {
 	if by.isIn(dst.meta.gid) {
 		dst.meta.gid = src.meta.gid
 		dst.meta.mode = dst.meta.mode&^fsGroupBits | src.meta.mode&fsGroupBits
@@ -46,9 +46,9 @@ func rootDifferences(src, dst looks, by identity) []string {
 	return differences(&src, &dst, nil)
 }
 
-// settable returns the target's root as this process can make it.
-func settable(src, dst looks, by identity) looks {
-	var attrs []xattr // in the order of their names, as the source's
+// attainableRoot returns the target's root as this process can make it.
+func attainableRoot(src, dst snapshot, by identity) snapshot {
+	var attrs []xattr // sorted by name, like the source's
 	for _, x := range src.attrs {
 		have := slices.ContainsFunc(dst.attrs, func(y xattr) bool { return sameXattrs([]xattr{x}, []xattr{y}) })
 		if have || dst.meta.uid == by.uid || strings.HasPrefix(x.name, "user.") {
@@ -57,7 +57,7 @@ func settable(src, dst looks, by identity) looks {
 	}
 	for _, x := range dst.attrs {
 		if dst.meta.uid != by.uid && !slices.ContainsFunc(src.attrs, func(y xattr) bool { return x.name == y.name }) {
-			attrs = append(attrs, x) // an ACL that only its owner could remove
+			attrs = append(attrs, x) // an ACL that only the directory's owner can remove
 		}
 	}
 	dst.attrs = attrs
@@ -72,25 +72,25 @@ func settable(src, dst looks, by identity) looks {
 	return dst
 }
 
-// checkRoot fails, before anything is copied, if the target's root cannot become faithful.
+// checkRoot fails before anything is copied if the target's root cannot become faithful.
 func (c *copier) checkRoot() error {
 	by, err := self()
 	if err != nil || by.isRoot() {
 		return err
 	}
-	both, err := c.lookAtRoots()
+	both, err := c.readRoots()
 	if err != nil {
 		return err
 	}
-	return notKept(rootDifferences(both[source], settable(both[source], both[target], by), by))
+	return notKeptError(rootDifferences(both[source], attainableRoot(both[source], both[target], by), by))
 }
 
-// finishForeignRoot sets the attributes that this process may set, and fails if the root is not faithful then.
+// finishForeignRoot sets the attributes that this process may set. It fails if the root is not faithful afterwards.
 func (c *copier) finishForeignRoot(fd int, attrs []xattr) error {
 	want := &c.tree.top.self.meta
 	for _, set := range []func() (string, error){
 		func() (string, error) { return setOwner(opened(fd), want) },
-		func() (string, error) { return setRest(opened(fd), want, attrs) },
+		func() (string, error) { return setAttributes(opened(fd), want, attrs) },
 	} {
 		op, err := set()
 		if err == nil {
@@ -105,7 +105,7 @@ func (c *copier) finishForeignRoot(fd int, attrs []xattr) error {
 
 // verifyRoot compares the attributes of the root directories.
 func (c *copier) verifyRoot() error {
-	both, err := c.lookAtRoots()
+	both, err := c.readRoots()
 	if err != nil {
 		return err
 	}
@@ -114,14 +114,14 @@ func (c *copier) verifyRoot() error {
 		return err
 	}
 	if by.isRoot() {
-		return differ("", &both[source], &both[target], nil)
+		return differenceError("", &both[source], &both[target], nil)
 	}
-	return notKept(rootDifferences(both[source], both[target], by))
+	return notKeptError(rootDifferences(both[source], both[target], by))
 }
 
-// lookAtRoots reads the attributes of both roots, the source's as they were scanned: while it is written to, its time
-// changes.
-func (c *copier) lookAtRoots() (both [2]looks, err error) {
+// readRoots reads the attributes of both roots. In a first pass the source's come from the scan, because its time
+// changes while it is in use.
+func (c *copier) readRoots() (both [2]snapshot, err error) {
 	for side, r := range []*root{c.src, c.dst} {
 		st, err := fstat(r.fd)
 		if err != nil {
@@ -132,14 +132,14 @@ func (c *copier) lookAtRoots() (both [2]looks, err error) {
 			return both, &fault{r.side, "reading extended attributes of", "", err}
 		}
 	}
-	if c.pass == PassWarm {
+	if c.pass == PassFirst {
 		both[source].meta = c.tree.top.self.meta
 	}
 	return both, nil
 }
 
-// notKept is nil without differences.
-func notKept(differences []string) error {
+// notKeptError returns an error that lists the differences, or nil if there are none.
+func notKeptError(differences []string) error {
 	if len(differences) == 0 {
 		return nil
 	}

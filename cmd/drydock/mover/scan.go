@@ -10,41 +10,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is what a scan saw.
+// tree is the result of a scan.
 type tree struct {
 	top    *dir
 	dirs   []*dir           // parents before their children
-	groups map[inode]*group // two or more names of the tree share the inode
+	groups map[inode]*group // inodes with two or more names in the tree
 	nested []string         // directories that are subvolumes
-	sparse map[*entry]int64 // data of big files that have holes
+	sparse map[*entry]int64 // data bytes of big files with holes
 }
 
-// scanner walks one tree. Everything but the fixed fields is guarded by mu.
+// scanner walks one tree. mu guards only the tree.
 type scanner struct {
 	root     *root
 	meter    *meter
 	problems *problems
-	trusted  bool // this process is shown trusted.* attributes
+	trusted  bool // this process can list trusted.* attributes
 
 	mu   sync.Mutex
 	tree *tree
 }
 
-// scan reads the whole tree without following links or leaving its mount.
+// scan reads the whole tree. It follows no links and does not leave the mount.
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
-	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), tree: &tree{top: top, groups: map[inode]*group{}, sparse: map[*entry]int64{}}}
+	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted()}
+	s.tree = &tree{top: top, groups: map[inode]*group{}, sparse: map[*entry]int64{}}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
 		return nil, err
 	}
-	s.tree.list(top)
-	s.tree.settleGroups()
+	s.tree.orderDirs(top)
+	s.tree.sortGroups()
 	sort.Strings(s.tree.nested)
 	return s.tree, nil
 }
 
-// visit reads a directory and adds the visits of its subdirectories.
+// visit reads a directory and adds tasks for its subdirectories.
 func (s *scanner) visit(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
 		err := s.read(ctx, d)
@@ -53,7 +54,7 @@ func (s *scanner) visit(p *pool, d *dir) task {
 				p.add(s.visit(p, sub))
 			}
 		}
-		return s.problems.tolerate(err)
+		return s.problems.collect(err)
 	}
 }
 
@@ -68,32 +69,32 @@ func (s *scanner) read(ctx context.Context, d *dir) error {
 	if err != nil {
 		return &fault{s.root.side, "reading the directory", d.path(), err}
 	}
-	d.entries = make([]entry, 0, len(names)) // never grows, so that pointers into it stay good
+	d.entries = make([]entry, 0, len(names)) // never grows, so pointers into it stay valid
 	for i, n := range names {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		skip, err := s.skipLostFound(d, fd, n.name)
-		if err := s.problems.tolerate(err); err != nil {
+		if err := s.problems.collect(err); err != nil {
 			return err
 		}
 		if skip {
 			continue
 		}
-		if err := s.problems.tolerate(s.look(d, fd, n.name)); err != nil {
+		if err := s.problems.collect(s.addEntry(d, fd, n.name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// open opens a directory of the mount. To open is what mounts an NFS child export.
+// open opens a directory of the mount. Opening a directory mounts an NFS child export.
 func (s *scanner) open(d *dir) (int, error) {
 	fd, err := s.root.open(d)
 	if err != nil {
 		return -1, err
 	}
-	st, err := sight(fd, "")
+	st, err := statEntry(fd, "")
 	if err == nil && s.root.isElsewhere(&st) {
 		err = errMountHere
 	}
@@ -104,25 +105,25 @@ func (s *scanner) open(d *dir) (int, error) {
 	return fd, nil
 }
 
-// look adds a name to the entries of a directory.
-func (s *scanner) look(d *dir, fd int, name string) error {
-	st, err := sight(fd, name)
+// addEntry adds a name to the entries of a directory.
+func (s *scanner) addEntry(d *dir, fd int, name string) error {
+	st, err := statEntry(fd, name)
 	if err == nil && s.root.isElsewhere(&st) {
 		err = errMountHere
 	}
 	if err == nil {
-		err = st.uncopyable()
+		err = st.uncopyableReason()
 	}
 	if err != nil {
 		return &fault{s.root.side, "looking at", d.join(name), err}
 	}
 	d.entries = append(d.entries, entry{name: name, meta: metaOf(&st.Stat_t)})
-	s.note(d, len(d.entries)-1, &st.Stat_t)
+	s.countEntry(d, len(d.entries)-1, &st.Stat_t)
 	return nil
 }
 
-// note counts an entry and remembers what is more than its stat.
-func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
+// countEntry counts an entry and stores properties that its stat does not contain.
+func (s *scanner) countEntry(d *dir, i int, st *unix.Stat_t) {
 	e := &d.entries[i]
 	if e.meta.isDir() {
 		e.sub = &dir{parent: d, self: e}
@@ -134,10 +135,10 @@ func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 		return
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 && !s.trusted {
-		s.problems.warn("the source has whiteouts of an overlay, so directories may be marked opaque by trusted.* attributes; " +
-			"they are not copied, since only a process with CAP_SYS_ADMIN is shown them")
+		s.problems.warn("the source has whiteouts of an overlay, so trusted.* attributes may mark directories as opaque. " +
+			"They are not copied, because only a process with CAP_SYS_ADMIN can list them")
 	}
-	if data := dataBytes(st); e.meta.isRegular() && e.meta.size >= patchLeast && data < e.meta.size {
+	if data := dataBytes(st); e.meta.isRegular() && e.meta.size >= bigFileMin && data < e.meta.size {
 		s.mu.Lock()
 		s.tree.sparse[e] = data
 		s.mu.Unlock()
@@ -148,7 +149,7 @@ func (s *scanner) note(d *dir, i int, st *unix.Stat_t) {
 	}
 }
 
-// isAnotherName puts an entry in its group and says whether the group was known.
+// isAnotherName adds an entry to its group and reports whether the group already had a name.
 func (s *scanner) isAnotherName(d *dir, i int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,20 +159,20 @@ func (s *scanner) isAnotherName(d *dir, i int) bool {
 		g = &group{}
 		s.tree.groups[id] = g
 	}
-	g.members = append(g.members, member{d, i})
-	return len(g.members) > 1
+	g.names = append(g.names, linkName{d, i})
+	return len(g.names) > 1
 }
 
-// data estimates how much of a regular file is not hole. It is exact enough for big files only.
-func (t *tree) data(e *entry) int64 {
+// dataSize estimates how many bytes of a regular file are outside of holes. It is exact enough for big files only.
+func (t *tree) dataSize(e *entry) int64 {
 	if data, known := t.sparse[e]; known {
 		return data
 	}
 	return e.meta.size
 }
 
-// list puts the directories in an order in which parents come first.
-func (t *tree) list(top *dir) {
+// orderDirs lists the directories so that parents come first.
+func (t *tree) orderDirs(top *dir) {
 	t.dirs = append(t.dirs, top)
 	for i := 0; i < len(t.dirs); i++ {
 		for k := range t.dirs[i].entries {

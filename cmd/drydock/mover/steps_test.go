@@ -13,8 +13,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// TestDirectoriesCountAsProgress: backup gives up a copy whose mover reports nothing new for a while, and on slow storage a large tree of
-// directories takes longer than that.
+// backup gives up a copy whose mover reports no progress for a while. On slow storage a large tree of directories takes
+// longer than that.
 func TestDirectoriesCountAsProgress(t *testing.T) {
 	src := t.TempDir()
 	for i := range 20 {

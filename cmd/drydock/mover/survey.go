@@ -10,23 +10,26 @@ import (
 	"sort"
 )
 
-// known is the knowledge of a warm pass that has ended.
-type known struct {
-	record  *record // nil: nothing was recorded
+// firstPassState is the knowledge of a completed first pass about the source.
+type firstPassState struct {
+	record  *record // nil if nothing was recorded
 	bound   unixTime
-	places  map[inode]uint64 // of the directories, see placeOf
+	places  map[inode]uint64 // place of each directory, see placeOf
 	entries int64
 }
 
-func (c *copier) knowledge() *known {
-	k := &known{record: c.warm.fresh, bound: c.warm.bound, places: make(map[inode]uint64, len(c.tree.dirs)), entries: c.tree.size()}
+func (c *copier) newFirstPassState() *firstPassState {
+	k := &firstPassState{
+		record: c.twoPass.current, bound: c.twoPass.bound,
+		places: make(map[inode]uint64, len(c.tree.dirs)), entries: c.tree.countEntries(),
+	}
 	for _, d := range c.tree.dirs {
 		k.places[d.self.meta.inode()] = placeOf(d)
 	}
 	return k
 }
 
-// placeOf is a hash of a directory's name and of the directory that it is in.
+// placeOf returns a hash of a directory's name and its parent directory.
 func placeOf(d *dir) uint64 {
 	h := fnv.New64a()
 	if d.parent != nil {
@@ -36,8 +39,8 @@ func placeOf(d *dir) uint64 {
 	return h.Sum64()
 }
 
-// size counts the entries of a tree.
-func (t *tree) size() int64 {
+// countEntries returns the number of entries in the tree.
+func (t *tree) countEntries() int64 {
 	var n int64
 	for _, d := range t.dirs {
 		n += int64(len(d.entries))
@@ -45,8 +48,8 @@ func (t *tree) size() int64 {
 	return n
 }
 
-// has reports whether a file of the source is recorded and has not changed since.
-func (k *known) has(m *meta) bool {
+// isRecorded reports whether a file of the source is recorded and has not changed since.
+func (k *firstPassState) isRecorded(m *meta) bool {
 	if k.record == nil || !m.ctime().before(k.bound) {
 		return false
 	}
@@ -55,17 +58,17 @@ func (k *known) has(m *meta) bool {
 	return i < len(r.entries) && r.entries[i].ino == m.ino
 }
 
-// left sums up the files of a tree that a final pass would have to read.
-func (k *known) left(t *tree) Work {
+// remaining sums up the files of a tree that a final pass would have to read.
+func (k *firstPassState) remaining(t *tree) Work {
 	var w Work
-	k.eachLeft(t, func(_ *dir, e *entry) { w.add(e.meta.size, t.data(e)) })
-	w.Gone = max(0, k.entries-t.size())
+	k.eachRemaining(t, func(_ *dir, e *entry) { w.add(e.meta.size, t.dataSize(e)) })
+	w.Deletions = max(0, k.entries-t.countEntries())
 	return w
 }
 
-// eachLeft calls f for the files that a final pass would have to read, once for all names of a file. A directory that was moved leaves
-// no trace in the files below it, but the target does not have them at the new place.
-func (k *known) eachLeft(t *tree, f func(*dir, *entry)) {
+// eachRemaining calls f for the files that a final pass would have to read, once for all names of a file. Moving a
+// directory leaves no trace in the files below it, but the target does not have them in the new place.
+func (k *firstPassState) eachRemaining(t *tree, f func(*dir, *entry)) {
 	moved := map[*dir]bool{}
 	for _, d := range t.dirs { // parents come first
 		isMoved := moved[d.parent] || k.places[d.self.meta.inode()] != placeOf(d)
@@ -74,20 +77,20 @@ func (k *known) eachLeft(t *tree, f func(*dir, *entry)) {
 		}
 		for i := range d.entries {
 			e := &d.entries[i]
-			if g := t.groupOf(d, e); e.meta.isRegular() && (g == nil || g.leads(e)) && (isMoved || !k.has(&e.meta)) {
+			if g := t.groupOf(d, e); e.meta.isRegular() && (g == nil || g.isLeader(e)) && (isMoved || !k.isRecorded(&e.meta)) {
 				f(d, e)
 			}
 		}
 	}
 }
 
-var errNoKnowledge = errors.New("the last pass over these trees did not succeed")
+var errNoFirstPass = errors.New("the last pass over these trees did not succeed")
 
-// Survey scans the source and returns the figures of its last warm pass, with Left as it is now. It reads no
-// contents and leaves the target alone. Of the options Source, Workers and Progress count. The error, if any, is an *Error.
+// Survey scans the source and returns the figures of the last first pass, with Remaining as it is now. It reads no
+// contents and does not access the target. It uses the options Source, Workers and Progress. Any error is an *Error.
 func Survey(ctx context.Context, o Options, last Result) (Figures, error) {
-	if last.known == nil {
-		return Figures{}, usageError(errNoKnowledge)
+	if last.state == nil {
+		return Figures{}, usageError(errNoFirstPass)
 	}
 	src, err := openRoot(o.Source, source)
 	if err != nil {
@@ -96,8 +99,8 @@ func Survey(ctx context.Context, o Options, last Result) (Figures, error) {
 	defer src.close()
 	m := newMeter(o.Progress, o.ProgressInterval)
 	defer m.close()
-	p := problems{live: true}
-	t, err := scan(ctx, src, workersOr(o.Workers), m, &p)
+	p := problems{sourceActive: true}
+	t, err := scan(ctx, src, workerCount(o.Workers), m, &p)
 	if err == nil {
 		err = p.err()
 	}
@@ -105,6 +108,6 @@ func Survey(ctx context.Context, o Options, last Result) (Figures, error) {
 		return Figures{}, toError(err, nil)
 	}
 	f := last.Figures
-	f.Left = last.known.left(t)
+	f.Remaining = last.state.remaining(t)
 	return f, nil
 }

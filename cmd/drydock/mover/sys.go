@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// again calls f until it is not interrupted by a signal: raw system calls, unlike package os, report EINTR.
-func again[T any](f func() (T, error)) (T, error) {
+// ignoringEINTRValue calls f again while a signal interrupts it. Unlike package os, raw system calls report EINTR.
+func ignoringEINTRValue[T any](f func() (T, error)) (T, error) {
 	for {
 		v, err := f()
 		if err != unix.EINTR {
@@ -22,8 +22,8 @@ func again[T any](f func() (T, error)) (T, error) {
 	}
 }
 
-// againErr is again for calls without a value.
-func againErr(f func() error) error {
+// ignoringEINTR is ignoringEINTRValue for calls without a value.
+func ignoringEINTR(f func() error) error {
 	for {
 		if err := f(); err != unix.EINTR {
 			return err
@@ -33,24 +33,24 @@ func againErr(f func() error) error {
 
 // openat opens name in dirfd. It never follows a symbolic link and never blocks on a fifo.
 func openat(dirfd int, name string, flags int, mode uint32) (int, error) {
-	return again(func() (int, error) {
+	return ignoringEINTRValue(func() (int, error) {
 		return unix.Openat(dirfd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
 	})
 }
 
 func fstat(fd int) (unix.Stat_t, error) {
 	var st unix.Stat_t
-	err := againErr(func() error { return unix.Fstat(fd, &st) })
+	err := ignoringEINTR(func() error { return unix.Fstat(fd, &st) })
 	return st, err
 }
 
 func lstatat(dirfd int, name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
-	err := againErr(func() error { return unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := ignoringEINTR(func() error { return unix.Fstatat(dirfd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return st, err
 }
 
-// futimens is utimensat of an open file.
+// futimens sets the times of an open file.
 func futimens(fd int, ts []unix.Timespec) error {
 	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&ts[0])), 0, 0, 0)
 	if errno != 0 {
@@ -59,11 +59,11 @@ func futimens(fd int, ts []unix.Timespec) error {
 	return nil
 }
 
-// readlinkat returns the whole target of a symbolic link, however long.
+// readlinkat returns the complete target of a symbolic link, of any length.
 func readlinkat(dirfd int, name string) (string, error) {
 	for size := 256; ; size *= 4 {
 		buf := make([]byte, size)
-		n, err := again(func() (int, error) { return unix.Readlinkat(dirfd, name, buf) })
+		n, err := ignoringEINTRValue(func() (int, error) { return unix.Readlinkat(dirfd, name, buf) })
 		if err == unix.EINVAL {
 			err = errChanged // it was a link a moment ago
 		}
@@ -76,14 +76,14 @@ func readlinkat(dirfd int, name string) (string, error) {
 	}
 }
 
-// dirent is a name in a directory. kind is the S_IFMT bits, or 0 where the file system does not say.
+// dirent is a name in a directory. kind has the S_IFMT bits, or is 0 if the file system does not report the type.
 type dirent struct {
 	name string
 	kind uint32
 }
 
-// readdir lists an open directory from its beginning, sorted by the bytes of the names, without . and ..
-// The names share one allocation.
+// readdir lists an open directory from its beginning, sorted by the bytes of the names, without . and .. The names share
+// one allocation.
 func readdir(fd int) ([]dirent, error) {
 	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func readdir(fd int) ([]dirent, error) {
 		kind uint32
 	}
 	for {
-		n, err := again(func() (int, error) { return unix.Getdents(fd, buf) })
+		n, err := ignoringEINTRValue(func() (int, error) { return unix.Getdents(fd, buf) })
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func readdir(fd int) ([]dirent, error) {
 	return list, nil
 }
 
-// eachDirent parses what getdents64 returns: records of inode, offset, length (16 bit), type (8 bit), name and NUL.
+// eachDirent parses the result of getdents64: records of inode, offset, length (16 bit), type (8 bit), name and NUL.
 func eachDirent(buf []byte, yield func(name []byte, kind uint32)) {
 	const header = int(unsafe.Offsetof(unix.Dirent{}.Name))
 	for len(buf) >= header {

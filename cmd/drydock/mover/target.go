@@ -12,47 +12,47 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// markerName is in the target's root from before the first data until the copy is complete. It says which operation fills
-// the target.
+// markerName is a file in the target's root, from before the first data until the copy is complete. It says which
+// operation fills the target.
 const markerName = tempPrefix + "target.marker"
 
 const markerMagic = "drydock-target-1\n"
 
-// ownTarget fails if the target holds anything that this operation did not write, and marks the target otherwise.
+// checkOwnership fails if the target holds data that this operation did not write. Otherwise it marks the target.
 //
-// A complete copy has no marker any more: its mover may be started again before the platform has seen its end. It is known
-// by the entries of its root, which all look like the source's.
-func (c *copier) ownTarget() error {
+// A complete copy has no marker any more, and its mover may start again before the platform has seen its end. Such a
+// copy is recognized because all entries of its root look like the source's.
+func (c *copier) checkOwnership() error {
 	if !c.ownOnly {
 		return nil
 	}
 	if c.tree.top.find(markerName) != nil {
 		return &fault{source, "copying", markerName, errOwnName}
 	}
-	if c.isMarked() {
-		c.keep(markerName)
+	if c.hasOwnMarker() {
+		c.addOwnName(markerName)
 		return nil
 	}
-	strange, err := c.strangeNames()
+	foreign, err := c.foreignNames()
 	if err != nil {
 		return err
 	}
-	if len(strange) > 0 && !c.refill {
-		return targetNotEmpty(strange)
+	if len(foreign) > 0 && !c.refill {
+		return targetNotEmpty(foreign)
 	}
-	if err := c.mark(); err != nil {
+	if err := c.writeMarker(); err != nil {
 		return &fault{target, opCreating, markerName, err}
 	}
-	if _, err := lstatat(c.src.fd, markerName); err == nil { // one directory by two mounts, so their numbers differ
+	if _, err := lstatat(c.src.fd, markerName); err == nil { // the same directory by two mounts, with different device numbers
 		_ = unix.Unlinkat(c.dst.fd, markerName, 0)
 		return errNotSeparate
 	}
-	c.keep(markerName)
+	c.addOwnName(markerName)
 	return nil
 }
 
-// isMarked reports whether the marker in the target is this operation's.
-func (c *copier) isMarked() bool {
+// hasOwnMarker reports whether the target has the marker of this operation.
+func (c *copier) hasOwnMarker() bool {
 	fd, err := openat(c.dst.fd, markerName, unix.O_RDONLY, 0)
 	if err != nil {
 		return false
@@ -60,34 +60,34 @@ func (c *copier) isMarked() bool {
 	defer unix.Close(fd)
 	want := c.markerText()
 	buf := make([]byte, len(want)+1)
-	n, err := again(func() (int, error) { return unix.Pread(fd, buf, 0) })
+	n, err := ignoringEINTRValue(func() (int, error) { return unix.Pread(fd, buf, 0) })
 	return err == nil && string(buf[:n]) == want
 }
 
 func (c *copier) markerText() string { return markerMagic + c.token + "\n" }
 
-// strangeNames lists the names in the target's root that are neither the file system's, nor a marker, nor those of a
-// complete copy. While the source is written to, no copy is complete.
-func (c *copier) strangeNames() ([]string, error) {
+// foreignNames lists the names in the target's root that belong to another use of the volume. Names of the file system,
+// of a marker and of a complete copy do not. While the source is in use, no copy is complete.
+func (c *copier) foreignNames() ([]string, error) {
 	names, err := readdir(c.dst.fd)
 	if err != nil {
 		return nil, &fault{target, "reading the directory", "", err}
 	}
-	var strange []string
+	var foreign []string
 	for _, n := range names {
-		known, err := c.isKnown(n.name)
+		known, err := c.isExpectedName(n.name)
 		if err != nil {
 			return nil, &fault{target, "looking at", n.name, err}
 		}
 		if !known {
-			strange = append(strange, n.name)
+			foreign = append(foreign, n.name)
 		}
 	}
-	return strange, nil
+	return foreign, nil
 }
 
-func (c *copier) isKnown(name string) (bool, error) {
-	if name == markerName { // a torn one, or one of an operation that wrote nothing else
+func (c *copier) isExpectedName(name string) (bool, error) {
+	if name == markerName { // torn, or of an operation that wrote nothing else
 		return true, nil
 	}
 	if name == lostFound {
@@ -96,7 +96,7 @@ func (c *copier) isKnown(name string) (bool, error) {
 		}
 	}
 	e := c.tree.top.find(name)
-	if e == nil || c.pass == PassWarm {
+	if e == nil || c.pass == PassFirst {
 		return false, nil
 	}
 	st, err := lstatat(c.dst.fd, name)
@@ -107,9 +107,9 @@ func (c *copier) isKnown(name string) (bool, error) {
 	return sameAttributes(&e.meta, &have), nil
 }
 
-// mark makes the marker durable before anything else is written.
-func (c *copier) mark() error {
-	_ = unix.Unlinkat(c.dst.fd, markerName, 0) // a torn one; if it stays, the next call says why
+// writeMarker makes the marker durable before anything else is written.
+func (c *copier) writeMarker() error {
+	_ = unix.Unlinkat(c.dst.fd, markerName, 0) // a torn marker; if this fails, the next call reports why
 	fd, err := openat(c.dst.fd, markerName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *copier) mark() error {
 	if err != nil {
 		return err
 	}
-	return againErr(func() error { return unix.Fsync(c.dst.fd) })
+	return ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) })
 }
 
 func targetNotEmpty(names []string) error {
@@ -135,6 +135,6 @@ func targetNotEmpty(names []string) error {
 		what = append(what, quote(n))
 	}
 	return &Error{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty, Count: len(names),
-		Message: fmt.Sprintf("the target's root holds %s that this operation did not write (%s); nothing was changed; use an empty volume",
+		Message: fmt.Sprintf("the target's root holds %s that this operation did not write (%s). Nothing was changed. Use an empty volume",
 			countOf(len(names)), strings.Join(what, ", "))}
 }

@@ -3,144 +3,32 @@
 package mover
 
 import (
-	"os"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"drydock.dev/shared/moverreport"
 )
 
-// own makes options that refuse a foreign target.
+// ownOnly returns options that refuse a foreign target.
 func ownOnly(o Options) Options {
 	o.OwnOnly, o.Token = true, operation
 	return o
 }
 
-// passes are the ways in which an operation may begin to fill a target.
+// passes returns the passes with which an operation may begin to fill a target.
 func passes(src, dst string) map[string]Options {
 	return map[string]Options{
-		"warm":  ownOnly(warmOf(src, dst)),
+		"first": ownOnly(firstPass(src, dst)),
 		"whole": ownOnly(Options{Source: src, Target: dst}),
-		"final": ownOnly(finalOf(src, dst)),
+		"final": ownOnly(finalPass(src, dst)),
 	}
 }
 
-func TestForeignTargetIsLeftAlone(t *testing.T) {
-	for name, fill := range map[string]func(t *testing.T, dir string){
-		"a file":          func(t *testing.T, dir string) { write(t, dir+"/ledger", "x") },
-		"a directory":     func(t *testing.T, dir string) { must(t, os.Mkdir(dir+"/archive", 0o755)) },
-		"the same name":   func(t *testing.T, dir string) { write(t, dir+"/f", "other contents") },
-		"a hidden file":   func(t *testing.T, dir string) { write(t, dir+"/.hidden", "x") },
-		"recovered files": func(t *testing.T, dir string) { write(t, dir+"/"+lostFound+"/#12", "x") },
-		"another operation's": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, markerMagic+"op-0\n")
-			write(t, dir+"/ledger", "x")
-		},
-		"a torn marker": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, "")
-			write(t, dir+"/ledger", "x")
-		},
-		"a marker that only begins like ours": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, markerMagic+operation+"23\n")
-			write(t, dir+"/ledger", "x")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			src, dst := newVolume(t, 16), newVolume(t, 16)
-			write(t, src.dir+"/f", "contents")
-			fill(t, dst.dir)
-			before := sh(t, "find", dst.dir, "-printf", "%p %s %T@ %C@\n")
-			for pass, o := range passes(src.dir, dst.dir) {
-				e := failing(t, o, moverreport.CodeTargetNotEmpty)
-				if e.Reason != moverreport.ReasonTargetNotEmpty || e.Count != 1 || !strings.Contains(e.Message, "nothing was changed") {
-					t.Errorf("%s: %+v", pass, e)
-				}
-			}
-			if after := sh(t, "find", dst.dir, "-printf", "%p %s %T@ %C@\n"); after != before {
-				t.Errorf("it was changed from\n%s to\n%s", before, after)
-			}
-		})
-	}
-}
-
-func TestEmptyTargetIsFilled(t *testing.T) {
-	for name, fill := range map[string]func(t *testing.T, dir string){
-		"nothing at all":            func(t *testing.T, dir string) { must(t, os.Remove(dir+"/"+lostFound)) },
-		"what mkfs made":            func(*testing.T, string) {},
-		"with the platform's group": func(t *testing.T, dir string) { must(t, unix.Chmod(dir+"/"+lostFound, 0o2770)) },
-		"a torn marker":             func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic) },
-		"another operation's":       func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic+"op-0\n") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			src := newVolume(t, 16)
-			write(t, src.dir+"/f", "contents")
-			for pass := range passes("", "") {
-				dst := newVolume(t, 16)
-				fill(t, dst.dir)
-				o := passes(src.dir, dst.dir)[pass]
-				if o.Pass == PassWarm {
-					warmTree(t, o)
-					if b, err := os.ReadFile(dst.dir + "/" + markerName); err != nil || string(b) != markerMagic+operation+"\n" {
-						t.Fatalf("%q %v", b, err)
-					}
-					o = passes(src.dir, dst.dir)["final"]
-				}
-				copyTree(t, o)
-				referee(t, src.dir, dst.dir)
-				noTemps(t, dst.dir)
-			}
-		})
-	}
-}
-
-// The marker is there before the first byte, so that a pass that was killed goes on, also the first one.
-func TestKilledPassesKnowTheirTarget(t *testing.T) {
-	src, dst := newVolume(t, 32), newVolume(t, 32)
-	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		write(t, src.dir+"/"+n, strings.Repeat(n, 300_000))
-	}
-	for _, c := range []child{
-		{Pass: PassWarm, KillAfter: 1}, {Pass: PassWarm, KillAtFile: 3}, {Pass: PassWarm, KillAtRecord: true},
-		{Pass: PassFinal, KillAtFile: 1}, {Pass: PassWhole, KillAtFile: 1},
-	} {
-		c.Source, c.Target, c.OwnOnly = src.dir, dst.dir, true
-		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			write(t, src.dir+"/"+n, strings.Repeat(n, 300_001))
-		}
-		settle()
-		if !killed(t, c, 0) {
-			t.Fatalf("it was to be killed: %+v", c)
-		}
-	}
-	copyTree(t, passes(src.dir, dst.dir)["final"])
-	referee(t, src.dir, dst.dir)
-	noTemps(t, dst.dir)
-}
-
-// A mover may be started again although its predecessor has completed the copy and removed the marker.
-func TestCompleteCopyIsKnownWithoutMarker(t *testing.T) {
-	src, dst := newVolume(t, 32), newVolume(t, 32)
-	allFeatures(t, src.dir)
-	must(t, os.RemoveAll(src.dir+"/"+tempPrefix+"1"))
-	first := copyTree(t, passes(src.dir, dst.dir)["whole"])
-	for _, pass := range []string{"final", "whole"} {
-		if r := copyTree(t, passes(src.dir, dst.dir)[pass]); r.Files != 0 || r.Deleted != 0 || r.Skipped != first.Files {
-			t.Errorf("%s: %+v", pass, r)
-		}
-		referee(t, src.dir, dst.dir)
-	}
-	failing(t, passes(src.dir, dst.dir)["warm"], moverreport.CodeTargetNotEmpty)
-	setTime(t, dst.dir+"/a", 7)
-	failing(t, passes(src.dir, dst.dir)["final"], moverreport.CodeTargetNotEmpty)
-}
-
-func TestSourceMayNotHaveTheMarkersName(t *testing.T) {
+func TestSourceWithMarkersNameIsRefused(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	write(t, src+"/"+markerName, markerMagic+operation+"\n")
 	for pass, o := range passes(src, dst) {
-		if e := failing(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, markerName) {
+		if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, markerName) {
 			t.Errorf("%s: %v", pass, e)
 		}
 	}

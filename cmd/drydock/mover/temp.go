@@ -8,18 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempPrefix begins the names of files that are not complete yet. A killed run leaves some behind; the next run deletes
-// them, as it does everything that the source does not have. A source may well have such names itself.
+// tempPrefix begins the names of incomplete files. A killed run leaves some of them behind. The next run deletes them,
+// like all names that the source does not have. The source may contain such names, too.
 const tempPrefix = ".drydock-copy-"
 
-// makeTemp calls create with temporary names until one is free, in the target and, for good, in the source's directory d.
+// makeTemp calls create with temporary names until a name is free in the target. It skips names that occur in the
+// source's directory d.
 func (c *copier) makeTemp(d *dir, create func(name string) error) (string, error) {
 	for {
 		name := tempPrefix + strconv.FormatUint(c.temps.Add(1), 36)
 		if d.find(name) != nil {
 			continue
 		}
-		err := againErr(func() error { return create(name) })
+		err := ignoringEINTR(func() error { return create(name) })
 		if err == unix.EEXIST {
 			continue
 		}
@@ -27,23 +28,23 @@ func (c *copier) makeTemp(d *dir, create func(name string) error) (string, error
 	}
 }
 
-// makeEntry calls create with a temporary name or, in a fresh directory, the entry's own: there is nothing that it could
-// replace. What a killed run leaves there is known by its time, which is set last.
+// makeEntry calls create with a temporary name or, in a fresh directory, with the entry's own name: it cannot replace
+// anything there. An entry that a killed run left there is recognized by its time, which is set last.
 func (c *copier) makeEntry(d *dir, e *entry, create func(name string) error) (string, error) {
 	if d.fresh {
-		if err := againErr(func() error { return create(e.name) }); err != unix.EEXIST {
+		if err := ignoringEINTR(func() error { return create(e.name) }); err != unix.EEXIST {
 			return e.name, err
 		}
 	}
 	return c.makeTemp(d, create)
 }
 
-// install gives a complete file its name, in one step, unless it has it.
+// install renames a complete file to its final name in one step, unless it already has that name.
 func (c *copier) install(at int, tmp string, d *dir, e *entry) error {
 	if tmp == e.name {
 		return nil
 	}
-	err := againErr(func() error { return unix.Renameat(at, tmp, at, e.name) })
+	err := ignoringEINTR(func() error { return unix.Renameat(at, tmp, at, e.name) })
 	if err != nil {
 		c.discard(at, tmp)
 		return &fault{target, "renaming to", d.join(e.name), err}
@@ -51,5 +52,5 @@ func (c *copier) install(at int, tmp string, d *dir, e *entry) error {
 	return nil
 }
 
-// discard removes a file that will not be completed. If that fails too, the next run does it.
+// discard removes a file that will not be completed. If this fails, the next run removes it.
 func (c *copier) discard(at int, tmp string) { _ = unix.Unlinkat(at, tmp, 0) }

@@ -8,47 +8,47 @@ import (
 	"strings"
 )
 
-// verify reads both trees and compares them. Differences are collected.
+// verify reads both trees, compares them and collects the differences.
 func (c *copier) verify(ctx context.Context) error {
-	s := c.summer()
+	s := c.newHasher()
 	if err := s.run(ctx, c.workers); err != nil {
 		return err
 	}
-	if err := c.problems.tolerate(c.verifyRoot()); err != nil {
+	if err := c.problems.collect(c.verifyRoot()); err != nil {
 		return err
 	}
 	if err := c.problems.err(); err != nil {
 		return err
 	}
 	a, b := s.digest(source), s.digest(target)
-	if a != b { // cannot be, if the comparison is worth anything
+	if a != b { // impossible unless the comparison is broken
 		return &fault{target, "comparing", "", mismatch("its digest is " + b + ", not " + a)}
 	}
 	c.digest = a
 	return nil
 }
 
-// summer reads both sides, but for what is known of them.
-func (c *copier) summer() *summer {
-	return &summer{
+// newHasher returns a hasher of both sides. It does not read files that an earlier pass verified.
+func (c *copier) newHasher() *treeHasher {
+	return &treeHasher{
 		tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems,
-		keeps: c.keeps, unread: c.unread, saved: c.saved, effort: &c.cost.check, limit: c.limit,
+		isOwnName: c.isOwnName, verifiedContents: c.verifiedContents, trusted: c.countTrusted, effort: &c.cost.check, limit: c.limit,
 	}
 }
 
-// saved counts what was not read. Bytes of linked names count once.
-func (c *copier) saved(g *group, e *entry, bytes int64) {
+// countTrusted counts a file that was not read. The bytes of hard links count once.
+func (c *copier) countTrusted(g *group, e *entry, bytes int64) {
 	c.trustedFiles.Add(1)
-	if g == nil || g.leads(e) {
+	if g == nil || g.isLeader(e) {
 		c.trustedBytes.Add(bytes)
 	}
 }
 
-// mismatch is an error that says what differs.
+// mismatch returns an error that says what differs.
 func mismatch(what string) error { return fmt.Errorf("%w: %s", errMismatch, what) }
 
-// differ returns nil, or what differs between an entry of the source and of the target.
-func differ(path string, src, dst *looks, g *group) error {
+// differenceError returns an error that lists how an entry of the target differs from the source, or nil.
+func differenceError(path string, src, dst *snapshot, g *group) error {
 	found := differences(src, dst, g)
 	if len(found) == 0 {
 		return nil
@@ -56,23 +56,23 @@ func differ(path string, src, dst *looks, g *group) error {
 	return &fault{target, "comparing", path, mismatch(strings.Join(found, ", "))}
 }
 
-// differences lists what differs, in phrases.
-func differences(src, dst *looks, g *group) []string {
+// differences lists in phrases how an entry of the target differs from the source.
+func differences(src, dst *snapshot, g *group) []string {
 	found := attributeDifferences(&src.meta, &dst.meta)
-	note := noter(&found)
-	note(src.link != dst.link, "it points elsewhere")
+	note := phraseCollector(&found)
+	note(src.link != dst.link, "it has another link target")
 	note(src.content != dst.content, "its contents differ")
 	note(!sameXattrs(src.attrs, dst.attrs), "its extended attributes differ")
 	if !src.meta.isDir() {
-		note(dst.meta.nlink != g.links(), "it has %d names, not %d", dst.meta.nlink, g.links())
-		note(g != nil && !g.isFirstInode(dst.meta.ino), "it is not linked with the others")
+		note(dst.meta.nlink != g.linkCount(), "it has %d names, not %d", dst.meta.nlink, g.linkCount())
+		note(g != nil && !g.isFirstInode(dst.meta.ino), "it is not hard linked with the other names")
 	}
 	return found
 }
 
-// attributeDifferences lists what differs of what sameAttributes compares.
+// attributeDifferences lists the differences in the attributes that sameAttributes compares.
 func attributeDifferences(a, b *meta) (found []string) {
-	note := noter(&found)
+	note := phraseCollector(&found)
 	note(a.kind() != b.kind(), "its type is 0%o, not 0%o", b.kind(), a.kind())
 	note(a.permissions() != b.permissions(), "its mode is 0%o, not 0%o", b.permissions(), a.permissions())
 	note(a.uid != b.uid || a.gid != b.gid, "its owner is %d:%d, not %d:%d", b.uid, b.gid, a.uid, a.gid)
@@ -82,8 +82,8 @@ func attributeDifferences(a, b *meta) (found []string) {
 	return found
 }
 
-// noter returns a function that adds a phrase if something differs.
-func noter(found *[]string) func(differs bool, format string, args ...any) {
+// phraseCollector returns a function that adds a phrase if something differs.
+func phraseCollector(found *[]string) func(differs bool, format string, args ...any) {
 	return func(differs bool, format string, args ...any) {
 		if differs {
 			*found = append(*found, fmt.Sprintf(format, args...))
@@ -91,8 +91,8 @@ func noter(found *[]string) func(differs bool, format string, args ...any) {
 	}
 }
 
-// invalidate makes sure that the next run copies a file again whose contents turned out to be wrong, although nothing
-// that a quick look sees is. It changes the time; that it may fail is the reason for --checksum.
+// invalidate makes the next run copy a file again whose contents turned out to be wrong although its attributes are
+// right. It changes the file's time. The call may fail; that is why --checksum exists.
 func invalidate(dirfd int, e *entry) {
 	if !e.meta.isRegular() {
 		return

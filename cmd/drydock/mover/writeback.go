@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeBack flushes a file system. If the context ends before that is done, it returns at once; the kernel goes on.
+// writeBack flushes a file system. If the context ends first, it returns at once, and the kernel continues to flush.
 func writeBack(ctx context.Context, fd int) error {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -16,7 +16,7 @@ func writeBack(ctx context.Context, fd int) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- againErr(func() error { return unix.Syncfs(own) })
+		done <- ignoringEINTR(func() error { return unix.Syncfs(own) })
 		unix.Close(own)
 	}()
 	select {

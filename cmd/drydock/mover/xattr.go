@@ -16,11 +16,11 @@ type xattr struct {
 	value []byte
 }
 
-// carries says whether an attribute belongs to the data. See the package comment.
-func carries(name string) bool {
+// isCarried reports whether an attribute belongs to the data, see the package comment.
+func isCarried(name string) bool {
 	switch name {
 	case "security.selinux",
-		"trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT": // how XFS keeps, and also lists, a POSIX ACL
+		"trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT": // XFS stores a POSIX ACL in these, and lists them
 		return false
 	case "system.posix_acl_access", "system.posix_acl_default":
 		return true
@@ -28,13 +28,13 @@ func carries(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
 }
 
-// belongsToPlatform reports whether an attribute that is not carried is set on the copy by the node or its file system.
+// belongsToPlatform reports whether the node or its file system sets this attribute on the copy.
 func belongsToPlatform(name string) bool {
 	return name == "security.selinux" || strings.HasPrefix(name, "trusted.SGI_ACL_")
 }
 
-// xattrs reads the attributes that are carried, sorted by name. A file system without attributes has none. skipped, if not
-// nil, is told the others.
+// xattrs returns the attributes that are carried, sorted by name. A file system without attributes has none. It calls
+// skipped, if not nil, for each other attribute.
 func (o object) xattrs(skipped func(name string)) ([]xattr, error) {
 	names, err := o.xattrNames(skipped)
 	if err != nil || len(names) == 0 {
@@ -68,7 +68,7 @@ func (o object) xattrNames(skipped func(name string)) ([]string, error) {
 	var names []string
 	for _, name := range strings.Split(string(buf[:n-1]), "\x00") {
 		switch {
-		case carries(name):
+		case isCarried(name):
 			names = append(names, name)
 		case skipped != nil && !belongsToPlatform(name):
 			skipped(name)
@@ -95,7 +95,8 @@ func sameXattrs(a, b []xattr) bool {
 	return slices.EqualFunc(a, b, func(x, y xattr) bool { return x.name == y.name && bytes.Equal(x.value, y.value) })
 }
 
-// setXattrs makes the carried attributes of o exactly want. What the directory passed on to a new file (an ACL) goes.
+// setXattrs sets the carried attributes of o to exactly want. It removes others, such as an ACL inherited from the
+// directory.
 func (o object) setXattrs(want []xattr) error {
 	have, err := o.xattrs(nil)
 	if err != nil {
@@ -113,14 +114,15 @@ func (o object) setXattrs(want []xattr) error {
 			continue
 		}
 		if err := o.setxattr(x.name, x.value); err != nil {
-			return &xattrError{x.name, o.whySet(err)}
+			return &xattrError{x.name, o.explainSetError(err)}
 		}
 	}
 	return nil
 }
 
-// whySet tells a full file system from one that cannot hold an attribute of this size: both answer ENOSPC.
-func (o object) whySet(err error) error {
+// explainSetError distinguishes a full file system from an attribute that is too large for the file system. Both answer
+// ENOSPC.
+func (o object) explainSetError(err error) error {
 	if err != unix.ENOSPC && err != unix.E2BIG && err != unix.ERANGE {
 		return err
 	}
@@ -135,7 +137,7 @@ func (o object) whySet(err error) error {
 	return errXattrTooLarge
 }
 
-// xattrError names the attribute.
+// xattrError adds the attribute's name to an error.
 type xattrError struct {
 	name string
 	err  error

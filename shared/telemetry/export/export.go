@@ -1,10 +1,10 @@
-// Package export puts OpenTelemetry's SDK behind package telemetry, as the standard environment variables say
+// Package export provides OpenTelemetry's SDK for package telemetry, configured by the standard environment variables
 // (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/), with these defaults:
 //
 //	OTEL_TRACES_EXPORTER    none: no provider, no goroutine, nothing on the wire
 //	OTEL_METRICS_EXPORTER   prometheus: the endpoint that the caller serves
 //
-// An unknown value stops the start, with a message that names the known values. Nothing is dialled before there is something to send.
+// An unknown value fails the start, with a message that names the known values. No connection is opened before there is data to send.
 package export
 
 import (
@@ -30,32 +30,32 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Help is what a program says of these variables.
+// Help describes these variables in the help of a command.
 const Help = `Traces and metrics go where OpenTelemetry's standard variables say: OTEL_TRACES_EXPORTER (none, otlp, console),
 OTEL_METRICS_EXPORTER (prometheus, otlp, none), OTEL_EXPORTER_OTLP_ENDPOINT and the others.`
 
 const (
-	// batchDelay is how long spans wait for company. The SDK's 5 s are for processes that stay; a function that ends
-	// hard has lost at most this much.
+	// batchDelay is how long spans wait for a batch. The SDK's 5 s suit long-running processes. A function that is killed
+	// loses at most the spans of this time.
 	batchDelay = time.Second
 
-	// flushTime bounds what is sent at the end: a collector that is away must not hold up the shutdown.
+	// flushTime is the time limit for the last export: a missing collector must not delay the shutdown.
 	flushTime = 5 * time.Second
 )
 
-// Export is a process's telemetry with what carries it away.
+// Export is a process's telemetry with its exporters.
 type Export struct {
 	*telemetry.Telemetry
-	// Meter is for what the process itself counts.
+	// Meter is for the measurements of the process itself.
 	Meter metric.Meter
-	// Page serves the metrics to Prometheus; nil if they go elsewhere.
+	// Page serves the metrics to Prometheus. It is nil if they are exported in another way.
 	Page http.Handler
 
 	stop []func(context.Context) error
 	log  *slog.Logger
 }
 
-// Setup reads the environment. The service is the name in it that nobody has set: drydock-FUNCTION.
+// Setup reads the environment. The service is the name for the case that the environment sets none: drydock-FUNCTION.
 func Setup(service string, log *slog.Logger) (*Export, error) {
 	s, err := readSettings()
 	if err != nil {
@@ -82,16 +82,17 @@ func Setup(service string, log *slog.Logger) (*Export, error) {
 	return e, err
 }
 
-// resourceOf says of whom all telemetry is; what the environment says of it is stronger.
+// resourceOf returns the resource of all telemetry. The environment takes precedence.
 func resourceOf(service string) (*resource.Resource, error) {
-	from, err := resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithAttributes(identity(service)...), resource.WithFromEnv())
+	from, err := resource.New(context.Background(),
+		resource.WithTelemetrySDK(), resource.WithAttributes(identity(service)...), resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("reading OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME: %w", err)
 	}
 	return from, nil
 }
 
-// tracer makes the provider of spans; none when tracing is off.
+// tracer creates the provider of spans. It returns nil if tracing is off.
 func (e *Export) tracer(s settings, from *resource.Resource) (trace.Tracer, error) {
 	var exporter sdktrace.SpanExporter
 	var err error
@@ -115,7 +116,7 @@ func (e *Export) tracer(s settings, from *resource.Resource) (trace.Tracer, erro
 	return provider.Tracer(telemetry.ScopeName), nil
 }
 
-// meter makes the provider of measurements.
+// meter creates the provider of measurements.
 func (e *Export) meter(s settings, from *resource.Resource) error {
 	var reader sdkmetric.Reader
 	switch s.metrics {
@@ -144,7 +145,7 @@ func (e *Export) meter(s settings, from *resource.Resource) error {
 	return nil
 }
 
-// Shutdown sends what is left and ends.
+// Shutdown exports the remaining telemetry and ends the exporters.
 func (e *Export) Shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()

@@ -24,11 +24,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// sink is a collector of the test's own.
+// sink is a test's collector.
 type sink struct {
 	*httptest.Server
 	mu      sync.Mutex
-	answers []int // for the next posts; 200 when there are none left
+	answers []int // statuses for the next posts; 200 after the last one
 	header  http.Header
 	posts   map[string][][]byte
 }
@@ -40,7 +40,7 @@ func newSink(t *testing.T, answers ...int) *sink {
 	return s
 }
 
-// ServeHTTP keeps what is posted.
+// ServeHTTP stores the posted body.
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// at is what was posted to the path.
+// at returns the bodies that were posted to the path.
 func (s *sink) at(path string) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ var every = []attribute.KeyValue{
 	attribute.Int64Slice("is", []int64{-1, 0}), attribute.Float64Slice("fs", []float64{1.5, 0}), attribute.StringSlice("none", []string{}),
 }
 
-// someSpans are spans with everything that a span can have, of two scopes.
+// someSpans returns spans with every property that a span can have, in two scopes.
 func someSpans(t *testing.T) []sdktrace.ReadOnlySpan {
 	t.Helper()
 	recorder := tracetest.NewSpanRecorder()
@@ -101,7 +101,7 @@ func someSpans(t *testing.T) []sdktrace.ReadOnlySpan {
 	return recorder.Ended()
 }
 
-// observed makes instruments of every kind that is asked when somebody reads.
+// observed creates asynchronous instruments of every kind.
 func observed(t *testing.T, meter metric.Meter) {
 	t.Helper()
 	here := metric.WithAttributes(attribute.String("drydock.state", "pending"))
@@ -119,7 +119,7 @@ func observed(t *testing.T, meter metric.Meter) {
 	}
 }
 
-// someMetrics are measurements of every kind that there is an encoding for.
+// someMetrics returns measurements of every kind with an encoding.
 func someMetrics(t *testing.T, readers ...sdkmetric.Reader) *metricdata.ResourceMetrics {
 	t.Helper()
 	manual := sdkmetric.NewManualReader()

@@ -11,7 +11,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// The exporters of the specification that there are here.
+// The supported exporters of the specification.
 const (
 	exporterNone       = "none"
 	exporterOTLP       = "otlp"
@@ -19,7 +19,7 @@ const (
 	exporterPrometheus = "prometheus"
 )
 
-// settings are what the environment says to do; how OTLP is sent is read where it is.
+// settings names the exporters. newCollector reads how OTLP is sent.
 type settings struct{ traces, metrics string }
 
 func readSettings() (settings, error) {
@@ -43,8 +43,8 @@ func readSettings() (settings, error) {
 	return s, checkSampler()
 }
 
-// oneOf reads a variable that has one of the values; the first is its default. The specification takes an empty variable
-// for one that is not set.
+// oneOf reads a variable that must have one of the values. The first value is the default. By the specification an empty
+// variable counts as not set.
 func oneOf(name string, values ...string) (string, error) {
 	value := strings.ToLower(strings.TrimSpace(os.Getenv(name)))
 	if value == "" {
@@ -56,7 +56,7 @@ func oneOf(name string, values ...string) (string, error) {
 	return value, nil
 }
 
-// checkPropagators refuses what would be ignored: the functions speak W3C trace context and nothing else.
+// checkPropagators refuses propagators that would be ignored: the functions use only W3C trace context.
 func checkPropagators() error {
 	for name := range strings.SplitSeq(os.Getenv("OTEL_PROPAGATORS"), ",") {
 		if name = strings.TrimSpace(name); name != "" && name != "tracecontext" && name != "baggage" {
@@ -66,16 +66,17 @@ func checkPropagators() error {
 	return nil
 }
 
-// checkSampler refuses what the SDK, which reads these variables itself, would only complain about.
+// checkSampler refuses values that only cause a warning of the SDK, which reads these variables itself.
 func checkSampler() error {
 	const ratio, parentRatio = "traceidratio", "parentbased_traceidratio"
-	sampler, err := oneOf("OTEL_TRACES_SAMPLER", "parentbased_always_on", "always_on", "always_off", "parentbased_always_off", ratio, parentRatio)
+	sampler, err := oneOf("OTEL_TRACES_SAMPLER",
+		"parentbased_always_on", "always_on", "always_off", "parentbased_always_off", ratio, parentRatio)
 	if err != nil || sampler != ratio && sampler != parentRatio {
 		return err
 	}
 	text := strings.TrimSpace(os.Getenv("OTEL_TRACES_SAMPLER_ARG"))
 	if text == "" {
-		return nil // 1, says the specification
+		return nil // 1 by the specification
 	}
 	if share, err := strconv.ParseFloat(text, 64); err != nil || share < 0 || share > 1 {
 		return fmt.Errorf("OTEL_TRACES_SAMPLER_ARG=%q is no share of traces; set a number from 0 to 1", text)
@@ -83,7 +84,8 @@ func checkSampler() error {
 	return nil
 }
 
-// identity is who the process is. On a cluster a pod's host name is its name; Knative sets the variables of a Service.
+// identity returns the attributes of the process. On a cluster a pod's host name is the pod's name. Knative sets the
+// variables of a Service.
 func identity(service string) []attribute.KeyValue {
 	found := []attribute.KeyValue{semconv.ServiceName(service)}
 	if revision := os.Getenv("K_REVISION"); revision != "" {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// environment sets the variables, and takes away whatever else of OpenTelemetry's the test was started with.
+// environment sets the variables and removes all other variables of OpenTelemetry.
 func environment(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, pair := range os.Environ() {
@@ -26,7 +26,7 @@ func environment(t *testing.T, variables map[string]string) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func TestWhatIsNotKnownStopsTheStart(t *testing.T) {
+func TestUnknownSettingFailsStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "no.pem")
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
@@ -65,29 +65,30 @@ func TestWhatIsNotKnownStopsTheStart(t *testing.T) {
 			}
 			_, err := Setup("drydock-try", quiet)
 			if err == nil || !strings.Contains(err.Error(), row.want) {
-				t.Errorf("got %v, want to be told %q", err, row.want)
+				t.Errorf("got %v, want %q", err, row.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error tells a header: %v", err)
+				t.Errorf("the error contains a header: %v", err)
 			}
 		})
 	}
 }
 
-// TestOffCostsNothing: no tracer, no goroutine, and with the SDK disabled no metrics either.
+// TestOffCostsNothing: with tracing off there is no tracer and no goroutine. With the SDK disabled there are no metrics
+// either.
 func TestOffCostsNothing(t *testing.T) {
 	for name, row := range map[string]struct {
 		env     map[string]string
 		tracing bool
 		page    bool
 	}{
-		"nothing is set":         {nil, false, true},
-		"the SDK is disabled":    {map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_TRACES_EXPORTER": "otlp"}, false, false},
-		"everything to none":     {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "none"}, false, false},
-		"empty is not set":       {map[string]string{"OTEL_TRACES_EXPORTER": "", "OTEL_TRACES_SAMPLER": ""}, false, true},
-		"traces only":            {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "console"}, true, false},
-		"traces over OTLP":       {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, true},
-		"what we speak, by name": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, false, true},
+		"nothing is set":           {nil, false, true},
+		"the SDK is disabled":      {map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_TRACES_EXPORTER": "otlp"}, false, false},
+		"everything to none":       {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "none"}, false, false},
+		"empty is not set":         {map[string]string{"OTEL_TRACES_EXPORTER": "", "OTEL_TRACES_SAMPLER": ""}, false, true},
+		"traces only":              {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "console"}, true, false},
+		"traces over OTLP":         {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, true},
+		"supported values by name": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			environment(t, row.env)
@@ -100,21 +101,21 @@ func TestOffCostsNothing(t *testing.T) {
 			if e.Tracing() != row.tracing || (e.Page != nil) != row.page {
 				t.Errorf("tracing %t, a page %t", e.Tracing(), e.Page != nil)
 			}
-			if now := runtime.NumGoroutine(); !row.tracing && now > before { // one of an earlier test may have ended since
+			if now := runtime.NumGoroutine(); !row.tracing && now > before { // a goroutine of an earlier test may have ended
 				t.Errorf("%d goroutines more, with tracing off", now-before)
 			}
 		})
 	}
 }
 
-func TestWhereASignalGoes(t *testing.T) {
+func TestEndpointOfEachSignal(t *testing.T) {
 	for name, row := range map[string]struct {
 		env             map[string]string
 		traces, metrics string
 	}{
 		"the default":                              {nil, "http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
 		"one collector":                            {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c:1/otlp/"}, "https://c:1/otlp/v1/traces", "https://c:1/otlp/v1/metrics"},
-		"one for traces, taken as it is":           {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/"}, "http://t/", "http://localhost:4318/v1/metrics"},
+		"a separate URL for traces, unchanged":     {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/"}, "http://t/", "http://localhost:4318/v1/metrics"},
 		"one for all, and one for metrics":         {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/x"}, "http://c/v1/traces", "http://m/x"},
 		"an empty variable is one that is not set": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, "http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
 	} {
@@ -129,8 +130,8 @@ func TestWhereASignalGoes(t *testing.T) {
 	}
 }
 
-// TestWhoseItIs: the environment's word is stronger than our own.
-func TestWhoseItIs(t *testing.T) {
+// TestResourceAttributes: the environment takes precedence over the defaults.
+func TestResourceAttributes(t *testing.T) {
 	for name, row := range map[string]struct {
 		env  map[string]string
 		want string

@@ -1,8 +1,5 @@
-// Package knative runs Drydock on a real Knative: the functions as deploy/ ships them, at zero until an event comes,
-// with the rights that config/ gives them and no others. It needs the cluster of `make knative`, or one of one's own by
-// KUBECONFIG, and the images of `make images`.
-//
-// Its tests take Knative's own parts away in the middle of an operation, so they run one after the other.
+//go:build cluster
+
 package knative
 
 import (

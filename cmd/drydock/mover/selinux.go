@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// effective returns the effective capabilities of this process, as a set of bits.
-func effective() uint64 {
+// effectiveCapabilities returns the effective capabilities of this process as a set of bits.
+func effectiveCapabilities() uint64 {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&head, &data[0]); err != nil {
@@ -22,9 +22,9 @@ func effective() uint64 {
 	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32
 }
 
-func hasCapability(n int) bool { return effective()>>n&1 != 0 }
+func hasCapability(n int) bool { return effectiveCapabilities()>>n&1 != 0 }
 
-// selinuxCause returns the SELinux context of this process if SELinux is why it may not read an entry of the source: the
+// selinuxCause returns the SELinux context of this process if SELinux denies it an entry of the source although the
 // entry's mode allows it. Otherwise it returns "".
 func (c *copier) selinuxCause(f *fault) string {
 	if f.side != source || !errors.Is(f, unix.EACCES) {
@@ -61,12 +61,12 @@ func (c *copier) modeAllows(name string) bool {
 	if name != "" {
 		base = path.Base(name)
 	}
-	st, err := sight(parent, base)
+	st, err := statEntry(parent, base)
 	return err == nil && by.mayRead(&st)
 }
 
-// mayRead judges by owner and mode only.
-func (i identity) mayRead(st *sighting) bool {
+// mayRead considers owner and mode only.
+func (i identity) mayRead(st *fileStat) bool {
 	need := uint32(0o4)
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		need = 0o5
@@ -80,7 +80,7 @@ func (i identity) mayRead(st *sighting) bool {
 	return st.Mode&need == need
 }
 
-// selinuxContext returns the context of this process where SELinux enforces, else "".
+// selinuxContext returns the SELinux context of this process, or "" if SELinux does not enforce.
 func selinuxContext() string {
 	current, err := os.ReadFile("/proc/self/attr/current")
 	if err != nil {
@@ -93,7 +93,7 @@ func selinuxContext() string {
 	return parseContext(current, enforce)
 }
 
-// parseContext tells an SELinux context (user:role:type:level) from what other security modules say.
+// parseContext returns an SELinux context (user:role:type:level), or "" for the label of another security module.
 func parseContext(current, enforce []byte) string {
 	context := strings.TrimSpace(string(bytes.Trim(current, "\x00")))
 	if strings.Count(context, ":") < 3 || strings.TrimSpace(string(enforce)) == "0" {
@@ -102,5 +102,5 @@ func parseContext(current, enforce []byte) string {
 	return context
 }
 
-// seesTrusted reports whether this process is shown attributes of the namespace trusted.
+// seesTrusted reports whether this process can list attributes of the namespace trusted.
 func seesTrusted() bool { return hasCapability(unix.CAP_SYS_ADMIN) }

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && root
 
 package mover
 
@@ -17,35 +17,19 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Tests cannot wait for two minutes: a few ticks of the clock are enough where no write takes longer.
-const (
-	settled   = 30 * time.Millisecond
-	operation = "op-1"
-)
+func waitSettled() { time.Sleep(settled + 20*time.Millisecond) }
 
-func settle() { time.Sleep(settled + 20*time.Millisecond) }
-
-func warmOf(src, dst string) Options {
-	return Options{Source: src, Target: dst, Pass: PassWarm, Token: operation, Settled: settled, Workers: 3}
-}
-
-func finalOf(src, dst string) Options {
-	o := warmOf(src, dst)
-	o.Pass = PassFinal
-	return o
-}
-
-// warmTree runs a warm pass that must succeed.
-func warmTree(t testing.TB, o Options) Result {
+// runFirstPass runs a first pass that must succeed.
+func runFirstPass(t testing.TB, o Options) Result {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
 	if err != nil || r.Digest != "" {
-		t.Fatalf("warm: %+v: %v", r, err)
+		t.Fatalf("first pass: %+v: %v", r, err)
 	}
 	return r
 }
 
-// One change of each kind between the passes: it is found, and nothing else is read.
+// The final pass finds one change of each kind, and reads nothing else.
 // Invariants: I1.
 func TestFinalPassFindsEachChange(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
@@ -55,23 +39,24 @@ func TestFinalPassFindsEachChange(t *testing.T) {
 			from, to := filepath.Join(src.dir, fmt.Sprint(i)), filepath.Join(dst.dir, fmt.Sprint(i))
 			must(t, os.MkdirAll(to, 0o755))
 			w := newLive(t, r, from)
-			if r := warmTree(t, warmOf(from, to)); r.RecordedFiles != 26 || r.RecordedBytes == 0 || r.Changed != 0 {
+			if r := runFirstPass(t, firstPass(from, to)); r.RecordedFiles != 26 || r.RecordedBytes == 0 || r.Changed != 0 {
 				t.Fatalf("%+v", r)
 			}
 			must(t, c.do(w))
-			final := copyTree(t, finalOf(from, to))
+			final := copyTree(t, finalPass(from, to))
 			if final.TrustedFiles < 16 || final.TrustedFiles > 29 || final.TrustedBytes == 0 {
 				t.Errorf("%+v", final)
 			}
-			referee(t, from, to)
-			noTemps(t, to)
+			requireEqualTrees(t, from, to)
+			requireNoTemps(t, to)
 		})
 	}
 }
 
-// Whatever is done to the source during the warm pass and after it, the final pass makes a copy and says its digest.
+// Whatever happens to the source during the first passes and after them, the final pass makes a copy and reports its
+// digest.
 // Invariants: I1.
-func TestTwoPassesOverALiveSource(t *testing.T) {
+func TestTwoPassesOverSourceInUse(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
 	_, r := newSeed(t)
 	trusted := int64(0)
@@ -80,14 +65,14 @@ func TestTwoPassesOverALiveSource(t *testing.T) {
 		must(t, os.MkdirAll(to, 0o755))
 		w := newLive(t, r, from)
 		for range 1 + r.IntN(2) {
-			o := warmOf(from, to)
+			o := firstPass(from, to)
 			o.Workers = 1 + r.IntN(4)
 			some := w.sometimes(5 + r.IntN(60))
 			o.hooks.copying = func(string) { some() }
 			o.hooks.wrote = func(string, int64) { some() }
 			o.hooks.confirmed = func(string) { some() }
 			o.hooks.synced = some
-			warmTree(t, o)
+			runFirstPass(t, o)
 			for range r.IntN(5) {
 				w.change()
 			}
@@ -95,47 +80,48 @@ func TestTwoPassesOverALiveSource(t *testing.T) {
 		if r.IntN(4) == 0 {
 			child{Source: from, Target: to, Pass: PassFinal, KillAtFile: 1 + r.Int64N(4)}.try(t)
 		}
-		final := copyTree(t, finalOf(from, to))
+		final := copyTree(t, finalPass(from, to))
 		trusted += final.TrustedFiles
-		referee(t, from, to)
-		noTemps(t, to)
+		requireEqualTrees(t, from, to)
+		requireNoTemps(t, to)
 		if t.Failed() {
 			return
 		}
 	}
 	t.Logf("%d files of about 650 were trusted", trusted)
 	if trusted < 100 {
-		t.Error("hardly anything was trusted")
+		t.Errorf("only %d files were trusted", trusted)
 	}
 }
 
-// try runs a child that may or may not come to where it kills itself.
+// try runs a child that may kill itself, and reports whether it did.
 func (c child) try(t *testing.T) bool {
 	t.Helper()
 	return killed(t, c, 0)
 }
 
-// Without flushing the source before, what is written through a mapping is missed. This shows that the tests above see it.
-func TestWithoutFlushingAMappingIsMissed(t *testing.T) {
-	for _, unsettled := range []bool{true, false} {
+// Without the flush of the source, the final pass misses writes through a mapping. This shows that the tests above can
+// detect that.
+func TestWritesToMappingAreMissedWithoutFlush(t *testing.T) {
+	for _, noFlush := range []bool{true, false} {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
 		_, r := newSeed(t)
 		w := newLive(t, r, src.dir)
-		o := warmOf(src.dir, dst.dir)
-		o.hooks.unsettled = unsettled
-		warmTree(t, o)
+		o := firstPass(src.dir, dst.dir)
+		o.hooks.noSettling = noFlush
+		runFirstPass(t, o)
 		w.mapped[0][17]++
-		result, err := Copy(context.Background(), finalOf(src.dir, dst.dir))
+		result, err := Copy(context.Background(), finalPass(src.dir, dst.dir))
 		must(t, err)
 		want, err := Digest(context.Background(), src.dir, 2)
 		must(t, err)
-		if missed := result.Digest != want; missed != unsettled {
-			t.Errorf("without the rule: %v, missed: %v", unsettled, missed)
+		if missed := result.Digest != want; missed != noFlush {
+			t.Errorf("without flush: %v, missed: %v", noFlush, missed)
 		}
 	}
 }
 
-// The same on other file systems, and where times have a grain of a second.
+// Two passes also work on other file systems, and where times have a precision of a second.
 func TestTwoPassesOnOtherFileSystems(t *testing.T) {
 	for _, c := range []struct {
 		mkfs    []string
@@ -151,34 +137,33 @@ func TestTwoPassesOnOtherFileSystems(t *testing.T) {
 			_, r := newSeed(t)
 			w := newLive(t, r, src.dir)
 			time.Sleep(c.settled)
-			o := warmOf(src.dir, dst.dir)
+			o := firstPass(src.dir, dst.dir)
 			o.Settled = c.settled
 			some := w.sometimes(20)
 			o.hooks.confirmed = func(string) { some() }
-			warmTree(t, o)
+			runFirstPass(t, o)
 			w.mapped[0][17]++
 			w.mapped[1][17]++
 			must(t, rewrite(w.pick()))
-			o = finalOf(src.dir, dst.dir)
+			o = finalPass(src.dir, dst.dir)
 			o.Settled = c.settled
 			if r := copyTree(t, o); r.TrustedFiles == 0 {
 				t.Errorf("%+v", r)
 			}
-			referee(t, src.dir, dst.dir)
+			requireEqualTrees(t, src.dir, dst.dir)
 		})
 	}
 }
 
-// On tmpfs a mapping that was written to once never leaves a trace again. So it is not among the file systems that are
-// believed.
-func TestMappingsOnTmpfs(t *testing.T) {
+// On tmpfs a mapping that was written to once never leaves a trace again. Therefore tmpfs is not a trusted file system.
+func TestNothingIsRecordedOnTmpfs(t *testing.T) {
 	needRoot(t)
 	dir, dst := t.TempDir(), newVolume(t, 32)
-	sh(t, "mount", "-t", "tmpfs", "tmpfs", dir)
-	t.Cleanup(func() { sh(t, "umount", dir) })
+	runCommand(t, "mount", "-t", "tmpfs", "tmpfs", dir)
+	t.Cleanup(func() { runCommand(t, "umount", dir) })
 	_, r := newSeed(t)
 	w := newLive(t, r, dir)
-	if r := warmTree(t, warmOf(dir, dst.dir)); r.RecordedFiles != 0 || len(r.Warnings) != 1 {
+	if r := runFirstPass(t, firstPass(dir, dst.dir)); r.RecordedFiles != 0 || len(r.Warnings) != 1 {
 		t.Errorf("%+v", r)
 	}
 	var before, after unix.Stat_t
@@ -186,12 +171,12 @@ func TestMappingsOnTmpfs(t *testing.T) {
 	w.mapped[0][17]++
 	must(t, unix.Stat(dir+"/mapped0", &after))
 	if metaOf(&before) != metaOf(&after) {
-		t.Log("this kernel shows it")
+		t.Log("this kernel shows the write")
 	}
 }
 
-// A warm pass comes through whatever happens at once to its source.
-func TestWarmPassesUnderLoad(t *testing.T) {
+// A first pass succeeds whatever happens to its source at the same time.
+func TestFirstPassesUnderLoad(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	_, r := newSeed(t)
 	w := newLive(t, r, src.dir)
@@ -209,127 +194,129 @@ func TestWarmPassesUnderLoad(t *testing.T) {
 	}()
 	changed := int64(0)
 	for range 15 {
-		changed += warmTree(t, warmOf(src.dir, dst.dir)).Changed
+		changed += runFirstPass(t, firstPass(src.dir, dst.dir)).Changed
 	}
 	close(stop)
 	<-done
-	t.Logf("%d times something was changed while it was looked at", changed)
-	copyTree(t, finalOf(src.dir, dst.dir))
-	referee(t, src.dir, dst.dir)
+	t.Logf("%d entries changed while they were read", changed)
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// What was changed a moment ago may be changing still.
+// A file that changed a moment ago may still be changing.
 func TestYoungFilesAreNotRecorded(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	write(t, src.dir+"/f", "x")
-	o := warmOf(src.dir, dst.dir)
+	o := firstPass(src.dir, dst.dir)
 	o.Settled = 0 // the default
-	if r := warmTree(t, o); r.RecordedFiles != 0 {
+	if r := runFirstPass(t, o); r.RecordedFiles != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.TrustedFiles != 0 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// As in a cluster: the mover sees the volume read-only, the workload writes to it.
-func TestWarmPassFromAReadOnlyMount(t *testing.T) {
+// As in a cluster, the mover mounts the volume read-only, and the workload writes to it.
+func TestFirstPassFromReadOnlyMount(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
 	w := newLive(t, r, src.dir)
 	view := t.TempDir()
-	sh(t, "mount", "--bind", src.dir, view)
-	defer sh(t, "umount", view)
-	sh(t, "mount", "-o", "remount,bind,ro", view)
-	if r := warmTree(t, warmOf(view, dst.dir)); r.RecordedFiles == 0 || len(r.Warnings) != 0 {
+	runCommand(t, "mount", "--bind", src.dir, view)
+	defer runCommand(t, "umount", view)
+	runCommand(t, "mount", "-o", "remount,bind,ro", view)
+	if r := runFirstPass(t, firstPass(view, dst.dir)); r.RecordedFiles == 0 || len(r.Warnings) != 0 {
 		t.Fatalf("%+v", r)
 	}
 	w.mapped[0][1]++
 	must(t, rewrite(src.dir+"/f0"))
-	if r := copyTree(t, finalOf(view, dst.dir)); r.Files != 3 || r.TrustedFiles != 26 {
+	if r := copyTree(t, finalPass(view, dst.dir)); r.Files != 3 || r.TrustedFiles != 26 {
 		t.Errorf("%+v", r) // f0 has another name
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// A second warm pass reads only what the first has not recorded, and records all of it.
-func TestWarmPassesAddUp(t *testing.T) {
+// A second first pass reads only files that the first one did not record, and records all of them.
+func TestFirstPassReusesEarlierRecord(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
 	newLive(t, r, src.dir)
-	first := warmTree(t, warmOf(src.dir, dst.dir))
+	first := runFirstPass(t, firstPass(src.dir, dst.dir))
 	must(t, rewrite(src.dir+"/f0"))
-	settle()
-	second := warmTree(t, warmOf(src.dir, dst.dir))
+	waitSettled()
+	second := runFirstPass(t, firstPass(src.dir, dst.dir))
 	if second.TrustedFiles != first.RecordedFiles-1 || second.RecordedFiles != first.RecordedFiles {
 		t.Errorf("%+v, then %+v", first, second)
 	}
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.TrustedFiles != 29 || r.Files != 0 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 29 || r.Files != 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// A file that cannot be reproduced is found before anything is stopped.
-func TestWarmPassFindsWhatWillFail(t *testing.T) {
+// A file that cannot be reproduced fails the first pass, before any member is stopped.
+func TestFirstPassFailsForUnreadableFile(t *testing.T) {
 	src, dst := volumes(t)
 	must(t, os.Chmod(src.dir+"/data/table", 0))
-	r := child{Source: src.dir, Target: dst.dir, Pass: PassWarm}.run(t, user)
+	r := child{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, `opening "data/table" of the source: permission denied`) {
 		t.Errorf("%+v", r)
 	}
 	must(t, os.Chmod(src.dir+"/data/table", 0o600))
-	settle()
-	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassWarm}).run(t, user); r.Code != moverreport.CodeOK || r.Result != "warmed" || r.RecordedFiles == 0 {
+	waitSettled()
+	r = child{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(t, user)
+	if r.Code != moverreport.CodeOK || r.Result != "warmed" || r.RecordedFiles == 0 {
 		t.Fatalf("%+v", r)
 	}
-	if r = (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user); r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
+	r = child{Source: src.dir, Target: dst.dir, Pass: PassFinal}.run(t, user)
+	if r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
 		t.Fatalf("%+v", r)
 	}
 }
 
-func TestWarmPassFailsOnErrorsThatStay(t *testing.T) {
+func TestFirstPassFailsOnPermanentErrors(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 8)
 	write(t, src.dir+"/f", strings.Repeat("x", 20<<20))
-	failing(t, warmOf(src.dir, dst.dir), moverreport.CodeNoSpace)
-	o := warmOf(src.dir, dst.dir)
+	copyFails(t, firstPass(src.dir, dst.dir), moverreport.CodeNoSpace)
+	o := firstPass(src.dir, dst.dir)
 	o.hooks.source = func(string, string) error { return unix.EIO }
-	failing(t, o, moverreport.CodeIO)
+	copyFails(t, o, moverreport.CodeIO)
 }
 
-// A bit that rots before it was recorded fails the warm pass, and the next one repairs it.
-func TestWarmPassReadsTheDevice(t *testing.T) {
+// A bit that changes on the device before it was recorded fails the first pass. The next pass repairs it.
+func TestFirstPassReadsTargetFromDevice(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	mark := []byte("the only place where these words stand")
 	must(t, os.WriteFile(src.dir+"/bad", append(bytes.Repeat([]byte("."), 200_000), mark...), 0o644))
-	settle()
-	o := warmOf(src.dir, dst.dir)
-	o.hooks.synced = func() { flip(t, dst.image, mark) }
-	if e := failing(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, `"bad"`) {
+	waitSettled()
+	o := firstPass(src.dir, dst.dir)
+	o.hooks.synced = func() { corruptOnDevice(t, dst.image, mark) }
+	if e := copyFails(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, `"bad"`) {
 		t.Error(e)
 	}
-	if r := warmTree(t, warmOf(src.dir, dst.dir)); r.Files != 1 || r.RecordedFiles != 1 {
+	if r := runFirstPass(t, firstPass(src.dir, dst.dir)); r.Files != 1 || r.RecordedFiles != 1 {
 		t.Errorf("%+v", r)
 	}
-	copyTree(t, finalOf(src.dir, dst.dir))
+	copyTree(t, finalPass(src.dir, dst.dir))
 }
 
-// Something writes to the target between the passes: seen by its inode, and repaired.
+// A process writes to the target between the passes. The inode shows it, and the final pass repairs the file.
 func TestTargetChangedBetweenThePasses(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)
 	newLive(t, r, src.dir)
-	warmTree(t, warmOf(src.dir, dst.dir))
+	runFirstPass(t, firstPass(src.dir, dst.dir))
 	must(t, rewrite(dst.dir+"/f3"))
-	if r := copyTree(t, finalOf(src.dir, dst.dir)); r.Files != 1 || r.TrustedFiles != 28 {
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.Files != 1 || r.TrustedFiles != 28 {
 		t.Errorf("%+v", r)
 	}
-	referee(t, src.dir, dst.dir)
+	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// Killed anywhere, run again, a warm and a final pass come to the same end.
+// However a first and a final pass are killed and run again, the result is the same.
 func TestTwoPassesResumeAfterKill(t *testing.T) {
 	_, r := newSeed(t)
-	for name, warm := range map[string]child{
+	for name, first := range map[string]child{
 		"while it copies":            {KillAtFile: 9},
 		"while it reads":             {KillAtRead: 9},
 		"before the record's name":   {KillAtRecord: true},
@@ -338,22 +325,22 @@ func TestTwoPassesResumeAfterKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
 			w := newLive(t, r, src.dir)
-			warm.Source, warm.Target, warm.Pass = src.dir, dst.dir, PassWarm
-			died := warm.try(t)
+			first.Source, first.Target, first.Pass = src.dir, dst.dir, PassFirst
+			died := first.try(t)
 			for i := range 7 {
 				must(t, rewrite(filepath.Join(w.dir, []string{"", "d", "d/e"}[(i+1)%3], fmt.Sprintf("f%d", i+1))))
 			}
 			for range 2 {
 				if !(child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAtFile: 2}).try(t) {
-					t.Error("it was to be killed")
+					t.Error("the child was not killed")
 				}
 			}
-			final := copyTree(t, finalOf(src.dir, dst.dir))
+			final := copyTree(t, finalPass(src.dir, dst.dir))
 			if (final.TrustedFiles > 0) == died {
 				t.Errorf("killed: %v, %+v", died, final)
 			}
-			referee(t, src.dir, dst.dir)
-			noTemps(t, dst.dir)
+			requireEqualTrees(t, src.dir, dst.dir)
+			requireNoTemps(t, dst.dir)
 		})
 	}
 }

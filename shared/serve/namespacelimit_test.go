@@ -17,16 +17,16 @@ func eventOf(namespace string) event.Event {
 	return e
 }
 
-func TestBusyNamespaceLeavesRoomForOthers(t *testing.T) {
+func TestBusyNamespaceDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shares := Shares(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+		limited := Shares(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 			<-time.After(8 * time.Second)
 			return nil, nil
 		}))
 		failed := make(chan error, 100)
 		for range cap(failed) {
 			go func() {
-				_, err := shares.Handle(t.Context(), eventOf("aaa"))
+				_, err := limited.Handle(t.Context(), eventOf("aaa"))
 				failed <- err
 			}()
 		}
@@ -41,12 +41,12 @@ func TestBusyNamespaceLeavesRoomForOthers(t *testing.T) {
 		if refused != cap(failed)-perNamespace {
 			t.Errorf("%d events were refused, want %d", refused, cap(failed)-perNamespace)
 		}
-		if _, err := shares.Handle(t.Context(), eventOf("bbb")); err != nil {
+		if _, err := limited.Handle(t.Context(), eventOf("bbb")); err != nil {
 			t.Errorf("another namespace: %v", err)
 		}
 		synctest.Wait()
-		if _, err := shares.Handle(t.Context(), eventOf("aaa")); err != nil {
-			t.Errorf("when the others are done: %v", err)
+		if _, err := limited.Handle(t.Context(), eventOf("aaa")); err != nil {
+			t.Errorf("after the others have ended: %v", err)
 		}
 	})
 }

@@ -8,34 +8,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reader reads one entry on one side, with its contents.
-type reader struct {
-	*summer
+// entryReader reads one entry on one side, including its contents.
+type entryReader struct {
+	*treeHasher
 	side  side
 	dir   *dir
 	entry *entry
 	group *group // may be nil
 }
 
-func (r reader) fault(op string, err error) error {
+func (r entryReader) fault(op string, err error) error {
 	return &fault{r.side, op, r.dir.join(r.entry.name), ifGone(r.side, err)}
 }
 
-// stat fails with errChanged if the source is not as it was scanned.
-func (r reader) stat(dirfd int) (looks, error) {
+// stat fails with errChanged if the source entry has changed since the scan.
+func (r entryReader) stat(dirfd int) (snapshot, error) {
 	st, err := lstatat(dirfd, r.entry.name)
 	if err != nil {
-		return looks{}, r.fault("looking at", err)
+		return snapshot{}, r.fault("looking at", err)
 	}
-	l := looks{meta: metaOf(&st), data: dataBytes(&st)}
+	l := snapshot{meta: metaOf(&st), data: dataBytes(&st)}
 	if r.side == source && l.meta != r.entry.meta {
 		return l, r.fault("looking at", errChanged)
 	}
 	return l, nil
 }
 
-// rest looks at what stat does not show. Contents that are known are not read.
-func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks, error) {
+// readDetails reads what stat does not show. It does not read contents that are known.
+func (r entryReader) readDetails(ctx context.Context, dirfd int, l snapshot, known *sum) (snapshot, error) {
 	name := r.entry.name
 	o := named(dirfd, name)
 	var err error
@@ -49,7 +49,7 @@ func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks
 		}
 		defer unix.Close(fd)
 		o = opened(fd)
-		if l.content, err = r.read(ctx, fd, l.meta); err != nil {
+		if l.content, err = r.hashOnce(ctx, fd, l.meta); err != nil {
 			return l, err
 		}
 	case l.meta.isSymlink():
@@ -63,28 +63,28 @@ func (r reader) rest(ctx context.Context, dirfd int, l looks, known *sum) (looks
 	return l, nil
 }
 
-// read hashes a file, once for all of its names.
-func (r reader) read(ctx context.Context, fd int, m meta) (sum, error) {
+// hashOnce hashes a file once for all of its names.
+func (r entryReader) hashOnce(ctx context.Context, fd int, m meta) (sum, error) {
 	if r.group == nil || r.side == target && !r.group.isFirstInode(m.ino) {
-		return r.readHere(ctx, fd, m)
+		return r.hashOpen(ctx, fd, m)
 	}
 	once := &r.group.sums[r.side]
-	once.once.Do(func() { once.sum, once.err = r.readHere(ctx, fd, m) })
+	once.once.Do(func() { once.sum, once.err = r.hashOpen(ctx, fd, m) })
 	return once.sum, once.err
 }
 
-// readHere hashes an open file. The target's comes from its device, not from memory: after the sync nothing of it is
-// dirty, so that the kernel can drop all of it. Reading is counted where there is nothing else to count.
-func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
+// hashOpen hashes an open file. The target's contents come from its device, not from memory: after the sync none of its
+// pages is dirty, so the kernel can drop them all.
+func (r entryReader) hashOpen(ctx context.Context, fd int, m meta) (sum, error) {
 	if r.side == target {
-		if err := againErr(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
+		if err := ignoringEINTR(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
 			return sum{}, r.fault("dropping the cache of", err)
 		}
 	}
 	content, err := hashContents(ctx, fd, m.size, r.counter(ctx))
 	if err != nil {
 		if r.side == target && err == errChanged {
-			err = mismatch("it is shorter than it says")
+			err = mismatch("it is shorter than its size")
 		}
 		return sum{}, r.fault("reading", err)
 	}
@@ -92,7 +92,7 @@ func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
 	if err == nil && metaOf(&st) != m {
 		err = errChanged
 		if r.side == target {
-			err = mismatch("something else writes to it")
+			err = mismatch("another process writes to it")
 		}
 	}
 	if err != nil {
@@ -101,17 +101,17 @@ func (r reader) readHere(ctx context.Context, fd int, m meta) (sum, error) {
 	return content, nil
 }
 
-func (r reader) counter(ctx context.Context) func(int64) {
+func (r entryReader) counter(ctx context.Context) func(int64) {
 	counted := int(r.side) == len(r.sides)-1
 	return func(n int64) {
 		if counted {
 			r.meter.bytes.Add(n)
 		}
-		r.limit.took(ctx, n)
+		r.limit.wait(ctx, n)
 	}
 }
 
-// isFirstInode says whether a name of the target belongs to the inode that was seen first for its group.
+// isFirstInode reports whether a name of the target has the inode that was seen first for its group.
 func (g *group) isFirstInode(ino uint64) bool {
 	return g.inode.CompareAndSwap(0, ino) || g.inode.Load() == ino
 }

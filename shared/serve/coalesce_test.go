@@ -14,14 +14,14 @@ import (
 	"drydock.dev/shared/events"
 )
 
-func TestTurnsOneLookAtATimeAndOneThatWaits(t *testing.T) {
-	running, most, looks := atomic.Int32{}, atomic.Int32{}, atomic.Int32{}
-	started, goOn := make(chan struct{}, 100), make(chan struct{})
+func TestOneEventIsHandledAndOneWaitsPerObject(t *testing.T) {
+	running, most, calls := atomic.Int32{}, atomic.Int32{}, atomic.Int32{}
+	started, proceed := make(chan struct{}, 100), make(chan struct{})
 	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		most.Store(max(most.Load(), running.Add(1)))
-		looks.Add(1)
+		calls.Add(1)
 		started <- struct{}{}
-		<-goOn
+		<-proceed
 		running.Add(-1)
 		return nil, nil
 	}))
@@ -39,33 +39,33 @@ func TestTurnsOneLookAtATimeAndOneThatWaits(t *testing.T) {
 		send()
 	}
 	other := make(chan struct{})
-	go func() { // another object does not wait
+	go func() { // an event of another object does not wait
 		_, _ = handler.Handle(context.Background(), about("b"))
 		close(other)
 	}()
 	<-started
 	eventually(t, "all but the running and the waiting event are answered", func() bool { return answered.Load() == 49 })
-	close(goOn)
+	close(proceed)
 	all.Wait()
 	<-other
-	if looks.Load() != 3 || most.Load() != 2 {
-		t.Errorf("%d looks for 51 events on a and 1 on b, up to %d at once", looks.Load(), most.Load())
+	if calls.Load() != 3 || most.Load() != 2 {
+		t.Errorf("%d calls for 51 events of a and 1 of b, up to %d at once", calls.Load(), most.Load())
 	}
 }
 
-// TestTurnsOfAnyOneLookForAllTypesOfEvents: what waits looks later than all of them were sent.
-func TestTurnsOfAnyOneLookForAllTypesOfEvents(t *testing.T) {
+// TestWaitingEventStandsForOtherTypes: the waiting event is handled after all of the others were sent.
+func TestWaitingEventStandsForOtherTypes(t *testing.T) {
 	for name, row := range map[string]struct {
-		turns func(Handler) Handler
-		looks int32
-	}{"by type": {Turns, 3}, "of any": {TurnsOfAny, 2}} {
+		coalesce func(Handler) Handler
+		calls    int32
+	}{"by type": {Turns, 3}, "any type": {TurnsOfAny, 2}} {
 		t.Run(name, func(t *testing.T) {
-			looks := atomic.Int32{}
-			started, goOn := make(chan struct{}, 10), make(chan struct{})
-			handler := row.turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
-				looks.Add(1)
+			calls := atomic.Int32{}
+			started, proceed := make(chan struct{}, 10), make(chan struct{})
+			handler := row.coalesce(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+				calls.Add(1)
 				started <- struct{}{}
-				<-goOn
+				<-proceed
 				return nil, nil
 			}))
 			var all sync.WaitGroup
@@ -83,26 +83,29 @@ func TestTurnsOfAnyOneLookForAllTypesOfEvents(t *testing.T) {
 			for _, eventType := range []string{"changed", "completed", "changed"} {
 				send(eventType)
 			}
-			eventually(t, "all others wait, or are answered", func() bool { return waiting(handler.(*turns), "a")+int(answered.Load()) == 3 })
-			close(goOn)
+			eventually(t, "all others wait, or are answered", func() bool {
+				return waiting(handler.(*coalescer), "a")+int(answered.Load()) == 3
+			})
+			close(proceed)
 			all.Wait()
-			if looks.Load() != row.looks {
-				t.Errorf("%d looks, want %d", looks.Load(), row.looks)
+			if calls.Load() != row.calls {
+				t.Errorf("%d calls, want %d", calls.Load(), row.calls)
 			}
 		})
 	}
 }
 
-// TestTurnsOfAnyAnEventThatIsRefusedSpeaksForNoOther: nobody would look after the event that it has stood for.
-func TestTurnsOfAnyAnEventThatIsRefusedSpeaksForNoOther(t *testing.T) {
-	looks, started, goOn := atomic.Int32{}, make(chan struct{}, 3), make(chan struct{})
+// TestRefusedEventStandsForNoOther: otherwise the function would never handle the event that was answered because the
+// refused one waited.
+func TestRefusedEventStandsForNoOther(t *testing.T) {
+	calls, started, proceed := atomic.Int32{}, make(chan struct{}, 3), make(chan struct{})
 	handler := TurnsOfAny(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		started <- struct{}{}
-		<-goOn
+		<-proceed
 		if _, err := events.SetOf(e); err != nil {
 			return nil, err
 		}
-		looks.Add(1)
+		calls.Add(1)
 		return nil, nil
 	}))
 	var all sync.WaitGroup
@@ -120,25 +123,25 @@ func TestTurnsOfAnyAnEventThatIsRefusedSpeaksForNoOther(t *testing.T) {
 			answered.Add(1)
 		})
 	}
-	wait := func() int { return waitingWith(handler.(*turns), of("StatefulSet")) }
+	wait := func() int { return waitingWith(handler.(*coalescer), of("StatefulSet")) }
 	send("StatefulSet")
 	<-started
 	send("Deployment")
-	eventually(t, "it waits", func() bool { return wait() == 1 })
+	eventually(t, "the event waits", func() bool { return wait() == 1 })
 	send("StatefulSet")
 	eventually(t, "the last one waits, or is answered", func() bool { return wait()+int(answered.Load()) == 2 })
-	close(goOn)
+	close(proceed)
 	all.Wait()
-	if looks.Load() != 2 {
-		t.Errorf("%d looks: the last event was answered, and nobody has looked after it", looks.Load())
+	if calls.Load() != 2 {
+		t.Errorf("%d calls: the last event was answered, but not handled", calls.Load())
 	}
 }
 
-func TestTurnsAWaiterThatGivesUpLeavesItsPlace(t *testing.T) {
-	started, goOn := make(chan struct{}, 2), make(chan struct{})
+func TestCancelledEventMakesRoomForNext(t *testing.T) {
+	started, proceed := make(chan struct{}, 2), make(chan struct{})
 	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		started <- struct{}{}
-		<-goOn
+		<-proceed
 		return nil, nil
 	}))
 	go func() { _, _ = handler.Handle(context.Background(), about("a")) }()
@@ -146,34 +149,34 @@ func TestTurnsAWaiterThatGivesUpLeavesItsPlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := handler.Handle(ctx, about("a")); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v: an event that was not looked at must be sent again", err)
+		t.Errorf("error %v: an event that was not handled must be sent again", err)
 	}
 	next := make(chan struct{})
 	go func() {
 		_, _ = handler.Handle(context.Background(), about("a"))
 		close(next)
 	}()
-	eventually(t, "it waits", queued(handler.(*turns), "a"))
-	close(goOn)
+	eventually(t, "the event waits", queued(handler.(*coalescer), "a"))
+	close(proceed)
 	<-next
 	if len(started) != 1 {
-		t.Error("the next event was swallowed")
+		t.Error("the next event was not handled")
 	}
 }
 
-// TestTurnsEachWishGetsItsTurn: an event that asks for something is not swallowed because one waits that asks to look.
-func TestTurnsEachWishGetsItsTurn(t *testing.T) {
+// TestOneEventOfEachKindWaits: an event is not coalesced with a waiting event of another kind.
+func TestOneEventOfEachKindWaits(t *testing.T) {
 	running, most := atomic.Int32{}, atomic.Int32{}
 	var mu sync.Mutex
-	looks := map[wish]int{}
-	started, goOn := make(chan struct{}, 100), make(chan struct{})
+	calls := map[eventKind]int{}
+	started, proceed := make(chan struct{}, 100), make(chan struct{})
 	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		mu.Lock()
-		looks[wishOf(e)]++
+		calls[kindOf(e)]++
 		mu.Unlock()
 		started <- struct{}{}
-		<-goOn
+		<-proceed
 		running.Add(-1)
 		return nil, nil
 	}))
@@ -196,16 +199,18 @@ func TestTurnsEachWishGetsItsTurn(t *testing.T) {
 		send("retry", "y")
 	}
 	eventually(t, "one of each kind waits", func() bool { return answered.Load() == 27 })
-	close(goOn)
+	close(proceed)
 	all.Wait()
-	want := map[wish]int{{eventType: "changed", operation: "x"}: 2, {eventType: "retry", operation: "x"}: 1, {eventType: "retry", operation: "y"}: 1}
-	if !maps.Equal(looks, want) || most.Load() != 1 {
-		t.Errorf("looks %v, want %v; up to %d at once", looks, want, most.Load())
+	want := map[eventKind]int{
+		{eventType: "changed", operation: "x"}: 2, {eventType: "retry", operation: "x"}: 1, {eventType: "retry", operation: "y"}: 1,
+	}
+	if !maps.Equal(calls, want) || most.Load() != 1 {
+		t.Errorf("calls %v, want %v; up to %d at once", calls, want, most.Load())
 	}
 }
 
-// TestTurnsKnowWhomAnEventIsAbout: people who write events by hand forget the subject, and those about a group have none.
-func TestTurnsKnowWhomAnEventIsAbout(t *testing.T) {
+// TestObjectOfEvent: people who write events by hand forget the subject, and events of a group have none.
+func TestObjectOfEvent(t *testing.T) {
 	of := func(extensions ...string) event.Event {
 		e := event.New()
 		for i := 0; i < len(extensions); i += 2 {
@@ -214,24 +219,26 @@ func TestTurnsKnowWhomAnEventIsAbout(t *testing.T) {
 		return e
 	}
 	seen := map[string]int{}
-	for i, e := range []event.Event{about("a"), about("b"), of(), of("namespace", "shop", "name", "web"), of("namespace", "shop", "name", "db"), of("namespace", "payroll", "name", "web"),
+	for i, e := range []event.Event{about("a"), about("b"), of(), of("namespace", "shop", "name", "web"),
+		of("namespace", "shop", "name", "db"), of("namespace", "payroll", "name", "web"),
 		of("namespace", "shop", "group", "web"), of("namespace", "shop", "group", "front"), of("namespace", "payroll", "group", "front")} {
-		if before, twice := seen[aboutOf(e)]; twice {
-			t.Errorf("events %d and %d pass as about the same: %q", before, i, aboutOf(e))
+		if before, twice := seen[objectOf(e)]; twice {
+			t.Errorf("events %d and %d count as events of one object: %q", before, i, objectOf(e))
 		}
-		seen[aboutOf(e)] = i
+		seen[objectOf(e)] = i
 	}
-	if first, second := of("namespace", "shop", "group", "x", "id2", "1"), of("namespace", "shop", "group", "x", "id2", "2"); aboutOf(first) != aboutOf(second) {
-		t.Error("two events about one group pass as about two")
+	first, second := of("namespace", "shop", "group", "x", "id2", "1"), of("namespace", "shop", "group", "x", "id2", "2")
+	if objectOf(first) != objectOf(second) {
+		t.Error("two events of one group count as events of two groups")
 	}
 }
 
-// TestTurnsTwoGroupsDoNotWaitForEachOther, though neither event has a subject.
-func TestTurnsTwoGroupsDoNotWaitForEachOther(t *testing.T) {
-	started, goOn := make(chan struct{}, 2), make(chan struct{})
+// TestEventsOfTwoGroupsAreHandledAtOnce: they do not wait for each other, though neither has a subject.
+func TestEventsOfTwoGroupsAreHandledAtOnce(t *testing.T) {
+	started, proceed := make(chan struct{}, 2), make(chan struct{})
 	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		started <- struct{}{}
-		<-goOn
+		<-proceed
 		return nil, nil
 	}))
 	var all sync.WaitGroup
@@ -241,18 +248,19 @@ func TestTurnsTwoGroupsDoNotWaitForEachOther(t *testing.T) {
 		e.SetExtension("group", group)
 		all.Go(func() { _, _ = handler.Handle(context.Background(), e) })
 	}
-	eventually(t, "both are looked at", func() bool { return len(started) == 2 })
-	close(goOn)
+	eventually(t, "both are handled", func() bool { return len(started) == 2 })
+	close(proceed)
 	all.Wait()
 }
 
-// TestTurnsAnOldEventDoesNotSpeakForAFreshOne: idle-timeout takes an event that is older than a minute for one of its own
-// time. If such a one waits, as after a Broker was away, the use that somebody makes of a set just now would be lost.
-func TestTurnsAnOldEventDoesNotSpeakForAFreshOne(t *testing.T) {
-	started, goOn := make(chan time.Time, 10), make(chan struct{})
+// TestOldEventStandsForNoRecentOne: for idle-timeout an event older than a minute has its own time, not the current
+// time. After an outage of a Broker such an event may be waiting. A recent activity of the set would be lost if it were
+// coalesced with that event.
+func TestOldEventStandsForNoRecentOne(t *testing.T) {
+	started, proceed := make(chan time.Time, 10), make(chan struct{})
 	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		started <- e.Time()
-		<-goOn
+		<-proceed
 		return nil, nil
 	}))
 	now := time.Now()
@@ -266,37 +274,37 @@ func TestTurnsAnOldEventDoesNotSpeakForAFreshOne(t *testing.T) {
 	send(now)
 	<-started
 	send(now.Add(-24 * time.Hour))
-	eventually(t, "the old one waits", queued(handler.(*turns), "a"))
+	eventually(t, "the old event waits", queued(handler.(*coalescer), "a"))
 	answered := make(chan struct{})
 	go func() {
-		fresh := about("a")
-		fresh.SetType("dev.drydock.activity")
-		fresh.SetTime(now.Add(time.Second))
-		_, _ = handler.Handle(context.Background(), fresh)
+		recent := about("a")
+		recent.SetType("dev.drydock.activity")
+		recent.SetTime(now.Add(time.Second))
+		_, _ = handler.Handle(context.Background(), recent)
 		close(answered)
 	}()
 	select {
 	case <-answered:
-		t.Error("the fresh one is answered, and nobody has looked at it")
+		t.Error("the recent event was answered, but not handled")
 	case <-time.After(100 * time.Millisecond):
 	}
-	close(goOn)
+	close(proceed)
 	all.Wait()
 	<-answered
 }
 
-func queued(turns *turns, subject string) func() bool {
-	return func() bool { return waiting(turns, subject) > 0 }
+func queued(c *coalescer, subject string) func() bool {
+	return func() bool { return waiting(c, subject) > 0 }
 }
 
-// waiting counts the wishes about an object for which an event waits.
-func waiting(turns *turns, subject string) int { return waitingWith(turns, about(subject)) }
+// waiting returns how many kinds of events of the object wait.
+func waiting(c *coalescer, subject string) int { return waitingWith(c, about(subject)) }
 
-// waitingWith counts them about the object of the event.
-func waitingWith(turns *turns, e event.Event) int {
-	turns.mu.Lock()
-	defer turns.mu.Unlock()
-	if object := turns.objects[aboutOf(e)]; object != nil {
+// waitingWith does the same for the object of an event.
+func waitingWith(c *coalescer, e event.Event) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object := c.objects[objectOf(e)]; object != nil {
 		return len(object.waiting)
 	}
 	return 0

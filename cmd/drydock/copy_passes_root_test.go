@@ -1,0 +1,54 @@
+//go:build linux && root
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/moverreport"
+)
+
+func TestCopyDevices(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes loop devices: run it as root")
+	}
+	var devices []string
+	for i, contents := range []string{strings.Repeat("source", 100_000), ""} {
+		image := filepath.Join(t.TempDir(), "image")
+		if err := os.WriteFile(image, []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(image, int64(1+i)<<20); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+		if err != nil {
+			t.Fatalf("no loop device: %v %s", err, out)
+		}
+		device := strings.TrimSpace(string(out))
+		t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+		devices = append(devices, device)
+	}
+	code, r := copyOnce(t, "--device", "--warm", devices[0], devices[1])
+	if code != moverreport.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
+		t.Fatalf("%d %+v", code, r)
+	}
+	code, r = copyOnce(t, "--device", "--after-warm", devices[0], devices[1])
+	if code != moverreport.CodeOK || r.Result != "copied" || r.Bytes != 0 || r.Digest == "" {
+		t.Fatalf("%d %+v", code, r)
+	}
+	var stdout, stderr bytes.Buffer
+	code = runCopy(context.Background(), []string{"--device", "--digest", devices[0]}, &stdout, &stderr)
+	if code != 0 || stdout.String() != r.Digest+"\n" {
+		t.Errorf("%d %q %s", code, &stdout, &stderr)
+	}
+	if code, r := copyOnce(t, "--device", devices[1], devices[0]); code != moverreport.CodeNoSpace {
+		t.Errorf("%d %+v", code, r)
+	}
+}

@@ -1,0 +1,141 @@
+//go:build linux && root
+
+package mover
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A record that is foreign, incomplete or not trustworthy is ignored and deleted: the final pass verifies everything.
+func TestInvalidRecordIsIgnored(t *testing.T) {
+	flipped := func(at int) func(t *testing.T, path string, o *Options) {
+		return func(t *testing.T, path string, o *Options) {
+			b, err := os.ReadFile(path)
+			must(t, err)
+			b[(at+len(b))%len(b)] ^= 1
+			must(t, os.WriteFile(path, b, 0o600))
+		}
+	}
+	cut := func(to func(size int64) int64) func(t *testing.T, path string, o *Options) {
+		return func(t *testing.T, path string, o *Options) {
+			st, err := os.Stat(path)
+			must(t, err)
+			must(t, os.Truncate(path, to(st.Size())))
+		}
+	}
+	src, dst := newVolume(t, 512), newVolume(t, 512)
+	for name, invalidateRecord := range map[string]func(t *testing.T, path string, o *Options){
+		"deleted":              func(t *testing.T, path string, o *Options) { must(t, os.Remove(path)) },
+		"another version":      flipped(len(recordMagic) - 3),
+		"another identity":     flipped(len(recordMagic)),
+		"another count":        flipped(int(recordHeadSize) - 1),
+		"another inode in it":  flipped(int(recordHeadSize)),
+		"other contents in it": flipped(int(recordHeadSize) + 30),
+		"another sum":          flipped(-1),
+		"empty":                cut(func(int64) int64 { return 0 }),
+		"torn in its head":     cut(func(int64) int64 { return 20 }),
+		"torn":                 cut(func(size int64) int64 { return size / 2 }),
+		"short by one entry":   cut(func(size int64) int64 { return size - recordedSize }),
+		"longer":               cut(func(size int64) int64 { return size + 1 }),
+		"another operation":    func(t *testing.T, path string, o *Options) { o.Token = "op-2" },
+		"a copy of it": func(t *testing.T, path string, o *Options) {
+			runCommand(t, "cp", "-a", path, path+"2")
+			must(t, os.Rename(path+"2", path))
+		},
+		"a directory": func(t *testing.T, path string, o *Options) {
+			must(t, firstError(os.Remove(path), os.Mkdir(path, 0o755)))
+		},
+		"a link": func(t *testing.T, path string, o *Options) {
+			must(t, firstError(os.Rename(path, filepath.Dir(path)+"/moved"), os.Symlink("moved", path)))
+		},
+		"another root": func(t *testing.T, path string, o *Options) {
+			runCommand(t, "cp", "-a", o.Source, o.Source+"2")
+			o.Source += "2"
+		},
+		"a network's source": func(t *testing.T, path string, o *Options) {
+			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.NFS_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
+		},
+		"a network's target": func(t *testing.T, path string, o *Options) {
+			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.EXT4_SUPER_MAGIC, unix.NFS_SUPER_MAGIC}[s] }
+		},
+		"an ordinary copy": func(t *testing.T, path string, o *Options) { o.Pass = PassWhole },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := filepath.Join(src.dir, name), filepath.Join(dst.dir, name)
+			must(t, os.Mkdir(to, 0o755))
+			_, r := newSeed(t)
+			w := newLive(t, r, from)
+			if r := runFirstPass(t, firstPass(from, to)); r.RecordedFiles == 0 {
+				t.Fatalf("%+v", r)
+			}
+			o := finalPass(from, to)
+			invalidateRecord(t, filepath.Join(to, recordName), &o)
+			if o.Pass == PassFinal {
+				must(t, rewrite(w.pick()))
+			}
+			result := copyTree(t, o)
+			if result.TrustedFiles != 0 {
+				t.Errorf("%+v", result)
+			}
+			requireEqualTrees(t, o.Source, to)
+			requireNoTemps(t, to)
+		})
+	}
+}
+
+// If change times are not reliable, or the source cannot be flushed, nothing is recorded, and a warning says why.
+func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(o *Options)
+		want string
+	}{
+		"from a network": {func(o *Options) {
+			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.CEPH_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
+		}, "the source's file system"},
+		"without a flush":        {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
+		"with the name taken":    {func(o *Options) { write(t, filepath.Join(o.Source, recordName), "x") }, "has a file"},
+		"without a verification": {func(o *Options) { o.NoVerify = true }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 64), newVolume(t, 64)
+			_, r := newSeed(t)
+			newLive(t, r, src.dir)
+			o := firstPass(src.dir, dst.dir)
+			c.set(&o)
+			result := runFirstPass(t, o)
+			if result.RecordedFiles != 0 || !strings.Contains(strings.Join(result.Warnings, " "), c.want) {
+				t.Errorf("%+v", result)
+			}
+			if result := copyTree(t, finalPass(src.dir, dst.dir)); result.TrustedFiles != 0 {
+				t.Errorf("%+v", result)
+			}
+			requireEqualTrees(t, src.dir, dst.dir)
+		})
+	}
+}
+
+// A file in the source that is a perfect record is copied like any other file, also when it appears or disappears
+// between passes.
+func TestForgedRecordIsCopiedLikeAnyFile(t *testing.T) {
+	src, dst := newVolume(t, 64), newVolume(t, 64)
+	_, r := newSeed(t)
+	newLive(t, r, src.dir)
+	runFirstPass(t, firstPass(src.dir, dst.dir))
+	name := filepath.Join(src.dir, recordName)
+	runCommand(t, "cp", "-a", filepath.Join(dst.dir, recordName), name)
+	setTime(t, name, 1e18)
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 0 || len(r.Warnings) != 1 {
+		t.Errorf("%+v", r)
+	}
+	requireEqualTrees(t, src.dir, dst.dir)
+	must(t, os.Remove(name)) // now the target has it alone
+	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 0 {
+		t.Errorf("%+v", r)
+	}
+	requireEqualTrees(t, src.dir, dst.dir)
+}

@@ -1,0 +1,122 @@
+//go:build linux && root
+
+package mover
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
+)
+
+func TestForeignTargetIsRefusedUnchanged(t *testing.T) {
+	for name, fill := range map[string]func(t *testing.T, dir string){
+		"a file":          func(t *testing.T, dir string) { write(t, dir+"/ledger", "x") },
+		"a directory":     func(t *testing.T, dir string) { must(t, os.Mkdir(dir+"/archive", 0o755)) },
+		"the same name":   func(t *testing.T, dir string) { write(t, dir+"/f", "other contents") },
+		"a hidden file":   func(t *testing.T, dir string) { write(t, dir+"/.hidden", "x") },
+		"recovered files": func(t *testing.T, dir string) { write(t, dir+"/"+lostFound+"/#12", "x") },
+		"a file of another operation": func(t *testing.T, dir string) {
+			write(t, dir+"/"+markerName, markerMagic+"op-0\n")
+			write(t, dir+"/ledger", "x")
+		},
+		"a torn marker": func(t *testing.T, dir string) {
+			write(t, dir+"/"+markerName, "")
+			write(t, dir+"/ledger", "x")
+		},
+		"a marker that only begins like this operation's": func(t *testing.T, dir string) {
+			write(t, dir+"/"+markerName, markerMagic+operation+"23\n")
+			write(t, dir+"/ledger", "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 16), newVolume(t, 16)
+			write(t, src.dir+"/f", "contents")
+			fill(t, dst.dir)
+			before := runCommand(t, "find", dst.dir, "-printf", "%p %s %T@ %C@\n")
+			for pass, o := range passes(src.dir, dst.dir) {
+				e := copyFails(t, o, moverreport.CodeTargetNotEmpty)
+				if e.Reason != moverreport.ReasonTargetNotEmpty || e.Count != 1 || !strings.Contains(e.Message, "Nothing was changed") {
+					t.Errorf("%s: %+v", pass, e)
+				}
+			}
+			if after := runCommand(t, "find", dst.dir, "-printf", "%p %s %T@ %C@\n"); after != before {
+				t.Errorf("the target changed from\n%s to\n%s", before, after)
+			}
+		})
+	}
+}
+
+func TestEmptyTargetIsAccepted(t *testing.T) {
+	for name, fill := range map[string]func(t *testing.T, dir string){
+		"nothing at all":                  func(t *testing.T, dir string) { must(t, os.Remove(dir+"/"+lostFound)) },
+		"the result of mkfs":              func(*testing.T, string) {},
+		"with the platform's group":       func(t *testing.T, dir string) { must(t, unix.Chmod(dir+"/"+lostFound, 0o2770)) },
+		"a torn marker":                   func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic) },
+		"the marker of another operation": func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic+"op-0\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := newVolume(t, 16)
+			write(t, src.dir+"/f", "contents")
+			for pass := range passes("", "") {
+				dst := newVolume(t, 16)
+				fill(t, dst.dir)
+				o := passes(src.dir, dst.dir)[pass]
+				if o.Pass == PassFirst {
+					runFirstPass(t, o)
+					if b, err := os.ReadFile(dst.dir + "/" + markerName); err != nil || string(b) != markerMagic+operation+"\n" {
+						t.Fatalf("%q %v", b, err)
+					}
+					o = passes(src.dir, dst.dir)["final"]
+				}
+				copyTree(t, o)
+				requireEqualTrees(t, src.dir, dst.dir)
+				requireNoTemps(t, dst.dir)
+			}
+		})
+	}
+}
+
+// The marker exists before the first byte of data, so a killed pass can resume. That includes the first one.
+func TestKilledPassResumesInMarkedTarget(t *testing.T) {
+	src, dst := newVolume(t, 32), newVolume(t, 32)
+	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		write(t, src.dir+"/"+n, strings.Repeat(n, 300_000))
+	}
+	for _, c := range []child{
+		{Pass: PassFirst, KillAfter: 1}, {Pass: PassFirst, KillAtFile: 3}, {Pass: PassFirst, KillAtRecord: true},
+		{Pass: PassFinal, KillAtFile: 1}, {Pass: PassWhole, KillAtFile: 1},
+	} {
+		c.Source, c.Target, c.OwnOnly = src.dir, dst.dir, true
+		for _, n := range []string{"a", "b", "c", "d", "e"} {
+			write(t, src.dir+"/"+n, strings.Repeat(n, 300_001))
+		}
+		waitSettled()
+		if !killed(t, c, 0) {
+			t.Fatalf("the child was not killed: %+v", c)
+		}
+	}
+	copyTree(t, passes(src.dir, dst.dir)["final"])
+	requireEqualTrees(t, src.dir, dst.dir)
+	requireNoTemps(t, dst.dir)
+}
+
+// A mover may start again although an earlier one completed the copy and removed the marker.
+func TestCompleteCopyIsAcceptedWithoutMarker(t *testing.T) {
+	src, dst := newVolume(t, 32), newVolume(t, 32)
+	allFeatures(t, src.dir)
+	must(t, os.RemoveAll(src.dir+"/"+tempPrefix+"1"))
+	first := copyTree(t, passes(src.dir, dst.dir)["whole"])
+	for _, pass := range []string{"final", "whole"} {
+		if r := copyTree(t, passes(src.dir, dst.dir)[pass]); r.Files != 0 || r.Deleted != 0 || r.Skipped != first.Files {
+			t.Errorf("%s: %+v", pass, r)
+		}
+		requireEqualTrees(t, src.dir, dst.dir)
+	}
+	copyFails(t, passes(src.dir, dst.dir)["first"], moverreport.CodeTargetNotEmpty)
+	setTime(t, dst.dir+"/a", 7)
+	copyFails(t, passes(src.dir, dst.dir)["final"], moverreport.CodeTargetNotEmpty)
+}

@@ -1,0 +1,216 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
+)
+
+// Pass is the kind of a copy.
+type Pass int
+
+// A volume is copied either in one pass, or in any number of first passes and then one final pass.
+const (
+	PassWhole Pass = iota // nothing writes to the source
+	PassFirst             // the source is in use: entries that change are tolerated, all others are verified and recorded
+	PassFinal             // nothing writes to the source: recorded entries that have not changed are not read again
+)
+
+// DefaultSettled is the age that a file's last change must have, at the beginning of a first pass, for the file to be
+// recorded.
+//
+// A change time is set when a write begins, with the precision of a clock tick (a second on small ext inodes). The write
+// may continue long after that. Two minutes are a generous limit: no write takes that long to reach the page cache.
+const DefaultSettled = 2 * time.Minute
+
+// trustedFileSystems are the file systems with reliable change times. There, this kernel sets the time for every write.
+// That includes writes through memory mappings, as soon as their pages were clean. On a network file system the time
+// comes from another clock or comes late, and an overlay shows the times of another file system. tmpfs never writes
+// pages back, so a mapping that was written to once is never stamped again.
+var trustedFileSystems = map[int64]string{
+	unix.EXT4_SUPER_MAGIC: "ext2, ext3 or ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
+}
+
+// stampsEveryChange reports whether the inodes of a root's file system show every change. It also returns the file
+// system's type.
+func (c *copier) stampsEveryChange(r *root) (bool, int64) {
+	var st unix.Statfs_t
+	if err := ignoringEINTR(func() error { return unix.Fstatfs(r.fd, &st) }); err != nil {
+		return false, 0
+	}
+	kind := int64(st.Type)
+	if c.hooks.fileSystem != nil {
+		kind = c.hooks.fileSystem(r.side)
+	}
+	return trustedFileSystems[kind] != "", kind
+}
+
+// twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
+type twoPassState struct {
+	id      recordID
+	earlier *record  // what an earlier first pass verified; nil if nothing is trusted
+	current *record  // what this first pass verifies; nil if nothing is recorded
+	bound   unixTime // files that changed at this time or later are not recorded
+}
+
+// unixTime is a time as inodes store it.
+type unixTime struct{ sec, nsec int64 }
+
+func (t unixTime) before(u unixTime) bool { return t.sec < u.sec || t.sec == u.sec && t.nsec < u.nsec }
+func (m *meta) ctime() unixTime           { return unixTime{m.ctimeSec, int64(m.ctimeNsec)} }
+func (m *meta) mtime() unixTime           { return unixTime{m.mtimeSec, int64(m.mtimeNsec)} }
+
+func unixTimeOf(t time.Time) unixTime { return unixTime{t.Unix(), int64(t.Nanosecond())} }
+
+// beginTwoPass runs before the scan.
+//
+// A write through a memory mapping changes ctime only when it makes a clean page dirty. Writes to a dirty page leave no
+// trace, so this function makes all pages clean: syncfs writes them back and write-protects them. Every later write
+// changes ctime. So an older ctime proves that the file was not written to since.
+func (c *copier) beginTwoPass(ctx context.Context) error {
+	if c.pass == PassWhole {
+		return nil
+	}
+	for _, r := range []*root{c.src, c.dst} {
+		if ok, kind := c.stampsEveryChange(r); !ok {
+			c.warn("the %s's file system (0x%x) does not stamp every change by this node's clock, "+
+				"so no file counts as unchanged between the passes", r.side, kind)
+			return nil
+		}
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		c.warn("no file counts as unchanged between the passes, because the boot id is unknown: %v", err)
+		return nil
+	}
+	c.twoPass.id = recordID{
+		token: c.token, member: c.twoPass.id.member, boot: strings.TrimSpace(string(boot)),
+		source: c.src.self.ino, target: c.dst.self.ino,
+	}
+	if c.pass == PassFirst {
+		return c.beginRecord(ctx)
+	}
+	return nil
+}
+
+func (c *copier) beginRecord(ctx context.Context) error {
+	now := time.Now()
+	if c.hooks.noSettling { // tests skip these rules
+		c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(time.Hour)), &record{}
+		return nil
+	}
+	err := writeBack(ctx, c.src.fd)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil && c.hooks.flushed != nil {
+		err = c.hooks.flushed()
+	}
+	if err != nil {
+		c.warn("the source could not be flushed (%v), so no file counts as unchanged after this pass", err)
+		return nil
+	}
+	c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(-c.settled)), &record{}
+	return nil
+}
+
+func (c *copier) warn(format string, args ...any) { c.problems.warn(format, args...) }
+
+// loadRecord runs after the scan, before anything in the target is changed. If the source has a file with the record's
+// name, no record is read or written: the file in the target may be a copy of that file.
+func (c *copier) loadRecord() {
+	if c.twoPass.id.boot == "" {
+		return
+	}
+	if c.tree.top.find(recordName) != nil {
+		c.twoPass.current = nil
+		c.warn("the source has a file %s, so no file counts as unchanged between the passes", recordName)
+		return
+	}
+	known, err := readRecord(c.dst.fd, c.twoPass.id)
+	if err == nil {
+		c.twoPass.earlier = known
+		c.addOwnName(recordName)
+	} else if c.pass == PassFinal {
+		c.warn("everything is verified again, because the record of the first pass cannot be used: %v", err)
+	}
+}
+
+// verifiedContents returns the contents of a file that a first pass verified and that changed on neither side since.
+func (c *copier) verifiedContents(d *dir, e *entry, have *meta) (sum, bool) {
+	if c.twoPass.earlier == nil || !e.meta.isRegular() || c.isInSubvolume(&e.meta) {
+		return sum{}, false
+	}
+	return c.twoPass.earlier.find(&e.meta, have)
+}
+
+// attributesSuffice reports whether equal size and mtime prove that a file was copied. Between two passes a process may
+// have written to the file and reset its mtime. Then ctime decides, by the record or, without a record, by the time at
+// which the target's file was created.
+func (c *copier) attributesSuffice(e *entry, have *meta) bool {
+	if c.pass == PassWhole {
+		return true
+	}
+	if c.twoPass.earlier != nil {
+		return false // with few exceptions, an unchanged file is in the record
+	}
+	changed := time.Unix(e.meta.ctimeSec, int64(e.meta.ctimeNsec)).Add(c.settled)
+	return unixTimeOf(changed).before(have.ctime())
+}
+
+// isSettled reports whether a file may be recorded: when the pass began, nothing had written to it recently.
+func (c *copier) isSettled(e *entry) bool {
+	return e.meta.isRegular() && e.meta.ctime().before(c.twoPass.bound) && e.meta.mtime().before(c.twoPass.bound) && !c.isInSubvolume(&e.meta)
+}
+
+// isInSubvolume reports whether an inode of the source is in a subvolume. A subvolume gets another device number with
+// each mount, so a record could not distinguish the inodes of two subvolumes.
+func (c *copier) isInSubvolume(m *meta) bool { return m.dev != c.src.self.dev }
+
+// endFirstPass verifies and records all files that can be recorded.
+func (c *copier) endFirstPass(ctx context.Context) error {
+	if c.twoPass.current == nil {
+		return nil
+	}
+	c.meter.enter(moverreport.PhaseVerify)
+	if err := c.cost.check.measure(c.limit, func() error { return c.confirm(ctx) }); err != nil {
+		return err
+	}
+	if err := c.problems.err(); err != nil {
+		return err
+	}
+	return c.saveRecord()
+}
+
+// endFinalPass deletes the record and the marker last, so that an interrupted final pass can resume with them. This is
+// safe: the record describes single inodes of both sides, and their state shows everything that the interrupted pass
+// did.
+func (c *copier) endFinalPass() error {
+	if len(c.ownNames) == 0 {
+		return nil
+	}
+	for _, name := range []string{recordName, markerName} { // the marker goes last: it stays while the target holds anything else
+		if !slices.Contains(c.ownNames, name) {
+			continue
+		}
+		err := ignoringEINTR(func() error { return unix.Unlinkat(c.dst.fd, name, 0) })
+		if err != nil && err != unix.ENOENT {
+			return &fault{target, "deleting", name, err}
+		}
+	}
+	if err := c.finishDir(c.tree.top); err != nil { // deleting a name has changed the root's time
+		return err
+	}
+	if err := ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
+		return &fault{target, "flushing", "", err}
+	}
+	return c.verifyRoot()
+}

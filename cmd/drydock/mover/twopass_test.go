@@ -1,0 +1,23 @@
+//go:build linux
+
+package mover
+
+import (
+	"time"
+)
+
+// Tests cannot wait for two minutes. A few ticks of the clock are enough, because no write takes longer here.
+const (
+	settled   = 30 * time.Millisecond
+	operation = "op-1"
+)
+
+func firstPass(src, dst string) Options {
+	return Options{Source: src, Target: dst, Pass: PassFirst, Token: operation, Settled: settled, Workers: 3}
+}
+
+func finalPass(src, dst string) Options {
+	o := firstPass(src, dst)
+	o.Pass = PassFinal
+	return o
+}
