@@ -48,7 +48,7 @@ type Config struct {
 	BrokerAddress string
 	Guard         func(http.Handler) http.Handler
 	// Passed is called for each event that passes the Broker. It may be nil.
-	Passed func(Passed)
+	Passed func(PassedEvent)
 
 	Meter metric.Meter
 	Log   *slog.Logger

@@ -136,7 +136,7 @@ func replyWith(from api.Function, eventType string) handlerFunc {
 
 // TestRepliesReachNextFunctionInOrder sends a resize through its functions.
 func TestRepliesReachNextFunctionInOrder(t *testing.T) {
-	passed := make(chan Passed, 10)
+	passed := make(chan PassedEvent, 10)
 	finished := make(chan event.Event, 1)
 	tr := newTestEngine(t, map[api.Function]handlerFunc{
 		api.Sift: func(context.Context, event.Event) (*event.Event, error) {
@@ -153,7 +153,7 @@ func TestRepliesReachNextFunctionInOrder(t *testing.T) {
 			}
 			return step(api.PauseOwner, events.OwnerPaused), nil
 		},
-	}, func(c *Config) { c.Passed = func(p Passed) { passed <- p } }).start(t)
+	}, func(c *Config) { c.Passed = func(p PassedEvent) { passed <- p } }).start(t)
 	tr.send(t, newEvent(events.SourceUpdate, "kind", "StatefulSet"))
 
 	last := await(t, "the end of the chain", finished)
@@ -362,12 +362,12 @@ func TestStreamSendsEventsAsJSONLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // read only
-	stream.Passed(Passed{Type: "t", From: "f", ID: "1"})
+	stream.Passed(PassedEvent{Type: "t", From: "f", ID: "1"})
 	line, err := bufio.NewReader(response.Body).ReadString('\n')
 	if err != nil || log.String() != line {
 		t.Fatalf("the stream has %q (%v), the log %q", line, err, log.String())
 	}
-	var got Passed
+	var got PassedEvent
 	if err := json.Unmarshal([]byte(line), &got); err != nil || got.Type != "t" || got.From != "f" || got.ID != "1" {
 		t.Errorf("got %q (%v)", line, err)
 	}

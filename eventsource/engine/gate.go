@@ -25,7 +25,7 @@ const admissionTimeout = 5 * time.Second
 type admissionGate struct {
 	limit   int
 	next    http.Handler
-	onEvent func(Passed)
+	onEvent func(PassedEvent)
 	log     *slog.Logger
 
 	mu              sync.Mutex
@@ -39,7 +39,7 @@ type admissionGate struct {
 	finishedEvents metric.Int64Counter
 }
 
-func newAdmissionGate(limit int, passed func(Passed), meter metric.Meter, log *slog.Logger) (*admissionGate, error) {
+func newAdmissionGate(limit int, passed func(PassedEvent), meter metric.Meter, log *slog.Logger) (*admissionGate, error) {
 	g := &admissionGate{limit: limit, onEvent: passed, log: log, closed: true, roomMade: make(chan struct{})}
 	var failed [3]error
 	g.refusedEvents, failed[0] = meter.Int64Counter("drydock.engine.refused", metric.WithUnit("{event}"),

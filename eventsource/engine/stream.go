@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Passed describes an event that passed the Broker.
-type Passed struct {
+// PassedEvent describes an event that passed the Broker.
+type PassedEvent struct {
 	Time     time.Time `json:"time"`
 	Type     string    `json:"type"`
 	Subject  string    `json:"subject,omitempty"`
@@ -20,8 +20,8 @@ type Passed struct {
 }
 
 // passedEventFrom returns the description of the event from its headers. Knative's dispatcher sends events in binary mode.
-func passedEventFrom(h http.Header) Passed {
-	return Passed{
+func passedEventFrom(h http.Header) PassedEvent {
+	return PassedEvent{
 		Time: time.Now().UTC(), Type: h.Get("Ce-Type"), Subject: h.Get("Ce-Subject"), Concerns: h.Get("Ce-Concerns"),
 		From: h.Get("Ce-Source"), ID: h.Get("Ce-Id"),
 	}
@@ -33,13 +33,13 @@ const readerBuffer = 256
 // Stream writes passing events as lines of JSON to a log and to the clients of an HTTP endpoint.
 type Stream struct {
 	mu      sync.Mutex
-	readers map[chan Passed]bool
+	readers map[chan PassedEvent]bool
 	log     *json.Encoder
 }
 
 // NewStream returns a stream that also writes to the log. The log may be nil.
 func NewStream(log io.Writer) *Stream {
-	s := &Stream{readers: map[chan Passed]bool{}}
+	s := &Stream{readers: map[chan PassedEvent]bool{}}
 	if log != nil {
 		s.log = json.NewEncoder(log)
 	}
@@ -47,7 +47,7 @@ func NewStream(log io.Writer) *Stream {
 }
 
 // Passed sends the event to all readers. It never waits for a reader.
-func (s *Stream) Passed(p Passed) {
+func (s *Stream) Passed(p PassedEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log != nil {
@@ -68,7 +68,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the stream accepts only clients from loopback; use kubectl port-forward", http.StatusForbidden)
 		return
 	}
-	reader := make(chan Passed, readerBuffer)
+	reader := make(chan PassedEvent, readerBuffer)
 	s.subscribe(reader, true)
 	defer s.subscribe(reader, false)
 
@@ -90,7 +90,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Stream) subscribe(reader chan Passed, on bool) {
+func (s *Stream) subscribe(reader chan PassedEvent, on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if on {

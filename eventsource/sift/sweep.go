@@ -36,8 +36,7 @@ import (
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
 	found := &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, active: map[string]bool{},
-		replicasRestored: map[string]bool{},
-		scaledSets:       map[events.Ref]scaledSet{}}
+		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}}
 	if err := f.sweepAll(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}

@@ -215,8 +215,7 @@ func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api
 		last, asked := growth.Asked[n.template]
 		if reason == "" && text == growth.Request && asked && in.Now.Sub(last.At.Time) > maxWaitForBegin {
 			warnings = append(warnings, n.blockedWarning(fmt.Sprintf("the request %s=%s has not begun yet. Find the cause: "+
-				"kubectl describe -n %s sts/%s",
-				api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
+				"kubectl describe -n %s sts/%s", api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
 		}
 	}
 	return warnings

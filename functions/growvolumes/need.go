@@ -210,8 +210,7 @@ func (in Input) obstacle(n need) string {
 	case "", api.MethodAuto, api.MethodExpand:
 	default:
 		return fmt.Sprintf("the annotation %s=%.40s stops members, and growth must not stop any. Remove that annotation, or request a "+
-			"resize with %s",
-			api.ResizeMethodAnnotation, method, api.ResizeAnnotation)
+			"resize with %s", api.ResizeMethodAnnotation, method, api.ResizeAnnotation)
 	}
 	var fixedClaims []string
 	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
@@ -225,8 +224,7 @@ func (in Input) obstacle(n need) string {
 	if len(fixedClaims) > 0 {
 		slices.Sort(fixedClaims)
 		return fmt.Sprintf("claim %s cannot grow in place. Set allowVolumeExpansion in its StorageClass, or request a resize by copy "+
-			"with %s",
-			fixedClaims[0], api.ResizeAnnotation)
+			"with %s", fixedClaims[0], api.ResizeAnnotation)
 	}
 	return ""
 }

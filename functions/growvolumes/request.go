@@ -47,18 +47,15 @@ func (in Input) currentRequest(growth *api.Growth) (targets map[string]api.Targe
 		return nil, requestOpen, "" // the resize begins with the next tick
 	case pending != nil && own: // detect-resize judges it again at each tick
 		return in.targets(request), requestRefused, fmt.Sprintf("the request %s=%s was refused (%s). It begins by itself when the cause "+
-			"is gone",
-			api.ResizeAnnotation, request, records.Resize.Reason)
+			"is gone", api.ResizeAnnotation, request, records.Resize.Reason)
 	case pending != nil:
 		return nil, requestBlocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request",
-			api.ResizeAnnotation, request,
-			records.Resize.Reason)
+			api.ResizeAnnotation, request, records.Resize.Reason)
 	case reason == api.AlreadyRefused && own && records.Resize.Kind == api.KindResize && records.RestingCleanup(in.Set) == nil:
 		return in.targets(request), requestFailed, ""
 	case reason == api.AlreadyRefused:
 		return nil, requestBlocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Retry it with %s, or remove the "+
-			"request", api.ResizeAnnotation,
-			request, api.RetryAnnotation)
+			"request", api.ResizeAnnotation, request, api.RetryAnnotation)
 	}
 	return in.replaceable(request)
 }
@@ -74,8 +71,7 @@ func (in Input) replaceable(text string) (targets map[string]api.Target, state r
 			"Remove the annotation", api.ResizeAnnotation, text)
 	case manager != "" && hasExactSize(request):
 		return nil, requestBlocks, fmt.Sprintf("%s applies %s=%s from a manifest, which would shrink the volumes again. Remove it from "+
-			"the manifest, "+
-			"or write a + after each size", manager, api.ResizeAnnotation, text)
+			"the manifest, or write a + after each size", manager, api.ResizeAnnotation, text)
 	}
 	return in.targets(text), requestMet, ""
 }

@@ -206,8 +206,7 @@ func (w work) takeOver() plan.Plan {
 	var warnings []plan.Action
 	if previous := w.scaler.Status.Target; previous != nil && previous.UID != w.Set.UID {
 		warnings = append(warnings, w.warn(api.TargetReplaced, "StatefulSet %s was created again (UID %s, before %s). Scaler %s scales "+
-			"the new one",
-			w.Name, w.Set.UID, previous.UID, w.scaler.Name))
+			"the new one", w.Name, w.Set.UID, previous.UID, w.scaler.Name))
 	}
 	return w.storeRecord(api.ScalerReady, next, warnings...)
 }
@@ -227,8 +226,7 @@ func (w work) decideIdle() plan.Plan {
 		return w.recordLiveCount(live)
 	case live != w.record.Target && w.adoptsLiveCount():
 		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
-			"adopts that count",
-			w.record.Target, live, w.scaler.Name))
+			"adopts that count", w.record.Target, live, w.scaler.Name))
 	case live > w.record.Target && w.hasPreHook(): // an added member may have data by now, so it must be drained
 		return w.beginScaling(*wanted)
 	case live != w.record.Target:

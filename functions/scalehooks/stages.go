@@ -41,13 +41,12 @@ func (w work) advance() plan.Plan {
 	}
 	if start := statefulset.Start(w.Set); start != w.record.Start && w.record.Phase == api.PreScaling {
 		return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has changed spec.ordinals.start from %d to %d, so the "+
-			"hook has run for different members",
-			w.record.Start, start))
+			"hook has run for different members", w.record.Start, start))
 	}
 	if live, expected := statefulset.Replicas(w.Set), w.expectedCount(); live != expected && w.record.Phase != api.Failing {
 		if w.adoptsLiveCount() || live > expected && w.hasPreHook() { // an added member may have data by now, so it must be drained
-			return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d", expected,
-				live))
+			return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d",
+				expected, live))
 		}
 		if expected == 0 && w.record.Paused && w.pauseDeletesClaims() { // a revert would delete claims, and the wait would never end
 			return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
@@ -130,8 +129,7 @@ func (w work) pauseDeletesClaims() bool { return statefulset.WhenScaled(w.Set) !
 
 func (w work) pauseDeletesClaimsMessage() string {
 	return fmt.Sprintf("persistentVolumeClaimRetentionPolicy.whenScaled of StatefulSet %s is %s, so a pause would delete the claims. "+
-		"Set it to %s",
-		w.Name, statefulset.WhenScaled(w.Set), statefulset.Retain)
+		"Set it to %s", w.Name, statefulset.WhenScaled(w.Set), statefulset.Retain)
 }
 
 // awaitMembers waits until the StatefulSet controller has observed the new count, and that many members exist and are ready.
@@ -144,8 +142,7 @@ func (w work) awaitMembers() plan.Plan {
 		return w.storeRecord(api.MembersReady, next)
 	case operation.Overdue(w.record, w.Now):
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("%d of %d members are ready, and %d exist, after %s. Check the pods of "+
-			"the StatefulSet",
-			status.ReadyReplicas, target, status.Replicas, w.deadline(api.Scaling)))
+			"the StatefulSet", status.ReadyReplicas, target, status.Replicas, w.deadline(api.Scaling)))
 	}
 	return w.wait(api.WaitingForReady, "%d of %d members are ready, %d exist", status.ReadyReplicas, target, status.Replicas)
 }
@@ -254,15 +251,13 @@ func (w work) makeJob(hook string, template *corev1.PodTemplateSpec) *batchv1.Jo
 func (w work) validateHooks() error {
 	if post := w.hook(postHook); post != nil && post.Cleanup != nil && !statefulset.CleanupAsked(w.Set) {
 		return fmt.Errorf("hooks.post.cleanup of Scaler %s needs a pod template for the cleanup, and StatefulSet %s has none. "+
-			"Add the annotation %s to the StatefulSet, or remove the hook",
-			w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
+			"Add the annotation %s to the StatefulSet, or remove the hook", w.scaler.Name, w.Name, api.CleanupTemplateAnnotation)
 	}
 	for _, hook := range []string{preHook, postHook, failureHook} {
 		if spec := w.hook(hook); spec != nil && spec.Event != nil && w.Settings.OwnFunctionsOnly {
 			return fmt.Errorf("hooks.%s.event of Scaler %s needs Drydock on Knative, because drydock-standalone sends no events to "+
 				"functions of users. "+
-				"Use job or http",
-				hook, w.scaler.Name)
+				"Use job or http", hook, w.scaler.Name)
 		}
 		if _, err := w.hookTemplate(hook); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Plan is the schedule of a sweep: how often sets are measured, and which namespaces have default rules.
+// Plan defines how often a sweep measures sets, and which namespaces have default rules.
 type Plan struct {
 	// Period is the time between two measurements of a set.
 	Period time.Duration
