@@ -95,11 +95,18 @@ func templateSize(set *appsv1.StatefulSet) string {
 	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
 }
 
-func says(t *testing.T, said, want string) {
+// expectMentions checks that the text contains every word.
+func expectMentions(t *testing.T, text string, words ...string) {
 	t.Helper()
-	if !strings.Contains(said, want) {
-		t.Errorf("kubectl says %q, want %q", said, want)
+	if !mentions(text, words...) {
+		t.Errorf("got %q, want it to mention %q", text, words)
 	}
+}
+
+// expectWarning checks that kubectl prints a warning of the policy drydock-templates that mentions every word.
+func expectWarning(t *testing.T, output string, words ...string) {
+	t.Helper()
+	expectMentions(t, output, append(words, "Warning: ", "drydock-templates'")...)
 }
 
 // TestAppliedTemplatesAreARequest: a manifest with larger templates is applied, and the volumes and the templates follow. The same manifest
@@ -112,7 +119,7 @@ func TestAppliedTemplatesAreARequest(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			bigger := deployed(kit.GrowingClass, "128Mi")
 			bigger.Spec.Template.Spec.Containers[0].Image = "dev.local/busybox:1"
-			says(t, a.applies(bigger), "the changed volumeClaimTemplates are taken as request data=128Mi+.")
+			expectWarning(t, a.applies(bigger), "data=128Mi+")
 			a.asks("data=128Mi+", "64Mi")
 			a.writesNothing(bigger)
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
@@ -292,13 +299,13 @@ func TestWithdrawal(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.Class)
 			a.applies(deployed(kit.Class, "128Mi"))
-			says(t, a.applies(deployed(kit.Class, "96Mi")), "taken as request data=96Mi+")
+			expectWarning(t, a.applies(deployed(kit.Class, "96Mi")), "data=96Mi+")
 			a.asks("data=96Mi+", "64Mi")
 			a.Kubectl("annotate", "sts/web", "example.com/note=1")
 			a.Kubectl("scale", "sts/web", "--replicas=2")
 			a.asks("data=96Mi+", "64Mi")
 			a.Scale("web", 1)
-			says(t, a.applies(deployed(kit.Class, "64Mi")), "the request data=96Mi+ is withdrawn")
+			expectWarning(t, a.applies(deployed(kit.Class, "64Mi")), "data=96Mi+")
 			a.asks("", "64Mi")
 			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by hand
 			a.applies(deployed(kit.Class, "64Mi"))
@@ -323,7 +330,7 @@ func TestWithdrawalEndsTheOperation(t *testing.T) {
 		}
 		return ""
 	})
-	says(t, a.applies(deployed(kit.Class, "64Mi")), "is withdrawn, and its operation ends")
+	expectWarning(t, a.applies(deployed(kit.Class, "64Mi")), "data=128Mi+", "kubectl drydock status -n "+a.Namespace+" sts/web")
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Failed)
 	if status.Reason != api.Aborted {
@@ -385,8 +392,7 @@ func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
 	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
 	a.applies(bigger)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
-	says(t, a.applies(bigger), "the request data=128Mi+ of this manifest was refused, or has failed: ExpandImpossible. "+
-		"See: kubectl drydock status -n "+a.Namespace+" sts/web")
+	expectWarning(t, a.applies(bigger), "data=128Mi+", string(api.ExpandImpossible), "kubectl drydock status -n "+a.Namespace+" sts/web")
 	delete(bigger.Annotations, api.ResizeMethodAnnotation)
 	a.applies(bigger)
 	a.becomes(api.Succeeded)

@@ -37,7 +37,7 @@ func TestMembersStopAfterAnApproval(t *testing.T) {
 		return ""
 	})
 	out, err := command(t, w, "status", "sts/web")
-	if err != nil || !strings.Contains(out, "waits for: an approval: kubectl drydock approve") || strings.Count(out, "Waiting") != 2 {
+	if err != nil || !mentions(out, string(api.GateClosed), "kubectl drydock approve") || strings.Count(out, string(api.MemberWaiting)) != 2 {
 		t.Errorf("%q, %v", out, err)
 	}
 	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1})
@@ -51,7 +51,7 @@ func TestMembersStopAfterAnApproval(t *testing.T) {
 		t.Error("the approval outlives its operation")
 	}
 	out, err = command(t, w, "status", "sts/web")
-	if err != nil || strings.Count(out, "Moved") != 2 || !strings.Contains(out, "is Succeeded") {
+	if err != nil || strings.Count(out, string(api.MemberMoved)) != 2 || !mentions(out, string(api.Succeeded)) {
 		t.Errorf("%q, %v", out, err)
 	}
 	if out, err := command(t, w, "approve", "sts/web"); err == nil {
@@ -73,7 +73,7 @@ func TestReleaseTakesHoldsOnlyOffWholeMembers(t *testing.T) {
 	was := podUID(t, w, "web-0")
 
 	out, err := command(t, w, "release", "--yes")
-	if err == nil || !strings.Contains(out, "pod web-1 stays held, because claim data-web-1 is not bound") {
+	if err == nil || !mentions(out, "pod web-1", "claim data-web-1") {
 		t.Errorf("%q, %v", out, err)
 	}
 	if held := w.HeldPods(); !slices.Equal(held, []string{"web-1"}) {

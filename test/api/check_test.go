@@ -104,21 +104,19 @@ func (a *application) counts() map[string]int {
 	return counts
 }
 
-// untilMessage ticks until the record says so.
-func untilMessage(t *testing.T, w *kit.World, drive *kit.Drive, words string) *api.Resize {
+// untilReason ticks until the record has the reason, and its message mentions every word.
+func untilReason(t *testing.T, w *kit.World, drive *kit.Drive, reason api.Reason, words ...string) {
 	t.Helper()
-	var record *api.Resize
-	w.Eventually("the record says: "+words, func() string {
+	w.Eventually(fmt.Sprintf("the record is %s and mentions %q", reason, words), func() string {
 		if err := drive.Tick(t.Context()); err != nil {
 			return err.Error()
 		}
-		if record = w.Status("web"); record == nil || !strings.Contains(record.Message, words) {
+		if record := w.Status("web"); record == nil || record.Reason != reason || !mentions(record.Message, words...) {
 			text, _ := json.Marshal(record)
 			return string(text)
 		}
 		return ""
 	})
-	return record
 }
 
 func TestRollingResizeWaitsUntilMembersHaveCaughtUp(t *testing.T) {
@@ -132,16 +130,16 @@ func TestRollingResizeWaitsUntilMembersHaveCaughtUp(t *testing.T) {
 		api.MemberCheckAnnotation: "http:" + app.port + "/caught-up"})
 	drive := w.Drive(nil)
 
-	untilMessage(t, w, drive, "pod web-2 is not stopped yet: pod web-0 answers 503 to its member check")
+	untilReason(t, w, drive, api.GateClosed, "web-2", "web-0", "503")
 	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1, "web-2": 1})
-	if out, err := command(t, w, "status", "sts/web"); err != nil || !strings.Contains(out, "pod web-0 answers 503") {
+	if out, err := command(t, w, "status", "sts/web"); err != nil || !mentions(out, "web-0", "503") {
 		t.Errorf("%q, %v", out, err)
 	}
 	if n := app.counts()["2"]; n > 0 {
 		t.Errorf("the member that is to stop was asked %d times", n)
 	}
 	app.lag(false, "0")
-	untilMessage(t, w, drive, "pod web-2 is ready on its new volumes, and has not caught up")
+	untilReason(t, w, drive, api.Behind, "web-2")
 	if counts := app.counts(); counts["0"] < 3 || counts["1"] < 2 {
 		t.Errorf("the others were asked %v times before the stop, want twice while they had caught up", counts)
 	}
@@ -174,7 +172,7 @@ func TestMemberThatDoesNotCatchUpEndsTheResize(t *testing.T) {
 
 			record := w.Finish(w.Drive(nil), "web")
 			expectPhase(t, record, api.Failed)
-			if record.Reason != api.NotReady || !strings.Contains(record.Message, "had not caught up within 5s; pod web-1 answers 503") {
+			if record.Reason != api.NotReady || !mentions(record.Message, "web-1", "5s", "503") {
 				t.Errorf("%s: %s", record.Reason, record.Message)
 			}
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
@@ -198,9 +196,9 @@ func TestMemberCheckThatCannotBeReadIsRefused(t *testing.T) {
 	drive := w.Drive(nil)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Refused)
-	if record.Reason != api.CheckInvalid || !strings.Contains(record.Message, `annotation drydock.dev/member-check cannot be read: "exec" is no kind of probe; write "http:PORT/PATH"`) {
+	if record.Reason != api.CheckInvalid || !mentions(record.Message, api.MemberCheckAnnotation, `"exec"`, "http:PORT/PATH") {
 		t.Errorf("%s: %s", record.Reason, record.Message)
 	}
 	w.Annotate("web", map[string]string{api.MemberCheckAnnotation: "tcp:5432"})
-	untilMessage(t, w, drive, "has not caught up: pod web-0 has no address to ask its member check")
+	untilReason(t, w, drive, api.Behind, "web-0", "address")
 }

@@ -289,13 +289,13 @@ func TestNoCleanup(t *testing.T) {
 	}{
 		"there is no template":              {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
 		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
-		"the template is no YAML":           {template("{"), api.TemplateInvalid, "no pod template"},
+		"the template is no YAML":           {template("{"), api.TemplateInvalid, api.CleanupTemplateAnnotation},
 		"the template has an unknown field": {template("spec: {container: []}"), api.TemplateInvalid, "unknown field"},
 		"its pod would never be restarted":  {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid, "restartPolicy"},
 		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid, "restartPolicy"},
 		"its volume has a claim's name":     {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"), api.TemplateInvalid, "volumeClaimTemplate"},
 		"its labels match the selector":     {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")), api.TemplateInvalid, "selector"},
-		"the API server refuses its pod":    {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")), api.TemplateInvalid, "the API server would refuse"},
+		"the API server refuses its pod":    {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")), api.TemplateInvalid, `"nothing"`},
 		"scaling down deletes the claims": {func(s *appsv1.StatefulSet) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}

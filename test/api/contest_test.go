@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +49,7 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	sleep := sleepAndHeal(api.Failed)
-	if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, `"argocd-controller" started it in 2 sleeps`) || !strings.Contains(sleep.Message, "20m0s") {
+	if sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, `"argocd-controller"`, " 2 ", "20m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	w.Annotate("web", map[string]string{api.LastActivityAnnotation: kit.Ago(2 * time.Hour)})

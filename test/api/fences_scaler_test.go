@@ -281,19 +281,19 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const noScale, noJobs = "needs the right to update statefulsets/scale of StatefulSet web", "needs the right to create jobs"
+	const policy, noScale, noJobs = "drydock-scalers", "statefulsets/scale", "jobs" // the resource to which the author has no right
 	none := userOf(t, w, "none", maintains)
-	expectForbidden(t, "a Scaler of somebody who may not scale", noScale, none.create("none", scalerSpec()))
+	expectForbidden(t, "a Scaler of somebody who may not scale", policy, none.create("none", scalerSpec()), noScale)
 	runner := userOf(t, w, "runner", maintains, runsJobs)
-	expectForbidden(t, "a Scaler of somebody who may only run Jobs", noScale, runner.create("runner", scalerSpec("pre")))
+	expectForbidden(t, "a Scaler of somebody who may only run Jobs", policy, runner.create("runner", scalerSpec("pre")), noScale)
 
 	plain := userOf(t, w, "plain", maintains, scalesAny)
 	if err := plain.create("plain", scalerSpec()); err != nil {
 		t.Fatalf("without hooks: %v", err)
 	}
 	for _, hook := range []string{"pre", "post", "onFailure"} {
-		expectForbidden(t, "created with hook "+hook, noJobs, plain.create("hooked", scalerSpec(hook)))
-		expectForbidden(t, "hook "+hook+" comes later", noJobs, plain.patch("plain", scalerSpec(hook)))
+		expectForbidden(t, "created with hook "+hook, policy, plain.create("hooked", scalerSpec(hook)), noJobs)
+		expectForbidden(t, "hook "+hook+" comes later", policy, plain.patch("plain", scalerSpec(hook)), noJobs)
 	}
 	if err := plain.patch("plain", map[string]any{"conflictPolicy": "adopt"}); err != nil {
 		t.Errorf("a change of something else: %v", err)
@@ -308,7 +308,7 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	}
 	image := map[string]any{"hooks": map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "sh", "image": "example.com/mine:1"}}}}}}}}
-	expectForbidden(t, "another image in a hook of somebody else", noJobs, plain.patch("both", image))
+	expectForbidden(t, "another image in a hook of somebody else", policy, plain.patch("both", image), noJobs)
 	if err := both.patch("both", image); err != nil {
 		t.Errorf("another image of his own: %v", err)
 	}
@@ -360,11 +360,10 @@ func TestTenantCannotForgeAScaling(t *testing.T) {
 			subresource...)
 		return err
 	}
-	const refusal = "Only Drydock writes the annotation"
-	expectForbidden(t, "writing the record", refusal, write(`"{}"`))
-	expectForbidden(t, "writing it with the status", refusal, write(`"{}"`, "status"))
+	expectForbidden(t, "writing the record", documentsPolicy, write(`"{}"`))
+	expectForbidden(t, "writing it with the status", documentsPolicy, write(`"{}"`, "status"))
 	w.Annotate("web", map[string]string{api.ScaleAnnotation: "{}"})
-	expectForbidden(t, "changing it", refusal, write(`"forged"`))
+	expectForbidden(t, "changing it", documentsPolicy, write(`"forged"`))
 	if err := write("null"); err != nil {
 		t.Errorf("removing it: %v", err)
 	}
@@ -375,7 +374,7 @@ func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const refusal = "needs the right to create horizontalpodautoscalers"
+	const policy, noAutoscaler = "drydock-scalers", "horizontalpodautoscalers" // the resource to which the author has no right
 	modes := map[string]map[string]any{
 		"hpa":  {"hpa": map[string]any{"maxReplicas": int64(3)}},
 		"auto": {"auto": map[string]any{"min": int64(1), "max": int64(3)}},
@@ -395,8 +394,8 @@ func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 		t.Fatalf("mode fixed: %v", err)
 	}
 	for name, mode := range modes {
-		expectForbidden(t, "created in mode "+name, refusal, plain.create(name, moded(mode)))
-		expectForbidden(t, "mode "+name+" comes later", refusal, plain.patch("plain", map[string]any{"mode": replaced(mode)}))
+		expectForbidden(t, "created in mode "+name, policy, plain.create(name, moded(mode)), noAutoscaler)
+		expectForbidden(t, "mode "+name+" comes later", policy, plain.patch("plain", map[string]any{"mode": replaced(mode)}), noAutoscaler)
 		if err := author.create(name, moded(mode)); err != nil {
 			t.Errorf("mode %s: %v", name, err)
 		}
@@ -404,5 +403,6 @@ func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 			t.Errorf("mode %s stays as it is: %v", name, err)
 		}
 	}
-	expectForbidden(t, "another maximum", refusal, plain.patch("hpa", map[string]any{"mode": map[string]any{"hpa": map[string]any{"maxReplicas": 9}}}))
+	maximum := map[string]any{"mode": map[string]any{"hpa": map[string]any{"maxReplicas": 9}}}
+	expectForbidden(t, "another maximum", policy, plain.patch("hpa", maximum), noAutoscaler)
 }

@@ -64,14 +64,12 @@ func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			before := a.identity()
 			set := reshaped("64Mi")
-			said := a.applies(set)
-			says(t, said, "the change is taken as request "+reshapedRequest+". Drydock creates the set again around its pods, which keep running")
-			says(t, said, "Each pod gets its name in the new service when it is started again")
+			expectWarning(t, a.applies(set), reshapedRequest, " service")
 			a.asked(reshapedRequest)
 			a.writesNothing(set)
 			status := a.Finish(a.drive, "web")
 			expectPhase(t, status, api.Succeeded)
-			says(t, status.Message, "claims that exist keep their labels and annotations")
+			expectMentions(t, status.Message, "labels", "annotations")
 			a.has(set)
 			a.writesNothing(set)
 			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, set)})...); err != nil {
@@ -138,7 +136,7 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 			old := deployed(kit.GrowingClass, "64Mi")
 			a.applies(reshaped("64Mi"))
 			a.asked(reshapedRequest)
-			says(t, a.applies(old), "is withdrawn")
+			expectWarning(t, a.applies(old), reshapedRequest)
 			a.asked("")
 			a.applies(reshaped("64Mi"))
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
@@ -195,12 +193,15 @@ func TestAddedTemplate(t *testing.T) {
 		}
 	})
 	const request = "+logs=32Mi@" + kit.GrowingClass + ":RWO"
-	says(t, a.applies(set), "scale it to zero, then up again")
+	expectWarning(t, a.applies(set), request, "zero")
 	a.asked(request)
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Refused)
-	says(t, status.Message, "Scale the set to zero")
-	says(t, a.applies(set), "was refused, or has failed: PodsLackVolume")
+	expectMentions(t, status.Message, "zero")
+	if status.Reason != api.PodsLackVolume {
+		t.Errorf("reason %s, want %s", status.Reason, api.PodsLackVolume)
+	}
+	expectWarning(t, a.applies(set), request, string(api.PodsLackVolume))
 
 	none := int32(0)
 	set.Spec.Replicas = &none
@@ -238,7 +239,7 @@ func TestRemovedTemplate(t *testing.T) {
 	a.asked("-logs")
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
-	says(t, status.Message, "the claims of template logs are kept")
+	expectMentions(t, status.Message, "logs")
 	a.has(single)
 	a.writesNothing(single)
 	if after := a.identity(); after != before {

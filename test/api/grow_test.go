@@ -222,7 +222,7 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 			}
 			ticks(t, a.drive, 2)
 			expectSize(t, a.World, "96Mi", "data-web-0")
-			says(t, a.applies(manifest("160Mi")), "are taken as request data=160Mi+.")
+			expectWarning(t, a.applies(manifest("160Mi")), "data=160Mi+")
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "160Mi", "data-web-0")
 		})

@@ -256,7 +256,7 @@ func TestI8MoverInTrouble(t *testing.T) {
 		"always out of memory, warm":     {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
 		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
 		"always evicted": {at: finalNow, always: kit.Evicted, timeout: time.Minute, phase: api.Failed, reason: api.DeadlineExceeded,
-			says: "look at the mover pods"},
+			says: "mover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -63,18 +63,23 @@ func recordOf(phase api.Phase, members ...api.MemberPhase) map[string]string {
 	return map[string]string{api.StatusAnnotation: record.Encode()}
 }
 
-// expectDenied checks that the answer says who refuses, why, where to look and what to do.
-func expectDenied(t *testing.T, what, answer string, err error) {
+// The policies that deny to raise the replicas of a StatefulSet with held members: by a write to the set, and by its subresource scale.
+const (
+	heldSetsPolicy   = "drydock-held-sets"
+	heldScalesPolicy = "drydock-held-scales"
+)
+
+// expectDenied checks that the policy has denied the request, and that the answer names the cause, the annotation with the progress and
+// the annotation that aborts.
+func expectDenied(t *testing.T, what, policy, answer string, err error) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("%s: it was allowed", what)
 		return
 	}
 	answer = strings.Join(strings.Fields(answer+" "+err.Error()), " ")
-	for _, says := range []string{"forbidden", "Drydock holds members of this StatefulSet", "podManagementPolicy Parallel", "annotation drydock.dev/status", api.AbortAnnotation} {
-		if !strings.Contains(answer, says) {
-			t.Errorf("%s: %q does not say %q", what, answer, says)
-		}
+	if words := []string{"forbidden", policy + "'", "Parallel", api.StatusAnnotation, api.AbortAnnotation}; !mentions(answer, words...) {
+		t.Errorf("%s: %q, want it to mention %q", what, answer, words)
 	}
 }
 
@@ -90,16 +95,20 @@ func TestNobodyRaisesReplicasWhileMembersAreHeld(t *testing.T) {
 		w.Annotate("web", held)
 		w.ScaleUpDenied("web")
 		out, err := kubectl(t, w, "scale", "sts/web", "--replicas=2")
-		expectDenied(t, "kubectl scale", out, err)
-		expectDenied(t, "a patch", "", merge(w, "web", `{"spec":{"replicas":2}}`))
-		expectDenied(t, "a patch that removes the record at the same time", "", merge(w, "web", `{"metadata":{"annotations":null},"spec":{"replicas":2}}`))
-		expectDenied(t, "a patch that opts out at the same time", "", merge(w, "web", `{"metadata":{"labels":{"drydock.dev/managed":null}},"spec":{"replicas":2}}`))
+		expectDenied(t, "kubectl scale", heldScalesPolicy, out, err)
+		expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":2}}`))
+		for what, metadata := range map[string]string{
+			"removes the record": `{"annotations":null}`, "opts out": `{"labels":{"drydock.dev/managed":null}}`,
+		} {
+			err := merge(w, "web", `{"metadata":`+metadata+`,"spec":{"replicas":2}}`)
+			expectDenied(t, "a patch that also "+what, heldSetsPolicy, "", err)
+		}
 		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifest(t, 2))
-		expectDenied(t, "a server-side apply", out, err)
+		expectDenied(t, "a server-side apply", heldSetsPolicy, out, err)
 		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler", "system:serviceaccount:argocd:argocd-application-controller",
 			"system:serviceaccount:drydock:idle-timeout", "system:admin"} {
-			expectDenied(t, user, "", as(w, user).TryScaleTo("web", 3))
-			expectDenied(t, user, "", merge(as(w, user), "web", `{"spec":{"replicas":3}}`))
+			expectDenied(t, user, heldScalesPolicy, "", as(w, user).TryScaleTo("web", 3))
+			expectDenied(t, user, heldSetsPolicy, "", merge(as(w, user), "web", `{"spec":{"replicas":3}}`))
 		}
 	}
 }
@@ -179,8 +188,8 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 		return ""
 	})
 	w.ScaleUpDenied("web")
-	expectDenied(t, "an autoscaler", "", w.TryScaleTo("web", 3))
-	expectDenied(t, "a patch", "", merge(w, "web", `{"spec":{"replicas":3}}`))
+	expectDenied(t, "an autoscaler", heldScalesPolicy, "", w.TryScaleTo("web", 3))
+	expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":3}}`))
 	w.Node.Set(func(n *kit.Node) { n.Hold = false })
 	if record := w.Finish(drive, "web"); record.Phase != api.Succeeded {
 		t.Fatalf("phase %s: %s: %s", record.Phase, record.Reason, record.Message)

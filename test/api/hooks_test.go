@@ -158,8 +158,7 @@ func TestHookThatFailsBeforeAMemberKeepsItRunning(t *testing.T) {
 	drive := w.Drive(nil)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.HookFailed || !strings.Contains(record.Message, "hook before-member of pod web-1 did not succeed, so the pod is not stopped: ") ||
-		!strings.Contains(record.Message, "container sh exited with 3. no other  member can be primary") {
+	if record.Reason != api.HookFailed || !mentions(record.Message, "before-member", "pod web-1", "container sh", " 3", "no other  member can be primary") {
 		t.Errorf("%s: %q", record.Reason, record.Message)
 	}
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
@@ -180,7 +179,7 @@ func TestHookThatFailsAfterAMemberStopsNoOther(t *testing.T) {
 	drive := w.Drive(nil)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.HookFailed || !strings.Contains(record.Message, "hook after-member of pod web-1 did not succeed, so no other pod is stopped; the pod stays on its new volumes") {
+	if record.Reason != api.HookFailed || !mentions(record.Message, "after-member", "pod web-1") {
 		t.Errorf("%s: %q", record.Reason, record.Message)
 	}
 	expectSize(t, w, "64Mi", "data-web-0")
@@ -247,7 +246,7 @@ func TestHookWithRightsOverItsNodeIsRefused(t *testing.T) {
 		api.BeforeMemberAnnotation: "spec: {hostPID: true, containers: [{name: sh, image: 'dev.local/any:1'}]}"})
 	record := w.Finish(w.Drive(nil), "web")
 	expectPhase(t, record, api.Refused)
-	if record.Reason != api.NodeAccessDenied || !strings.Contains(record.Message, "the pod of annotation drydock.dev/before-member gets hold of its node by hostPID") {
+	if record.Reason != api.NodeAccessDenied || !mentions(record.Message, api.BeforeMemberAnnotation, "hostPID") {
 		t.Errorf("%s: %s", record.Reason, record.Message)
 	}
 }
@@ -262,8 +261,7 @@ func TestHookThatTheNamespaceForbidsIsRefused(t *testing.T) {
 		api.AfterMemberAnnotation: "spec: {containers: [{name: sh, image: 'dev.local/any:1', ports: [{containerPort: 80, hostPort: 80}]}]}"})
 	record := w.Finish(w.Drive(nil), "web")
 	expectPhase(t, record, api.Refused)
-	if record.Reason != api.Rejected || !strings.Contains(record.Message, "would refuse the pod of the annotation drydock.dev/after-member: ") ||
-		!strings.Contains(record.Message, "hostPort") {
+	if record.Reason != api.Rejected || !mentions(record.Message, api.AfterMemberAnnotation, "hostPort") {
 		t.Errorf("%s: %s", record.Reason, record.Message)
 	}
 }

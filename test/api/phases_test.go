@@ -100,7 +100,7 @@ var failures = map[string]failing{
 		soon: func(s *api.Settings) { s.CopyTimeout = 5 * time.Second }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
 	// What was written since the first passes does not fit any more.
 	finalNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
-	startNow: {reason: api.NotReady, says: "look at the pod", then: api.Failed,
+	startNow: {reason: api.NotReady, says: "pod web-", then: api.Failed,
 		soon: func(s *api.Settings) { s.ReadyTimeout = 0 }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
 }
 
@@ -150,7 +150,7 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 	t.Helper()
 	expectPhase(t, status, api.Failed)
 	if status.Reason != row.reason || status.FailedAt != r.stop.phase || !strings.Contains(status.Message, row.says) {
-		t.Errorf("%s at %s: %q, want %s at %s that says %q", status.Reason, status.FailedAt, status.Message, row.reason, r.stop.phase, row.says)
+		t.Errorf("%s at %s: %q, want %s at %s, with a message that mentions %q", status.Reason, status.FailedAt, status.Message, row.reason, r.stop.phase, row.says)
 	}
 	expectEvents(t, r.World, "web", "Warning "+string(row.reason))
 	if !slices.Contains(drive.Seen, "operation.failed") {

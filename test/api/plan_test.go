@@ -196,7 +196,7 @@ func TestPlanOfASetThatHasNotOptedIn(t *testing.T) {
 		t.Errorf("%s before %v: %v", d.Verdict, d.Before, d.Claims)
 	}
 	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi")
-	if err != nil || !strings.Contains(text, "Nothing would happen until") || !strings.Contains(text, "label sts web drydock.dev/managed=true") {
+	if err != nil || !mentions(text, string(api.NotManaged), "label sts web drydock.dev/managed=true") {
 		t.Errorf("%v: %s", err, text)
 	}
 }
@@ -220,7 +220,7 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	if got := strings.Join(found, " "); got != want {
 		t.Errorf("refused for %s, want %s:\n%v", got, want, d.Refused)
 	}
-	if want := "the resize would be refused: UnknownClass, ForeignConsumer, LimitExceeded, QuotaExceeded, Rejected"; !strings.HasSuffix(err.Error(), want) {
+	if want := strings.ReplaceAll(want, " ", ", "); !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("the error is %v", err)
 	}
 	if len(d.Quotas) != 1 || d.Quotas[0].Enough() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" && !d.Claims[0].Users[1].Foreign {
@@ -241,19 +241,19 @@ func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		arrange func(*kit.World)
-		says    string
+		write   []string // the verb, the resource and the name of the refused write
 	}{
 		"a policy about claims": {func(w *kit.World) { w.DenyCreation("", "persistentvolumeclaims", "has(object.metadata.labels.team)") },
-			"create persistentvolumeclaims drydock-"},
+			[]string{"create", "persistentvolumeclaims", "drydock-"}},
 		"a policy about sets": {func(w *kit.World) {
 			w.DenyCreation("apps", "statefulsets", "object.spec.volumeClaimTemplates[0].spec.resources.requests.storage != '128Mi'")
-		}, "create statefulsets web: "},
-		"a quota of Jobs": {func(w *kit.World) { w.CreateQuota("count/jobs.batch", "0") }, "create jobs drydock-"},
+		}, []string{"create", "statefulsets", "web"}},
+		"a quota of Jobs": {func(w *kit.World) { w.CreateQuota("count/jobs.batch", "0") }, []string{"create", "jobs", "drydock-"}},
 		"a Pod Security level": {func(w *kit.World) {
 			w.LabelNamespace(api.RootMoverLabel, api.AllowValue)
 			w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
-		}, "create pods drydock-"},
-		"a quota that needs CPU": {func(w *kit.World) { w.CreateQuota("limits.cpu", "10") }, "create pods drydock-"},
+		}, []string{"create", "pods", "drydock-"}},
+		"a quota that needs CPU": {func(w *kit.World) { w.CreateQuota("limits.cpu", "10") }, []string{"create", "pods", "drydock-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
@@ -271,10 +271,10 @@ func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
 			if len(d.Refused) > 0 { // the preflight may have found it, too
 				last = d.Refused[len(d.Refused)-1]
 			}
-			if last.Reason != api.Rejected || !strings.Contains(last.Message, row.says) {
-				t.Fatalf("%v: %v", err, d.Refused)
+			if last.Reason != api.Rejected || !mentions(last.Message, row.write...) {
+				t.Fatalf("%v: %v, want a message that mentions %q", err, d.Refused, row.write)
 			}
-			if text := last.Message; !strings.Contains(row.says, "statefulsets") && !strings.Contains(text, "1 more like it") {
+			if text := last.Message; row.write[1] != "statefulsets" && !mentions(text, " 1 more") {
 				t.Errorf("it says %q", text)
 			}
 		})
@@ -296,12 +296,12 @@ func TestPlanWithTheRightsOfTheUser(t *testing.T) {
 		if c.Resource == "jobs" && c.Outcome == forecast.Accepted {
 			continue
 		}
-		if want := fmt.Sprintf("you may not %s %s in namespace %s", c.Verb, c.Resource, w.Namespace); c.Outcome != forecast.Unchecked || c.Message != want {
+		if c.Outcome != forecast.Unchecked || !mentions(c.Message, string(c.Verb), string(c.Resource), w.Namespace) {
 			t.Errorf("%s %s: %s: %s", c.Verb, c.Resource, c.Outcome, c.Message)
 		}
 	}
 	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi", "--as", user, "--settings", w.Namespace+"/none")
-	if err != nil || !strings.Contains(text, "not tried: create statefulsets: you may not") || !strings.Contains(text, "ConfigMap "+w.Namespace+"/none cannot be read") {
+	if err != nil || !mentions(text, "create statefulsets", "ConfigMap "+w.Namespace+"/none") {
 		t.Errorf("%v: %s", err, text)
 	}
 	t.Log("\n" + text)
@@ -352,13 +352,13 @@ func TestPlanAsksForTheRoomOfTheStorage(t *testing.T) {
 	must(t, err)
 
 	d, err := planned(t, w, "--resize", "data=128Mi@"+class)
-	if err == nil || !strings.Contains(fmt.Sprint(d.Refused), "NoCapacity") || !strings.Contains(fmt.Sprint(d.Refused), "at most 100Mi") {
+	if err == nil || !mentions(fmt.Sprint(d.Refused), string(api.NoCapacity), "100Mi") {
 		t.Errorf("%v: %v", err, d.Refused)
 	}
 	room.Capacity = kit.Quantity("1Gi")
 	_, err = storage.CSIStorageCapacities(w.Namespace).Update(t.Context(), room, metav1.UpdateOptions{})
 	must(t, err)
-	if d, _ := planned(t, w, "--resize", "data=128Mi@"+class); strings.Contains(fmt.Sprint(d.Refused), "NoCapacity") {
+	if d, _ := planned(t, w, "--resize", "data=128Mi@"+class); mentions(fmt.Sprint(d.Refused), string(api.NoCapacity)) {
 		t.Errorf("there is room: %v", d.Refused)
 	}
 }

@@ -55,7 +55,7 @@ func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
 	w.InstallPolicies()
 	pods := as(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
 	w.Eventually("the policy is in force", func() string {
-		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "dry runs only") {
+		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !deniedBy(err, "drydock-dry-run-pods") {
 			_ = w.Kube.CoreV1().Pods(w.Namespace).Delete(t.Context(), "trial", metav1.DeleteOptions{})
 			return fmt.Sprint(err)
 		}

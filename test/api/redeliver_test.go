@@ -91,7 +91,7 @@ func TestRedeliverSendsWhatWasGivenUp(t *testing.T) {
 	}
 	to.refuse = events.BackupCompleted
 	out, err = command(t, w, "redeliver", "sts/web", "--url", to.url)
-	if err == nil || !strings.Contains(err.Error(), "400 Bad Request: not here") || strings.Count(out, "sent to") != 3 {
+	if err == nil || !mentions(err.Error(), "400", "not here") || strings.Count(out, to.url) != 3 {
 		t.Errorf("%s%v", out, err)
 	}
 	left := letters(t, w)
@@ -116,7 +116,7 @@ func TestRedeliverSendsWhatWasGivenUp(t *testing.T) {
 	if _, there := w.Set("web").Annotations[api.DeadLettersAnnotation]; there {
 		t.Error("an empty list is still there")
 	}
-	if out, err := command(t, w, "redeliver", "web", "--url", to.url); err != nil || !strings.Contains(out, "no dead letters") {
+	if out, err := command(t, w, "redeliver", "web", "--url", to.url); err != nil || !mentions(out, w.Namespace+"/web") || len(to.taken) != 4 {
 		t.Errorf("%s%v", out, err)
 	}
 }
@@ -185,7 +185,7 @@ func TestForgedLettersLeadNowhere(t *testing.T) {
 	}
 	w.Annotate("web", map[string]string{api.DeadLettersAnnotation: api.EncodeDeadLetters([]api.Letter{
 		forge("Secret", w.Namespace, "token"), forge("Pod", "kube-system", "x"), forge("Pod", w.Namespace, "stranger"), forge("Pod", w.Namespace, "gone")})})
-	if _, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err == nil || strings.Count(err.Error(), "which no event about") != 2 {
+	if _, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err == nil || !mentions(err.Error(), "Secret", "kube-system") {
 		t.Errorf("%v", err)
 	}
 	if len(to.taken) != 2 || len(letters(t, w)) != 2 {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,11 +16,14 @@ func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
 	for name, row := range map[string]struct {
 		arrange func(*kit.World)
 		reason  api.Reason
+		says    []string
 		mend    func(*kit.World)
 	}{
 		"by a setting": {arrange: func(w *kit.World) { w.Settings.RetainedVolumes = 1 }, reason: api.TooManyRetained,
+			says: []string{"data-web-0", "DRYDOCK_RETAINED_VOLUMES"},
 			mend: func(w *kit.World) { w.Settings.RetainedVolumes = 2 }},
 		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") }, reason: api.QuotaExceeded,
+			says: []string{"ResourceQuota quota", "250Mi", "old volumes"},
 			mend: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +45,7 @@ func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
 				}
 				return ""
 			})
-			if status.Reason != row.reason || !strings.Contains(status.Message, "old volumes") {
+			if status.Reason != row.reason || !mentions(status.Message, row.says...) {
 				t.Fatalf("%s: %s", status.Reason, status.Message)
 			}
 			row.mend(w)

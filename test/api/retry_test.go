@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"drydock.dev/shared/api"
@@ -85,7 +84,7 @@ func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
 	w, drive := failed(t)
 	operation := w.Status("web").Operation
 	out, err := command(t, w, "retry", "sts/web")
-	if err != nil || !strings.Contains(out, operation) || !strings.Contains(out, "CopyFailed") {
+	if err != nil || !mentions(out, operation, string(api.CopyFailed)) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	before := w.Set("web")
@@ -95,12 +94,12 @@ func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
 	if err := drive.Tick(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "nothing to take up again") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation) {
 		t.Errorf("while the operation runs: %v", err)
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	before = w.Set("web")
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "succeeded") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation, "succeeded") {
 		t.Errorf("after a success: %v", err)
 	}
 	if w.Set("web").ResourceVersion != before.ResourceVersion {

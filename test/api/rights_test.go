@@ -56,7 +56,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 		}
 		return ""
 	})
-	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerStays") {
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning "+string(api.OwnerStays)) {
 		t.Errorf("events %s", told)
 	}
 	w.Kubectl("apply", "-f", manifest)

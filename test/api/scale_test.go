@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -117,7 +116,7 @@ func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
 	}})
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.StartedByOthers || !strings.Contains(record.Message, "4 times") {
+	if record.Reason != api.StartedByOthers || !mentions(record.Message, " 4 ") {
 		t.Error(describe(record))
 	}
 	expectSize(t, w, "64Mi", "data-web-0")

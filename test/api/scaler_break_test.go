@@ -41,7 +41,7 @@ func TestTenantCannotForgeAHook(t *testing.T) {
 			Containers: []corev1.Container{{Name: "hook", Image: "forged"}}}}}}
 	jobs := client.BatchV1().Jobs(w.Namespace)
 	_, err := jobs.Create(t.Context(), job, metav1.CreateOptions{})
-	expectForbidden(t, "a hook", "Only Drydock writes the label and the annotation", err)
+	expectForbidden(t, "a hook", linksPolicy, err)
 	job.Labels, job.Annotations = nil, nil
 	if _, err := jobs.Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 		t.Errorf("a Job of the tenant's own: %v", err)

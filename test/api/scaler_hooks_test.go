@@ -83,7 +83,7 @@ func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	s.until("its user is told", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") || !strings.Contains(got, "hooks.post.job.template") {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") || !mentions(got, "hooks.post.job.template") {
 			return got
 		}
 		return ""
@@ -142,7 +142,7 @@ func TestRefusedCallFailsTheScaling(t *testing.T) {
 	s.hooks.fail(s.Settings.Image)
 	s.scale(2)
 	s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !strings.Contains(got, "container call ended with exit code 3: web-1 has") {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !mentions(got, "container call", " 3", "web-1 has") {
 			return fmt.Sprintf("%s: %s", scaler.Status.Stage, got)
 		}
 		return ""

@@ -205,7 +205,7 @@ func TestBadInputIsToldOnce(t *testing.T) {
 	for name, row := range map[string]struct{ key, bad, good, says string }{
 		"a timeout":  {api.IdleTimeoutAnnotation, "abc", "1h", "30m"},
 		"a window":   {api.KeepWarmAnnotation, "Mon 8-17", "Mon 08:00-08:01 UTC", "Europe/Berlin"},
-		"a member":   {api.DependsOnAnnotation, "nobody", "", "nobody"},
+		"a member":   {api.DependsOnAnnotation, "missing", "", "missing"},
 		"a probe":    {api.ActivityProbeAnnotation, "ping", "", "http:PORT/PATH"},
 		"a deadline": {api.AwakeUntilAnnotation, "tomorrow", "2020-01-01T00:00:00Z", "RFC 3339"},
 	} {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +16,14 @@ import (
 // backupAccount is backup's, as config/ names it.
 const backupAccount = "system:serviceaccount:drydock:backup"
 
-// expectStall ticks until the status names the cause, which has to be within a minute.
-func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause string) {
+// expectStall ticks until the record is MoverStalled and its message mentions the cause. That has to take less than a minute.
+func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause ...string) {
 	t.Helper()
 	begun := time.Now()
-	w.Eventually("the status names "+cause, func() string {
+	w.Eventually(fmt.Sprintf("the record mentions %q", cause), func() string {
 		_ = drive.Tick(context.Background())
 		status := w.Status("web")
-		if status == nil || status.Reason != api.MoverStalled || !strings.Contains(status.Message, cause) {
+		if status == nil || status.Reason != api.MoverStalled || !mentions(status.Message, cause...) {
 			return describe(status)
 		}
 		return ""
@@ -41,7 +42,7 @@ func TestImageThatCannotBePulledIsNamedWithinAMinute(t *testing.T) {
 	w.Node.Set(func(n *kit.Node) { n.NoImage = true })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
-	expectStall(t, w, drive, "ImagePullBackOff: Back-off pulling image dev.local/drydock:dev (pod web-0)")
+	expectStall(t, w, drive, "ImagePullBackOff", "dev.local/drydock:dev", "pod web-0")
 	if status := w.Status("web"); wasStopped(status) {
 		t.Errorf("the set was stopped for a mover that cannot run: %s", describe(status))
 	}

@@ -77,10 +77,10 @@ func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
 	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
 	tell(t, w, drive, events.Wake, "web")
 	sleep := w.UntilSleep(drive, "web", api.Succeeded)
-	if !strings.Contains(sleep.Message, "its operator has not started it") || !strings.Contains(sleep.Message, "3 replicas") {
+	if !mentions(sleep.Message, "operator", " 3 ", "20s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
-	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerAway") {
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning "+string(api.OwnerAway)) {
 		t.Errorf("events %s", told)
 	}
 	expectAwake(t, w, drive, "web", 3)

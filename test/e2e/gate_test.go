@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +27,9 @@ func TestGateOfARollingResize(t *testing.T) {
 	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	s.awaitClosed("its replacement would be of")
+	s.awaitClosed("web-1", "revision")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}}}`)
-	s.awaitClosed("a partition keeps pods of an older revision")
+	s.awaitClosed("partition")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
 	s.awaitClosed("jobs.batch does not implement the scale subresource")
 	withdraw()
@@ -64,9 +63,9 @@ func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec)
 	}
 }
 
-// awaitClosed waits until the record says that no member is stopped for this reason.
-func (s *acks) awaitClosed(why string) {
-	s.Eventually("the gate is closed: "+why, func() string {
+// awaitClosed waits until the record is GateClosed, with a message that has every word, while no member is held.
+func (s *acks) awaitClosed(words ...string) {
+	s.Eventually(fmt.Sprintf("the gate is closed: %q", words), func() string {
 		status := s.Status("web")
 		if status == nil {
 			return "there is no status"
@@ -74,7 +73,7 @@ func (s *acks) awaitClosed(why string) {
 		if anyHeld(status) {
 			return "a member is held"
 		}
-		if status.Reason != api.GateClosed || !strings.Contains(status.Message, why) {
+		if status.Reason != api.GateClosed || !containsAll(status.Message, words) {
 			return string(status.Reason) + ": " + status.Message
 		}
 		return ""

@@ -82,7 +82,7 @@ func TestHookByHTTP(t *testing.T) {
 	s.Rescale(t, "web", 1)
 	s.AwaitScaler(t, "web", "failed 2")
 	told := s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Healthy")].message}`)
-	for _, words := range []string{"container call ended with exit code 3: POST http://", "/cgi-bin/drain: 403 Forbidden", api.RetryAnnotation} {
+	for _, words := range []string{"container call", " 3", "POST http://", "/cgi-bin/drain", "403", api.RetryAnnotation} {
 		if !strings.Contains(told, words) {
 			t.Errorf("%q is not in %q", words, told)
 		}

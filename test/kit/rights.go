@@ -80,7 +80,7 @@ func awaitFences(t testing.TB, kubeconfig string) {
 	for {
 		_, err := revisions.Create(context.Background(), probe,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "does not write such a record") {
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "'drydock-fence-revisions'") {
 			return
 		}
 		if time.Now().After(deadline) {
