@@ -156,8 +156,8 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 		forbid func(*kit.World)
 		says   string
 	}{
-		"a policy":                            {kit.Class, policy, "not on my watch"},
-		"a policy, while it runs":             {kit.GrowingClass, policy, "not on my watch"},
+		"a policy":                            {kit.Class, policy, "denied by a test"},
+		"a policy, while it runs":             {kit.GrowingClass, policy, "denied by a test"},
 		"a quota without room for one more":   {kit.Class, quota("1"), "exceeded quota"},
 		"a quota that was lowered to nothing": {kit.Class, quota("0"), "exceeded quota"},
 		"a quota, while it runs":              {kit.GrowingClass, quota("1"), "exceeded quota"},

@@ -385,7 +385,7 @@ func TestI5ScalingIsDenied(t *testing.T) {
 	w.DenyScalingToZero("web")
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Failed)
-	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "not on my watch") {
+	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "denied by a test") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	expectAwake(t, w, drive, "web", 3)

@@ -28,7 +28,7 @@ func (w *World) DeleteClaim(name string) {
 	w.must(w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// CreatePodOn starts a pod of no set on the claim.
+// CreatePodOn creates a pod that uses the claim and belongs to no set.
 func (w *World) CreatePodOn(name, claim string) {
 	w.T.Helper()
 	pod := &corev1.Pod{
@@ -73,7 +73,7 @@ func (w *World) CreateLimit(largest string) {
 	w.must(err)
 }
 
-// ClaimVersions names every claim and volume of the world with its resourceVersion.
+// ClaimVersions returns every claim and volume of the world with its resourceVersion.
 func (w *World) ClaimVersions() string {
 	w.T.Helper()
 	var lines []string
@@ -88,7 +88,7 @@ func (w *World) ClaimVersions() string {
 	return strings.Join(lines, " ")
 }
 
-// Own makes an object that controls the StatefulSet.
+// Own creates a ConfigMap and makes it the controller of the StatefulSet.
 func (w *World) Own(set string) {
 	w.T.Helper()
 	owner, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
@@ -106,7 +106,7 @@ func (w *World) LabelPod(name, key, value string) {
 	w.must(err)
 }
 
-// ForceDeletePod deletes a pod as `kubectl delete --force` does, if it is there.
+// ForceDeletePod deletes a pod like `kubectl delete --force`. The pod may be missing.
 func (w *World) ForceDeletePod(name string) {
 	w.T.Helper()
 	err := w.Kube.CoreV1().Pods(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
@@ -115,7 +115,7 @@ func (w *World) ForceDeletePod(name string) {
 	}
 }
 
-// ReleasePod takes every finalizer off a pod, if it is there.
+// ReleasePod removes every finalizer of a pod. The pod may be missing.
 func (w *World) ReleasePod(name string) {
 	w.T.Helper()
 	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.MergePatchType, release, metav1.PatchOptions{})
@@ -124,7 +124,7 @@ func (w *World) ReleasePod(name string) {
 	}
 }
 
-// TryDeleteClaim deletes a claim as a user would, if it is there.
+// TryDeleteClaim deletes a claim as a user would. The claim may be missing.
 func (w *World) TryDeleteClaim(name string) {
 	w.T.Helper()
 	err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -133,7 +133,7 @@ func (w *World) TryDeleteClaim(name string) {
 	}
 }
 
-// HeldPods are the names of the pods that Drydock holds.
+// HeldPods returns the names of the held pods.
 func (w *World) HeldPods() []string {
 	w.T.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{})
@@ -147,7 +147,7 @@ func (w *World) HeldPods() []string {
 	return held
 }
 
-// PodRuns reports whether the pod is there, and was not told to stop.
+// PodRuns reports whether the pod has started and is not terminating.
 func (w *World) PodRuns(name string) bool {
 	w.T.Helper()
 	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DenyScalingToZero makes the API server refuse to scale the set to zero, and waits until it does.
+// DenyScalingToZero makes the API server deny to scale the set to zero, and waits until it does.
 func (w *World) DenyScalingToZero(set string) {
 	w.T.Helper()
 	ctx := context.Background()
@@ -24,7 +24,8 @@ func (w *World) DenyScalingToZero(set string) {
 	})
 }
 
-// DenyCreation makes the API server refuse new objects of which the expression is not true. It does so after a moment.
+// DenyCreation makes the API server deny new objects unless the expression is true for them. This comes into force
+// after a moment.
 func (w *World) DenyCreation(group, resource, expression string) {
 	w.T.Helper()
 	w.deny(admissionv1.Create, group, resource, expression)
@@ -38,7 +39,7 @@ func (w *World) deny(operation admissionv1.OperationType, group, resource, expre
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{operation},
 			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}}}}}},
-		Validations: []admissionv1.Validation{{Expression: expression, Message: "not on my watch"}},
+		Validations: []admissionv1.Validation{{Expression: expression, Message: "denied by a test"}},
 	}}
 	admission := w.Kube.AdmissionregistrationV1()
 	_, err := admission.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})

@@ -26,7 +26,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 func (w *World) dynamic() dynamic.Interface { return dynamic.NewForConfigOrDie(w.Config) }
 
-// DefineKind makes the API server know a kind of the row, with whatever fields, and waits until it does.
+// DefineKind defines a custom resource of the row, with any fields, and waits until the API server serves it.
 func (w *World) DefineKind(row owners.Row, kind string) {
 	w.T.Helper()
 	plural := row.Plural(kind)
@@ -57,7 +57,7 @@ func (w *World) custom(row owners.Row, kind string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: row.Group, Version: customVersion, Resource: row.Plural(kind)}
 }
 
-// CreateCustom makes a custom resource, which another one may control, and which allows that it is paused.
+// CreateCustom creates a custom resource that allows Drydock to pause it. Another custom resource may control it.
 func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any, controller *unstructured.Unstructured) *unstructured.Unstructured {
 	w.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -76,7 +76,7 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	return made
 }
 
-// Custom reads a custom resource; nil if it does not exist.
+// Custom reads a custom resource. It returns nil if the resource does not exist.
 func (w *World) Custom(row owners.Row, kind, name string) *unstructured.Unstructured {
 	w.T.Helper()
 	object, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -96,7 +96,7 @@ func (w *World) UpdateCustom(row owners.Row, kind, name string, change func(*uns
 	w.must(err)
 }
 
-// TryUnannotateCustom removes an annotation of a custom resource, whether it is there or not.
+// TryUnannotateCustom removes an annotation of a custom resource. The annotation may be missing.
 func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
@@ -104,14 +104,15 @@ func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
 	w.must(err)
 }
 
-// DeleteCustom deletes a custom resource, as a user would.
+// DeleteCustom deletes a custom resource as a user would.
 func (w *World) DeleteCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// OrphanCustom deletes a custom resource, leaves what it controls, and waits until the garbage collector has made both
-// true. It learns of a new kind within half a minute.
+// OrphanCustom deletes a custom resource, keeps its dependents, and waits for the garbage collector. It learns of a new
+// kind within half a
+// minute.
 func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	orphan := metav1.DeletePropagationOrphan
@@ -129,7 +130,7 @@ func controllerRef(owner *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}
 }
 
-// OwnedBy makes the custom resource control the StatefulSet.
+// OwnedBy makes the custom resource the controller of the StatefulSet.
 func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
 	w.T.Helper()
 	ref := controllerRef(owner)
@@ -137,7 +138,8 @@ func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
 		ref.APIVersion, ref.Kind, ref.Name, ref.UID))
 }
 
-// MayPause gives pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they count.
+// MayPause grants pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they are
+// in force.
 func (w *World) MayPause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
@@ -150,7 +152,7 @@ func (w *World) MayPause(operators ...string) {
 	w.awaitRights(roles, true)
 }
 
-// MayNotPause takes the rights away that an earlier test may have given.
+// MayNotPause removes the rights that an earlier test may have granted.
 func (w *World) MayNotPause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)

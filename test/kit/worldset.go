@@ -39,7 +39,7 @@ func WorldSet(name string, replicas int32, size string, templates ...string) *ap
 	return set
 }
 
-// Quantity is the amount that the text says.
+// Quantity parses an amount.
 func Quantity(text string) *resource.Quantity {
 	q := resource.MustParse(text)
 	return &q

@@ -16,14 +16,14 @@ import (
 	"drydock.dev/shared/resources"
 )
 
-// Pod builds a running pod of nobody that uses the claims.
+// Pod builds a running pod without a controller that uses the claims.
 func Pod(name string, claims []string, options ...Option) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: meta(Namespace, name), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	pod.Spec.Volumes = claimVolumes(claims)
 	return With(pod, options...)
 }
 
-// PodOf builds the running replica of StatefulSet set that uses claim TEMPLATE-SET-ORDINAL of each template.
+// PodOf builds the running, ready pod of a member. For each template it uses claim TEMPLATE-SET-ORDINAL.
 func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	var claims []string
 	for _, t := range templates {
@@ -37,7 +37,7 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	return pod
 }
 
-// Held is a pod of set web that runs, and that its controller cannot replace.
+// Held holds a running pod of set web: a finalizer keeps the StatefulSet controller from replacing it.
 func Held(ordinal int) Option {
 	return func(o metav1.Object) {
 		Finalizers(api.HoldFinalizer)(o)
@@ -45,7 +45,7 @@ func Held(ordinal int) Option {
 	}
 }
 
-// Stopped is a pod that was told to stop, and whose node has reported that all of its containers have ended.
+// Stopped makes a pod terminating, after its node has reported the end of all containers.
 func Stopped() Option {
 	return Edit(func(p *corev1.Pod) {
 		Deleting()(p)
@@ -60,14 +60,14 @@ func Stopped() Option {
 	})
 }
 
-// Node builds the node on which pods run, which is ready.
+// Node builds the node of all pods. It is ready.
 func Node(options ...Option) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: meta("", NodeName)}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return With(node, options...)
 }
 
-// Mover builds the running pod of the Job that copies a member of set web, in its first passes.
+// Mover builds the running pod of a mover's Job for a member of set web. It makes its first passes.
 func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	link, err := api.LoadLink(job)
 	if err != nil || link == nil {
@@ -82,7 +82,7 @@ func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	return With(pod, options...)
 }
 
-// Waits is a mover whose first passes have converged.
+// Waits makes a mover wait for the final pass: its first passes have converged.
 func Waits() Option {
 	return Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
@@ -94,13 +94,13 @@ func Waits() Option {
 	})
 }
 
-// Copied is a mover that has made its final pass for the hold, and keeps its volumes attached.
+// Copied makes a mover that has made its final pass for the hold. It keeps its volumes attached.
 func Copied(signal moverreport.Signal) Option {
 	return EndedFinal(moverreport.MemberReport{Stage: moverreport.FinalContainer,
 		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3, Digest: "d1"}}})
 }
 
-// EndedFinal is a mover whose final pass has ended with the report: well, so that it keeps its volumes attached, or not.
+// EndedFinal ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
 func EndedFinal(report moverreport.MemberReport) Option {
 	return Edit(func(p *corev1.Pod) {
 		Waits()(p)
@@ -115,7 +115,7 @@ func runs(container string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 }
 
-// EndedContainer is the status of a mover's container that has ended with the report.
+// EndedContainer returns the status of a mover's container that has ended with the report.
 func EndedContainer(container string, report moverreport.MemberReport) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), FinishedAt: metav1.NewTime(Now)}}}
@@ -126,16 +126,16 @@ func InPhase(phase corev1.PodPhase) Option {
 	return Edit(func(p *corev1.Pod) { p.Status.Phase = phase })
 }
 
-// Job builds the Job that copies a member of set web, and runs.
+// Job builds the running Job that copies a member of set web.
 func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.MoverName(ID, ordinal, attempt))}
 	return With(job, append([]Option{MemberLink(api.RoleMover, ordinal)}, options...)...)
 }
 
-// Complete is a Job that succeeded.
+// Complete adds the condition of a Job that succeeded.
 func Complete() Option { return condition(batchv1.JobComplete, "", "") }
 
-// Failed is a Job that failed for good.
+// Failed adds the condition of a Job that failed for good.
 func Failed(reason, message string) Option { return condition(batchv1.JobFailed, reason, message) }
 
 func condition(kind batchv1.JobConditionType, reason, message string) Option {
@@ -144,14 +144,14 @@ func condition(kind batchv1.JobConditionType, reason, message string) Option {
 	})
 }
 
-// Journal builds the record of the operation.
+// Journal builds the journal of the operation.
 func Journal(status *api.Resize, options ...Option) *appsv1.ControllerRevision {
 	journal := resources.MakeJournal(Set(status.Set.Name), status)
 	journal.UID, journal.ResourceVersion = "uid-journal", "rv-journal"
 	return With(journal, options...)
 }
 
-// Attachment says that a node has the volume attached.
+// Attachment attaches the volume to a node.
 func Attachment(volume string) *storagev1.VolumeAttachment {
 	a := &storagev1.VolumeAttachment{ObjectMeta: meta("", "csi-"+volume)}
 	a.Spec.Source.PersistentVolumeName = &volume
