@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// applied is a set that its user edits and applies. Its class grows online.
+// applied is a world with a set that its user edits and applies. Its class expands online.
 type applied struct {
 	*kit.World
 	t     *testing.T
@@ -41,7 +41,7 @@ func applyWorld(t *testing.T, apply []string, class string) *applied {
 	return a
 }
 
-// applies has kubectl apply the set, and returns what it says.
+// applies runs kubectl apply with the set, and returns the output.
 func (a *applied) applies(set *appsv1.StatefulSet) string {
 	a.t.Helper()
 	said, err := kubectl(a.t, a.World, append(slices.Clone(a.apply), write(a.t, set))...)
@@ -51,7 +51,7 @@ func (a *applied) applies(set *appsv1.StatefulSet) string {
 	return said
 }
 
-// isRefused has kubectl apply the set, and expects the API server's refusal.
+// isRefused runs kubectl apply with the set, and expects an error of the API server.
 func (a *applied) isRefused(set *appsv1.StatefulSet) {
 	a.t.Helper()
 	a.isNotWritten("the API server refuses", func() {
@@ -62,7 +62,7 @@ func (a *applied) isRefused(set *appsv1.StatefulSet) {
 	})
 }
 
-// asks expects the request on the set, made by an apply, and the templates as they were.
+// asks expects that an apply has made the request, and that the template still has the size.
 func (a *applied) asks(request, size string) {
 	a.t.Helper()
 	set := a.Set("web")
@@ -77,7 +77,7 @@ func (a *applied) asks(request, size string) {
 	}
 }
 
-// becomes waits until the latest operation is in the phase, after one before it has ended.
+// becomes waits until the latest operation has the phase. An earlier operation may have ended before.
 func (a *applied) becomes(phase api.Phase) {
 	a.t.Helper()
 	a.Eventually("the operation is "+string(phase), func() string {
@@ -109,9 +109,9 @@ func expectWarning(t *testing.T, output string, words ...string) {
 	expectMentions(t, output, append(words, "Warning: ", "drydock-templates'")...)
 }
 
-// TestAppliedTemplatesAreARequest: a manifest with larger templates is applied, and the volumes and the templates follow. The same manifest
-// again writes nothing, before and after.
-func TestAppliedTemplatesAreARequest(t *testing.T) {
+// TestAppliedTemplatesBecomeRequest: a manifest with larger templates resizes the volumes and then the templates.
+// Applying it again changes nothing, before and after the resize.
+func TestAppliedTemplatesBecomeRequest(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +135,14 @@ func TestAppliedTemplatesAreARequest(t *testing.T) {
 	}
 }
 
-// writesNothing applies the set and expects that it is not written.
+// writesNothing applies the set and expects no change of it.
 func (a *applied) writesNothing(set *appsv1.StatefulSet) {
 	a.t.Helper()
 	a.isNotWritten("the same manifest is applied", func() { a.applies(set) })
 }
 
-// isNotWritten expects that the set does not change but for its status, which the controller may write at any time, and the times in managedFields:
-// where both write at once, the API server stores the later time.
+// isNotWritten expects no change of the set. It ignores the status, which the controller may write at any time, and the
+// times in managedFields. After two concurrent writes the API server stores the later time.
 func (a *applied) isNotWritten(when string, do func()) {
 	a.t.Helper()
 	written := func() *appsv1.StatefulSet {
@@ -164,7 +164,7 @@ func (a *applied) isNotWritten(when string, do func()) {
 	}
 }
 
-// TestWaysToWriteTemplates: every way in which kubectl writes a set may change the templates.
+// TestWaysToWriteTemplates: templates may be changed by every kubectl command that writes a set.
 func TestWaysToWriteTemplates(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(a *applied) (string, error){
@@ -202,16 +202,16 @@ func TestWaysToWriteTemplates(t *testing.T) {
 	}
 }
 
-// edited is the deployed set with a change.
+// edited returns the deployed set with a change.
 func edited(size string, change func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	set := deployed(kit.Class, size)
 	change(set)
 	return set
 }
 
-// TestTemplatesThatAreNotTaken: what could stop members, what a request cannot say, and sets that are not Drydock's, are refused by the API
-// server as ever, and nothing is half done.
-func TestTemplatesThatAreNotTaken(t *testing.T) {
+// TestUnsupportedTemplateChangesAreRejected: the API server rejects a change that could stop members, that no request
+// can express, or of a set that Drydock does not manage. Nothing is stored.
+func TestUnsupportedTemplateChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	annotated := func(value string) func(*appsv1.StatefulSet) {
 		return func(s *appsv1.StatefulSet) { s.Annotations[api.TemplatesAnnotation] = value }
@@ -256,7 +256,7 @@ func TestTemplatesThatAreNotTaken(t *testing.T) {
 	})
 }
 
-// TestAnyTemplates: with drydock.dev/templates=any a manifest may ask for everything that the annotation can.
+// TestAnyTemplates: with drydock.dev/templates=any a manifest may request everything that the annotation may.
 func TestAnyTemplates(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
@@ -275,7 +275,7 @@ func TestAnyTemplates(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestLargerClaimsDoNotShrink: a user has enlarged a claim beyond what the manifest asks for.
+// TestLargerClaimsDoNotShrink: the claim is larger than the manifest, because a user has expanded it.
 func TestLargerClaimsDoNotShrink(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
@@ -291,8 +291,8 @@ func TestLargerClaimsDoNotShrink(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestWithdrawal: an apply of the stored templates takes back what an apply has asked for, and nothing else.
-func TestWithdrawal(t *testing.T) {
+// TestApplyOfOldTemplatesWithdrawsRequest: it withdraws a request that an apply has made, and no other request.
+func TestApplyOfOldTemplatesWithdrawsRequest(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestWithdrawal(t *testing.T) {
 			a.Scale("web", 1)
 			expectWarning(t, a.applies(deployed(kit.Class, "64Mi")), "data=96Mi+")
 			a.asks("", "64Mi")
-			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by hand
+			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by a user
 			a.applies(deployed(kit.Class, "64Mi"))
 			if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "data=128Mi" {
 				t.Errorf("the set asks for %q", asked)
@@ -316,9 +316,9 @@ func TestWithdrawal(t *testing.T) {
 	}
 }
 
-// TestWithdrawalEndsTheOperation: it is under way, and is ended where no member was moved. The manifest can be applied once more, and is
-// carried out then.
-func TestWithdrawalEndsTheOperation(t *testing.T) {
+// TestWithdrawalEndsOperation: the withdrawal ends a running operation before any member has moved. The manifest can be
+// applied again, and is then carried out.
+func TestWithdrawalEndsOperation(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
 	a.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove})
@@ -348,9 +348,9 @@ func TestWithdrawalEndsTheOperation(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestRolledBackRequest: the manifest still has the new size after a rollback. It is not carried out again, however often it is applied; but it is
-// when it was taken back before.
-func TestRolledBackRequest(t *testing.T) {
+// TestRolledBackRequestIsNotRepeated: the manifest still has the new size after a rollback. Applying it again changes
+// nothing. After a withdrawal it is carried out again.
+func TestRolledBackRequestIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)
 	bigger := deployed(kit.Class, "128Mi")
@@ -384,8 +384,8 @@ func TestRolledBackRequest(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestRefusedRequestIsToldAtTheNextApply: success of kubectl apply says nothing about the volumes.
-func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
+// TestNextApplyWarnsOfRefusedRequest: the success of kubectl apply alone says nothing about the volumes.
+func TestNextApplyWarnsOfRefusedRequest(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)
 	bigger := deployed(kit.Class, "128Mi")

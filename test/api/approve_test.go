@@ -15,8 +15,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestMembersStopAfterAnApproval: kubectl drydock status says what is waited for, and approve ends the wait.
-func TestMembersStopAfterAnApproval(t *testing.T) {
+// TestMembersStopAfterApproval: kubectl drydock status shows the missing approval, and approve gives it.
+func TestMembersStopAfterApproval(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
@@ -59,9 +59,9 @@ func TestMembersStopAfterAnApproval(t *testing.T) {
 	}
 }
 
-// TestReleaseTakesHoldsOnlyOffWholeMembers: no function works any more. A member whose claim is between its volumes stays held: it would
-// start on an empty volume.
-func TestReleaseTakesHoldsOnlyOffWholeMembers(t *testing.T) {
+// TestReleaseKeepsHoldOfMemberWithoutClaim: no function runs any more. A member whose claim is being swapped stays
+// held, because it would start on an empty volume.
+func TestReleaseKeepsHoldOfMemberWithoutClaim(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
@@ -89,7 +89,7 @@ func TestReleaseTakesHoldsOnlyOffWholeMembers(t *testing.T) {
 	w.ReleasePod("web-1")
 }
 
-// holdByHand leaves a member of the set as a resize does that has just stopped it.
+// holdByHand holds and stops a member of the set, like a resize.
 func holdByHand(t *testing.T, w *kit.World, ordinal int) {
 	t.Helper()
 	pods, name := w.Kube.CoreV1().Pods(w.Namespace), fmt.Sprintf("web-%d", ordinal)

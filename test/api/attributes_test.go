@@ -25,8 +25,8 @@ func templateAttributes(set *appsv1.StatefulSet) string {
 	return ptr.Deref(set.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName, "")
 }
 
-// TestAttributesChangeInPlace: the class of the claims does not allow expansion, and no pod is stopped. The template follows, so that the
-// claim of a new replica has them, too.
+// TestAttributesChangeInPlace: the class of the claims does not allow expansion, and no pod stops. The template
+// changes, too, so that the claim of a new replica gets the attributes.
 func TestAttributesChangeInPlace(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	pods, claims := podUIDs(t, w), w.ClaimUIDs()
@@ -53,8 +53,8 @@ func TestAttributesChangeInPlace(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestSizeAndAttributesTogether: one operation, in place, and then with the copy where the class changes.
-func TestSizeAndAttributesTogether(t *testing.T) {
+// TestSizeAndAttributesChangeTogether: one operation changes both, in place, and later by a copy to another class.
+func TestSizeAndAttributesChangeTogether(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi%" + kit.Attributes})
 	status := w.Finish(drive, "web")
@@ -85,8 +85,9 @@ func TestSizeAndAttributesTogether(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestInfeasibleAttributesAreTakenBack: the claims ask for what their volumes have, and a retry goes on when the storage can.
-func TestInfeasibleAttributesAreTakenBack(t *testing.T) {
+// TestInfeasibleAttributesAreReverted: the claims ask for their previous attributes again. A retry succeeds as soon as
+// the storage supports the new ones.
+func TestInfeasibleAttributesAreReverted(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%" + kit.Attributes})
@@ -111,8 +112,8 @@ func TestInfeasibleAttributesAreTakenBack(t *testing.T) {
 	expectAttributes(t, w, kit.Attributes, kit.Attributes, "data-web-0", "data-web-1")
 }
 
-// TestAttributesThatAreAborted: nothing goes on asking, and the template stays as it was.
-func TestAttributesThatAreAborted(t *testing.T) {
+// TestAbortedAttributesAreReverted: claims and template have their previous attributes.
+func TestAbortedAttributesAreReverted(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%" + kit.Attributes})
@@ -131,7 +132,7 @@ func TestAttributesThatAreAborted(t *testing.T) {
 	}
 }
 
-// TestUnknownAttributesAreRefused: before anything is touched.
+// TestUnknownAttributesAreRefused checks that the refusal touches nothing.
 func TestUnknownAttributesAreRefused(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%platinum"})
@@ -141,9 +142,9 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 	expectAttributes(t, w, "", "", "data-web-0")
 }
 
-// TestAppliedAttributesAreARequest: another VolumeAttributesClass in the manifest is taken without drydock.dev/templates=any, since it stops no
-// pod; so is its withdrawal.
-func TestAppliedAttributesAreARequest(t *testing.T) {
+// TestAppliedAttributesBecomeRequest: a manifest may change the VolumeAttributesClass without
+// drydock.dev/templates=any, because no pod stops. The same is true for the withdrawal.
+func TestAppliedAttributesBecomeRequest(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.GrowingClass)
 	gold := deployed(kit.GrowingClass, "128Mi")
@@ -151,7 +152,7 @@ func TestAppliedAttributesAreARequest(t *testing.T) {
 	pods, request := podUIDs(t, a.World), "data=128Mi+%"+kit.Attributes
 	expectWarning(t, a.applies(gold), request)
 	a.asks(request, "64Mi")
-	a.applies(deployed(kit.GrowingClass, "64Mi")) // before anything has begun
+	a.applies(deployed(kit.GrowingClass, "64Mi")) // before the operation has begun
 	a.asks("", "64Mi")
 	a.applies(gold)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
@@ -165,5 +166,5 @@ func TestAppliedAttributesAreARequest(t *testing.T) {
 	if now := podUIDs(t, a.World); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
 	}
-	a.isRefused(deployed(kit.GrowingClass, "128Mi")) // Kubernetes takes no class away from a volume
+	a.isRefused(deployed(kit.GrowingClass, "128Mi")) // Kubernetes does not remove the class of a volume
 }

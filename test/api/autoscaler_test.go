@@ -22,10 +22,10 @@ import (
 	"drydock.dev/test/kit/metrics"
 )
 
-// These tests are the round trip of an autoscaler: the metrics come from package metrics, the HorizontalPodAutoscaler controller is the real
-// one of the control plane. It looks at each autoscaler every 15 s.
+// These tests are the round trip of an autoscaler. The metrics come from package metrics. The real
+// HorizontalPodAutoscaler controller of the control plane checks each autoscaler every 15 s.
 
-// queue is a mode by the external metric queue: ten for each member.
+// queue returns a mode that scales by the external metric queue, with ten items per member.
 func queue(lowest, most int32) *v1alpha1.ScalerMode {
 	return &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: &lowest, MaxReplicas: most,
 		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
@@ -34,7 +34,7 @@ func queue(lowest, most int32) *v1alpha1.ScalerMode {
 		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}}}
 }
 
-// queued is how much is in the queue.
+// queued sets the metric queue.
 func (s scalers) queued(n int) {
 	metrics.Set(s.T, s.Kube, s.Namespace, map[string]string{metrics.External("queue"): fmt.Sprint(n)})
 }
@@ -52,7 +52,7 @@ func (s scalers) autoscaler(name string) *autoscalingv2.HorizontalPodAutoscaler 
 	return a
 }
 
-// untilAutoscaled waits until the Scaler has its autoscaler, or has none.
+// untilAutoscaled waits until the Scaler has an autoscaler, or has none.
 func (s scalers) untilAutoscaled(is bool) {
 	s.T.Helper()
 	s.until(fmt.Sprintf("there is an autoscaler: %t", is), func(scaler *v1alpha1.Scaler) string {
@@ -64,7 +64,7 @@ func (s scalers) untilAutoscaled(is bool) {
 	})
 }
 
-// untilAsked waits until the Scaler asks for the count.
+// untilAsked waits until the Scaler's spec has the count.
 func (s scalers) untilAsked(count int32) {
 	s.T.Helper()
 	s.until(fmt.Sprintf("the Scaler asks for %d", count), func(scaler *v1alpha1.Scaler) string {
@@ -87,8 +87,8 @@ func (s scalers) autoscalerSays() string {
 	return strings.Join(said, "; ")
 }
 
-// TestAutoscalerRoundTrip: a metric scales up. It falls, and no member goes before its hook. It rises again during the hook: the running
-// scaling keeps its target, and the newer wish comes afterwards.
+// TestAutoscalerRoundTrip: the metric rises, and the set scales up. It falls, and no member is removed before its hook.
+// It rises again during the hook: the running scaling keeps its target, and the new request follows.
 func TestAutoscalerRoundTrip(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("drain"), Post: hookJob("fill")}})
 	metrics.Serve(t, s.Config)
@@ -121,7 +121,7 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 	s.noHooksAreLeft()
 }
 
-// TestAutoscalerByCPU: the mode auto adds members whose pods use more CPU than they are to.
+// TestAutoscalerByCPU: the mode auto adds members when the pods use too much CPU.
 func TestAutoscalerByCPU(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
@@ -139,7 +139,7 @@ func TestAutoscalerByCPU(t *testing.T) {
 	}
 }
 
-// TestPausedScalerHasNoAutoscaler, so that the count which comes back stays.
+// TestPausedScalerHasNoAutoscaler: an autoscaler would change the count that the Scaler restores later.
 func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4)})
 	metrics.Serve(t, s.Config)
@@ -159,7 +159,7 @@ func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 3)
 }
 
-// TestDeletedScalerTakesItsAutoscaler with it, and leaves the set.
+// TestDeletedScalerTakesItsAutoscaler: the set stays unchanged.
 func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Mode: queue(1, 4)})
 	s.untilAutoscaled(true)
@@ -178,9 +178,9 @@ func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	}
 }
 
-// TestAutoscalerIsKept: scale-hooks undoes changes of another client and its deletion. It writes nothing that changes nothing, also where the
-// API server fills in defaults.
-func TestAutoscalerIsKept(t *testing.T) {
+// TestAutoscalerIsRestored: scale-hooks reverts changes of another client, and restores a deleted autoscaler. It makes
+// no write without effect, even if the API server fills in defaults.
+func TestAutoscalerIsRestored(t *testing.T) {
 	for name, mode := range map[string]*v1alpha1.ScalerMode{
 		"hpa": queue(2, 4), "bare": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3}}, "auto": {Auto: &v1alpha1.AutoMode{Min: 1, Max: 3}},
 		"rules": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3, Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
@@ -229,8 +229,9 @@ func TestAutoscalerIsKept(t *testing.T) {
 	}
 }
 
-// TestAutoscalerOfOthersIsLeftAlone, and the Scaler says so. It goes, and the Scaler gets its own.
-func TestAutoscalerOfOthersIsLeftAlone(t *testing.T) {
+// TestForeignAutoscalerIsNotTouched: the Scaler reports it, and gets an autoscaler of its own when the foreign one is
+// gone.
+func TestForeignAutoscalerIsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
@@ -260,7 +261,7 @@ func TestAutoscalerOfOthersIsLeftAlone(t *testing.T) {
 	s.untilAutoscaled(true)
 }
 
-// TestRefusedAutoscalerStopsNoScaling: the API server takes no such metric. The Scaler says so, and scales.
+// TestRefusedAutoscalerStopsNoScaling: the API server rejects the metric. The Scaler reports that and still scales.
 func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	mode := queue(1, 4)
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
@@ -286,7 +287,7 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	}
 }
 
-// TestRefusedAutoscalerHidesNoRefusedHook: where the API server refuses both the autoscaler and the hook, the scaling fails for its hook.
+// TestRefusedAutoscalerHidesNoRefusedHook: if the API server rejects both, the scaling fails because of its hook.
 func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	mode, refused := queue(1, 4), hookJob("pre")
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
@@ -303,7 +304,7 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	}
 }
 
-// TestFixedCountStays, whatever another client asks for.
+// TestFixedCountStays: the mode fixed overrides the count of another client.
 func TestFixedCountStays(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](2)}})
 	s.untilStage(v1alpha1.StageIdle, 2)

@@ -20,7 +20,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// application answers the member check of each pod of a set: every pod has an address of its own, at which this process listens.
+// application answers the member check of each pod. Every pod has an address of its own, and this process listens on
+// all of them.
 type application struct {
 	port string
 
@@ -29,7 +30,7 @@ type application struct {
 	asked  map[string]int
 }
 
-// newApplication listens, and gives each pod of set web an address as soon as it runs.
+// newApplication listens, and gives each running pod of set web an address.
 func newApplication(t *testing.T, w *kit.World) *application {
 	t.Helper()
 	a := &application{behind: map[string]bool{}, asked: map[string]int{}}
@@ -52,7 +53,7 @@ func newApplication(t *testing.T, w *kit.World) *application {
 
 func addressOf(ordinal string) string { return "127.0.0.1" + ordinal }
 
-// giveAddresses writes what a kubelet does, until the context ends.
+// giveAddresses writes pod addresses like a kubelet, until the context ends.
 func giveAddresses(ctx context.Context, w *kit.World) {
 	pods := w.Kube.CoreV1().Pods(w.Namespace)
 	for ctx.Err() == nil {
@@ -84,7 +85,7 @@ func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lag has members fall behind, or catch up.
+// lag makes members fall behind or catch up.
 func (a *application) lag(behind bool, ordinals ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,7 +157,7 @@ func TestRollingResizeWaitsUntilMembersHaveCaughtUp(t *testing.T) {
 	pods.expectReady(t, 2)
 }
 
-func TestMemberThatDoesNotCatchUpEndsTheResize(t *testing.T) {
+func TestMemberThatDoesNotCatchUpEndsResize(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []api.Strategy{api.StrategyRolling, api.StrategyWhole} {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestMemberThatDoesNotCatchUpEndsTheResize(t *testing.T) {
 	}
 }
 
-func TestMemberCheckThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableMemberCheckIsRefused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))

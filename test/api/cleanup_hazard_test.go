@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// untilReady waits until the set has so many replicas, all of them ready.
+// untilReady waits until all replicas of the set are ready.
 func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	w.Eventually(fmt.Sprintf("%s has %d ready replicas", name, replicas), func() string {
 		_ = drive.Tick(context.Background())
@@ -29,10 +29,10 @@ func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	})
 }
 
-// TestI8FailedCleanup: tried again with a growing pause, then failed, with the pod's last words. The claim is kept, nothing
-// blocks the replica, and a retry takes it up.
+// TestFailedCleanupIsRetriedAndKeepsClaim: the cleanup is tried again after growing pauses and then fails, with the
+// last output of the pod. The claim stays, the member may start again, and a retry succeeds.
 // Invariants: I8.
-func TestI8FailedCleanup(t *testing.T) {
+func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 	for how, retry := range map[string]func(w *kit.World, drive *kit.Drive) error{
 		"by annotation": func(w *kit.World, _ *kit.Drive) error {
 			w.Annotate("web", map[string]string{api.RetryAnnotation: "please"})
@@ -62,7 +62,7 @@ func TestI8FailedCleanup(t *testing.T) {
 				t.Error("a failed cleanup does not rest")
 			}
 			expectClean(t, w, drive)
-			expectDeleted(t, w, nil, nil) // and web-1 was not cleaned up before web-2
+			expectDeleted(t, w, nil, nil) // web-1 was not cleaned up before web-2
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
 			if err := retry(w, drive); err != nil {
 				t.Fatal(err)
@@ -77,15 +77,15 @@ func TestI8FailedCleanup(t *testing.T) {
 	}
 }
 
-// TestI8EvictedCleanup: a pod that fails as a whole is made again, later each time, and not for ever.
+// TestEvictedCleanupPodIsReplaced: a failed pod is created again after growing pauses, three times at most.
 // Invariants: I8.
-func TestI8EvictedCleanup(t *testing.T) {
+func TestEvictedCleanupPodIsReplaced(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.EvictCleaners = true })
 	start := time.Now()
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	if took := time.Since(start); took < time.Second { // 1 s after the first, 2 s after the second, cut to whole seconds: see kit.Settings
+	if took := time.Since(start); took < time.Second { // 1 s after the first and 2 s after the second, cut to whole seconds: see kit.Settings
 		t.Errorf("three tries took %s", took)
 	}
 	if doc.Ordinals[0].Tries != 3 || !mentions(doc.Message, "Evicted", "The node was low on resource") ||
@@ -96,8 +96,8 @@ func TestI8EvictedCleanup(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestFailedCleanupDoesNotBlockTheReplica: after a failure it starts on the claim that it had.
-func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
+// TestFailedCleanupDoesNotBlockMember: the member starts again on its old claim.
+func TestFailedCleanupDoesNotBlockMember(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
@@ -111,12 +111,12 @@ func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
 	}
 	expectClean(t, w, drive)
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
-	w.Scale("web", 1) // and now it works
+	w.Scale("web", 1) // now the cleanup succeeds
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestParallelCleanupsFailAlone: one that fails does not keep the others.
+// TestParallelCleanupsFailAlone: one failed cleanup does not stop the others.
 func TestParallelCleanupsFailAlone(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -124,7 +124,7 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	set := w.CleanedSet("web", 4)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
-	w.DeleteClaim("data-web-2") // by hand: it goes with its pod
+	w.DeleteClaim("data-web-2") // by a user: it disappears with its pod
 	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	if order := w.Node.Cleaned(); len(order) != 2 || slices.Contains(order, "web-2") {
@@ -132,8 +132,8 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	}
 }
 
-// TestScaleUpWaits: a replica that is wanted back waits, visibly, and starts on a fresh claim.
-func TestScaleUpWaits(t *testing.T) {
+// TestScaleUpWaitsForCleanup: the Event says that the member waits. It then starts on a new claim.
+func TestScaleUpWaitsForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
 	hold(w, true)
@@ -167,8 +167,8 @@ func TestScaleUpWaits(t *testing.T) {
 	}
 }
 
-// TestScaleUpCancels: with the annotation the replica gets its claim back, untouched.
-func TestScaleUpCancels(t *testing.T) {
+// TestScaleUpCancelsCleanup: with the annotation the member gets its old claim back.
+func TestScaleUpCancelsCleanup(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -193,11 +193,12 @@ func TestScaleUpCancels(t *testing.T) {
 	}
 }
 
-// TestI6UpAndDownBetweenTwoLooks: a set that asks for as many replicas as before has had others meanwhile. Nobody saw it.
+// TestUnobservedScaleUpAndDownIsCleanedUp: the set has its previous count again, and no function has seen the count in
+// between.
 // Invariants: I6.
-func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
+func TestUnobservedScaleUpAndDownIsCleanedUp(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
-	w.Eventually("the set is older than what is to come", func() string { // by the clock of creation times, which counts seconds
+	w.Eventually("the set is older than what is to come", func() string { // creation times have whole seconds
 		if made := w.Set("web").CreationTimestamp; time.Since(made.Time) < 2*time.Second {
 			return "it is not"
 		}
@@ -222,25 +223,25 @@ func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestOrdinalsFromAStart: where ordinals begin at 5, claim 7 is a live replica's.
-func TestOrdinalsFromAStart(t *testing.T) {
+// TestCleanupWithFirstOrdinal: ordinals begin at 5, so claim 7 belongs to a member.
+func TestCleanupWithFirstOrdinal(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
 	set := w.CleanedSet("web", 3)
 	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
 	startCleaned(w, drive, set)
-	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the start: no scale-down has left it
+	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the first ordinal, so no scale-down has left it
 	w.Scale("web", 2)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-7"}, []string{"web-7"})
 	expectClean(t, w, drive)
 }
 
-// TestI1ClaimOfNoReplica: a claim that somebody has made for a replica to come is told of, and left alone, until somebody says
-// that it was a replica's.
+// TestClaimOfFutureMemberIsKept: a user has created the claim before the member exists. Drydock reports the claim and
+// does not touch it, until the user marks it as a member's claim.
 // Invariants: I1.
-func TestI1ClaimOfNoReplica(t *testing.T) {
+func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
 	w.Scale("web", 1)
@@ -261,9 +262,9 @@ func TestI1ClaimOfNoReplica(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestI3SetCreatedAgain: a set of the same name loses nothing to the cleanup of the one before.
+// TestCleanupOfPreviousSetDeletesNothing: a new set with the same name keeps all claims.
 // Invariants: I3.
-func TestI3SetCreatedAgain(t *testing.T) {
+func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
@@ -272,7 +273,7 @@ func TestI3SetCreatedAgain(t *testing.T) {
 			w.Scale("web", 2)
 			cleanupPod(w, drive, "web-2")
 			w.DeleteSet("web", propagation)
-			hold(w, false) // and now it succeeds, for a set that is gone
+			hold(w, false) // now the cleanup succeeds, for a deleted set
 			again := w.CleanedSet("web", 3)
 			again.Namespace = w.Namespace
 			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
@@ -288,9 +289,8 @@ func TestI3SetCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestASmallerSetCreatedAgain: of a set that is created again with fewer replicas, the claims of the one before are told of and
-// left alone.
-func TestASmallerSetCreatedAgain(t *testing.T) {
+// TestSmallerSetCreatedAgainKeepsClaims: Drydock reports the claims of the previous set and does not touch them.
+func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
@@ -306,8 +306,8 @@ func TestASmallerSetCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestAClaimIsMissing: a pod that needs two claims is not made on one.
-func TestAClaimIsMissing(t *testing.T) {
+// TestCleanupNeedsAllClaims: no cleanup pod is created if one of two claims is missing.
+func TestCleanupNeedsAllClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	w.DeleteClaim("logs-web-1")
@@ -320,8 +320,8 @@ func TestAClaimIsMissing(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestOneClaimIsGoneAlready: somebody has deleted one while the cleanup pod ran. That one is done.
-func TestOneClaimIsGoneAlready(t *testing.T) {
+// TestClaimDeletedDuringCleanupIsDone: a user has deleted one claim while the cleanup pod ran.
+func TestClaimDeletedDuringCleanupIsDone(t *testing.T) {
 	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	hold(w, true)
@@ -334,15 +334,16 @@ func TestOneClaimIsGoneAlready(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestTheNameIsALock: whoever removes the cleanup pod removes neither the lock nor the claim, and it is made again.
-func TestTheNameIsALock(t *testing.T) {
+// TestDeletedCleanupPodKeepsLock: deleting the cleanup pod frees neither its name, which is the lock, nor the claim. It
+// is created again.
+func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)
 	first := cleanupPod(w, drive, "web-1").UID
 	w.Kubectl("delete", "pod", "web-1", "--force", "--grace-period=0", "--wait=false")
 	w.Scale("web", 2)
-	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to make its replica
+	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to create its pod
 	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
 	if err != nil || pod.UID != first {
 		t.Fatalf("the name was given away before anybody has looked: %v", err)
@@ -360,8 +361,9 @@ func TestTheNameIsALock(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestSomebodysPodHasTheName: neither it nor the claim is touched; when it is gone the cleanup goes on.
-func TestSomebodysPodHasTheName(t *testing.T) {
+// TestCleanupWaitsForForeignPodWithItsName: neither the pod nor the claim is touched. The cleanup continues when the
+// pod is gone.
+func TestCleanupWaitsForForeignPodWithItsName(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Scale("web", 1)
 	w.Eventually("the name is taken", func() string {
@@ -389,8 +391,8 @@ func strangersPod(name string) *corev1.Pod {
 		TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{Name: "sh", Image: "dev.local/busybox:1"}}}}
 }
 
-// TestCleanupWaitsForAClaimInUse: as by the pod of somebody's backup.
-func TestCleanupWaitsForAClaimInUse(t *testing.T) {
+// TestCleanupWaitsForClaimInUse: for example by the pod of a backup.
+func TestCleanupWaitsForClaimInUse(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreatePodOn("backup", "data-web-1")
 	w.Scale("web", 1)
@@ -406,8 +408,8 @@ func TestCleanupWaitsForAClaimInUse(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestCleanupIsAborted: the pod goes, the claims stay, until somebody asks again.
-func TestCleanupIsAborted(t *testing.T) {
+// TestAbortedCleanupKeepsClaims: the pod is deleted, and the claims stay until a retry.
+func TestAbortedCleanupKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	hold(w, true)
 	w.Scale("web", 1)
@@ -423,8 +425,8 @@ func TestCleanupIsAborted(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
 }
 
-// TestOptingOutEndsTheCleanup: without its label, or its template, the set is left alone.
-func TestOptingOutEndsTheCleanup(t *testing.T) {
+// TestOptingOutEndsCleanup: without its label or its template the set is not touched.
+func TestOptingOutEndsCleanup(t *testing.T) {
 	for name, patch := range map[string]string{
 		"without its label":      `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
 		"without its template":   `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
@@ -444,9 +446,9 @@ func TestOptingOutEndsTheCleanup(t *testing.T) {
 	}
 }
 
-// TestI1SleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
+// TestSleepAndResizeAreNoScaleDown: members that Drydock stops for a while are not cleaned up.
 // Invariants: I1.
-func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
+func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
@@ -473,15 +475,15 @@ func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestI1ASleepWhoseDocumentIsLostIsNoScaleDown: the record of the sleep tells that the replicas come back, and they do.
+// TestSleepWithLostRecordIsNoScaleDown: the journal says that the members come back, and they do.
 // Invariants: I1.
-func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
+func TestSleepWithLostRecordIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	before := w.ClaimUIDs()
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.PausedAnnotation, api.SleepAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
 	untilReady(w, drive, "web", 2)
@@ -492,9 +494,9 @@ func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestI1AResizeWhoseStatusIsLostIsNoScaleDown: members that are held for it are no members that the set has lost.
+// TestResizeWithLostRecordIsNoScaleDown: held members are not removed members.
 // Invariants: I1.
-func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
+func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	hold(w, true)
@@ -507,7 +509,7 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 		return ""
 	})
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.ResizeAnnotation, api.StatusAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
 	hold(w, false)
@@ -520,9 +522,9 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestI3SleepAndResizeWaitForTheCleanup: one operation at a time.
+// TestSleepAndResizeWaitForCleanup: a set has one operation at a time.
 // Invariants: I3.
-func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
+func TestSleepAndResizeWaitForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)
@@ -538,9 +540,9 @@ func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestI2TheDocumentIsLost: with the document of a cleanup that runs goes all that is known of it. It begins anew.
+// TestCleanupBeginsAgainAfterItsRecordIsLost: without the record Drydock knows nothing of the running cleanup.
 // Invariants: I2.
-func TestI2TheDocumentIsLost(t *testing.T) {
+func TestCleanupBeginsAgainAfterItsRecordIsLost(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	hold(w, true)
 	w.Scale("web", 1)

@@ -18,13 +18,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// startCleaned creates the set and waits until cleanup-pod has accounted for its ordinals.
+// startCleaned creates the set and waits until cleanup-pod has recorded its ordinals.
 func startCleaned(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	w.CreateSet(set)
 	w.UntilCleanup(drive, set.Name, api.Succeeded, api.CleanupReady)
 }
 
-// cleanedWorld is a world with such a set of the name web, for a test of its own.
+// cleanedWorld returns a new world with such a set named web.
 func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World, *kit.Drive) {
 	t.Helper()
 	t.Parallel()
@@ -34,13 +34,13 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 	return w, drive
 }
 
-// TestScaleDownWhileDrydockIsAwayIsCleanedUp: no pod of the removed ordinals was ever seen. The claims themselves prove that the
-// StatefulSet controller made them for this set.
-func TestScaleDownWhileDrydockIsAwayIsCleanedUp(t *testing.T) {
+// TestScaleDownWithoutDrydockIsCleanedUp: no function has seen a pod of the removed ordinals. The claims prove that the
+// StatefulSet controller has created them for this set.
+func TestScaleDownWithoutDrydockIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := w.CleanedSet("web", 3)
-	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are made in the second of the set
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are created in the same second as the set
 	w.CreateSet(set)
 	w.Scale("web", 1)
 	w.Eventually("the pods are gone", func() string {
@@ -59,7 +59,7 @@ func TestScaleDownWhileDrydockIsAwayIsCleanedUp(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// expectClean checks that nothing is left of a cleanup but its document, and that no rule about data was broken.
+// expectClean checks that only the record of a cleanup is left, and that no invariant of data is broken.
 func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()
 	w.Eventually("nothing is left", func() string {
@@ -73,7 +73,7 @@ func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	}
 }
 
-// expectDeleted checks which claims were deleted, and in which order the cleanup pods succeeded.
+// expectDeleted checks the deleted claims, and the order in which the cleanup pods have succeeded.
 func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
 	t.Helper()
 	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, claims) {
@@ -84,7 +84,7 @@ func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
 	}
 }
 
-// cleanupPod waits until the pod of the name cleans up.
+// cleanupPod waits until the cleanup pod runs.
 func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
 	var pod *corev1.Pod
 	w.Eventually(name+" cleans up", func() string {
@@ -106,7 +106,7 @@ func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
 
 func hold(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
 
-// ticks is for what must not happen.
+// ticks lets n ticks pass, for the check that something does not happen.
 func ticks(t *testing.T, drive *kit.Drive, n int) {
 	t.Helper()
 	for range n {
@@ -117,10 +117,10 @@ func ticks(t *testing.T, drive *kit.Drive, n int) {
 	}
 }
 
-// TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, one at a time, and its
-// claims are deleted.
+// TestCleanupFromHighestOrdinal: four replicas become one. The ordinals are cleaned up one at a time, the highest
+// first, and their claims are deleted.
 // Invariants: I1.
-func TestCleanupFromTheTop(t *testing.T) {
+func TestCleanupFromHighestOrdinal(t *testing.T) {
 	w, drive := cleanedWorld(t, 4, "data", "logs")
 	before := w.Set("web").Spec
 	hold(w, true)
@@ -160,7 +160,7 @@ func TestCleanupFromTheTop(t *testing.T) {
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
 		t.Errorf("a set of which nothing is left woke functions: %v", drive.Seen)
 	}
-	w.Scale("web", 3) // on fresh claims
+	w.Scale("web", 3) // on new claims
 	w.Eventually("three replicas are ready", func() string {
 		if n := w.Set("web").Status.ReadyReplicas; n != 3 {
 			return fmt.Sprintf("%d are", n)
@@ -179,8 +179,8 @@ func TestCleanupFromTheTop(t *testing.T) {
 	}
 }
 
-// TestCleanupPodIsTheTemplates: under the replica's name, with the replica's volumes, and as the replica ran.
-func TestCleanupPodIsTheTemplates(t *testing.T) {
+// TestCleanupPodFollowsTemplate: it has the member's name, volumes, placement and account.
+func TestCleanupPodFollowsTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -228,8 +228,9 @@ func TestCleanupPodIsTheTemplates(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestCleanupByTheOlderKey: who comes from the older controller adds a label and keeps the template, which is JSON there.
-func TestCleanupByTheOlderKey(t *testing.T) {
+// TestCleanupByOlderAnnotation: a user of the older controller adds the label and keeps the template, which is JSON
+// there.
+func TestCleanupByOlderAnnotation(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -244,7 +245,7 @@ func TestCleanupByTheOlderKey(t *testing.T) {
 	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	if doc := w.Cleanup("web"); doc.Reason == api.CleanupReady && len(doc.Ordinals) == 1 {
-		// The second replica's claim may be from the very second in which the set was made: then nobody knows whose it was.
+		// The claim may have been created in the same second as the set. Then Drydock cannot know its set.
 		w.Kubectl("annotate", "pvc", "data-web-1", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
 		if err := w.Tell(drive, "dev.drydock.retry", "web"); err != nil {
 			t.Fatal(err)
@@ -255,7 +256,7 @@ func TestCleanupByTheOlderKey(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestParallelCleanups: all together, but no more at once than the cap.
+// TestParallelCleanups: all ordinals are cleaned up together, up to the limit.
 func TestParallelCleanups(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -280,12 +281,12 @@ func TestParallelCleanups(t *testing.T) {
 	}
 }
 
-// TestNoCleanup: nothing is made, and nothing deleted, where there is no reason to.
+// TestNoCleanup: without a valid template nothing is created or deleted.
 func TestNoCleanup(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*appsv1.StatefulSet)
-		refuse api.Reason // empty: no document either
-		is     string     // in the message
+		refuse api.Reason // empty: there is no record either
+		is     string     // a word of the message
 	}{
 		"there is no template":              {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
 		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
@@ -309,7 +310,7 @@ func TestNoCleanup(t *testing.T) {
 			row.change(set)
 			w.Node.Set(func(n *kit.Node) { n.GuardClaims = row.refuse != api.DeletesClaims })
 			w.CreateSet(set)
-			if row.refuse != "" { // at once, not only when there is something to clean up
+			if row.refuse != "" { // at once, before a scale-down
 				doc := w.UntilCleanup(drive, "web", api.Refused, row.refuse)
 				if !strings.Contains(doc.Message, row.is) || !slices.Contains(w.Events("web"), "Warning "+string(row.refuse)) {
 					t.Errorf("%s; Events %v", doc.Message, w.Events("web"))
@@ -345,8 +346,8 @@ func template(text string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) { s.Annotations[api.CleanupTemplateAnnotation] = text }
 }
 
-// TestCleanupOfASetsOwnClaims: names that look alike are other sets', and ordinals are canonical.
-func TestCleanupOfASetsOwnClaims(t *testing.T) {
+// TestCleanupDeletesOnlyClaimsOfItsSet: similar names belong to other sets, and ordinals have one spelling.
+func TestCleanupDeletesOnlyClaimsOfItsSet(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateSet(kit.WorldSet("web-1", 1, "64Mi", "data"))  // claim data-web-1-0
 	w.CreateSet(kit.WorldSet("b-web", 1, "64Mi", "data"))  // claim data-b-web-0
@@ -362,7 +363,7 @@ func TestCleanupOfASetsOwnClaims(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestCleanupInOneNamespace: Drydock that looks after one namespace leaves the sets of others alone.
+// TestCleanupInOneNamespace: a Drydock for one namespace does not touch the sets of other namespaces.
 func TestCleanupInOneNamespace(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := kit.NewWorld(t), kit.NewWorld(t)

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// heals does what a deployment tool does that applies replicas.
+// heals applies replicas like a deployment tool.
 func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":%q},"spec":{"replicas":%d}}`, set, replicas)
@@ -26,8 +26,9 @@ func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
 	}
 }
 
-// TestDeploymentToolThatHealsReplicasStopsTheFlapping: the set is not stopped and started all night, and people learn why.
-func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
+// TestSleepEndsIfDeploymentToolRestoresReplicas: the set is not stopped and started again and again, and the record
+// names the tool.
+func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)

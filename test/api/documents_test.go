@@ -19,13 +19,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// The policies that keep users from writing Drydock's records and links.
+// Policies that keep users from writing Drydock's records and links.
 const (
 	documentsPolicy = "drydock-documents"
 	linksPolicy     = "drydock-links"
 )
 
-// tenant is a user with all rights in the world's namespace and none elsewhere.
+// tenant returns a user with all rights in the world's namespace and none elsewhere.
 func tenant(t *testing.T, w *kit.World) (user string, client kubernetes.Interface) {
 	t.Helper()
 	user = "tenant-" + w.Namespace
@@ -52,8 +52,9 @@ func tenant(t *testing.T, w *kit.World) (user string, client kubernetes.Interfac
 	return user, client
 }
 
-// TestTenantCannotForgeDocuments: who may do everything in a namespace may write what is input, and may only remove what Drydock writes.
-func TestTenantCannotForgeDocuments(t *testing.T) {
+// TestTenantCannotForgeRecords: a user with all rights in a namespace may write the input of Drydock, and may only
+// remove its records.
+func TestTenantCannotForgeRecords(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -75,7 +76,7 @@ func TestTenantCannotForgeDocuments(t *testing.T) {
 			t.Errorf("input %s: %v", metadata, err)
 		}
 	}
-	for _, key := range own { // an administrator's, in Drydock's place
+	for _, key := range own { // by an administrator, as if it were Drydock
 		w.Annotate("web", map[string]string{key: "{}"})
 		expectForbidden(t, "changing "+key, documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
 		if err := try(fmt.Sprintf(`"annotations":{%q:null}`, key)); err != nil {
@@ -84,7 +85,7 @@ func TestTenantCannotForgeDocuments(t *testing.T) {
 	}
 }
 
-// TestTenantCannotLinkObjects: a claim or a pod becomes part of an operation, and a mover is told something, by Drydock only.
+// TestTenantCannotLinkObjects: only Drydock links a claim or a pod to an operation, or signals a mover.
 func TestTenantCannotLinkObjects(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -108,8 +109,8 @@ func TestTenantCannotLinkObjects(t *testing.T) {
 	}
 }
 
-// TestWriterMayWriteDocuments: the exemption is a right in the whole cluster.
-func TestWriterMayWriteDocuments(t *testing.T) {
+// TestWriterMayWriteRecords: the exemption is a right in the whole cluster.
+func TestWriterMayWriteRecords(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -135,7 +136,7 @@ func TestWriterMayWriteDocuments(t *testing.T) {
 	})
 }
 
-// TestPoliciesAreWellTyped: the API server checks the expressions against the types that they judge.
+// TestPoliciesAreWellTyped: the API server has checked the types in the expressions.
 func TestPoliciesAreWellTyped(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -150,7 +151,7 @@ func TestPoliciesAreWellTyped(t *testing.T) {
 			case !strings.HasPrefix(policy.Name, "drydock-"):
 			case policy.Status.ObservedGeneration != policy.Generation:
 				return policy.Name + " is not"
-			case policy.Status.TypeChecking == nil: // without warnings
+			case policy.Status.TypeChecking == nil: // no warnings
 				checked++
 			default:
 				checked++

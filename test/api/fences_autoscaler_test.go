@@ -34,7 +34,7 @@ var autoscalerThefts = []theft{
 	}, ""},
 }
 
-// forgedAutoscalers are no autoscalers of a Scaler.
+// forgedAutoscalers are changes after which an autoscaler belongs to no Scaler.
 var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
 	"another name":       func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "mine" },
 	"no owner":           func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil },
@@ -56,7 +56,7 @@ var changedAutoscalers = map[string]struct{ name, body string }{
 	"a finalizer":   {"owned", `{"metadata":{"finalizers":["example.com/x"]}}`},
 }
 
-// layAutoscalers makes an autoscaler that belongs to Scaler owned, and one of others.
+// layAutoscalers creates an autoscaler of Scaler owned, and a foreign one.
 func (l *loot) layAutoscalers(t *testing.T) {
 	t.Helper()
 	s := scalers{World: l.w}
@@ -67,7 +67,7 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	mine := autoscalerOf("owned", s.get("owned").UID)
 	others := autoscalerOf("others", "")
 	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "plain"}
-	others.Spec.MaxReplicas = 1 // it changes nothing
+	others.Spec.MaxReplicas = 1 // it scales nothing
 	for _, a := range []*autoscalingv2.HorizontalPodAutoscaler{mine, others} {
 		if _, err := autoscalers.Create(t.Context(), a, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	}
 }
 
-// autoscalerOf is the autoscaler of a Scaler.
+// autoscalerOf returns the autoscaler of a Scaler.
 func autoscalerOf(scaler string, uid types.UID) *autoscalingv2.HorizontalPodAutoscaler {
 	group := v1alpha1.GroupVersion.String()
 	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: scaler, OwnerReferences: []metav1.OwnerReference{
@@ -99,7 +99,7 @@ func (s *thief) deleteAutoscaler(name string) error {
 	return s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
 }
 
-// TestFenceOfAutoscalers: scale-hooks writes the autoscaler of a Scaler, and no other.
+// TestFenceOfAutoscalers: scale-hooks writes only the autoscalers of Scalers.
 func TestFenceOfAutoscalers(t *testing.T) {
 	t.Parallel()
 	s := steal(t, lay(t), string(api.ScaleHooks))

@@ -109,7 +109,7 @@ func claimVolume(claim string) corev1.Volume {
 	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// holdPatch is the patch by which restore holds a pod, with a link of the role.
+// holdPatch returns restore's patch that holds a pod, with a link of the role.
 func holdPatch(l loot, role api.Role) string {
 	return fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{%q:%q},"annotations":{%q:%q}}}`, api.HoldFinalizer,
 		api.OperationLabel, operation, api.OperationAnnotation, linkTo(l, role))
@@ -120,15 +120,15 @@ func (s *thief) patchPod(name, body string) error {
 	return err
 }
 
-// createLock makes the very pod by which restore locks a name, but for the change. It is no dry run: one is allowed to ask whether a pod
-// would be admitted.
+// createLock creates restore's lock pod with a change. It is no dry run, because in a dry run the function may try any
+// pod.
 func (s *thief) createLock(change func(*corev1.Pod)) error {
 	pod := resources.MakeLock(s.web, operation, 8, s.w.Settings)
 	change(pod)
 	return s.createReal(pod)
 }
 
-// evict asks for the pod's eviction as restore does, but for the change.
+// evict evicts the pod as restore does, with a change.
 func (s *thief) evict(name string, change func(*metav1.DeleteOptions)) error {
 	pod, err := s.loot.w.Kube.CoreV1().Pods(s.w.Namespace).Get(s.ctx, name, metav1.GetOptions{})
 	if err != nil {

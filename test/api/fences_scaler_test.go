@@ -24,7 +24,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestFenceOfScaleHooks: its token scales a set and tells of that, and does nothing else to a set.
+// TestFenceOfScaleHooks: its token scales a set and writes the record of the scaling. It cannot change anything else of
+// a set.
 func TestFenceOfScaleHooks(t *testing.T) {
 	t.Parallel()
 	s := steal(t, lay(t), string(api.ScaleHooks))
@@ -78,8 +79,8 @@ func TestFenceOfScaleHooks(t *testing.T) {
 	}
 }
 
-// TestOnlyScaleHooksTellsOfAScaling: no other function writes the record, and but for idle-timeout none scales.
-func TestOnlyScaleHooksTellsOfAScaling(t *testing.T) {
+// TestOnlyScaleHooksRecordsScaling: no other function writes the record, and only idle-timeout scales, too.
+func TestOnlyScaleHooksRecordsScaling(t *testing.T) {
 	t.Parallel()
 	l := lay(t)
 	for _, account := range accounts {
@@ -99,7 +100,7 @@ func TestOnlyScaleHooksTellsOfAScaling(t *testing.T) {
 	}
 }
 
-// TestFenceOfScaleHooksJobs: it runs the hooks of a scaling, and no other Job.
+// TestFenceOfScaleHooksJobs: it runs only the hooks of a scaling.
 func TestFenceOfScaleHooksJobs(t *testing.T) {
 	t.Parallel()
 	s := steal(t, lay(t), string(api.ScaleHooks))
@@ -144,7 +145,7 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 	}
 }
 
-// deletesItsHook makes a hook of a scaling and deletes it.
+// deletesItsHook creates a hook of a scaling and deletes it.
 func (s *thief) deletesItsHook(t *testing.T) {
 	t.Helper()
 	job := s.scaleHook(func(*batchv1.Job) {})
@@ -156,7 +157,7 @@ func (s *thief) deletesItsHook(t *testing.T) {
 	}
 }
 
-// scaleHookForgeries are the Jobs that are no hook of a scaling.
+// scaleHookForgeries are changes after which a Job is no hook of a scaling.
 func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	pod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
@@ -199,7 +200,7 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	}
 }
 
-// createScaleHook runs the very Job that scale-hooks runs before a scaling, but for the change.
+// createScaleHook creates scale-hooks' Job before a scaling, with a change.
 func (s *thief) createScaleHook(change func(*batchv1.Job)) error {
 	return s.createJob(s.scaleHook(change))
 }
@@ -213,14 +214,14 @@ func (s *thief) scaleHook(change func(*batchv1.Job)) *batchv1.Job {
 	return job
 }
 
-// user is somebody with a few rights in the world's namespace.
+// user is a user with a few rights in the world's namespace.
 type user struct {
 	w       *kit.World
 	kube    kubernetes.Interface
 	scalers dynamic.ResourceInterface
 }
 
-// userOf makes a user with the rights, each VERBS and RESOURCES, and waits until they are in force.
+// userOf returns a user with the rights, each VERBS and RESOURCES, and waits until they are in force.
 func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	t.Helper()
 	name += "-" + w.Namespace
@@ -231,7 +232,7 @@ func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}
 	u := user{w, kubernetes.NewForConfigOrDie(config),
 		dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(w.Namespace)}
-	w.Grant(name, "list", "configmaps") // the last right: with it, all are in force
+	w.Grant(name, "list", "configmaps") // the last right: when it is in force, all are
 	w.Eventually(name+" has rights", func() string {
 		if _, err := u.kube.CoreV1().ConfigMaps(w.Namespace).List(context.Background(), metav1.ListOptions{}); err != nil {
 			return err.Error()
@@ -241,7 +242,7 @@ func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	return u
 }
 
-// scalerSpec is the spec of a Scaler of set web, with the hooks.
+// scalerSpec returns the spec of a Scaler of set web with the hooks.
 func scalerSpec(hooks ...string) map[string]any {
 	spec := map[string]any{"target": "web", "replicas": int64(1)}
 	all := map[string]any{}
@@ -276,12 +277,12 @@ var (
 	makesHPA  = [2]string{"create", "horizontalpodautoscalers.autoscaling"}
 )
 
-// TestScalerNeedsTheRightsOfItsAuthor: what a Scaler has Drydock do, its author may do himself.
-func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
+// TestScalerNeedsRightsOfItsAuthor: a Scaler cannot give its author more rights than the author has.
+func TestScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const policy, noScale, noJobs = "drydock-scalers", "statefulsets/scale", "jobs" // the resource to which the author has no right
+	const policy, noScale, noJobs = "drydock-scalers", "statefulsets/scale", "jobs" // the resource of the missing right
 	none := userOf(t, w, "none", maintains)
 	expectForbidden(t, "a Scaler of somebody who may not scale", policy, none.create("none", scalerSpec()), noScale)
 	runner := userOf(t, w, "runner", maintains, runsJobs)
@@ -320,8 +321,8 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	}
 }
 
-// TestAutoscalerScalesAScaler with no right but that to its scale, and changes nothing else with it.
-func TestAutoscalerScalesAScaler(t *testing.T) {
+// TestAutoscalerScalesScaler: it needs only the right to the Scaler's scale, with which it can change nothing else.
+func TestAutoscalerScalesScaler(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -348,8 +349,8 @@ func TestAutoscalerScalesAScaler(t *testing.T) {
 	}
 }
 
-// TestTenantCannotForgeAScaling: who may do everything in a namespace may remove the record, and not write it.
-func TestTenantCannotForgeAScaling(t *testing.T) {
+// TestTenantCannotForgeScaling: a user with all rights in a namespace may remove the record, but not write it.
+func TestTenantCannotForgeScaling(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -369,12 +370,13 @@ func TestTenantCannotForgeAScaling(t *testing.T) {
 	}
 }
 
-// TestAutoscalingScalerNeedsTheRightsOfItsAuthor: who may not make an autoscaler does not get one by a Scaler.
-func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
+// TestAutoscalingScalerNeedsRightsOfItsAuthor: a user who may not create an autoscaler does not get one through a
+// Scaler.
+func TestAutoscalingScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const policy, noAutoscaler = "drydock-scalers", "horizontalpodautoscalers" // the resource to which the author has no right
+	const policy, noAutoscaler = "drydock-scalers", "horizontalpodautoscalers" // the resource of the missing right
 	modes := map[string]map[string]any{
 		"hpa":  {"hpa": map[string]any{"maxReplicas": int64(3)}},
 		"auto": {"auto": map[string]any{"min": int64(1), "max": int64(3)}},

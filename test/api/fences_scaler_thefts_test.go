@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 )
 
-// scalerThefts are about Scalers themselves.
+// scalerThefts are the thefts of Scalers.
 var scalerThefts = []theft{
 	{"change how many members a Scaler wants", func(s *thief) error { return s.patchScaler(`{"spec":{"replicas":4}}`) }, "scale-hooks"},
 	{"pause a Scaler, or end its pause", func(s *thief) error { return s.patchScaler(`{"spec":{"paused":true}}`) }, "idle-timeout"},
@@ -34,7 +34,7 @@ func (s *thief) scalers() dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(s.config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(s.w.Namespace)
 }
 
-// patchScaler changes a Scaler that wants two members.
+// patchScaler changes a Scaler with two members.
 func (s *thief) patchScaler(body string) error {
 	_, err := s.scalers().Patch(s.ctx, "owned", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
 	return err

@@ -18,17 +18,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// accounts are all that config/accounts makes.
+// accounts are the accounts in config/accounts.
 var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
 
-// theft is what a thief tries, in the words of docs/security.md.
+// theft is an attempt with a stolen token, in the words of docs/security.md.
 type theft struct {
 	what string
 	try  func(*thief) error
-	who  string // whose tokens suffice; empty for none
+	who  string // the accounts whose token suffices; empty for none
 }
 
-// thefts are all of them, in the order of the page.
+// thefts are all attempts, in the order of the page.
 var thefts = [][]theft{setThefts, volumeThefts, moverThefts, scalerThefts, autoscalerThefts, holdThefts, podThefts}
 
 var setThefts = []theft{
@@ -158,7 +158,7 @@ var volumeThefts = []theft{
 		if err := s.patchClaim("data-part-1", `{"metadata":{"finalizers":null}}`); err == nil { // it is being deleted
 			return nil
 		}
-		return s.patchClaim("linked", `{"metadata":{"finalizers":null}}`) // it is of an operation
+		return s.patchClaim("linked", `{"metadata":{"finalizers":null}}`) // it belongs to an operation
 	}, ""},
 	{"add an owner to a claim", func(s *thief) error {
 		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
@@ -194,7 +194,7 @@ var volumeThefts = []theft{
 
 var podThefts = []theft{
 	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
-		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try one in a dry run
+		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try a pod in a dry run
 	}, "cleanup-pod"},
 	{"run any other pod, or one that gets hold of its node", func(s *thief) error {
 		for _, change := range []func(*corev1.Pod){
@@ -275,7 +275,7 @@ var podThefts = []theft{
 	}, ""},
 }
 
-// TestStolenTokens: what each account can do, and what it cannot. docs/security.md has the table that comes out.
+// TestStolenTokens checks what each account can do and what it cannot. docs/security.md has the resulting table.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
 	l := lay(t)

@@ -14,7 +14,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// reshaped is the deployed set with another service, another order, and labels and annotations on its template.
+// reshaped returns the deployed set with another service, another pod management policy, and labels and annotations on
+// its template.
 func reshaped(size string) *appsv1.StatefulSet {
 	set := deployed(kit.GrowingClass, size)
 	set.Spec.ServiceName, set.Spec.PodManagementPolicy = "other", appsv1.OrderedReadyPodManagement
@@ -26,7 +27,7 @@ func reshaped(size string) *appsv1.StatefulSet {
 const reshapedRequest = "data/annotations/example.com/backup=0 3 * * *,data/labels/example.com/tier=gold,data/labels/team=," +
 	"podManagementPolicy=OrderedReady,serviceName=other"
 
-// asked expects the request on the set, made by an apply.
+// asked expects that an apply has made the request.
 func (a *applied) asked(request string) {
 	a.t.Helper()
 	set := a.Set("web")
@@ -37,7 +38,8 @@ func (a *applied) asked(request string) {
 	}
 }
 
-// identity is what must not change when a set is created again: its pods, their revision, and who manages its fields.
+// identity returns the pods of the set, their revision and the managers of its fields. They must not change when the
+// set is created again.
 func (a *applied) identity() string {
 	a.t.Helper()
 	var words []string
@@ -54,9 +56,9 @@ func (a *applied) identity() string {
 	return strings.Join(words, " ")
 }
 
-// TestAppliedFieldsReplaceTheSetAroundItsPods: what no update may change is taken from an applied manifest. The pods run on, the manifest and the
-// set are the same afterwards, and nothing is written again.
-func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
+// TestAppliedFieldsReplaceSetAroundItsPods: an applied manifest may change fields that no update may change. The pods
+// keep running, manifest and set are equal afterwards, and nothing is written again.
+func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +128,8 @@ func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestAppliedFieldsAreWithdrawn by an apply of what is stored, before they are carried out; afterwards, the old manifest is a request of its own.
+// TestAppliedFieldsAreWithdrawn: applying the stored fields withdraws the request before it is carried out. Later the
+// old manifest is a new request.
 func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
@@ -150,7 +153,7 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	}
 }
 
-// becomesWithout waits until an operation for another request is in the phase.
+// becomesWithout waits until the operation of another request has the phase.
 func (a *applied) becomesWithout(phase api.Phase, request string) {
 	a.t.Helper()
 	a.Eventually("another operation is "+string(phase), func() string {
@@ -164,7 +167,7 @@ func (a *applied) becomesWithout(phase api.Phase, request string) {
 	})
 }
 
-// logs is a template beside data.
+// logs returns a second template.
 func logs() corev1.PersistentVolumeClaim {
 	claim := kit.WorldSet("web", 1, "32Mi", "logs").Spec.VolumeClaimTemplates[0]
 	class := kit.GrowingClass
@@ -177,8 +180,8 @@ func mounts(set *appsv1.StatefulSet, name string) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 }
 
-// TestAddedTemplate: the StatefulSet controller cannot give a pod that exists another volume, and repairs no member while one lacks it. So a template
-// is added while the set has no pods, and the refusal says so until then.
+// TestAddedTemplate: the StatefulSet controller cannot add a volume to an existing pod, and repairs no member while one
+// lacks the volume. So Drydock adds a template only while the set has no pods, and the refusal says so until then.
 func TestAddedTemplate(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
@@ -218,7 +221,8 @@ func TestAddedTemplate(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplate: an old manifest must not take a volume away, so it needs drydock.dev/templates=any. The pods run on, and the claims stay.
+// TestRemovedTemplate: an old manifest must not remove a volume, so the removal needs drydock.dev/templates=any. The
+// pods keep running, and the claims stay.
 func TestRemovedTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -248,7 +252,8 @@ func TestRemovedTemplate(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplateAndItsMount in one write: the rollout without the mount and the operation go on side by side.
+// TestRemovedTemplateAndItsMount: one write removes both. The rollout without the mount and the operation run side by
+// side.
 func TestRemovedTemplateAndItsMount(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -276,7 +281,7 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	})
 }
 
-// TestSetWithoutTemplates gets another service, and its first template while it has no pods.
+// TestSetWithoutTemplates: it gets another service, and its first template while it has no pods.
 func TestSetWithoutTemplates(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -300,8 +305,8 @@ func TestSetWithoutTemplates(t *testing.T) {
 	a.writesNothing(set)
 }
 
-// TestFieldsThatAreNotTaken are refused by the API server as ever.
-func TestFieldsThatAreNotTaken(t *testing.T) {
+// TestUnsupportedFieldChangesAreRejected by the API server.
+func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
 	data := func(change func(*corev1.PersistentVolumeClaim)) func(*appsv1.StatefulSet) {

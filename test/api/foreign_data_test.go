@@ -12,10 +12,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A provisioner may hand out a folder that has data in it, as one with a path pattern of the claim's annotations does: the mover
-// refuses it, and nobody deletes it after that.
+// TestProvisionedVolumeWithDataIsNotDeleted: a provisioner may hand out a folder with data, for example by a path
+// pattern with the claim's annotations. The mover refuses the volume, and Drydock does not delete it.
 // Invariants: I1.
-func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
+func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	for reason, code := range map[moverreport.Reason]int{
 		moverreport.ReasonTargetNotEmpty: moverreport.CodeTargetNotEmpty, moverreport.ReasonUsage: moverreport.CodeUsage,
@@ -51,7 +51,7 @@ func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	}
 }
 
-// targetVolume is the one that was provisioned for the copy.
+// targetVolume returns the volume that was provisioned for the copy.
 func targetVolume(t *testing.T, w *kit.World) string {
 	t.Helper()
 	for _, pod := range movers(t, w) {

@@ -21,7 +21,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// tenantOf returns a client with the rights that Kubernetes' own ClusterRole edit gives in the world's namespace.
+// tenantOf returns a client with the rights of Kubernetes' ClusterRole edit in the world's namespace.
 func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 	t.Helper()
 	ctx, user := context.Background(), "system:serviceaccount:"+w.Namespace+":tenant"
@@ -46,8 +46,8 @@ func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 	return tenant
 }
 
-// forge writes the status as an administrator. The policy of config/policy refuses it to a tenant; a cluster without that policy has to be
-// as safe.
+// forge writes the record as an administrator. A policy in config/policy denies this to a tenant, but a cluster without
+// the policy must be as safe.
 func forge(t *testing.T, w *kit.World, status *api.Resize) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
@@ -57,7 +57,8 @@ func forge(t *testing.T, w *kit.World, status *api.Resize) {
 	}
 }
 
-// evidence is a volume that an administrator has kept with the policy Retain. The claim of the name had it last, and is deleted.
+// evidence creates a volume that an administrator keeps with the policy Retain. Its claim, which has the name, is
+// deleted.
 func evidence(t *testing.T, w *kit.World, claim string) *corev1.PersistentVolume {
 	t.Helper()
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
@@ -92,7 +93,7 @@ func volumeOf(t *testing.T, w *kit.World, name string) *corev1.PersistentVolume 
 	return v
 }
 
-// forged is a status of the phase about one claim, with the id that Drydock would give it.
+// forged returns a record in the phase with one claim. It has the id that Drydock would derive.
 func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, move api.Move) *api.Resize {
 	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
 	move.Template, move.From, move.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
@@ -104,9 +105,9 @@ func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, 
 	return record
 }
 
-// TestForgedStatusReachesNoRetainedVolume: Kubernetes keeps a released volume from being bound again, and only an administrator may
-// allow it. A tenant's words on his StatefulSet must not do so, nor have the volume deleted.
-func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
+// TestForgedRecordReachesNoRetainedVolume: Kubernetes does not bind a released volume again unless an administrator
+// allows it. A forged record must neither allow it, nor get the volume deleted.
+func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 	t.Parallel()
 	const missing = "data-web-7"
 	type words struct {
@@ -115,7 +116,7 @@ func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		words []words
-		last  func(operation string) string // the claim that had the volume last
+		last  func(operation string) string // the last claim of the volume
 		move  func(volume string) api.Move
 	}{
 		"reserved as the old volume of a claim": {
@@ -168,7 +169,8 @@ func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 	}
 }
 
-// TestRevisionOfAnotherSetIsNoJournal: the StatefulSet controller copies annotations and labels of a set onto its revisions.
+// TestRevisionOfAnotherSetIsNoJournal: the StatefulSet controller copies annotations and labels of a set to its
+// revisions.
 func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -201,9 +203,9 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	}
 }
 
-// TestNamespaceDeletedMidwayLeavesNoVolumeForever: the set, its claims and the journal go with the namespace, while no function runs. The
-// volume of the operation gets its window, then its own reclaim policy.
-func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
+// TestNamespaceDeletedDuringResizeLeavesNoVolume: the set, its claims and the journal disappear with the namespace
+// while no function runs. The volume gets its retention, and then its own reclaim policy.
+func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -217,7 +219,7 @@ func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	}
 	first := w.Drive(dies)
 	w.Eventually("the volume is held", func() string {
-		_ = first.Tick(context.Background()) // answers with an error once it is dead
+		_ = first.Tick(context.Background()) // the dead process returns an error
 		if v := volumeOf(t, w, old); !api.Linked(v, v.Labels[api.OperationLabel], api.RoleSource) {
 			return "it is not"
 		}
@@ -241,8 +243,8 @@ func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	goes(t, w, drive, old)
 }
 
-// TestNamespaceDeletedWhileMembersAreHeld: the namespace waits for the pods that are held, and Drydock lets them go.
-func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
+// TestNamespaceDeletedDuringHoldIsGone: the namespace waits for the held pods, and Drydock releases them.
+func TestNamespaceDeletedDuringHoldIsGone(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[stoppingNow])
 	var old []string
@@ -252,7 +254,7 @@ func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
 	drive := r.reach()
 	r.stop.release(r.World)
 	deleteNamespace(t, r.World, func() string {
-		_ = drive.Tick(context.Background()) // writes to the namespace are refused
+		_ = drive.Tick(context.Background()) // the API server rejects writes to the namespace
 		return ""
 	})
 	for _, name := range old {
@@ -260,7 +262,7 @@ func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
 	}
 }
 
-// deleteNamespace deletes the world's namespace, and waits until it is gone and nothing else is awaited.
+// deleteNamespace deletes the world's namespace, and waits until it is gone and awaited returns nothing.
 func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
 	t.Helper()
 	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
@@ -275,7 +277,7 @@ func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
 	})
 }
 
-// longWithoutClaim has the volume look as if its claim had gone an hour ago.
+// longWithoutClaim makes the volume look as if its claim disappeared an hour ago.
 func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 	t.Helper()
 	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
@@ -285,7 +287,7 @@ func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 	}
 }
 
-// goes waits until the volume is gone, with its grace time and its window over.
+// untilVolumeGone ends the grace time and the retention of the volume, and waits until it is gone.
 func goes(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
 	t.Helper()
 	w.Eventually("volume "+volume+" is given back to its policy, and gone", func() string {

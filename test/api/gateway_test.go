@@ -31,7 +31,7 @@ import (
 
 const gatewayAccount = "system:serviceaccount:drydock:wake-gateway"
 
-// newGateway makes a gateway with its account's rights in the world's namespace, and no other.
+// newGateway returns a gateway with the rights of its account in the world's namespace.
 func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *gateway.Gateway {
 	t.Helper()
 	if saboteur == nil {
@@ -40,7 +40,7 @@ func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *gateway.Gat
 	return gatewayThrough(t, w, saboteur.Wrap)
 }
 
-// gatewayThrough is newGateway with a transport of its own.
+// gatewayThrough is newGateway with a transport wrapper.
 func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gateway.Gateway {
 	t.Helper()
 	_, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
@@ -60,7 +60,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 	settings.Namespaces = []string{w.Namespace}
 	g := gateway.New(kube.NewClient(config), settings, gateway.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.Stop)
-	// Rights come into force some moments after they are written.
+	// Rights come into force after a moment.
 	w.Eventually("the gateway may read", func() string {
 		if code := visit(t, g, "poke?names=%s/nobody", w.Namespace); code.Code != http.StatusNotFound {
 			return code.Body.String()
@@ -70,7 +70,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 	return g
 }
 
-// visit asks for a strategy.
+// visit requests a strategy from the gateway.
 func visit(t *testing.T, g *gateway.Gateway, query string, args ...any) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRecorder()
@@ -82,7 +82,7 @@ func sessionStatus(r *httptest.ResponseRecorder) string {
 	return r.Header().Get("X-Sablier-Session-Status")
 }
 
-// withoutReadiness has a pod say that it is not ready, and waits until its set counts one replica less.
+// withoutReadiness makes a pod unready, and waits until its set has one ready replica less.
 func withoutReadiness(w *kit.World, set string, ordinal int) {
 	w.T.Helper()
 	before := w.Set(set).Status.ReadyReplicas
@@ -100,7 +100,7 @@ func withoutReadiness(w *kit.World, set string, ordinal int) {
 	})
 }
 
-// siteSet is a set of two replicas that a clock puts to sleep.
+// siteSet returns a set with two replicas and an idle timeout.
 func siteSet(name, group string) *appsv1.StatefulSet {
 	set := kit.WorldSet(name, 2, "64Mi")
 	set.Annotations[api.IdleTimeoutAnnotation] = "30m"
@@ -110,7 +110,7 @@ func siteSet(name, group string) *appsv1.StatefulSet {
 	return set
 }
 
-// storeSleep writes the record of a sleep as idle-timeout does.
+// storeSleep writes the record of a sleep, like idle-timeout.
 func storeSleep(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
 	doc := &api.Sleep{
@@ -120,7 +120,7 @@ func storeSleep(w *kit.World, name string, phase api.Phase) {
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
 }
 
-// putToSleep has the set asleep, by hand.
+// putToSleep scales the set to zero and stores the record of a sleep.
 func putToSleep(w *kit.World, name string) {
 	w.T.Helper()
 	w.Scale(name, 0)
@@ -143,7 +143,7 @@ func awakeUntil(t *testing.T, w *kit.World, name string) time.Time {
 	return at
 }
 
-func TestGatewayWritesASessionOnceAndNeverShortensIt(t *testing.T) {
+func TestGatewayWritesSessionOnceAndNeverShortensIt(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -167,7 +167,7 @@ func TestGatewayWritesASessionOnceAndNeverShortensIt(t *testing.T) {
 	}
 }
 
-func TestGatewaysAtOnceAgree(t *testing.T) {
+func TestConcurrentGatewaysKeepLongestSession(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -196,7 +196,7 @@ func TestGatewaysAtOnceAgree(t *testing.T) {
 	}
 }
 
-func TestGatewayLooksAgainAfterAConflict(t *testing.T) {
+func TestGatewayRepeatsWriteAfterConflict(t *testing.T) {
 	t.Parallel()
 	for _, what := range []kit.Sabotage{kit.Answer409, kit.Answer500} {
 		w := kit.NewWorld(t)
@@ -210,7 +210,7 @@ func TestGatewayLooksAgainAfterAConflict(t *testing.T) {
 	}
 }
 
-func TestGatewayRefusesWhatHasNotOptedIn(t *testing.T) {
+func TestGatewayRefusesSetsWithoutOptIn(t *testing.T) {
 	t.Parallel()
 	w, other := kit.NewWorld(t), kit.NewWorld(t)
 	stranger := siteSet("stranger", "site")
@@ -248,7 +248,7 @@ func TestGatewayRefusesWhatHasNotOptedIn(t *testing.T) {
 	}
 }
 
-func TestGatewayWakesAGroupByOneOfIt(t *testing.T) {
+func TestGatewayWakesGroupByOneMember(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"db", "web"} {
@@ -270,7 +270,7 @@ func TestGatewayWakesAGroupByOneOfIt(t *testing.T) {
 	}
 }
 
-func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
+func TestGatewayBlocksUntilSetIsReady(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -280,14 +280,14 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	answered := make(chan *httptest.ResponseRecorder, 1)
-	// A machine that is busy takes long to start pods: the limits are there to end the test, and say nothing of the gateway.
+	// A busy machine starts pods slowly. The limits only end the test.
 	go func() { answered <- visit(t, g, "blocking?names=%s/web&timeout=4m", w.Namespace) }()
 	select {
 	case r := <-answered:
 		t.Fatalf("it answers while the set sleeps: %d %s", r.Code, r.Body)
 	case <-time.After(500 * time.Millisecond):
 	}
-	storeSleep(w, "web", api.Waking) // as idle-timeout does for the deadline that the gateway wrote
+	storeSleep(w, "web", api.Waking) // like idle-timeout after the gateway has written the deadline
 	w.Scale("web", 2)
 	select {
 	case r := <-answered:
@@ -300,7 +300,7 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 	awakeUntil(t, w, "web")
 }
 
-func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
+func TestGatewayEndsWaitWithItsCaller(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -315,9 +315,9 @@ func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
 	}
 }
 
-// TestI4AVisitWakesASet: from asleep to ready, by a visitor and the functions, with as many replicas as there were.
+// TestVisitWakesSet: the visit and the functions wake the set, with its previous replicas.
 // Invariants: I4.
-func TestI4AVisitWakesASet(t *testing.T) {
+func TestVisitWakesSet(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -328,7 +328,7 @@ func TestI4AVisitWakesASet(t *testing.T) {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	w.UntilSleep(drive, "web", api.Succeeded)
-	w.Eventually("the visitor gets to the site", func() string { // what was seen is remembered for a moment
+	w.Eventually("the visitor gets to the site", func() string { // the gateway caches its state for a moment
 		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
 			return fmt.Sprintf("%d %s", r.Code, r.Body)
 		}
@@ -343,8 +343,8 @@ func TestI4AVisitWakesASet(t *testing.T) {
 	}
 }
 
-// TestGatewayKeepsASiteUpWhileAReplicaIsNotReady: visitors of a site that is awake get there as long as one replica is ready.
-func TestGatewayKeepsASiteUpWhileAReplicaIsNotReady(t *testing.T) {
+// TestGatewayServesSiteWithUnreadyReplica: visitors reach a site that is awake while one replica is ready.
+func TestGatewayServesSiteWithUnreadyReplica(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"db", "web"} {
@@ -361,8 +361,8 @@ func TestGatewayKeepsASiteUpWhileAReplicaIsNotReady(t *testing.T) {
 	}
 }
 
-// TestGatewayWaitsForAsManyReplicasAsTheSetSays: while a set wakes, its annotation says how many replicas are enough.
-func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
+// TestGatewayWaitsForReplicasOfWakeReady: the annotation says how many ready replicas suffice while the set wakes.
+func TestGatewayWaitsForReplicasOfWakeReady(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -380,9 +380,9 @@ func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
 	}
 }
 
-// TestGatewayTellsThatNoVisitWakesASet: of a set that somebody else has scaled to zero the visitor is told so, and its group goes on
-// without it. With wake-replicas a visit wakes it.
-func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
+// TestGatewayReportsSetThatNoVisitWakes: the visitor of a set that a user has scaled to zero gets a 409. The other sets
+// of the group are served. With wake-replicas a visit wakes the set.
+func TestGatewayReportsSetThatNoVisitWakes(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"batch", "db", "web"} {
@@ -417,11 +417,11 @@ func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
 		}
 		return ""
 	})
-	awakeUntil(t, w, "batch") // its own: the deadline of another member would not wake it
+	awakeUntil(t, w, "batch") // its own deadline: the deadline of another member would not wake it
 }
 
-// TestGatewayWritesOneAnnotationAndNothingElse: whatever it is asked for, its only write is a patch of that.
-func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
+// TestGatewayWritesOnlyOneAnnotation: its only write is a patch of awake-until, for every request.
+func TestGatewayWritesOnlyOneAnnotation(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", "site"))
@@ -458,7 +458,7 @@ func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
 	}
 }
 
-// recorder keeps what is written.
+// recorder records the bodies of writes.
 type recorder struct {
 	mu     sync.Mutex
 	bodies []string
@@ -487,9 +487,9 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake: it does not sleep with its group, so the group's deadline does not wake it, and
-// one of its own does.
-func TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake(t *testing.T) {
+// TestVisitWakesMemberAtZeroOfAwakeGroup: the group's deadline does not wake the member, because it does not sleep with
+// the group. A deadline of its own does.
+func TestVisitWakesMemberAtZeroOfAwakeGroup(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("db", "site"))

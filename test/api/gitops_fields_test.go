@@ -10,8 +10,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestToolsConvergeOnFields: each tool applies a manifest with another service, another order of pods and labels of a template, finds nothing left
-// to do when the set was created again, and applies the old manifest as a request of its own.
+// TestToolsConvergeOnFields: each tool applies a manifest with another service, another pod management policy and
+// labels of a template. It finds no difference after the set was created again, and applies the old manifest as a new
+// request.
 func TestToolsConvergeOnFields(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string]func(a *applied, set *appsv1.StatefulSet){
@@ -58,7 +59,7 @@ func TestToolsConvergeOnFields(t *testing.T) {
 	}
 }
 
-// synced expects that the tool finds no difference between the manifest and the set.
+// synced expects that the tool finds no difference between manifest and set.
 func (a *applied) synced(tool string, set *appsv1.StatefulSet) {
 	a.t.Helper()
 	said, want := "", ""

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// tryTool runs bin/gitops or bin/argo, which have the libraries of deployment tools: see test/gitops.
+// tryTool runs bin/gitops or bin/argo, which use the libraries of the deployment tools: see test/gitops.
 func (a *applied) tryTool(name string, args ...string) (string, error) {
 	a.t.Helper()
 	command := exec.Command(filepath.Join(kit.Root(a.t), "bin", name), args...)
@@ -22,7 +22,7 @@ func (a *applied) tryTool(name string, args ...string) (string, error) {
 	return string(said), err
 }
 
-// tool is tryTool, which has to succeed.
+// tool is tryTool for a command that must succeed.
 func (a *applied) tool(name string, args ...string) string {
 	a.t.Helper()
 	said, err := a.tryTool(name, args...)
@@ -32,7 +32,7 @@ func (a *applied) tool(name string, args ...string) string {
 	return said
 }
 
-// chart writes a chart with the set.
+// chart writes a chart with the set, and returns its folder.
 func chart(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -42,7 +42,7 @@ func chart(t *testing.T, set *appsv1.StatefulSet) string {
 	return folder
 }
 
-// toolWorld has the policies, and no set yet.
+// toolWorld returns a world with the apply policies and without a set.
 func toolWorld(t *testing.T) *applied {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -50,8 +50,8 @@ func toolWorld(t *testing.T) *applied {
 	return &applied{World: w, t: t, drive: w.Drive(nil)}
 }
 
-// TestHelm: an upgrade of the release to a larger size succeeds, and the volumes follow. A rollback before that changes nothing, since Helm
-// sends only what differs from the live set; one after that is refused.
+// TestHelm: an upgrade of the release to a larger size succeeds, and the volumes follow. A repeated upgrade changes
+// nothing. An upgrade to a smaller size is rejected.
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string][]string{"upgrade": nil, "upgrade --atomic": {"--atomic"}} {
@@ -78,8 +78,8 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// TestHelmRollback: Helm sends only what differs between the manifests and the live set, and the templates do not yet. So a rollback does not take
-// the request back.
+// TestHelmRollback: Helm sends only the difference between manifest and live set, and the live templates have not
+// changed yet. So a rollback does not withdraw the request.
 func TestHelmRollback(t *testing.T) {
 	t.Parallel()
 	a := toolWorld(t)
@@ -93,8 +93,8 @@ func TestHelmRollback(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestFlux: Flux finds that nothing is left to apply as soon as the request is made, and also when the templates have followed. The old manifest
-// takes the request back.
+// TestFlux: Flux finds nothing to apply as soon as the request exists, and after the templates have changed. The old
+// manifest withdraws the request.
 func TestFlux(t *testing.T) {
 	t.Parallel()
 	a := toolWorld(t)
@@ -126,14 +126,16 @@ func TestFlux(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestArgoCD: the set is OutOfSync until the manifest is applied; with a diff by the server it is Synced then, else when the templates have followed.
-// Each further sync writes nothing. By default a manifest that is taken back is Synced at once, so only a sync by hand withdraws the request. A diff by the server alone takes no notice of what admission changes, and so never sees that there is something
-// to apply: IncludeMutationWebhook has to be on.
+// TestArgoCD: the set is OutOfSync until the manifest is applied. With a diff by the server it is Synced then, else
+// when the templates have changed. Each further sync writes nothing.
+//
+// By default a reverted manifest is Synced at once, so only a manual sync withdraws the request. A diff by the server
+// alone ignores the changes of admission and never finds a difference: IncludeMutationWebhook must be on.
 func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		diff, sync        []string
-		asked, withdrawal string // what the diff says while the request is carried out, of the manifest and of the one before
+		asked, withdrawal string // the result of the diff while the request is carried out, for the new and the old manifest
 		blind             bool
 	}{
 		"by default": {nil, nil, "OutOfSync", "Synced", false},
@@ -181,8 +183,8 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// TestHealthOfAResize: the checks in config/gitops, by the engines of Argo CD and Flux.
-func TestHealthOfAResize(t *testing.T) {
+// TestHealthOfResize runs the checks in config/gitops with the engines of Argo CD and Flux.
+func TestHealthOfResize(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
 	expect := func(when, want string) {

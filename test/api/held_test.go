@@ -19,21 +19,21 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// as is a client that the API server takes for the account.
+// as returns a client that impersonates the account.
 func as(w *kit.World, user string) *kit.World {
 	config := rest.CopyConfig(w.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters", "system:authenticated"}}
 	return &kit.World{T: w.T, Namespace: w.Namespace, Config: config, Kube: kubernetes.NewForConfigOrDie(config)}
 }
 
-// kubectl runs as an administrator.
+// kubectl runs kubectl as an administrator.
 func kubectl(t *testing.T, w *kit.World, args ...string) (string, error) {
 	t.Helper()
 	output, err := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", kit.APIPath(t), "-n", w.Namespace}, args...)...).CombinedOutput()
 	return string(output), err
 }
 
-// manifest writes what a deployment tool has of the set to a file.
+// manifest writes the manifest of a deployment tool to a file.
 func manifest(t *testing.T, replicas int32) string {
 	t.Helper()
 	set := kit.WorldSet("web", replicas, "64Mi", "data")
@@ -54,7 +54,7 @@ func merge(w *kit.World, set, body string) error {
 	return err
 }
 
-// recordOf is the record of a resize of which the members are in the phases.
+// recordOf returns the annotation with a resize record whose members are in the phases.
 func recordOf(phase api.Phase, members ...api.MemberPhase) map[string]string {
 	record := &api.Resize{Header: api.Header{Version: api.RecordVersion, Operation: operation, Kind: api.KindResize, Phase: phase}}
 	for i, m := range members {
@@ -83,9 +83,9 @@ func expectDenied(t *testing.T, what, policy, answer string, err error) {
 	}
 }
 
-// TestNobodyRaisesReplicasWhileMembersAreHeld: by whatever write, and whoever it is. Of a set whose pods start in parallel the new members
-// would start beside those that are held.
-func TestNobodyRaisesReplicasWhileMembersAreHeld(t *testing.T) {
+// TestReplicasCannotBeRaisedWhileMembersAreHeld by any write of any user. With parallel pod management the new members
+// would start beside the held ones.
+func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
@@ -113,7 +113,7 @@ func TestNobodyRaisesReplicasWhileMembersAreHeld(t *testing.T) {
 	}
 }
 
-// TestReplicasOfOtherSetsMayBeRaised: no member is held, or nothing starts beside those that are.
+// TestReplicasOfOtherSetsMayBeRaised: no member is held, or the pod management is ordered.
 func TestReplicasOfOtherSetsMayBeRaised(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -163,7 +163,7 @@ func patchStatus(w *kit.World, set string) error {
 	return err
 }
 
-// TestScaleUpDuringHoldIsRefusedAndResizeSucceeds: the autoscaler that asks meanwhile gets its replicas when the members are back.
+// TestScaleUpDuringHoldIsRefusedAndResizeSucceeds: an autoscaler gets its replicas when the members are back.
 func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -205,7 +205,8 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 	}
 }
 
-// TestResizeOfStoppedSetLocksMembers: a member without a pod is locked by one that never runs, within the fences, and nothing is left.
+// TestResizeOfStoppedSetLocksMembers: a lock pod that never runs takes the name of a member without a pod. The fences
+// allow it, and nothing is left.
 func TestResizeOfStoppedSetLocksMembers(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

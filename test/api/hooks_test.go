@@ -17,20 +17,20 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// hookTemplate is what runs before or after a member.
+// hookTemplate is the pod template of a hook.
 const hookTemplate = "spec: {containers: [{name: sh, image: 'dev.local/any:1', args: [\"$(DRYDOCK_POD)\"]}]}"
 
-// hookPlayer plays what the containers of hooks do: each ends as soon as it runs.
+// hookPlayer plays the containers of hooks: each ends as soon as it runs.
 type hookPlayer struct {
 	mu sync.Mutex
 	// fails are the hooks, as "before web-1", that exit with 3.
 	fails map[string]bool
-	// ran are the hooks that have ended, with how often the member was started until then, as "before web-1 of start 1".
+	// ran are the ended hooks with the number of the member's starts until then, as "before web-1 of start 1".
 	ran  []string
 	jobs map[string]map[string]bool // UIDs by name
 }
 
-// playHooks begins to play, until the test ends.
+// playHooks plays hooks until the test ends.
 func playHooks(t *testing.T, w *kit.World, members *podWatch, fails ...string) *hookPlayer {
 	t.Helper()
 	p := &hookPlayer{fails: map[string]bool{}, jobs: map[string]map[string]bool{}}
@@ -55,7 +55,7 @@ func playHooks(t *testing.T, w *kit.World, members *podWatch, fails ...string) *
 	return p
 }
 
-// end has the hook's container exit.
+// end ends the hook's container.
 func (p *hookPlayer) end(ctx context.Context, w *kit.World, members *podWatch, pod *corev1.Pod) {
 	env := map[string]string{}
 	for _, e := range pod.Spec.Containers[0].Env {
@@ -73,7 +73,7 @@ func (p *hookPlayer) end(ctx context.Context, w *kit.World, members *podWatch, p
 	pod.Status.Phase = phase
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sh", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words}}}}
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
-		return // it comes again
+		return // the watch delivers the pod again
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,14 +85,14 @@ func (p *hookPlayer) end(ctx context.Context, w *kit.World, members *podWatch, p
 	p.jobs[job][pod.Labels[batchv1.ControllerUidLabel]] = true
 }
 
-// succeed has all hooks succeed from now on.
+// succeed lets all later hooks succeed.
 func (p *hookPlayer) succeed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fails = nil
 }
 
-// starts returns how many pods of the name there have been.
+// starts returns the number of pods with the name so far.
 func (p *podWatch) starts(name string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *hookPlayer) expect(t *testing.T, want ...string) {
 	}
 }
 
-// hookedSet asks for a resize of a set of two members with both hooks.
+// hookedSet requests a resize of a set with two members and both hooks.
 func hookedSet(t *testing.T, strategy api.Strategy) (*kit.World, *podWatch) {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -151,7 +151,7 @@ func TestHooksOfAllMembersRunBeforeAllStop(t *testing.T) {
 	pods.expectStarts(t, map[string]int{"web-0": 2, "web-1": 2})
 }
 
-func TestHookThatFailsBeforeAMemberKeepsItRunning(t *testing.T) {
+func TestFailedHookBeforeMemberKeepsItRunning(t *testing.T) {
 	t.Parallel()
 	w, pods := hookedSet(t, api.StrategyRolling)
 	hooks := playHooks(t, w, pods, "before web-1")
@@ -172,7 +172,7 @@ func TestHookThatFailsBeforeAMemberKeepsItRunning(t *testing.T) {
 		"before web-1 of start 1", "after web-1 of start 2", "before web-0 of start 1", "after web-0 of start 2")
 }
 
-func TestHookThatFailsAfterAMemberStopsNoOther(t *testing.T) {
+func TestFailedHookAfterMemberStopsNoOther(t *testing.T) {
 	t.Parallel()
 	w, pods := hookedSet(t, api.StrategyRolling)
 	hooks := playHooks(t, w, pods, "after web-1")
@@ -193,7 +193,7 @@ func TestHookThatFailsAfterAMemberStopsNoOther(t *testing.T) {
 	hooks.expect(t, "before web-1 of start 1", "after web-1 of start 2", "before web-0 of start 1", "after web-0 of start 2")
 }
 
-// ticked says that the set still has the operation.
+// ticked ticks, and returns a text while the set still has the operation.
 func ticked(t *testing.T, w *kit.World, drive *kit.Drive, operation string) string {
 	t.Helper()
 	if err := drive.Tick(t.Context()); err != nil {
@@ -205,8 +205,8 @@ func ticked(t *testing.T, w *kit.World, drive *kit.Drive, operation string) stri
 	return ""
 }
 
-// TestHookRunsOnceWhenTheProcessDies: around the creation of its Job.
-func TestHookRunsOnceWhenTheProcessDies(t *testing.T) {
+// TestHookRunsOnceWhenProcessDies: the process dies around the creation of the hook's Job.
+func TestHookRunsOnceWhenProcessDies(t *testing.T) {
 	t.Parallel()
 	for _, what := range []kit.Sabotage{kit.DieBefore, kit.DieAfter, kit.TimesOut} {
 		t.Run(string(what), func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestHookRunsOnceWhenTheProcessDies(t *testing.T) {
 	}
 }
 
-func TestHookWithRightsOverItsNodeIsRefused(t *testing.T) {
+func TestHookWithAccessToItsNodeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -251,8 +251,8 @@ func TestHookWithRightsOverItsNodeIsRefused(t *testing.T) {
 	}
 }
 
-// TestHookThatTheNamespaceForbidsIsRefused: the API server is asked before anything is touched.
-func TestHookThatTheNamespaceForbidsIsRefused(t *testing.T) {
+// TestHookThatNamespaceForbidsIsRefused: the API server is asked before anything is touched.
+func TestHookThatNamespaceForbidsIsRefused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -266,7 +266,7 @@ func TestHookThatTheNamespaceForbidsIsRefused(t *testing.T) {
 	}
 }
 
-func TestHookThatDoesNotEndIsGivenUp(t *testing.T) {
+func TestHookWithoutEndFailsResize(t *testing.T) {
 	t.Parallel()
 	w, pods := hookedSet(t, api.StrategyWhole)
 	w.Settings.HookTimeout = 3 * time.Second

@@ -26,7 +26,7 @@ func letters(t *testing.T, w *kit.World) []api.Letter {
 	return list
 }
 
-// refOf names set web in events.
+// refOf returns a reference to set web for events.
 func refOf(w *kit.World) events.Ref {
 	set := w.Set("web")
 	return events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Operation: "0123456789ab"}
@@ -42,7 +42,7 @@ func giveUp(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
 var noRoom = kit.Answer{By: api.Backup, Code: 422, Text: "no room\nmore"}
 
 // Invariants: I7.
-func TestI7DeadLetterIsListedOnce(t *testing.T) {
+func TestDeadLetterIsListedOnce(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -68,7 +68,7 @@ func TestI7DeadLetterIsListedOnce(t *testing.T) {
 	}
 }
 
-func TestDeadLettersAtOnceAreAllListed(t *testing.T) {
+func TestConcurrentDeadLettersAreAllListed(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -88,7 +88,7 @@ func TestDeadLettersAtOnceAreAllListed(t *testing.T) {
 	}
 }
 
-func TestDeadLetterOfASetThatHasNotOptedInWritesNothingOnIt(t *testing.T) {
+func TestDeadLetterDoesNotWriteToSetWithoutOptIn(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
@@ -101,9 +101,10 @@ func TestDeadLetterOfASetThatHasNotOptedInWritesNothingOnIt(t *testing.T) {
 	expectEvents(t, w, "web", "Warning DeadLettered")
 }
 
-// TestI8ARefusedListIsTold: the annotations of an object have a limit, which a user's own may have used up.
+// TestDeadLetterWithoutRoomCausesEvent: the annotations of an object have a limit, which the user's annotations may
+// have used up.
 // Invariants: I8.
-func TestI8ARefusedListIsTold(t *testing.T) {
+func TestDeadLetterWithoutRoomCausesEvent(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
@@ -116,8 +117,9 @@ func TestI8ARefusedListIsTold(t *testing.T) {
 	expectEvents(t, w, "web", "Warning DeadLettered")
 }
 
-// TestDeadLettersOfAnOperationGoWithItsSuccess: source events about the operation's own objects are on its set's list.
-func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
+// TestDeadLettersOfOperationDisappearWithItsSuccess: source events of the operation's objects are on the set's list,
+// too.
+func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -137,7 +139,7 @@ func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// sourceEvent is what Knative's ApiServerSource sends of an update of the object.
+// sourceEvent returns the event of Knative's ApiServerSource for an update of the object.
 func sourceEvent(t *testing.T, version, kind string, object any) event.Event {
 	t.Helper()
 	text, err := json.Marshal(object)

@@ -97,8 +97,8 @@ func TestRollingResizeMovesPrimaryLast(t *testing.T) {
 	}
 }
 
-// TestMemberThatBecomesThePrimaryIsMovedLast: the primary changes while the first member waits for its stop.
-func TestMemberThatBecomesThePrimaryIsMovedLast(t *testing.T) {
+// TestMemberThatBecomesPrimaryMovesLast: the primary changes while the first member waits for its stop.
+func TestMemberThatBecomesPrimaryMovesLast(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 3, "64Mi", "data"))
@@ -119,8 +119,8 @@ func TestMemberThatBecomesThePrimaryIsMovedLast(t *testing.T) {
 	}
 }
 
-// TestMemberReturnsToAnotherNode: its node takes no pods any more when the member is stopped, as in a drain. Its mover keeps the volumes
-// attached to the old node, and must not keep the member from them.
+// TestMemberReturnsToAnotherNode: the member's node is cordoned while the member is stopped, as in a drain. The mover
+// keeps the volumes attached to the old node. It must not block the member.
 func TestMemberReturnsToAnotherNode(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -149,7 +149,7 @@ func nodeOf(t *testing.T, w *kit.World, pod string) string {
 	return is.Spec.NodeName
 }
 
-// untilWaiting drives until the member's copy is made and its stop waits for an approval.
+// untilWaiting ticks until the member's copy has converged and its stop waits for an approval.
 func untilWaiting(w *kit.World, drive *kit.Drive, ordinal int) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("member %d waits", ordinal), func() string {
@@ -164,7 +164,7 @@ func untilWaiting(w *kit.World, drive *kit.Drive, ordinal int) {
 	})
 }
 
-// stopOrder returns the ordinals of the members in the order in which they were told to stop.
+// stopOrder returns the ordinals in the order in which the members were stopped.
 func stopOrder(record *api.Resize) []int {
 	members := slices.Clone(record.Members)
 	slices.SortStableFunc(members, func(a, b api.Member) int { return a.Held.Compare(b.Held.Time) })
@@ -184,15 +184,15 @@ func expectClass(t *testing.T, w *kit.World, class string, claims ...string) {
 	}
 }
 
-// podWatch sees every state of the set's pods.
+// podWatch records every state of the set's pods.
 type podWatch struct {
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
 	seen  map[string]map[string]bool // UIDs of pods by name
-	least int                        // ready at once since the start
+	least int                        // the lowest number of ready pods so far
 }
 
-// watchPods begins to watch the ready pods of set web.
+// watchPods starts to watch the pods of set web.
 func watchPods(t *testing.T, w *kit.World) *podWatch {
 	t.Helper()
 	p := &podWatch{pods: map[string]*corev1.Pod{}, seen: map[string]map[string]bool{}}
@@ -243,7 +243,7 @@ func (p *podWatch) ready() int {
 	return n
 }
 
-// expectStarts checks how many pods of each name there have been.
+// expectStarts checks the number of pods with each name so far.
 func (p *podWatch) expectStarts(t *testing.T, want map[string]int) {
 	t.Helper()
 	p.mu.Lock()
@@ -257,7 +257,7 @@ func (p *podWatch) expectStarts(t *testing.T, want map[string]int) {
 	}
 }
 
-// expectReady checks that never fewer pods were ready.
+// expectReady checks that at least that many pods were ready at all times.
 func (p *podWatch) expectReady(t *testing.T, least int) {
 	t.Helper()
 	p.mu.Lock()

@@ -18,14 +18,14 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// copiedWorld has a set whose pods run.
+// copiedWorld returns a new world with the set, ready.
 func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
 	return growingWorld(t, set)
 }
 
 func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
 
-// movers are the pods that copy, or have copied.
+// movers returns the pods of movers, including ended ones.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {
 	t.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
@@ -39,9 +39,9 @@ func has(pod corev1.Pod, arg string) bool {
 	return slices.Contains(pod.Spec.InitContainers[0].Args, arg)
 }
 
-// TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
+// TestShrinkToSmallerVolume: set, template and claims have the smaller size, and the mover gets the margin.
 // Invariants: I1.
-func TestI1ShrinkToASmallerVolume(t *testing.T) {
+func TestShrinkToSmallerVolume(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
@@ -60,7 +60,7 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// untilWarming waits until so many movers make first passes while the set runs.
+// untilWarming waits until n movers make first passes while the set runs.
 func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	t.Helper()
 	w.Eventually("first passes are made while the set runs", func() string {
@@ -78,7 +78,7 @@ func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	})
 }
 
-// TestAccessModeAndClassChange: the claims, and the set's template, have them then.
+// TestAccessModeAndClassChange checks the claims and the set's template.
 func TestAccessModeAndClassChange(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi:RWX,logs=64Mi@" + kit.OtherClass + ":RWO+ROX"})
@@ -95,8 +95,8 @@ func TestAccessModeAndClassChange(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
 }
 
-// TestBlockVolumeIsCopiedAsADevice: and one that is to shrink is refused, since nothing tells how much of it is in use.
-func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
+// TestBlockVolumeIsCopiedAsDevice: shrinking a block volume is refused, because its usage is unknown.
+func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	w, drive := copiedWorld(t, set)
@@ -119,8 +119,8 @@ func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestFirstPassesRunBesideThePods: on their node, read-only, and as many movers at once as allowed.
-func TestFirstPassesRunBesideThePods(t *testing.T) {
+// TestFirstPassesRunBesidePods: movers run on the pods' nodes, with read-only sources, up to the limit.
+func TestFirstPassesRunBesidePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
 	w, drive := copiedWorld(t, set)
@@ -144,7 +144,7 @@ func TestFirstPassesRunBesideThePods(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestFirstPassesThatNeverConvergeStopNoMember: both figures are told.
+// TestFirstPassesThatNeverConvergeStopNoMember: the message has the forecast and its limit.
 func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.NeverConverge = true })
@@ -160,9 +160,9 @@ func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI8FailureOfTheWarmCopyCostsNoDowntime: the set is never stopped.
+// TestFailedFirstPassStopsNoMember: the resize fails without downtime.
 // Invariants: I8.
-func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
+func TestFailedFirstPassStopsNoMember(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
 	pods := podUIDs(t, w)
@@ -177,9 +177,9 @@ func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI4AbortDuringTheWarmCopy: a set that was scaled meanwhile keeps what it was given.
+// TestAbortDuringFirstPassKeepsScale: a set that was scaled during the operation keeps its replicas.
 // Invariants: I4.
-func TestI4AbortDuringTheWarmCopy(t *testing.T) {
+func TestAbortDuringFirstPassKeepsScale(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -195,12 +195,13 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
 }
 
-// TestI8WarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
+// TestFirstPassWithoutRoomRunsAfterStop: the mover has no room beside the pod, so the claim is copied when the set is
+// stopped.
 // Invariants: I8.
-func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
+func TestFirstPassWithoutRoomRunsAfterStop(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.StartTimeout = 8 * time.Second // the last mover has as long, on a machine that may be busy
+	w.Settings.StartTimeout = 8 * time.Second // the last mover has the same limit, on a machine that may be busy
 	drive := w.Drive(nil)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	w.CreateSet(set)
@@ -215,7 +216,7 @@ func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestMoverOptions: of the set, and of the namespace for what the set does not say.
+// TestMoverOptions: the set's options override the namespace's options.
 func TestMoverOptions(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations[api.MoverAnnotation] = "{resources: {limits: {memory: 2Gi}}, tolerations: [{key: movers, operator: Exists}]}"

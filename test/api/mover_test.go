@@ -9,8 +9,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// What movers warn of stays in the status, and is told in Events, once for each claim although there are two passes.
-func TestMoverWarningsReachStatusAndEvents(t *testing.T) {
+// TestMoverWarningsReachRecordAndEvents: the record keeps the warnings of movers. There is one Event for each claim,
+// although there are two passes.
+func TestMoverWarningsReachRecordAndEvents(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Warning = "2 subvolumes are plain directories in the target" })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -33,8 +34,9 @@ func TestMoverWarningsReachStatusAndEvents(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// A mover that finds its target in use ends the operation while the set runs, and its Job makes no second try.
-func TestMoverThatFindsForeignDataEndsTheResizeWhileTheSetRuns(t *testing.T) {
+// TestMoverThatFindsForeignDataEndsResize: a mover with data in its target ends the operation while the set runs, and
+// its Job makes no second try.
+func TestMoverThatFindsForeignDataEndsResize(t *testing.T) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestSetWithAccessToItsNodeNeedsConsent: what the fence would refuse in the middle is refused at the beginning; with the namespace's
-// consent the set is created again.
+// TestSetWithAccessToItsNodeNeedsConsent: a resize that a fence would deny later is refused at once. With the
+// namespace's consent the set is created again.
 func TestSetWithAccessToItsNodeNeedsConsent(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

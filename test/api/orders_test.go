@@ -26,7 +26,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// handled counts the events that reach a function.
+// handled counts the events of a function.
 type handled struct{ count int }
 
 func (h *handled) Handle(context.Context, event.Event) (*event.Event, error) {
@@ -34,9 +34,9 @@ func (h *handled) Handle(context.Context, event.Event) (*event.Event, error) {
 	return nil, nil
 }
 
-// TestOrderNeedsASenderWhoMayPatchTheSet asks the real API server, with the rights of idle-timeout's account, about tokens of real
-// accounts.
-func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
+// TestOrderNeedsSenderWithRightToPatchSet asks the real API server about tokens of real accounts, with the rights of
+// idle-timeout's account.
+func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.Drive(nil) // installs the rights
 	editor, viewer := token(w, "editor", "edit"), token(w, "viewer", "view")
@@ -83,7 +83,7 @@ func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
 	}
 }
 
-// token makes an account with a role in the world's namespace, and a token for it.
+// token returns a token of a new account with the role in the world's namespace.
 func token(w *kit.World, name, role string) string {
 	w.T.Helper()
 	ctx := context.Background()

@@ -11,9 +11,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestMoversOfAStoppedSetArePlacedLikeItsPods: the API server takes the rules that are made of the set's, and the second claim of the
-// member follows the first to its node.
-func TestMoversOfAStoppedSetArePlacedLikeItsPods(t *testing.T) {
+// TestMoversOfStoppedSetArePlacedLikeItsPods: the API server accepts the scheduling rules that Drydock derives from the
+// set. The mover of the second claim follows the first one to its node.
+func TestMoversOfStoppedSetArePlacedLikeItsPods(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data", "wal")

@@ -20,8 +20,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// planned is what kubectl drydock plan says in the world; nothing may have changed by it. Somebody else's controller may write
-// meanwhile, but not each time.
+// planned returns the output of kubectl drydock plan, and checks that the plan has changed nothing. Other controllers
+// may write at the same time, so it tries several times.
 func planned(t *testing.T, w *kit.World, args ...string) (*forecast.Document, error) {
 	t.Helper()
 	var changed string
@@ -42,7 +42,7 @@ func planned(t *testing.T, w *kit.World, args ...string) (*forecast.Document, er
 	return nil, nil
 }
 
-// everything names every object of the world that a resize concerns, with its resourceVersion.
+// everything returns every object of the world that a resize concerns, with its resourceVersion.
 func everything(t *testing.T, w *kit.World) string {
 	t.Helper()
 	var lines []string
@@ -91,7 +91,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// becoming is what each claim is to become, and how: what a plan and a status have in common.
+// becoming renders the planned state and method of each claim, in a form that a plan and a record have in common.
 func becoming(d *forecast.Document) string {
 	lines := []string{fmt.Sprintf("%s %v", d.Method, d.Recreate)}
 	for _, c := range d.Claims {
@@ -115,7 +115,7 @@ func became(s *api.Resize) string {
 	return strings.Join(lines, "\n")
 }
 
-// expectGoes checks that nothing is in the way, and that the API server would take every write.
+// expectGoes checks that nothing refuses the resize, and that the API server accepts every write.
 func expectGoes(t *testing.T, d *forecast.Document, err error) {
 	t.Helper()
 	if err != nil || d.Verdict == forecast.Refused || len(d.Refused) > 0 {
@@ -128,7 +128,7 @@ func expectGoes(t *testing.T, d *forecast.Document, err error) {
 	}
 }
 
-// kinds counts what the API server was to try.
+// kinds returns the writes that the API server has tried.
 func kinds(d *forecast.Document) string {
 	var words []string
 	for _, c := range d.Checks {
@@ -137,8 +137,8 @@ func kinds(d *forecast.Document) string {
 	return strings.Join(words, ", ")
 }
 
-// TestPlanSaysWhatHappens: expand, copy and both at once, before and after somebody asks, and then it happens so.
-func TestPlanSaysWhatHappens(t *testing.T) {
+// TestPlanMatchesResize: a plan of an expansion, a copy or both, before and after the request, matches the resize.
+func TestPlanMatchesResize(t *testing.T) {
 	t.Parallel()
 	const copies = "create persistentvolumeclaims, create jobs, create pods"
 	for name, row := range map[string]struct {
@@ -185,8 +185,8 @@ func TestPlanSaysWhatHappens(t *testing.T) {
 	}
 }
 
-// TestPlanOfASetThatHasNotOptedIn: it says that nothing would happen, and what would.
-func TestPlanOfASetThatHasNotOptedIn(t *testing.T) {
+// TestPlanOfSetThatHasNotOptedIn: it shows what is missing, and the consequences of the resize.
+func TestPlanOfSetThatHasNotOptedIn(t *testing.T) {
 	set := growingSet(1, "data")
 	delete(set.Labels, api.ManagedLabel)
 	w, _ := growingWorld(t, set)
@@ -201,7 +201,7 @@ func TestPlanOfASetThatHasNotOptedIn(t *testing.T) {
 	}
 }
 
-// TestPlanFindsEveryReason: not only the first.
+// TestPlanFindsEveryReason of a refusal.
 func TestPlanFindsEveryReason(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data", "logs"))
 	w.CreatePodOn("debug", "data-web-0")
@@ -236,8 +236,8 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	}
 }
 
-// TestPlanFindsWhatAdmissionRefuses: what no preflight can know, the API server says.
-func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
+// TestPlanFindsRefusalByAdmission: only the API server knows these, not the preflight.
+func TestPlanFindsRefusalByAdmission(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		arrange func(*kit.World)
@@ -266,7 +266,7 @@ func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
 				}
 				return ""
 			})
-			d, err = planned(t, w, "--resize", "data=128Mi") // it may have come into force in the middle of the plan
+			d, err = planned(t, w, "--resize", "data=128Mi") // the rule may have come into force during the plan
 			last := resize.Problem{}
 			if len(d.Refused) > 0 { // the preflight may have found it, too
 				last = d.Refused[len(d.Refused)-1]
@@ -281,8 +281,8 @@ func TestPlanFindsWhatAdmissionRefuses(t *testing.T) {
 	}
 }
 
-// TestPlanWithTheRightsOfTheUser: what somebody may not do is not tried, and is no reason to refuse.
-func TestPlanWithTheRightsOfTheUser(t *testing.T) {
+// TestPlanWithRightsOfUser: a write without a right is not tried, and does not refuse the resize.
+func TestPlanWithRightsOfUser(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data", "logs"))
 	const user = "reader"
 	w.Grant(user, "get list", "statefulsets.apps persistentvolumeclaims pods jobs.batch controllerrevisions.apps resourcequotas limitranges configmaps namespaces "+
@@ -307,9 +307,9 @@ func TestPlanWithTheRightsOfTheUser(t *testing.T) {
 	t.Log("\n" + text)
 }
 
-// TestPlanExistingNameIsFoundLast: that a set exists is what the API server says only when nothing else is wrong with it, so a plan may take
-// it for consent.
-func TestPlanExistingNameIsFoundLast(t *testing.T) {
+// TestExistingNameIsFoundLast: the API server reports an existing set only if nothing else is wrong, so a plan may take
+// that for consent.
+func TestExistingNameIsFoundLast(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data"))
 	try := func(change func(*appsv1.StatefulSet)) error {
 		set := growingSet(1, "data")
@@ -332,8 +332,9 @@ func TestPlanExistingNameIsFoundLast(t *testing.T) {
 	})
 }
 
-// TestPlanAsksForTheRoomOfTheStorage: where the driver publishes its capacity, a plan compares it with the new volumes, and changes nothing.
-func TestPlanAsksForTheRoomOfTheStorage(t *testing.T) {
+// TestPlanChecksStorageCapacity: if the driver publishes its capacity, a plan compares it with the new volumes, and
+// changes nothing.
+func TestPlanChecksStorageCapacity(t *testing.T) {
 	w, _ := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	storage := w.Kube.StorageV1()
 	class := w.Namespace + "-thick"

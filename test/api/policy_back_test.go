@@ -9,10 +9,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A deployment tool puts whenScaled back while the first copy is made. When the set is stopped, that would cost the claims that no
-// operation is about, with their volumes.
+// TestRetentionPolicyRestoredByToolDuringFirstPass: a deployment tool restores whenScaled during the first pass. When
+// the set stops, that would delete the claims outside the operation, with their volumes.
 // Invariants: I1.
-func TestI1RetentionPolicyPutBackWhileTheSetIsCopied(t *testing.T) {
+func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}

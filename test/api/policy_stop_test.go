@@ -14,10 +14,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A deployment tool that ignores replicas puts whenScaled back while the pods of a set that falls asleep are ending: the StatefulSet
-// controller would delete their claims with them.
+// TestRetentionPolicyRestoredByToolWhilePodsEnd: a deployment tool that ignores replicas restores whenScaled while the
+// pods of the set end. The StatefulSet controller would delete their claims with them.
 // Invariants: I1.
-func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
+func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	set := kit.WorldSet("web", 1, "64Mi", "data")

@@ -22,7 +22,7 @@ const (
 	withoutIt     = `{"metadata":{"finalizers":["kubernetes.io/pvc-protection"]}}`
 )
 
-// limitMemory bounds the memory of each container in the namespace.
+// limitMemory limits the memory of each container in the namespace.
 func limitMemory(w *kit.World, most string) {
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
@@ -32,7 +32,8 @@ func limitMemory(w *kit.World, most string) {
 	untilPodIsRefused(w)
 }
 
-// untilPodIsRefused waits until the API server knows the namespace's new rules: a pod that may use 1Gi, as whoever it likes, breaks them.
+// untilPodIsRefused waits until the rules of the namespace are in force: then they deny a pod with 1Gi of memory as any
+// user.
 func untilPodIsRefused(w *kit.World) {
 	w.Eventually("the rules are in force", func() string {
 		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -48,8 +49,8 @@ func podOf1Gi() *corev1.Pod {
 		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
 }
 
-// TestDetectResizeCreatesPodsInDryRunsOnly: the right to create pods is worth nothing else.
-func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
+// TestDetectResizeCreatesPodsOnlyInDryRuns: its right to create pods has no other use.
+func TestDetectResizeCreatesPodsOnlyInDryRuns(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
@@ -69,7 +70,7 @@ func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
 	}
 }
 
-// untilHeld drives the functions until the operation waits for the finalizer.
+// untilHeld ticks until the operation waits for the finalizer.
 func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
 	t.Helper()
 	w.Eventually(what, func() string {
@@ -81,8 +82,9 @@ func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
 	})
 }
 
-// TestSnapshotDuringFirstCopyKeepsTheSetRunning: a finalizer that comes after the preflight is found before anything stops.
-func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
+// TestFinalizerDuringFirstPassKeepsSetRunning: a finalizer that appears after the preflight is found before a member
+// stops.
+func TestFinalizerDuringFirstPassKeepsSetRunning(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	holdWarm(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -109,8 +111,8 @@ func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestFinalizerBeforeTheSwitchLeavesTheClaimAlone: a deletion cannot be taken back, so it does not begin.
-func TestFinalizerBeforeTheSwitchLeavesTheClaimAlone(t *testing.T) {
+// TestFinalizerBeforeSwapKeepsClaim: a deletion cannot be reverted, so it does not begin.
+func TestFinalizerBeforeSwapKeepsClaim(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	uid := w.Claim("data-web-0").UID
 	came := false
@@ -128,7 +130,7 @@ func TestFinalizerBeforeTheSwitchLeavesTheClaimAlone(t *testing.T) {
 		}
 		return ""
 	})
-	_ = drive.Tick(context.Background()) // which looks again and again for eight seconds
+	_ = drive.Tick(context.Background()) // it tries again for eight seconds
 	if claim := w.Claim("data-web-0"); claim.DeletionTimestamp != nil || claim.UID != uid || len(claim.Finalizers) != 2 {
 		t.Errorf("the claim was touched: deleted %v, finalizers %v", claim.DeletionTimestamp, claim.Finalizers)
 	}

@@ -22,8 +22,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// deployed is a set as a deployment tool has it: with an annotation, a pod annotation, a node selector and a toleration that a later
-// version of the manifest drops.
+// deployed returns the set of a deployment tool, with an annotation, a pod annotation and a toleration that a later
+// version of the manifest removes.
 func deployed(class, size string) *appsv1.StatefulSet {
 	set := kit.WorldSet("web", 1, size, "data")
 	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
@@ -34,7 +34,7 @@ func deployed(class, size string) *appsv1.StatefulSet {
 	return set
 }
 
-// textOf is the manifest as people write it, without a status.
+// textOf returns the manifest without a status, as a user writes it.
 func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
@@ -56,9 +56,9 @@ func write(t *testing.T, set *appsv1.StatefulSet) string {
 	return path
 }
 
-// TestApplyAfterAResizeNeedsNoForce: who managed the set's fields manages them still, also after a crash between the creation of the
-// new set and the write that restores its managedFields.
-func TestApplyAfterAResizeNeedsNoForce(t *testing.T) {
+// TestApplyAfterResizeNeedsNoForce: the managers of the set's fields are unchanged, even if the process dies between
+// the creation of the new set and the write that restores its managedFields.
+func TestApplyAfterResizeNeedsNoForce(t *testing.T) {
 	t.Parallel()
 	serverSide := []string{"apply", "--server-side", "--field-manager=gitops", "-f"}
 	for name, row := range map[string]struct {
@@ -108,7 +108,7 @@ func TestApplyAfterAResizeNeedsNoForce(t *testing.T) {
 	}
 }
 
-// crashAfterCreation lets functions run that die before their first write after the set was created again.
+// crashAfterCreation runs functions that die before their first write after the set was created again.
 func crashAfterCreation(w *kit.World, before *appsv1.StatefulSet) {
 	w.T.Helper()
 	saboteur := &kit.Saboteur{What: kit.DieBefore}
@@ -130,7 +130,7 @@ func crashAfterCreation(w *kit.World, before *appsv1.StatefulSet) {
 	}
 }
 
-// awaitRefusal waits until the API server refuses to create a set like the one there is.
+// awaitRefusal waits until the API server refuses to create the set.
 func awaitRefusal(w *kit.World) {
 	w.T.Helper()
 	w.Eventually("the creation is refused", func() string {
@@ -144,8 +144,9 @@ func awaitRefusal(w *kit.World) {
 	})
 }
 
-// TestSetThatCouldNotBeCreatedAgainIsNotDeleted: the API server would refuse it, which an update of the set does not show.
-func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
+// TestSetThatCannotBeCreatedAgainIsNotDeleted: the API server would reject its creation. An update of the set does not
+// show that.
+func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	policy := func(w *kit.World) { w.DenyCreation("apps", "statefulsets", "false") }
 	quota := func(hard string) func(*kit.World) {
@@ -168,7 +169,7 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(row.class)
 			w := kit.NewWorld(t)
 			before := w.CreateSet(set)
-			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // what is known before is found before
+			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // the preflight does not find it yet
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			drive := w.Drive(nil)
 			w.Eventually("the request is taken", func() string {
@@ -198,13 +199,13 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 	}
 }
 
-// blockingOwner is an owner reference that only an account with rights on the owner's finalizers may write.
+// blockingOwner returns an owner reference that only an account with rights on the owner's finalizers may write.
 func blockingOwner(kind, name string, uid any) string {
 	return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":%q,"uid":"%v","blockOwnerDeletion":true}]}}`, kind, name, uid)
 }
 
-// TestOwnersThatBlockTheirDeletion: the API server runs with OwnerReferencesPermissionEnforcement. Set and claims are created all the
-// same, and block their owner again where restore has the right to say so.
+// TestOwnersThatBlockTheirDeletion: the API server runs with OwnerReferencesPermissionEnforcement. Set and claims are
+// created again, and block the owner's deletion again if restore has the right.
 func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 	t.Parallel()
 	for kind, granted := range map[string]bool{"ConfigMap": false, "Secret": true} {
@@ -243,8 +244,8 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 	}
 }
 
-// TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted: the deleted set would stay for as long as the finalizer's controller likes.
-func TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted(t *testing.T) {
+// TestLateFinalizerKeepsSetFromDeletion: a deleted set would stay until the controller of the finalizer removes it.
+func TestLateFinalizerKeepsSetFromDeletion(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.CopyTimeout = 20 * time.Second
@@ -272,8 +273,9 @@ func TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestResizedSetIsStillHeldForItsCleanup when it is deleted: its finalizer does not keep restore from replacing it, and comes back.
-func TestResizedSetIsStillHeldForItsCleanup(t *testing.T) {
+// TestResizedSetIsHeldForItsCleanup: its finalizer does not keep restore from replacing it, and the new set has it
+// again.
+func TestResizedSetIsHeldForItsCleanup(t *testing.T) {
 	w, drive := heldWorld(t, 1)
 	before := w.Set("web")
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})

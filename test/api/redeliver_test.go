@@ -32,7 +32,7 @@ func command(t *testing.T, w *kit.World, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// broker takes what is posted, but for the types that it refuses, and does with each what a test says.
+// broker accepts posted events, except for one type, and calls a function of the test with each.
 type broker struct {
 	url    string
 	mu     sync.Mutex
@@ -72,7 +72,7 @@ func encoded(t *testing.T, e event.Event) string {
 	return string(b)
 }
 
-func TestRedeliverSendsWhatWasGivenUp(t *testing.T) {
+func TestRedeliverSendsDeadLetters(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -121,8 +121,9 @@ func TestRedeliverSendsWhatWasGivenUp(t *testing.T) {
 	}
 }
 
-// TestSourceEventByHandIsKnatives: what is rebuilt from the live object is what ApiServerSource makes of it.
-func TestSourceEventByHandIsKnatives(t *testing.T) {
+// TestRebuiltSourceEventMatchesKnative: an event that is rebuilt from the live object equals the event of
+// ApiServerSource.
+func TestRebuiltSourceEventMatchesKnative(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -152,8 +153,8 @@ func TestSourceEventByHandIsKnatives(t *testing.T) {
 	}
 }
 
-// TestALetterThatFailsAgainAtOnceStays: an event may be given up again before its letter is taken out.
-func TestALetterThatFailsAgainAtOnceStays(t *testing.T) {
+// TestDeadLetterThatFailsAgainStays: an event may be given up again before its entry is removed.
+func TestDeadLetterThatFailsAgainStays(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -172,8 +173,8 @@ func TestALetterThatFailsAgainAtOnceStays(t *testing.T) {
 	}
 }
 
-// TestForgedLettersLeadNowhere: whoever may annotate a set must not get another object sent to the Broker.
-func TestForgedLettersLeadNowhere(t *testing.T) {
+// TestForgedDeadLettersSendNoOtherObject: a user who may annotate a set must not get another object sent to the Broker.
+func TestForgedDeadLettersSendNoOtherObject(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))

@@ -14,8 +14,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// refusal is a request that cannot be carried out: it ends in a status and a Warning that say what to do, and nothing
-// is touched.
+// refusal is a request that Drydock refuses. The record and a Warning name the cause and the remedy, and nothing is
+// touched.
 type refusal struct {
 	set     func(*appsv1.StatefulSet) // changes the set before it is created
 	arrange func(*kit.World)          // changes the world before the request
@@ -25,7 +25,7 @@ type refusal struct {
 }
 
 // Invariants: I8.
-func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
+func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]refusal{
 		"a malformed value":   {request: "data=big", reason: api.RequestInvalid, says: []string{api.ResizeAnnotation, "data=big"}},
@@ -137,7 +137,7 @@ func refused(t *testing.T, row refusal) {
 }
 
 // Invariants: I8.
-func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
+func TestRetryRepeatsRefusedRequest(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -164,7 +164,7 @@ func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
 }
 
 // Invariants: I8.
-func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
+func TestUnreadableRecordIsReportedAndNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -181,9 +181,9 @@ func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
 	}
 }
 
-// TestI3HostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
+// TestHostileRecordCannotReachOtherVolumes: a user who may annotate a set must not reach volumes of another namespace.
 // Invariants: I3, I10.
-func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
+func TestHostileRecordCannotReachOtherVolumes(t *testing.T) {
 	t.Parallel()
 	victim, attacker := kit.NewWorld(t), kit.NewWorld(t)
 	victim.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRefusedRequestBeginsWhenItsCauseIsGone: nobody has to ask again.
+// TestRefusedRequestBeginsWhenItsCauseIsGone without another request.
 func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -92,7 +92,7 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	}
 }
 
-// createClassLike makes another class of the same provisioner. It ends with the test.
+// createClassLike creates another class of the same provisioner. It ends with the test.
 func createClassLike(w *kit.World, model, name string) {
 	class, err := w.Kube.StorageV1().StorageClasses().Get(w.T.Context(), model, metav1.GetOptions{})
 	must(w.T.(*testing.T), err)

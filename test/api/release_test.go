@@ -16,8 +16,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// asleepWithOwners has four sets in one namespace: web sleeps with a paused owner and claims that a scale-down would delete, rack with
-// an owner that stopped it, cache would be cleaned up when it is deleted, and db is being resized.
+// asleepWithOwners returns a namespace with four sets: web sleeps with a paused owner and a retention policy that
+// deletes claims, rack sleeps because its owner has stopped it, cache has the finalizer of a cleanup, and db is being
+// resized.
 func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, stops owners.Row) {
 	t.Helper()
 	w = kit.NewWorld(t)
@@ -63,7 +64,7 @@ func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, sto
 	return w, drive, pauses, stops
 }
 
-// awaitPods waits for the StatefulSet controller alone.
+// awaitPods waits for the StatefulSet controller, without a tick.
 func awaitPods(w *kit.World, name string, replicas int32) {
 	w.Eventually(fmt.Sprintf("%s has %d ready replicas", name, replicas), func() string {
 		if ready := w.Set(name).Status.ReadyReplicas; ready != replicas {
@@ -73,8 +74,8 @@ func awaitPods(w *kit.World, name string, replicas int32) {
 	})
 }
 
-// TestReleaseWakesAndLetsGoOfEverything by itself: no function works on a set that sleeps meanwhile.
-func TestReleaseWakesAndLetsGoOfEverything(t *testing.T) {
+// TestReleaseWakesAndReleasesEverything: the command alone does it, while no function works on the sleeping sets.
+func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 	t.Parallel()
 	w, drive, pauses, stops := asleepWithOwners(t)
 	before := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion, w.Custom(pauses, redis, "main").GetResourceVersion())
@@ -103,7 +104,7 @@ func TestReleaseWakesAndLetsGoOfEverything(t *testing.T) {
 	if cache := w.Set("cache"); len(cache.Finalizers) > 0 || cache.Labels[api.FinalizerLabel] != "" {
 		t.Errorf("cache is %v", cache.ObjectMeta)
 	}
-	// Its operator is away: the command starts the set when it runs again.
+	// The operator does not run. The second run of the command starts the set.
 	if out, err = command(t, w, "release", "--yes"); err == nil || !mentions(out, "/rack: ", "replicas 0 to 2") {
 		t.Errorf("%v:\n%s", err, out)
 	}
@@ -124,7 +125,7 @@ func TestReleaseWakesAndLetsGoOfEverything(t *testing.T) {
 	}
 }
 
-// oldVolumes returns the names of the volumes that are retained.
+// oldVolumes returns the names of the retained volumes.
 func oldVolumes(w *kit.World) []string {
 	var names []string
 	for _, v := range w.Volumes() {
@@ -135,8 +136,8 @@ func oldVolumes(w *kit.World) []string {
 	return names
 }
 
-// TestFunctionsThatRunLeaveReleasedSetsAlone: the command is safe while Drydock is still installed.
-func TestFunctionsThatRunLeaveReleasedSetsAlone(t *testing.T) {
+// TestRunningFunctionsDoNotTouchReleasedSets: the command is safe while Drydock is still installed.
+func TestRunningFunctionsDoNotTouchReleasedSets(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOldVolumesAreBoundedOnTheServer: resizes in a row cannot multiply a namespace's storage.
-func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
+// TestOldVolumesAreBounded: repeated resizes cannot multiply the storage of a namespace.
+func TestOldVolumesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		arrange func(*kit.World)

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// retired has a set that was resized, and returns its old volume, which had the policy.
+// retired returns a world with a resized set, and its old volume, whose own reclaim policy is policy.
 func retired(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -34,7 +34,7 @@ func patchVolume(t *testing.T, w *kit.World, name, body string) {
 	}
 }
 
-// volume reads a volume; nil if it does not exist.
+// volume reads a volume. It returns nil if the volume does not exist.
 func volume(w *kit.World, name string) *corev1.PersistentVolume {
 	for _, v := range w.Volumes() {
 		if v.Name == name {
@@ -44,13 +44,13 @@ func volume(w *kit.World, name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// endWindow has the volume's window be over.
+// endWindow ends the retention of the volume.
 func endWindow(t *testing.T, w *kit.World, name string) {
 	t.Helper()
 	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
 }
 
-// released says what of ours is left on a volume.
+// released returns the first trace of Drydock on a volume, or an empty string.
 func released(v *corev1.PersistentVolume) string {
 	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation, api.ClaimManifestAnnotation} {
 		if v.Annotations[key] != "" {
@@ -63,9 +63,9 @@ func released(v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// TestI9OldVolumeInItsWindow: it is kept until then with what was on it, and then given back to the policy that it had.
+// TestOldVolumeIsRetained: it keeps its data until the end of its retention, and then gets its own reclaim policy back.
 // Invariants: I9.
-func TestI9OldVolumeInItsWindow(t *testing.T) {
+func TestOldVolumeIsRetained(t *testing.T) {
 	t.Parallel()
 	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -104,9 +104,9 @@ func TestI9OldVolumeInItsWindow(t *testing.T) {
 	}
 }
 
-// TestI9OldVolumeOfASetThatIsGone: the tick finds it all the same.
+// TestOldVolumeOfDeletedSetIsReleased by the tick.
 // Invariants: I9.
-func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
+func TestOldVolumeOfDeletedSetIsReleased(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
 	w.DeleteSet("web", metav1.DeletePropagationBackground)
@@ -122,10 +122,10 @@ func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
 	})
 }
 
-// TestI1OldVolumeTakenIntoUse: somebody looks something up in it, by a claim of his own. At the end of the window it gets its policy
-// back; as long as the claim is there, it stays, with its data.
+// TestOldVolumeInUseIsKept: a user reads it through another claim. After its retention it has its own policy again.
+// While the claim exists, it stays with its data.
 // Invariants: I1, I9.
-func TestI1OldVolumeTakenIntoUse(t *testing.T) {
+func TestOldVolumeInUseIsKept(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
 	has, _ := w.Node.Version(old, "data-web-0")
@@ -165,9 +165,10 @@ func TestI1OldVolumeTakenIntoUse(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestI1OldVolumePutBack: by hand, as docs/resize.md says, and resized again later: then it is in no window any more.
+// TestOldVolumePutBackByHandIsResizedAgain: a user follows docs/resize.md. The volume has no retention until the next
+// resize.
 // Invariants: I1, I9.
-func TestI1OldVolumePutBack(t *testing.T) {
+func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
 	fresh := w.Claim("data-web-0").Spec.VolumeName

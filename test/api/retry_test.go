@@ -9,7 +9,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// failed makes a world whose set is as it was after a copy that failed; movers do not fail any more.
+// failed returns a world after a failed copy. Movers do not fail any more.
 func failed(t *testing.T) (*kit.World, *kit.Drive) {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -22,7 +22,7 @@ func failed(t *testing.T) (*kit.World, *kit.Drive) {
 	return w, drive
 }
 
-// send delivers an event and everything that follows from it, without any tick.
+// send delivers an event and every event that follows, without a tick.
 func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 	t.Helper()
 	if err := drive.Send(context.Background(), events.NewByHand(eventType, ref, "by-hand")); err != nil {
@@ -34,7 +34,7 @@ func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 }
 
 // Invariants: I8.
-func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
+func TestRetryEventRepeatsFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	ref := refOf(w)
@@ -44,7 +44,7 @@ func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 	if status.Phase.Terminal() || status.Attempt != 2 {
 		t.Fatalf("phase %s, attempt %d: the retry was not taken", status.Phase, status.Attempt)
 	}
-	send(t, drive, events.Retry, ref) // the same event once more
+	send(t, drive, events.Retry, ref) // the same event again
 	if again := w.Status("web"); again.Operation != status.Operation {
 		t.Errorf("operation %s, then %s", status.Operation, again.Operation)
 	}
@@ -57,7 +57,7 @@ func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 }
 
 // Invariants: I7.
-func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
+func TestRetryEventWithoutFailureWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -67,7 +67,7 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 	ref.Operation = ""
 	send(t, drive, events.Retry, ref)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	send(t, drive, events.Retry, ref) // a request that has not begun has not failed either
+	send(t, drive, events.Retry, ref) // a request that has not begun cannot have failed
 	if made := writes.Writes(); len(made) != 0 || len(drive.Seen) != 2 || w.Set("web").Generation != before.Generation {
 		t.Errorf("writes %v, events %v", made, drive.Seen)
 	}
@@ -79,7 +79,7 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 }
 
 // Invariants: I8.
-func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
+func TestRetryCommandRepeatsFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	operation := w.Status("web").Operation

@@ -13,8 +13,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRightsOverOwnersInOneNamespace: what kubectl drydock rbac --in prints is enough to pause an owner there. While they are gone the
-// owner stays paused, and the set says so; when they are back it is resumed.
+// TestRightsOverOwnersInOneNamespace: the output of kubectl drydock rbac --in suffices to pause an owner there. Without
+// the rights the owner stays paused and the set reports it. With them it is resumed.
 func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

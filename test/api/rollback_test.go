@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// resizedWorld has a set whose two claims were copied to larger volumes.
+// resizedWorld returns a world with a set whose two claims were copied to larger volumes.
 func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
 	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -21,7 +21,7 @@ func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
 	return w, drive, done
 }
 
-// regret asks for the volumes that the operation has left behind.
+// regret requests a rollback of the operation, and returns the record of its end.
 func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
 	for _, move := range done.Moves() {
@@ -60,10 +60,10 @@ func volumesOf(status *api.Resize) (before, after map[string]string) {
 	return before, after
 }
 
-// TestI1RollbackToTheOldVolumes: they come back, with the old template, and nothing begins again by itself. What was left behind
-// by that can come back in its turn.
+// TestRollbackToOldVolumes: the set has its old volumes and its old template, and no operation follows. The volumes
+// that the rollback has replaced can be restored, too.
 // Invariants: I1.
-func TestI1RollbackToTheOldVolumes(t *testing.T) {
+func TestRollbackToOldVolumes(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	before, after := volumesOf(done)
 	text, err := command(t, w, "rollback", "sts/web")
@@ -122,9 +122,10 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestI1RollbackThatIsAborted leaves everything as it was, at whatever write: the set on its volumes, the old ones kept.
+// TestAbortedRollbackChangesNothing: after an abort at any write the set has its volumes, and the old ones are
+// retained.
 // Invariants: I1.
-func TestI1RollbackThatIsAborted(t *testing.T) {
+func TestAbortedRollbackChangesNothing(t *testing.T) {
 	for k := 1; k <= 10; k += 3 {
 		t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
 			w, _, done := resizedWorld(t)
@@ -165,7 +166,7 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 	}
 }
 
-// linkOfVolume says what the volume is to which operation.
+// linkOfVolume returns operation and role of the volume.
 func linkOfVolume(w *kit.World, name string) (is struct {
 	Operation string
 	Role      api.Role
@@ -176,14 +177,14 @@ func linkOfVolume(w *kit.World, name string) (is struct {
 	return is
 }
 
-// TestI8RollbackIsAskedForAgain after it was given up, and takes place; a retry is not enough.
+// TestAbortedRollbackCanBeRequestedAgain: a retry is rejected, another rollback succeeds.
 // Invariants: I8.
-func TestI8RollbackIsAskedForAgain(t *testing.T) {
+func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 	w, _, done := resizedWorld(t)
 	before, _ := volumesOf(done)
 	saboteur := &kit.Saboteur{}
 	saboteur.OnWrite = func(string) {
-		if len(saboteur.Writes()) == 7 { // both volumes are held
+		if len(saboteur.Writes()) == 7 { // both volumes are retained
 			w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
 		}
 	}
@@ -195,16 +196,16 @@ func TestI8RollbackIsAskedForAgain(t *testing.T) {
 	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "kubectl drydock rollback") {
 		t.Errorf("a retry answers %v", err)
 	}
-	given.Members = nil // what goes back is the same
+	given.Members = nil // the claims to roll back are the same
 	status := regret(t, w, drive, given)
 	expectPhase(t, status, api.Succeeded)
 	expectOn(t, w, before)
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI8RollbackIsRefused with a reason, and the document of what was to be rolled back stays.
+// TestRefusedRollbackKeepsRecord: an Event has the reason, and the record of the resize stays.
 // Invariants: I8.
-func TestI8RollbackIsRefused(t *testing.T) {
+func TestRefusedRollbackKeepsRecord(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	for name, row := range map[string]struct {
 		operation, reason string

@@ -19,10 +19,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRolloutCostsOneInvocationAnEventAndNoCall: every status update of a rollout goes to sift, nowhere else, and sift
-// does not ask the API server.
+// TestRolloutCostsOneInvocationPerEventAndNoCall: only sift gets the status updates of a rollout, and it does not ask
+// the API server.
 // Invariants: I7.
-func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
+func TestRolloutCostsOneInvocationPerEventAndNoCall(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 2, "64Mi", "data")
@@ -56,8 +56,8 @@ func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
 	}
 }
 
-// rollOut changes the pod template, and a label that concerns nobody, and returns every update of the set until the
-// rollout is complete.
+// rollOut changes the pod template and an irrelevant label. It returns every update of the set until the rollout is
+// complete.
 func rollOut(t *testing.T, w *kit.World) []*unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

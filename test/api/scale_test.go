@@ -17,11 +17,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// autoscaler is the account of Kubernetes' own autoscaler.
+// autoscaler is the account of Kubernetes' autoscaler.
 const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
-// TestScaleInEveryPhaseIsLeftAlone: the set has the replicas that an autoscaler or a user gave it last, and every claim is whole.
-func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
+// TestScaleAtEveryPhaseIsKept: the set keeps the replicas of the autoscaler or the user, and every claim is complete.
+func TestScaleAtEveryPhaseIsKept(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{plannedNow, copyNow, waitNow, stoppingNow, finalNow, verifiedNow, swapNow, startNow} {
 		for _, replicas := range []int32{1, 3} {
@@ -43,9 +43,9 @@ func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAutoscalerWorksDuringTheStop: a real HorizontalPodAutoscaler, which without metrics keeps to its bounds, scales the set while both
-// members are held.
-func TestAutoscalerWorksDuringTheStop(t *testing.T) {
+// TestAutoscalerScalesHeldSet: a real HorizontalPodAutoscaler, which keeps within its bounds without metrics, scales
+// the set while both members are held.
+func TestAutoscalerScalesHeldSet(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[stoppingNow])
 	drive := r.reach()
@@ -70,8 +70,8 @@ func TestAutoscalerWorksDuringTheStop(t *testing.T) {
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 }
 
-// TestHoldThatIsTakenOffMeansCopyingAgain: the pod starts and writes, so the copy is stale.
-func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
+// TestRemovedHoldRepeatsCopy: the pod starts and writes, so the copy is stale.
+func TestRemovedHoldRepeatsCopy(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{stoppingNow, finalNow, verifiedNow} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
 			}
 			ordinal := 0
 			if old := r.Claim("data-web-0"); old == nil || old.DeletionTimestamp != nil || r.size(old.Name) == 128 {
-				ordinal = 1 // the swap of the first has begun before the copy of the other was verified
+				ordinal = 1 // the swap of the first has begun before the other copy was verified
 			}
 			r.ReleasePod(fmt.Sprintf("web-%d", ordinal))
 			r.Eventually("the pod runs", func() string {
@@ -103,8 +103,8 @@ func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
 	}
 }
 
-// TestHoldThatIsTakenOffAgainAndAgainEndsTheResize: the members are not stopped in vain for ever.
-func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
+// TestRepeatedlyRemovedHoldEndsResize: the members are not stopped again and again.
+func TestRepeatedlyRemovedHoldEndsResize(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -123,9 +123,9 @@ func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestGitOpsThatAppliesTheOldManifestChangesNothing: its apply is refused from the first stop on, since templates cannot be changed, and
-// does no harm before.
-func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
+// TestOldManifestOfGitOpsChangesNothing: the API server rejects it from the first stop on, because templates cannot be
+// changed. Before that it is harmless.
+func TestOldManifestOfGitOpsChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
@@ -155,9 +155,10 @@ func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
 	}
 }
 
-// TestI4WhoMadeTheAutoscaler: what made it might scale from zero, too. It is paused for the time, or nothing is touched.
+// TestMakerOfAutoscalerIsPaused: the maker of an autoscaler could scale the set from zero. It is paused, or nothing is
+// touched.
 // Invariants: I4.
-func TestI4WhoMadeTheAutoscaler(t *testing.T) {
+func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 	t.Parallel()
 	t.Run("KEDA", func(t *testing.T) {
 		t.Parallel()

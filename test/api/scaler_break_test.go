@@ -13,8 +13,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOneStatusDoesNotHideOtherScalers: the API server takes times that Go cannot read, and all Scalers are read as one list.
-func TestOneStatusDoesNotHideOtherScalers(t *testing.T) {
+// TestUnreadableScalerDoesNotHideOthers: the API server accepts times that Go cannot parse, and all Scalers are read as
+// one list.
+func TestUnreadableScalerDoesNotHideOthers(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	if err := s.create("other", v1alpha1.ScalerSpec{}); err != nil {
@@ -28,8 +29,8 @@ func TestOneStatusDoesNotHideOtherScalers(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestTenantCannotForgeAHook: a Job that somebody else makes under the name of a hook, and lets succeed, would have members removed.
-func TestTenantCannotForgeAHook(t *testing.T) {
+// TestTenantCannotForgeHook: a successful Job with the name of a hook would let members be removed.
+func TestTenantCannotForgeHook(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	_, client := tenant(t, w)

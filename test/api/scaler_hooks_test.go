@@ -18,14 +18,14 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// tries is a hook whose pods may fail so often.
+// tries returns a hook with the backoff limit.
 func tries(image string, backoffLimit int32) *v1alpha1.Hook {
 	hook := hookJob(image)
 	hook.Job.BackoffLimit = backoffLimit
 	return hook
 }
 
-// calls is a hook by HTTP.
+// calls returns a hook by HTTP.
 func calls(url string) *v1alpha1.Hook {
 	return &v1alpha1.Hook{HTTP: &v1alpha1.HookHTTP{URL: url, Timeout: "10s"}}
 }
@@ -52,8 +52,9 @@ func (s scalers) pod(job *batchv1.Job) corev1.Pod {
 	return s.pods(job)[0]
 }
 
-// TestHookFindsAFile with what its variables say. (The kubelet writes it from the pod's annotation; test/e2e reads it.)
-func TestHookFindsAFile(t *testing.T) {
+// TestHookGetsFile: it has the same content as the variables. The kubelet writes it from the pod's annotation, and
+// test/e2e reads it.
+func TestHookGetsFile(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.hold(true)
@@ -75,8 +76,8 @@ func TestHookFindsAFile(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 0)
 }
 
-// TestTemplateThatTakesThePlaceOfTheFile is refused before anything runs.
-func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
+// TestTemplateWithPathOfFileIsRefused before anything runs.
+func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	taken := hookJob("post")
 	taken.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
@@ -93,7 +94,7 @@ func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestHookMayFailSomeTimes: the Job tries again, and the scaling continues when one of its pods has succeeded.
+// TestHookMayFailSomeTimes: the Job tries again, and the scaling continues after the first success.
 func TestHookMayFailSomeTimes(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: tries("fails", 3)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
@@ -113,8 +114,8 @@ func TestHookMayFailSomeTimes(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestHookByHTTPIsAPodOfTheNamespace, which a restricted namespace admits: no request leaves from a function.
-func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
+// TestHookByHTTPIsPodOfNamespace: a restricted namespace admits it, and no function sends a request.
+func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 	const url = "http://drain.shop.svc:8080/hook?a=$(DRYDOCK_SET)"
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls(url)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
@@ -135,8 +136,8 @@ func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestRefusedCallFailsTheScaling, and the status has the pod's message.
-func TestRefusedCallFailsTheScaling(t *testing.T) {
+// TestRefusedCallFailsScaling: the status has the pod's message.
+func TestRefusedCallFailsScaling(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls("http://drain/hook")}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail(s.Settings.Image)

@@ -24,8 +24,8 @@ import (
 
 func (s scalers) pause(on bool) { s.patch("web", map[string]any{"spec": map[string]any{"paused": on}}) }
 
-// TestPausedScalerBringsItsMembersBack: the hooks run both ways, the claims stay, and the count comes back.
-func TestPausedScalerBringsItsMembersBack(t *testing.T) {
+// TestPausedScalerRestoresItsMembers: the hooks run in both directions, the claims stay, and the count is restored.
+func TestPausedScalerRestoresItsMembers(t *testing.T) {
 	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
 	s.untilStage(v1alpha1.StageIdle, 3)
 	claims := s.ClaimUIDs()
@@ -52,9 +52,8 @@ func TestPausedScalerBringsItsMembersBack(t *testing.T) {
 	}
 }
 
-// TestPauseIsNoScaleDownToCleanUp: what cleanup-pod does for members that were removed it does not do for those that are paused, also when
-// the set's record or the Scaler itself is gone.
-func TestPauseIsNoScaleDownToCleanUp(t *testing.T) {
+// TestPauseIsNoScaleDown: cleanup-pod does not clean up paused members, even without the set's record or the Scaler.
+func TestPauseIsNoScaleDown(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	startCleaned(s.World, s.drive, s.CleanedSet("web", 2))
@@ -84,8 +83,8 @@ func TestPauseIsNoScaleDownToCleanUp(t *testing.T) {
 	}
 }
 
-// TestPauseKeepsClaims: where a scale-down deletes claims, a pause is refused, and says so.
-func TestPauseKeepsClaims(t *testing.T) {
+// TestPauseThatDeletesClaimsIsRefused: a scale-down would delete the claims. The condition says so.
+func TestPauseThatDeletesClaimsIsRefused(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	set := kit.WorldSet("web", 2, "1Gi", "data")
@@ -106,8 +105,9 @@ func TestPauseKeepsClaims(t *testing.T) {
 	}
 }
 
-// TestSleepGoesThroughTheHooks: a set with a Scaler falls asleep and wakes up by scalings of that, and keeps its claims whatever whenScaled says.
-func TestSleepGoesThroughTheHooks(t *testing.T) {
+// TestSleepRunsHooks: a set with a Scaler sleeps and wakes by scalings of the Scaler, and keeps its claims with every
+// whenScaled.
+func TestSleepRunsHooks(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	set := kit.WorldSet("web", 2, "1Gi", "data")
@@ -144,8 +144,8 @@ func TestSleepGoesThroughTheHooks(t *testing.T) {
 	}
 }
 
-// TestWakeWhileTheHookRuns: the scaling to zero ends as it has begun, the set comes back, and no claim goes with it.
-func TestWakeWhileTheHookRuns(t *testing.T) {
+// TestWakeDuringHook: the scaling to zero ends first, the set wakes, and its claims stay.
+func TestWakeDuringHook(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	set := kit.WorldSet("web", 2, "1Gi", "data")
@@ -174,8 +174,8 @@ func TestWakeWhileTheHookRuns(t *testing.T) {
 	}
 }
 
-// TestPostHookIsTheCleanup: the scaling ends when cleanup-pod has deleted the claims of the removed members.
-func TestPostHookIsTheCleanup(t *testing.T) {
+// TestPostHookIsCleanup: the scaling ends when cleanup-pod has deleted the claims of the removed members.
+func TestPostHookIsCleanup(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	startCleaned(s.World, s.drive, s.CleanedSet("web", 3))
@@ -201,7 +201,7 @@ func TestPostHookIsTheCleanup(t *testing.T) {
 	}
 }
 
-// answerer is a function of the user's that gets the requests of hooks.
+// answerer is a user's function that gets the requests of hooks.
 type answerer struct {
 	mu    sync.Mutex
 	asked []event.Event
@@ -225,7 +225,8 @@ func (a *answerer) latest() *event.Event {
 	return &a.asked[len(a.asked)-1]
 }
 
-// TestHookByCloudEvent: the request tells what is scaled, the function's answer lets the scaling go on, and one without the key does not.
+// TestHookByCloudEvent: the request describes the scaling. The function's answer continues it. An answer without the
+// key does not.
 func TestHookByCloudEvent(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}}}})
 	theirs := &answerer{}
@@ -266,7 +267,7 @@ func TestHookByCloudEvent(t *testing.T) {
 		return ""
 	})
 	second := *theirs.latest()
-	s.answer(second, events.ScaleHookCompleted, told) // of the scaling before
+	s.answer(second, events.ScaleHookCompleted, told) // of the previous scaling
 	ticks(t, s.drive, 1)
 	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Fatalf("an old answer has scaled the set to %d", n)
@@ -282,7 +283,7 @@ func TestHookByCloudEvent(t *testing.T) {
 	}
 }
 
-// answer sends what the user's function answers.
+// answer sends an answer of the user's function.
 func (s scalers) answer(request event.Event, eventType string, data events.HookRequest) {
 	s.T.Helper()
 	answer := request.Clone()
@@ -299,7 +300,7 @@ func (s scalers) answer(request event.Event, eventType string, data events.HookR
 	}
 }
 
-// force is a client that no policy stops, as where there is none.
+// force scales the set past the policies, as in a cluster without them.
 func (s scalers) force(count int32) {
 	s.T.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
@@ -309,8 +310,9 @@ func (s scalers) force(count int32) {
 	}
 }
 
-// TestSetWithAScalerIsScaledByThat: a direct write of the count is refused, also through the subresource, and the words say what to do.
-func TestSetWithAScalerIsScaledByThat(t *testing.T) {
+// TestSetWithScalerIsScaledByIt: policies deny a direct write of the count, also through the subresource. The answer
+// has the command to use.
+func TestSetWithScalerIsScaledByIt(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	sets := s.Kube.AppsV1().StatefulSets(s.Namespace)

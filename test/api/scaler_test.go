@@ -26,7 +26,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scalers are the Scalers of a world.
+// scalers is a world with Scalers.
 type scalers struct {
 	*kit.World
 	drive *kit.Drive
@@ -35,11 +35,11 @@ type scalers struct {
 
 func scalersOf(w *kit.World) scalers { return scalers{w, w.Drive(nil), playScaleHooks(w)} }
 
-// scaleHooks plays what the containers of a Scaler's hooks do: each ends as soon as it runs, unless it is held.
+// scaleHooks plays the containers of a Scaler's hooks: each ends as soon as it runs, unless it is held.
 type scaleHooks struct {
 	mu    sync.Mutex
 	held  bool
-	fails string // the image that exits with 3, and says why
+	fails string // the image that exits with 3 and a message
 }
 
 func (h *scaleHooks) hold(on bool) {
@@ -54,7 +54,7 @@ func (h *scaleHooks) fail(image string) {
 	h.fails = image
 }
 
-// playScaleHooks begins to play, until the test ends.
+// playScaleHooks plays hooks until the test ends.
 func playScaleHooks(w *kit.World) *scaleHooks {
 	h := &scaleHooks{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +75,7 @@ func playScaleHooks(w *kit.World) *scaleHooks {
 func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
 	if err != nil {
-		return // it is tried again
+		return // the next round tries again
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,11 +89,11 @@ func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 		}
 		pod.Status.Phase = phase
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: end}}}
-		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // it is tried again
+		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // the next round tries again
 	}
 }
 
-// scaledWorld has a set that runs, with a Scaler.
+// scaledWorld returns a new world with a ready set and a Scaler.
 func scaledWorld(t *testing.T, replicas int32, spec v1alpha1.ScalerSpec) scalers {
 	t.Helper()
 	t.Parallel()
@@ -146,7 +146,7 @@ func (s scalers) patch(name string, content map[string]any, subresources ...stri
 	}
 }
 
-// scale is what kubectl scale and an autoscaler do.
+// scale scales the Scaler like kubectl scale and an autoscaler.
 func (s scalers) scale(count int) {
 	s.patch("web", map[string]any{"spec": map[string]any{"replicas": count}}, "scale")
 }
@@ -155,7 +155,7 @@ func (s scalers) retry() {
 	s.patch("web", map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.RetryAnnotation: ""}}})
 }
 
-// until ticks until the Scaler is as check wants it.
+// until ticks until check returns an empty string, and returns the Scaler.
 func (s scalers) until(what string, check func(*v1alpha1.Scaler) string) *v1alpha1.Scaler {
 	s.T.Helper()
 	var scaler *v1alpha1.Scaler
@@ -214,7 +214,7 @@ func (s scalers) hook(kind string) *batchv1.Job {
 	return found
 }
 
-// env is what the hook was told.
+// env returns the variables of the hook, without their prefix.
 func env(job *batchv1.Job) map[string]string {
 	told := map[string]string{}
 	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
@@ -223,8 +223,8 @@ func env(job *batchv1.Job) map[string]string {
 	return told
 }
 
-// TestScalerTakesTheCountThatThereIs: creating a Scaler scales nothing, and its status tells what there is.
-func TestScalerTakesTheCountThatThereIs(t *testing.T) {
+// TestScalerAdoptsPresentCount: creating a Scaler scales nothing, and its status shows the present count.
+func TestScalerAdoptsPresentCount(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{})
 	generation := s.Set("web").Generation
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -248,7 +248,7 @@ func TestScalerTakesTheCountThatThereIs(t *testing.T) {
 	}
 }
 
-// TestScaleDownWaitsForItsHook: the count changes when the hook before it has succeeded, and the hook is told which ordinals go.
+// TestScaleDownWaitsForItsHook: the count changes after the hook has succeeded. The hook gets the removed ordinals.
 func TestScaleDownWaitsForItsHook(t *testing.T) {
 	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("post")}})
 	s.untilStage(v1alpha1.StageIdle, 3)
@@ -261,7 +261,7 @@ func TestScaleDownWaitsForItsHook(t *testing.T) {
 			t.Errorf("DRYDOCK_%s is %q, want %q", key, told[key], want)
 		}
 	}
-	s.scale(2) // a newer wish waits for the end
+	s.scale(2) // a newer request waits for the end
 	ticks(t, s.drive, 3)
 	if n := statefulset.Replicas(s.Set("web")); n != 3 {
 		t.Fatalf("the set has %d replicas while the hook runs", n)
@@ -297,8 +297,8 @@ func (s scalers) noHooksAreLeft() {
 	})
 }
 
-// TestFailedHookStopsTheScaling: nothing is scaled, the hook for a failure runs once, and a retry takes the stage up again.
-func TestFailedHookStopsTheScaling(t *testing.T) {
+// TestFailedHookStopsScaling: the count does not change, the onFailure hook runs once, and a retry repeats the stage.
+func TestFailedHookStopsScaling(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("fails"), OnFailure: hookJob("report")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.fail("fails")
@@ -337,8 +337,8 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 	}
 }
 
-// TestRefusedHookFailsTheScaling: the API server takes no container of that name. The hook for a failure runs all the same.
-func TestRefusedHookFailsTheScaling(t *testing.T) {
+// TestRefusedHookFailsScaling: the API server rejects the container's name. The onFailure hook still runs.
+func TestRefusedHookFailsScaling(t *testing.T) {
 	refused := hookJob("pre")
 	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: refused, OnFailure: hookJob("report")}})
@@ -359,8 +359,8 @@ func TestRefusedHookFailsTheScaling(t *testing.T) {
 	}
 }
 
-// TestFailedPostHookIsTakenUpThere: a retry runs the hook that has failed, and not only the rest.
-func TestFailedPostHookIsTakenUpThere(t *testing.T) {
+// TestRetryRepeatsFailedPostHook, not only the rest of the scaling.
+func TestRetryRepeatsFailedPostHook(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("fails")}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail("fails")
@@ -380,8 +380,8 @@ func TestFailedPostHookIsTakenUpThere(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestScalingHasADeadline: members that do not get ready end the scaling, and not the set.
-func TestScalingHasADeadline(t *testing.T) {
+// TestScalingHasDeadline: members that do not become ready end the scaling. The set stays.
+func TestScalingHasDeadline(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Deadlines: v1alpha1.ScalerDeadlines{Scaling: "2s"}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.Node.Set(func(n *kit.Node) { n.HoldPods = true })
@@ -400,8 +400,8 @@ func TestScalingHasADeadline(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestStrangersCount: what somebody else writes into the set is put back, or taken over.
-func TestStrangersCount(t *testing.T) {
+// TestForeignCountIsRevertedOrAdopted, as the conflict policy says.
+func TestForeignCountIsRevertedOrAdopted(t *testing.T) {
 	for policy, want := range map[v1alpha1.ConflictPolicy]int32{v1alpha1.ConflictRevert: 2, v1alpha1.ConflictAdopt: 3} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{ConflictPolicy: policy})
@@ -421,7 +421,7 @@ func TestStrangersCount(t *testing.T) {
 	}
 }
 
-// TestSecondScalerIsRefused: the first one goes on, and the second one's condition says why it does nothing.
+// TestSecondScalerIsRefused: the first one continues, and the condition of the second one has the reason.
 func TestSecondScalerIsRefused(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
@@ -452,8 +452,8 @@ func TestSecondScalerIsRefused(t *testing.T) {
 	})
 }
 
-// TestDeletedScalerLeavesTheSet with its count, and without a record.
-func TestDeletedScalerLeavesTheSet(t *testing.T) {
+// TestDeletedScalerLeavesSet with its count and without a record.
+func TestDeletedScalerLeavesSet(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.hold(true)
@@ -477,8 +477,8 @@ func TestDeletedScalerLeavesTheSet(t *testing.T) {
 	}
 }
 
-// TestTargetIsReplaced: another set of the same name is noticed, and no hook runs for the old one.
-func TestTargetIsReplaced(t *testing.T) {
+// TestReplacedTarget: the Scaler notices another set with the same name, and runs no hook for the previous one.
+func TestReplacedTarget(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	before := s.untilStage(v1alpha1.StageIdle, 1)
 	foreground := metav1.DeletePropagationForeground
@@ -503,8 +503,8 @@ func TestTargetIsReplaced(t *testing.T) {
 	}
 }
 
-// TestSchemaOfAScaler: what makes no sense is refused by the API server.
-func TestSchemaOfAScaler(t *testing.T) {
+// TestSchemaOfScaler: the API server rejects invalid values.
+func TestSchemaOfScaler(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	for name, spec := range map[string]v1alpha1.ScalerSpec{

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// idleSet creates a set that nobody has used for two hours, with a timeout of one. It is ready.
+// idleSet creates a ready set that was last used two hours ago, with a timeout of one hour.
 func idleSet(w *kit.World, name string, replicas int32, annotations map[string]string) {
 	set := kit.WorldSet(name, replicas, "64Mi", "data")
 	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
@@ -27,7 +27,7 @@ func idleSet(w *kit.World, name string, replicas int32, annotations map[string]s
 	w.CreateSet(set)
 }
 
-// expectAwake checks that the set runs with so many replicas, as it did before, and that nothing is left (I4, I9).
+// expectAwake checks that the set runs with the replicas and that nothing is left (I4, I9).
 func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	t.Helper()
 	w.Eventually("nothing is left", func() string {
@@ -48,9 +48,9 @@ func tell(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
 	}
 }
 
-// TestI4SleepAndWake: three replicas sleep, and three wake up.
+// TestSleepAndWake: three replicas sleep and wake.
 // Invariants: I4.
-func TestI4SleepAndWake(t *testing.T) {
+func TestSleepAndWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -84,8 +84,8 @@ func containsAll(all, want []string) bool {
 	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// TestPausedUntilRemoved: no activity wakes a set that somebody has paused, and it wakes when the annotation goes.
-func TestPausedUntilRemoved(t *testing.T) {
+// TestPausedSetSleepsUntilAnnotationIsRemoved: no activity wakes it.
+func TestPausedSetSleepsUntilAnnotationIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 2, "64Mi", "data")
@@ -104,7 +104,7 @@ func TestPausedUntilRemoved(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// TestGroupSleepsAndWakesInOrder: what others depend on stops last and starts first.
+// TestGroupSleepsAndWakesInOrder: a set stops after its dependents and starts before them.
 func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -152,10 +152,10 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	}
 }
 
-// TestI4WhatTheSetTellsIsLost: somebody replaces the annotations of a set that sleeps, or takes its opt-in label away; its
-// replicas come back.
+// TestSleepingSetWithLostAnnotationsWakes: a user replaces the annotations or removes the opt-in label. The replicas
+// are restored.
 // Invariants: I4.
-func TestI4WhatTheSetTellsIsLost(t *testing.T) {
+func TestSleepingSetWithLostAnnotationsWakes(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"the document":                      `{"metadata":{"annotations":{"drydock.dev/sleep":null}}}`,
@@ -183,9 +183,9 @@ func TestI4WhatTheSetTellsIsLost(t *testing.T) {
 	}
 }
 
-// TestI3ASleepOfAnotherSet: a set that is made again with the annotations of one that slept is not taken for it.
+// TestSleepOfAnotherSetIsIgnored: a set is created with the annotations of a set that slept.
 // Invariants: I3.
-func TestI3ASleepOfAnotherSet(t *testing.T) {
+func TestSleepOfAnotherSetIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -199,8 +199,8 @@ func TestI3ASleepOfAnotherSet(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// TestBadInputIsToldOnce: the set stays awake, says why, and is not looked at again until it is mended.
-func TestBadInputIsToldOnce(t *testing.T) {
+// TestInvalidInputIsReportedOnce: the set stays awake, and no function runs until the input is fixed.
+func TestInvalidInputIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ key, bad, good, says string }{
 		"a timeout":  {api.IdleTimeoutAnnotation, "abc", "1h", "30m"},
@@ -233,8 +233,8 @@ func TestBadInputIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAProbeThatNeverAnswers leaves its set awake.
-func TestAProbeThatNeverAnswers(t *testing.T) {
+// TestProbeWithoutAnswerKeepsSetAwake checks the reason of the refusal.
+func TestProbeWithoutAnswerKeepsSetAwake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.ProbeTimeout = 300 * time.Millisecond
@@ -246,9 +246,9 @@ func TestAProbeThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// TestI3ResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
+// TestResizeWaitsForSetToWake: a sleeping set is not resized until it is awake.
 // Invariants: I3.
-func TestI3ResizeWaitsForTheSetToWake(t *testing.T) {
+func TestResizeWaitsForSetToWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 1, nil)

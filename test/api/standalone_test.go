@@ -16,8 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestStolenStandaloneToken: the process has no right of its own. It may work under the functions' accounts, where the fences hold, and
-// under no other.
+// TestStolenStandaloneToken: the process has no rights. It may impersonate the functions' accounts, where the fences
+// apply, and no other.
 func TestStolenStandaloneToken(t *testing.T) {
 	t.Parallel()
 	l := lay(t)
@@ -69,7 +69,7 @@ func (s *thief) listSets() error {
 	return err
 }
 
-// impersonates is the thief under an account of Drydock's namespace.
+// impersonates returns the thief as an account of Drydock's namespace.
 func (s *thief) impersonates(t *testing.T, account string) *thief {
 	t.Helper()
 	return s.as(t, kube.As(&rest.Config{}, api.Function(account)).Impersonate)

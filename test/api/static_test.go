@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// archive is a volume of an administrator, with data on it.
+// archive creates a volume of an administrator, with data.
 func archive(t *testing.T, w *kit.World, class string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	t.Helper()
 	volume, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
@@ -42,12 +42,12 @@ func createClass(t *testing.T, w *kit.World, name, provisioner string, mode stor
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
-// TestVolumeOfAnAdministratorIsNeverACopysTarget: it would be wiped by the mover, and deleted when the operation is aborted.
-func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
+// TestVolumeOfAdministratorIsNeverTargetOfCopy: the mover would wipe it, and an abort would delete it.
+func TestVolumeOfAdministratorIsNeverTargetOfCopy(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		mode     storagev1.VolumeBindingMode
-		reserved bool // for the temporary claim's name
+		reserved bool // for the temporary claim
 	}{
 		"bound at once":                    {storagev1.VolumeBindingImmediate, false},
 		"bound with the first consumer":    {storagev1.VolumeBindingWaitForFirstConsumer, false},
@@ -76,7 +76,7 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 	}
 }
 
-// expectUntouched: nothing of Drydock's is on the volume, and it is there for its owner.
+// expectUntouched checks that the volume exists without any annotation of Drydock.
 func expectUntouched(t *testing.T, w *kit.World, volume *corev1.PersistentVolume) {
 	t.Helper()
 	if broken := w.Whole("data-web-0"); len(broken) > 0 {

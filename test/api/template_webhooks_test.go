@@ -8,8 +8,9 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestStolenTokensWhereWebhooksChangeTemplates: the label drydock.dev/template-webhooks=allow lets every account that writes sets change a
-// pod template, but not its service account, and not so that the pods get hold of their node. docs/security.md says so.
+// TestStolenTokensWhereWebhooksChangeTemplates: the label drydock.dev/template-webhooks=allow lets every account that
+// writes sets change a pod template. It cannot change the service account, or give the pods access to their node.
+// docs/security.md says so.
 func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 	t.Parallel()
 	l := lay(t)

@@ -18,11 +18,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOneResizeIsOneTrace, although each tick, of which one resize takes several, is a trace of its own.
+// TestOneResizeIsOneTrace, although a resize takes several ticks and each tick is a trace of its own.
 func TestOneResizeIsOneTrace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	for _, name := range []string{"web", "log"} { // two at once: a trace each
+	for _, name := range []string{"web", "log"} { // two at once, with a trace each
 		w.CreateSet(kit.WorldSet(name, 1, "64Mi", "data"))
 		w.Annotate(name, map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	}
@@ -49,7 +49,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	expectWholeTrees(t, spans())
 }
 
-// expectOneTrace: every span that is about the operation, of whichever function, is in its trace, and none other is.
+// expectOneTrace checks that the trace has every span of the operation, of all functions, and no other span.
 func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trace string) {
 	t.Helper()
 	functions, linked, writes := map[string]bool{}, map[string]bool{}, 0
@@ -80,7 +80,7 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 	}
 }
 
-// expectWholeTrees: every parent is a span that there is.
+// expectWholeTrees checks that every parent is a recorded span.
 func expectWholeTrees(t *testing.T, spans []sdktrace.ReadOnlySpan) {
 	t.Helper()
 	known := map[string]bool{}
@@ -103,7 +103,7 @@ func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// TestTracingOffLeavesNoTrace: neither in an event nor in what is stored.
+// TestTracingOffLeavesNoTrace in events or stored objects.
 func TestTracingOffLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

@@ -12,15 +12,15 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// operatorHelps is an operator without which no pod of its set gets ready, as Galera's, which has to recover the cluster. While
-// it is paused it does nothing.
+// operatorHelps plays an operator without which no pod of its set becomes ready, like Galera's, which must recover the
+// cluster. It does nothing while it is paused.
 func operatorHelps(w *kit.World, row owners.Row, kind string) {
 	paused := row.Paused(w.Custom(row, kind, "main"))
 	w.Node.Set(func(n *kit.Node) { n.HoldPods = paused })
 }
 
-// TestPodsThatNeedTheirOperatorGetReady: the owner is resumed when the replicas are back. At ready would be never.
-func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
+// TestPodsThatNeedTheirOperatorBecomeReady: the owner is resumed when the replicas are back, before they are ready.
+func TestPodsThatNeedTheirOperatorBecomeReady(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
@@ -42,8 +42,8 @@ func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
 	expectResumed(t, w, drive, row, redis, before)
 }
 
-// TestPodsThatNeedTheirOperatorGetReadyAfterAResize: the same at the end of a resize by copy.
-func TestPodsThatNeedTheirOperatorGetReadyAfterAResize(t *testing.T) {
+// TestPodsThatNeedTheirOperatorBecomeReadyAfterResize: the same is true at the end of a resize by copy.
+func TestPodsThatNeedTheirOperatorBecomeReadyAfterResize(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	before := content(w.Custom(row, "Prometheus", "main"))
@@ -62,8 +62,9 @@ func TestPodsThatNeedTheirOperatorGetReadyAfterAResize(t *testing.T) {
 	expectResumed(t, w, drive, row, "Prometheus", before)
 }
 
-// TestSetWakesAlthoughItsOperatorIsAway: the operator stopped the set and never starts it. Drydock does, and says so.
-func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
+// TestSetWakesWithoutItsOperator: the operator has stopped the set and never starts it. Drydock starts it and reports
+// that.
+func TestSetWakesWithoutItsOperator(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	w.MayPause(row.Operator)
