@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// BenchmarkResize measures from the request to the end of a resize.
+// BenchmarkResize measures the time from the request to the end of a resize.
 func BenchmarkResize(b *testing.B) {
 	s := stage.New(b)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -34,7 +34,7 @@ func restartPods(t testing.TB, s *stage.Stage) {
 	}
 }
 
-// outage runs act and watches from beside it how long not every one of the replicas is ready.
+// outage runs act, and returns how long fewer than all replicas were ready.
 func outage(t testing.TB, s *stage.Stage, replicas int, act func()) time.Duration {
 	t.Helper()
 	began, ended := make(chan time.Time, 1), make(chan time.Time, 1)

@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestGateOfARollingResize: a set whose pods are only replaced when they are deleted has a newer pod template, then a partition keeps old
-// pods, then the budget, which is for all pods of the namespace, fails to count those of Jobs. No member is stopped until each of this is
-// over. Each member has to be ready for three seconds before the next one stops.
-func TestGateOfARollingResize(t *testing.T) {
+// TestGateOfRollingResize: first a set with the update strategy OnDelete has a newer pod template. Then a partition
+// keeps old pods. Then the budget, which covers all pods of the namespace, fails because of a Job's pod. No member
+// stops before these are resolved. Each member must be ready for three seconds before the next one stops.
+func TestGateOfRollingResize(t *testing.T) {
 	t.Parallel()
 	set := acksSet(2, api.StrategyRolling)
 	set.Spec.MinReadySeconds = 3
@@ -40,7 +40,7 @@ func TestGateOfARollingResize(t *testing.T) {
 	}
 }
 
-// budgetForAll makes a budget for all pods of the namespace. What it returns takes it away.
+// budgetForAll creates a budget for all pods of the namespace, and returns a function that deletes it.
 func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec) (withdraw func()) {
 	t.Helper()
 	spec.Selector = &metav1.LabelSelector{}

@@ -11,7 +11,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// hookServer is a server that has not done its work before the third request, and refuses all once /tmp/refuses is there. It counts.
+// hookServer is a server that answers "not done" to the first two requests, and rejects all as soon as /tmp/refuses
+// exists. It counts the requests.
 const hookServer = `mkdir -p /tmp/www/cgi-bin
 cat >/tmp/www/cgi-bin/drain <<'END'
 #!/bin/sh
@@ -44,7 +45,7 @@ spec:
         url: http://%s:8080/cgi-bin/drain?token=secret
 `
 
-// TestHookByHTTP: the scaling waits while the server says that it is not done, and fails when the server refuses.
+// TestHookByHTTP: the scaling waits while the server is not done, and fails when the server rejects the request.
 func TestHookByHTTP(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -58,7 +59,7 @@ func TestHookByHTTP(t *testing.T) {
 
 	s.Rescale(t, "web", 2)
 	s.Eventually("the server is asked", func() string {
-		replicas := *s.Set("web").Spec.Replicas // before the requests are counted
+		replicas := *s.Set("web").Spec.Replicas // read before the requests are counted
 		n := s.Exec(t, "drain", "cat /tmp/requests")
 		if (n == "0" || n == "1" || n == "2") && replicas != 1 {
 			t.Errorf("the set has %d replicas after %s requests", replicas, n)

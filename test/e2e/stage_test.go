@@ -1,5 +1,5 @@
-// Package e2e resizes volumes on a real node: real containers, real file systems, and drydock-standalone as a process of
-// its own. It needs the node of `make cluster`, or a cluster of one's own by KUBECONFIG, and the images of `make images`.
+// Package e2e resizes volumes on a real node: real containers, real file systems, and drydock-standalone as a separate
+// process. It needs the node of `make cluster`, or another cluster in KUBECONFIG, and the images of `make images`.
 package e2e
 
 import (
@@ -14,7 +14,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// drydock starts the standalone engine for this stage, under the functions' own accounts and their fences. It is ended with the test, if not before.
+// drydock starts the standalone engine for this stage, with the functions' accounts and their fences. It ends with the
+// test, or before.
 func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	t.Helper()
 	rights.Lock() // several tests run at once
@@ -39,7 +40,7 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	return command
 }
 
-// rights keeps two tests from installing them at once.
+// rights keeps two tests from installing the rights at once.
 var rights sync.Mutex
 
 func stop(command *exec.Cmd, signal syscall.Signal) {

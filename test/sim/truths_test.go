@@ -16,11 +16,12 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// sight holds the objects of a resize after a write. The set is read first, so the rest is not older than the record on it.
+// sight holds the objects of a resize after a write. The set is read first, so the other objects are not older than its
+// record.
 type sight struct {
 	*kit.World
 	method method
-	set    setType     // nil while it does not exist
+	set    setType     // nil if it does not exist
 	record *api.Resize // nil if there is none
 	pods   map[string]*corev1.Pod
 	claims map[string]*corev1.PersistentVolumeClaim
@@ -37,7 +38,7 @@ func seen(w *kit.World, m method, set setType) (*sight, error) {
 	return s, err
 }
 
-// look reads the pods of the members and their claims, one by one: a list that has to be current takes the API server longer.
+// look reads the members' pods and claims one by one. A consistent list would take the API server longer.
 func (s *sight) look() error {
 	for ordinal := range s.made() {
 		name := fmt.Sprintf("web-%d", ordinal)
@@ -61,8 +62,8 @@ func (s *sight) look() error {
 	return nil
 }
 
-// resizeTruths returns the checks after each write of an undisturbed resize: a new process that reads the objects can go on, and no pod
-// starts without its data.
+// resizeTruths returns the checks after each write of an undisturbed resize. A new process must be able to continue
+// from the objects alone, and no pod may start without its data.
 func resizeTruths(m method) truths {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
@@ -76,7 +77,7 @@ func resizeTruths(m method) truths {
 	}
 }
 
-// disturbedTruths returns the checks that hold whatever other processes do.
+// disturbedTruths returns the checks that hold in spite of other clients.
 func disturbedTruths(m method) truths {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
@@ -87,7 +88,7 @@ func disturbedTruths(m method) truths {
 	}
 }
 
-// journalled checks that a set that does not exist can be created again, with its replicas, and that no member is held then.
+// journalled checks that a missing set can be created again with its replicas, and that no member is held then.
 func (s *sight) journalled() string {
 	if s.set != nil {
 		return ""
@@ -106,7 +107,7 @@ func (s *sight) journalled() string {
 	return "I1: the set is gone, and no journal says how to create it again"
 }
 
-// recorded checks that the record is of this set and that each phase has a deadline.
+// recorded checks that the record belongs to this set and that each phase has a deadline.
 func (s *sight) recorded() string {
 	r := s.record
 	switch {
@@ -164,7 +165,7 @@ func (s *sight) stopped() string {
 	return ""
 }
 
-// backed checks that a member without all of its claims is held: its replacement would start on an empty volume.
+// backed checks that a member without all of its claims is held. Its replacement would start on an empty volume.
 func (s *sight) backed() string {
 	for _, name := range s.claimNames() {
 		claim := s.claims[name]
@@ -186,7 +187,7 @@ func (s *sight) claimNames() []string {
 	return names
 }
 
-// held checks that pods are held only while an operation runs, which has a deadline.
+// held checks that pods are held only during an operation.
 func (s *sight) held() string {
 	for name, pod := range s.pods {
 		if statefulset.Held(pod) && s.set != nil && !s.record.Active() {
@@ -196,7 +197,7 @@ func (s *sight) held() string {
 	return ""
 }
 
-// away checks that a rolling resize has one member away at a time, as the budget asks.
+// away checks that a rolling resize stops one member at a time, as the budget requires.
 func (s *sight) away() string {
 	var away []string
 	for ordinal := range s.made() {
@@ -210,7 +211,7 @@ func (s *sight) away() string {
 	return ""
 }
 
-// cleared checks that a finished operation has left nothing but old volumes and the journals of paused owners.
+// cleared checks that only old volumes and the journals of paused owners are left of a finished operation.
 func (s *sight) cleared() string {
 	switch {
 	case s.set == nil || s.record.Active():

@@ -18,12 +18,12 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestFunctionIsDeployedMidway gives restore another image while the set stops: it goes on with the operation.
-func TestFunctionIsDeployedMidway(t *testing.T) {
+// TestFunctionIsDeployedDuringOperation gives restore another image while the set stops. It continues the operation.
+func TestFunctionIsDeployedDuringOperation(t *testing.T) {
 	k := setUp(t)
 	next := k.build(t, "drydock-next", "./cmd/drydock")
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+image()) })
-	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // time to deploy, also on a slow machine
+	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // enough for a deployment on a slow machine
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Moving)
@@ -35,7 +35,7 @@ func TestFunctionIsDeployedMidway(t *testing.T) {
 	}
 }
 
-// build compiles a program of the module, otherwise than make images does, so that it is another image.
+// build compiles a program of the module with other flags than make images, so that it is another image.
 func (k *knative) build(t *testing.T, name, folder string) string {
 	t.Helper()
 	root := kit.Root(t)
@@ -51,7 +51,7 @@ func (k *knative) build(t *testing.T, name, folder string) string {
 	return "dev.local/" + name + ":dev"
 }
 
-// TestDeployTouchesOneFunction deploys, rolls back and takes away one function, and looks at everything else.
+// TestDeployTouchesOneFunction deploys, rolls back and deletes one function, and checks everything else.
 func TestDeployTouchesOneFunction(t *testing.T) {
 	k := setUp(t)
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=pause-owner", "IMAGE="+image()) })
@@ -74,14 +74,14 @@ func (k *knative) imageOf(t *testing.T, function string) string {
 	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc", function, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 }
 
-// deployed lists what Knative knows of all functions but one. The generation counts changes of what was asked for.
+// deployed returns Knative's objects of all functions but one. The generation counts changes of a spec.
 func (k *knative) deployed(t *testing.T, but string) string {
 	t.Helper()
 	const columns = "jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.metadata.generation}\n{end}"
 	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component!="+but, "-o", columns)
 }
 
-// versions are those of everything that an operation would write to.
+// versions returns the versions of all objects that an operation writes to.
 func (k *knative) versions(t *testing.T) string {
 	t.Helper()
 	ctx := context.Background()
@@ -106,9 +106,9 @@ func (k *knative) versions(t *testing.T) string {
 	return b.String()
 }
 
-// TestManifestsPassTheWebhooks applies everything as a dry run: the API server, Knative's webhooks and pod security
-// judge it. An overlay's Kafka is judged as far as Knative knows it without Kafka.
-func TestManifestsPassTheWebhooks(t *testing.T) {
+// TestManifestsPassWebhooks applies everything in a dry run: the API server, Knative's webhooks and pod security check
+// it. The Kafka overlay is checked as far as Knative knows it without Kafka.
+func TestManifestsPassWebhooks(t *testing.T) {
 	k := setUp(t)
 	root := kit.Root(t)
 	for _, folder := range []string{"config", "config/overlays/cluster", "config/overlays/namespace", "deploy"} {
@@ -122,14 +122,14 @@ func TestManifestsPassTheWebhooks(t *testing.T) {
 	}
 }
 
-// TestBrokerAuthenticates turns Knative's authentication on: an event of nobody is refused, and a resize works, with the
-// tick, the source, sift and the functions' replies each showing who they are. The source comes late, so that it is sift
-// who finds the request, by the tick.
+// TestBrokerAuthenticates turns on Knative's authentication. An anonymous event is rejected. A resize works, because
+// the tick, the source, sift and the functions' replies authenticate. The source starts late, so sift finds the request
+// by the tick.
 func TestBrokerAuthenticates(t *testing.T) {
 	k := setUp(t)
 	k.authenticate(t, "enabled", "config/overlays/oidc")
 	t.Cleanup(func() { k.authenticate(t, "disabled", "config") })
-	k.awaitRest(t) // what starts now reads the new settings
+	k.awaitRest(t) // functions that start now read the new settings
 	k.CreateSet(stage.Workload("64Mi"))
 	k.Eventually("an event of nobody is refused", func() string {
 		err := k.post(events.NewStep("nobody", events.Retry, k.ref()))
@@ -146,7 +146,7 @@ func TestBrokerAuthenticates(t *testing.T) {
 	k.ExpectResized(t, before)
 }
 
-// authenticate switches Knative's authentication, in the way that the overlay tells the administrator.
+// authenticate switches Knative's authentication as the overlay tells the administrator.
 func (k *knative) authenticate(t *testing.T, flag, config string) {
 	t.Helper()
 	k.make(t, "undeploy")
