@@ -150,21 +150,21 @@ func TestAppliedAttributesBecomeRequest(t *testing.T) {
 	gold := deployed(kit.GrowingClass, "128Mi")
 	gold.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To(kit.Attributes)
 	pods, request := podUIDs(t, a.World), "data=128Mi+%"+kit.Attributes
-	expectWarning(t, a.applies(gold), request)
-	a.asks(request, "64Mi")
-	a.applies(deployed(kit.GrowingClass, "64Mi")) // before the operation has begun
-	a.asks("", "64Mi")
-	a.applies(gold)
+	expectWarning(t, a.applySet(gold), request)
+	a.expectRequest(request, "64Mi")
+	a.applySet(deployed(kit.GrowingClass, "64Mi")) // before the operation has begun
+	a.expectRequest("", "64Mi")
+	a.applySet(gold)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	expectSize(t, a.World, "128Mi", "data-web-0")
 	expectAttributes(t, a.World, kit.Attributes, kit.Attributes, "data-web-0")
-	a.asks(request, "128Mi")
+	a.expectRequest(request, "128Mi")
 	if is := templateAttributes(a.Set("web")); is != kit.Attributes {
 		t.Errorf("the template has attributes %q", is)
 	}
-	a.writesNothing(gold)
+	a.expectNoWriteByApply(gold)
 	if now := podUIDs(t, a.World); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
 	}
-	a.isRefused(deployed(kit.GrowingClass, "128Mi")) // Kubernetes does not remove the class of a volume
+	a.expectRejected(deployed(kit.GrowingClass, "128Mi")) // Kubernetes does not remove the class of a volume
 }

@@ -15,8 +15,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// heals applies replicas like a deployment tool.
-func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
+// applyReplicas applies replicas like a deployment tool.
+func applyReplicas(t *testing.T, w *kit.World, manager, set string, replicas int) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":%q},"spec":{"replicas":%d}}`, set, replicas)
 	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.ApplyPatchType, body,
@@ -43,7 +43,7 @@ func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 			}
 			return "not yet"
 		})
-		heals(t, w, "argocd-controller", "web", 2)
+		applyReplicas(t, w, "argocd-controller", "web", 2)
 		return w.UntilSleep(drive, "web", end)
 	}
 	if sleep := sleepAndHeal(api.Succeeded); sleep.Reason != api.StartedByOthers {
@@ -60,7 +60,7 @@ func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 		}
 		return ""
 	})
-	tell(t, w, drive, events.Sleep, "web")
+	sendSetEvent(t, w, drive, events.Sleep, "web")
 	if again := w.Sleep("web"); again.Attempt != sleep.Attempt || *w.Set("web").Spec.Replicas != 2 {
 		t.Errorf("it is tried again at once: %+v", again)
 	}

@@ -102,7 +102,7 @@ func (s *thief) deleteAutoscaler(name string) error {
 // TestFenceOfAutoscalers: scale-hooks writes only the autoscalers of Scalers.
 func TestFenceOfAutoscalers(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for what, change := range forgedAutoscalers {
 		if err := s.createAutoscaler(change); !apierrors.IsForbidden(err) {
 			t.Errorf("an autoscaler with %s: %v", what, err)

@@ -28,7 +28,7 @@ import (
 // a set.
 func TestFenceOfScaleHooks(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for _, body := range []string{
 		`{"spec":{"replicas":3}}`,
 		`{"metadata":{"annotations":{"drydock.dev/scale":"{}"}},"spec":{"replicas":3}}`,
@@ -82,12 +82,12 @@ func TestFenceOfScaleHooks(t *testing.T) {
 // TestOnlyScaleHooksRecordsScaling: no other function writes the record, and only idle-timeout scales, too.
 func TestOnlyScaleHooksRecordsScaling(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	for _, account := range accounts {
 		if account == string(api.ScaleHooks) {
 			continue
 		}
-		s := steal(t, l, account)
+		s := stealToken(t, l, account)
 		if err := s.annotateSet("web", api.ScaleAnnotation); !apierrors.IsForbidden(err) {
 			t.Errorf("%s writes the record: %v", account, err)
 		}
@@ -103,7 +103,7 @@ func TestOnlyScaleHooksRecordsScaling(t *testing.T) {
 // TestFenceOfScaleHooksJobs: it runs only the hooks of a scaling.
 func TestFenceOfScaleHooksJobs(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for _, hook := range []string{"pre", "post", "onFailure"} {
 		if err := s.createScaleHook(func(j *batchv1.Job) { j.Name = api.ScaleHookName(operation, hook) }); err != nil {
 			t.Errorf("hook %s: %v", hook, err)
@@ -130,7 +130,7 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 	if err := s.createMover(func(*batchv1.Job) {}); !apierrors.IsForbidden(err) {
 		t.Errorf("a mover: %v", err)
 	}
-	restore := steal(t, s.loot, string(api.Restore))
+	restore := stealToken(t, s.loot, string(api.Restore))
 	one := int32(1)
 	for what, change := range map[string]func(*batchv1.Job){
 		"another try":                       func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },

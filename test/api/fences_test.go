@@ -278,10 +278,10 @@ var podThefts = []theft{
 // TestStolenTokens checks what each account can do and what it cannot. docs/security.md has the resulting table.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	thieves := map[string]*thief{}
 	for _, account := range accounts {
-		thieves[account] = steal(t, l, account)
+		thieves[account] = stealToken(t, l, account)
 	}
 	var table strings.Builder
 	for _, all := range thefts {

@@ -27,8 +27,8 @@ func reshaped(size string) *appsv1.StatefulSet {
 const reshapedRequest = "data/annotations/example.com/backup=0 3 * * *,data/labels/example.com/tier=gold,data/labels/team=," +
 	"podManagementPolicy=OrderedReady,serviceName=other"
 
-// asked expects that an apply has made the request.
-func (a *applied) asked(request string) {
+// expectRequested expects that an apply has made the request.
+func (a *applied) expectRequested(request string) {
 	a.t.Helper()
 	set := a.Set("web")
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeAppliedAnnotation} {
@@ -66,14 +66,14 @@ func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			before := a.identity()
 			set := reshaped("64Mi")
-			expectWarning(t, a.applies(set), reshapedRequest, " service")
-			a.asked(reshapedRequest)
-			a.writesNothing(set)
+			expectWarning(t, a.applySet(set), reshapedRequest, " service")
+			a.expectRequested(reshapedRequest)
+			a.expectNoWriteByApply(set)
 			status := a.Finish(a.drive, "web")
 			expectPhase(t, status, api.Succeeded)
 			expectMentions(t, status.Message, "labels", "annotations")
-			a.has(set)
-			a.writesNothing(set)
+			a.expectFields(set)
+			a.expectNoWriteByApply(set)
 			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, set)})...); err != nil {
 				t.Errorf("kubectl diff: %v: %s", err, said)
 			}
@@ -90,8 +90,8 @@ func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 	}
 }
 
-// has expects that the set has the fields of the manifest.
-func (a *applied) has(want *appsv1.StatefulSet) {
+// expectFields expects that the set has the fields of the manifest.
+func (a *applied) expectFields(want *appsv1.StatefulSet) {
 	a.t.Helper()
 	set := a.Set("web")
 	render := func(s *appsv1.StatefulSet) string {
@@ -112,16 +112,16 @@ func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	a := applyWorld(t, serverSide, kit.GrowingClass)
 	before := a.identity()
 	set := reshaped("128Mi")
-	a.applies(set)
-	a.asked("data=128Mi+," + reshapedRequest)
+	a.applySet(set)
+	a.expectRequested("data=128Mi+," + reshapedRequest)
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
 	if status.Attempt != 1 || len(status.Expansions) != 1 {
 		t.Errorf("the operation is %s", describe(status))
 	}
-	a.has(set)
+	a.expectFields(set)
 	expectSize(t, a.World, "128Mi", "data-web-0")
-	a.writesNothing(set)
+	a.expectNoWriteByApply(set)
 	if after := a.identity(); after != before {
 		t.Errorf("pods and managers were %s, and are %s", before, after)
 	}
@@ -137,24 +137,24 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.GrowingClass)
 			old := deployed(kit.GrowingClass, "64Mi")
-			a.applies(reshaped("64Mi"))
-			a.asked(reshapedRequest)
-			expectWarning(t, a.applies(old), reshapedRequest)
-			a.asked("")
-			a.applies(reshaped("64Mi"))
+			a.applySet(reshaped("64Mi"))
+			a.expectRequested(reshapedRequest)
+			expectWarning(t, a.applySet(old), reshapedRequest)
+			a.expectRequested("")
+			a.applySet(reshaped("64Mi"))
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-			a.applies(old)
-			a.asked("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
-			a.becomesWithout(api.Succeeded, reshapedRequest)
-			a.has(old)
-			a.writesNothing(old)
+			a.applySet(old)
+			a.expectRequested("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
+			a.untilOtherRequest(api.Succeeded, reshapedRequest)
+			a.expectFields(old)
+			a.expectNoWriteByApply(old)
 			expectWhole(t, a.World, "web", 1, "data-web-0")
 		})
 	}
 }
 
-// becomesWithout waits until the operation of another request has the phase.
-func (a *applied) becomesWithout(phase api.Phase, request string) {
+// untilOtherRequest waits until the operation of another request has the phase.
+func (a *applied) untilOtherRequest(phase api.Phase, request string) {
 	a.t.Helper()
 	a.Eventually("another operation is "+string(phase), func() string {
 		if err := a.drive.Tick(a.t.Context()); err != nil {
@@ -175,7 +175,7 @@ func logs() corev1.PersistentVolumeClaim {
 	return claim
 }
 
-func mounts(set *appsv1.StatefulSet, name string) {
+func addMount(set *appsv1.StatefulSet, name string) {
 	c := &set.Spec.Template.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 }
@@ -188,33 +188,33 @@ func TestAddedTemplate(t *testing.T) {
 	set := deployed(kit.GrowingClass, "64Mi")
 	set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, logs())
 	mounted := set.DeepCopy()
-	mounts(mounted, "logs")
-	a.isNotWritten("the template and its mount are applied in one write", func() {
+	addMount(mounted, "logs")
+	a.expectUnchanged("the template and its mount are applied in one write", func() {
 		said, err := kubectl(t, a.World, "apply", "-f", write(t, mounted))
 		if err == nil || !strings.Contains(said, `volumeMounts[0].name: Not found: "logs"`) {
 			t.Errorf("error %v: %s", err, said)
 		}
 	})
 	const request = "+logs=32Mi@" + kit.GrowingClass + ":RWO"
-	expectWarning(t, a.applies(set), request, "zero")
-	a.asked(request)
+	expectWarning(t, a.applySet(set), request, "zero")
+	a.expectRequested(request)
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Refused)
 	expectMentions(t, status.Message, "zero")
 	if status.Reason != api.PodsLackVolume {
 		t.Errorf("reason %s, want %s", status.Reason, api.PodsLackVolume)
 	}
-	expectWarning(t, a.applies(set), request, string(api.PodsLackVolume))
+	expectWarning(t, a.applySet(set), request, string(api.PodsLackVolume))
 
 	none := int32(0)
 	set.Spec.Replicas = &none
-	a.applies(set)
-	a.asked(request)
-	a.becomes(api.Succeeded)
-	a.writesNothing(set)
-	a.applies(mounted)
+	a.applySet(set)
+	a.expectRequested(request)
+	a.untilPhase(api.Succeeded)
+	a.expectNoWriteByApply(set)
+	a.applySet(mounted)
 	untilReady(a.World, a.drive, "web", 1)
-	a.writesNothing(mounted)
+	a.expectNoWriteByApply(mounted)
 	if logs := a.Claim("logs-web-0"); logs == nil || logs.Status.Phase != corev1.ClaimBound {
 		t.Errorf("the claim of the new template is %v", logs)
 	}
@@ -230,22 +230,22 @@ func TestRemovedTemplate(t *testing.T) {
 	a := &applied{w, t, w.Drive(nil), serverSide}
 	two := deployed(kit.GrowingClass, "64Mi")
 	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
-	a.applies(two)
+	a.applySet(two)
 	untilReady(w, a.drive, "web", 1)
 	before := a.identity()
 	single := deployed(kit.GrowingClass, "64Mi")
-	a.isRefused(single)
+	a.expectRejected(single)
 	single.Annotations[api.TemplatesAnnotation] = "any"
 	mounted := single.DeepCopy()
-	mounts(mounted, "logs")
-	a.isRefused(mounted)
-	a.applies(single)
-	a.asked("-logs")
+	addMount(mounted, "logs")
+	a.expectRejected(mounted)
+	a.applySet(single)
+	a.expectRequested("-logs")
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
 	expectMentions(t, status.Message, "logs")
-	a.has(single)
-	a.writesNothing(single)
+	a.expectFields(single)
+	a.expectNoWriteByApply(single)
 	if after := a.identity(); after != before {
 		t.Errorf("pods and managers were %s, and are %s", before, after)
 	}
@@ -262,16 +262,16 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	two := deployed(kit.GrowingClass, "64Mi")
 	two.Annotations[api.TemplatesAnnotation] = "any"
 	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
-	mounts(two, "logs")
-	a.applies(two)
+	addMount(two, "logs")
+	a.applySet(two)
 	untilReady(w, a.drive, "web", 1)
 	single := deployed(kit.GrowingClass, "64Mi")
 	single.Annotations[api.TemplatesAnnotation] = "any"
-	a.applies(single)
-	a.asked("-logs")
+	a.applySet(single)
+	a.expectRequested("-logs")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.has(single)
-	a.writesNothing(single)
+	a.expectFields(single)
+	a.expectNoWriteByApply(single)
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 	w.Eventually("the pod is of the new revision", func() string {
 		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || statefulset.RollingOut(set) != "" {
@@ -290,19 +290,19 @@ func TestSetWithoutTemplates(t *testing.T) {
 	set := deployed(kit.GrowingClass, "64Mi")
 	none := int32(0)
 	set.Spec.Replicas, set.Spec.VolumeClaimTemplates = &none, nil
-	a.applies(set)
+	a.applySet(set)
 	set.Spec.ServiceName = "other"
-	a.applies(set)
-	a.asked("serviceName=other")
-	a.writesNothing(set)
+	a.applySet(set)
+	a.expectRequested("serviceName=other")
+	a.expectNoWriteByApply(set)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.has(set)
+	a.expectFields(set)
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{logs()}
-	a.applies(set)
-	a.asked("+logs=32Mi@" + kit.GrowingClass + ":RWO")
-	a.becomesWithout(api.Succeeded, "serviceName=other")
-	a.has(set)
-	a.writesNothing(set)
+	a.applySet(set)
+	a.expectRequested("+logs=32Mi@" + kit.GrowingClass + ":RWO")
+	a.untilOtherRequest(api.Succeeded, "serviceName=other")
+	a.expectFields(set)
+	a.expectNoWriteByApply(set)
 }
 
 // TestUnsupportedFieldChangesAreRejected by the API server.
@@ -339,13 +339,13 @@ func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 			a.t = t
 			set := deployed(kit.GrowingClass, "64Mi")
 			change(set)
-			a.isRefused(set)
+			a.expectRejected(set)
 		})
 	}
 	t.Run("as many as a request has", func(t *testing.T) {
 		set := deployed(kit.GrowingClass, "64Mi")
 		set.Spec.VolumeClaimTemplates[0].Labels = manyLabels(api.MaxFields)
-		a.applies(set)
+		a.applySet(set)
 		if _, err := api.ParseRequest(a.Set("web").Annotations[api.ResizeAnnotation]); err != nil {
 			t.Error(err)
 		}

@@ -21,15 +21,15 @@ func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 		moverreport.ReasonTargetNotEmpty: moverreport.CodeTargetNotEmpty, moverreport.ReasonUsage: moverreport.CodeUsage,
 	} {
 		t.Run(string(reason), func(t *testing.T) {
-			w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
-			holdWarm(w, true)
+			w, drive := readyWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+			holdFirstPass(w, true)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			untilWarming(t, w, drive, 1)
 			target := targetVolume(t, w)
 			w.Node.Set(func(n *kit.Node) {
 				n.FailMovers, n.Failure = true, moverreport.MemberReport{Code: code, Reason: reason, Message: "there is data"}
 			})
-			holdWarm(w, false)
+			holdFirstPass(w, false)
 			expectPhase(t, w.Finish(drive, "web"), api.Failed)
 			w.Eventually("nothing of Drydock's is on the volume", func() string {
 				_ = drive.Tick(context.Background())

@@ -240,7 +240,7 @@ func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
 		t.Fatalf("it is kept until %s (%v)", until, err)
 	}
-	goes(t, w, drive, old)
+	untilVolumeGone(t, w, drive, old)
 }
 
 // TestNamespaceDeletedDuringHoldIsGone: the namespace waits for the held pods, and Drydock releases them.
@@ -258,7 +258,7 @@ func TestNamespaceDeletedDuringHoldIsGone(t *testing.T) {
 		return ""
 	})
 	for _, name := range old {
-		goes(t, r.World, drive, name)
+		untilVolumeGone(t, r.World, drive, name)
 	}
 }
 
@@ -288,7 +288,7 @@ func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 }
 
 // untilVolumeGone ends the grace time and the retention of the volume, and waits until it is gone.
-func goes(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
+func untilVolumeGone(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
 	t.Helper()
 	w.Eventually("volume "+volume+" is given back to its policy, and gone", func() string {
 		v := volumeOf(t, w, volume)

@@ -41,16 +41,16 @@ func TestToolsConvergeOnFields(t *testing.T) {
 			pods := a.identity()
 			set := reshaped("64Mi")
 			apply(a, set)
-			a.asked(reshapedRequest)
-			a.isNotWritten("the same manifest is applied", func() { apply(a, set) })
+			a.expectRequested(reshapedRequest)
+			a.expectUnchanged("the same manifest is applied", func() { apply(a, set) })
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-			a.has(set)
-			a.isNotWritten("the manifest is applied to what there is", func() { apply(a, set) })
-			a.synced(name, set)
+			a.expectFields(set)
+			a.expectUnchanged("the manifest is applied to what there is", func() { apply(a, set) })
+			a.expectSynced(name, set)
 			apply(a, old)
-			a.becomesWithout(api.Succeeded, reshapedRequest)
-			a.has(old)
-			a.isNotWritten("the old manifest is applied to what there is", func() { apply(a, old) })
+			a.untilOtherRequest(api.Succeeded, reshapedRequest)
+			a.expectFields(old)
+			a.expectUnchanged("the old manifest is applied to what there is", func() { apply(a, old) })
 			if now := a.identity(); now != pods {
 				t.Errorf("pods and managers were %s, and are %s", pods, now)
 			}
@@ -59,8 +59,8 @@ func TestToolsConvergeOnFields(t *testing.T) {
 	}
 }
 
-// synced expects that the tool finds no difference between manifest and set.
-func (a *applied) synced(tool string, set *appsv1.StatefulSet) {
+// expectSynced expects that the tool finds no difference between manifest and set.
+func (a *applied) expectSynced(tool string, set *appsv1.StatefulSet) {
 	a.t.Helper()
 	said, want := "", ""
 	switch {

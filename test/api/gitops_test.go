@@ -37,7 +37,7 @@ func chart(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
 	folder := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(folder, "templates"), 0o700))
-	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), textOf(t, set), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), manifestText(t, set), 0o600))
 	must(t, os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: web\nversion: 1.0.0\n"), 0o600))
 	return folder
 }
@@ -63,16 +63,16 @@ func TestHelm(t *testing.T) {
 			bigger := chart(t, deployed(kit.GrowingClass, "128Mi"))
 			upgrade := append([]string{"helm", "upgrade", a.Namespace, "web", bigger}, more...)
 			a.tool("gitops", upgrade...)
-			a.asks("data=128Mi+", "64Mi")
-			a.isNotWritten("the same release is upgraded to", func() { a.tool("gitops", upgrade...) })
+			a.expectRequest("data=128Mi+", "64Mi")
+			a.expectUnchanged("the same release is upgraded to", func() { a.tool("gitops", upgrade...) })
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "128Mi", "data-web-0")
-			a.isNotWritten("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
+			a.expectUnchanged("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
 			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
 				!strings.Contains(said, "updates to statefulset spec") {
 				t.Errorf("a smaller size: %v: %s", err, said)
 			}
-			a.asks("data=128Mi+", "128Mi")
+			a.expectRequest("data=128Mi+", "128Mi")
 			expectWhole(t, a.World, "web", 1, "data-web-0")
 		})
 	}
@@ -87,9 +87,9 @@ func TestHelmRollback(t *testing.T) {
 	untilReady(a.World, a.drive, "web", 1)
 	a.tool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "128Mi")))
 	a.tool("gitops", "helm", "rollback", a.Namespace, "web")
-	a.asks("data=128Mi+", "64Mi")
+	a.expectRequest("data=128Mi+", "64Mi")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.asks("data=128Mi+", "128Mi")
+	a.expectRequest("data=128Mi+", "128Mi")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
@@ -109,16 +109,16 @@ func TestFlux(t *testing.T) {
 	untilReady(a.World, a.drive, "web", 1)
 	flux("64Mi", "unchanged")
 	flux("128Mi", "configured")
-	a.asks("data=128Mi+", "64Mi")
+	a.expectRequest("data=128Mi+", "64Mi")
 	flux("128Mi", "unchanged")
 	flux("64Mi", "configured")
-	a.asks("", "64Mi")
+	a.expectRequest("", "64Mi")
 	flux("64Mi", "unchanged")
 	flux("128Mi", "configured")
 	flux("128Mi", "unchanged")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	flux("128Mi", "unchanged")
-	a.asks("data=128Mi+", "128Mi")
+	a.expectRequest("data=128Mi+", "128Mi")
 	if said, err := a.tryTool("gitops", "flux", a.Namespace, write(t, deployed(kit.GrowingClass, "64Mi"))); err == nil {
 		t.Errorf("a smaller size was applied: %s", said)
 	}
@@ -167,12 +167,12 @@ func TestArgoCD(t *testing.T) {
 			}
 			expect("128Mi", "OutOfSync")
 			argo("sync", "128Mi", row.sync)
-			a.asks("data=128Mi+", "64Mi")
+			a.expectRequest("data=128Mi+", "64Mi")
 			expect("128Mi", row.asked)
 			expect("64Mi", row.withdrawal)
-			a.isNotWritten("the same manifest is synchronized", func() { argo("sync", "128Mi", row.sync) })
+			a.expectUnchanged("the same manifest is synchronized", func() { argo("sync", "128Mi", row.sync) })
 			argo("sync", "64Mi", row.sync)
-			a.asks("", "64Mi")
+			a.expectRequest("", "64Mi")
 			expect("64Mi", "Synced")
 			argo("sync", "128Mi", row.sync)
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
@@ -196,14 +196,14 @@ func TestHealthOfResize(t *testing.T) {
 	expect("at rest", "Healthy Current")
 	bigger := deployed(kit.Class, "128Mi")
 	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
-	a.applies(bigger)
+	a.applySet(bigger)
 	expect("applied", "Progressing InProgress")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
 	expect("refused", "Degraded Failed")
 
 	delete(bigger.Annotations, api.ResizeMethodAnnotation)
 	bigger.Annotations[api.CutoverAnnotation] = api.CutoverApprove
-	a.applies(bigger)
+	a.applySet(bigger)
 	a.Eventually("the member waits for an approval", func() string {
 		_ = a.drive.Tick(t.Context())
 		if status := a.Status("web"); len(status.Members) != 1 || status.Members[0].Phase != api.MemberWaiting {
@@ -213,13 +213,13 @@ func TestHealthOfResize(t *testing.T) {
 	})
 	expect("while it waits", "Progressing InProgress")
 	delete(bigger.Annotations, api.CutoverAnnotation)
-	a.applies(bigger)
-	a.becomes(api.Succeeded)
+	a.applySet(bigger)
+	a.untilPhase(api.Succeeded)
 	untilReady(a.World, a.drive, "web", 1)
 	expect("resized", "Healthy Current")
 
 	a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=1Gi@no-such-class"})
-	a.becomes(api.Refused)
+	a.untilPhase(api.Refused)
 	expect("asked for by hand and refused", "Degraded Failed")
 	a.Kubectl("annotate", "sts/web", api.ResizeAnnotation+"-")
 	expect("not asked for any more", "Healthy Current")

@@ -209,22 +209,22 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 				set.Annotations[api.GrowAnnotation] = growRule
 				return set
 			}
-			a.applies(manifest("64Mi"))
+			a.applySet(manifest("64Mi"))
 			untilSize(t, a.World, a.drive, "96Mi", "data-web-0")
-			a.applies(manifest("64Mi")) // kubectl becomes the manager of the templates again
-			a.writesNothing(manifest("64Mi"))
+			a.applySet(manifest("64Mi")) // kubectl becomes the manager of the templates again
+			a.expectNoWriteByApply(manifest("64Mi"))
 			if said, err := kubectl(t, a.World, append(append([]string{"diff"}, apply[1:]...), write(t, manifest("64Mi")))...); err != nil {
 				t.Errorf("kubectl diff: %v: %s", err, said)
 			}
 			labelled := manifest("64Mi")
 			labelled.Labels["team"] = "storage"
-			a.applies(labelled)
+			a.applySet(labelled)
 			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" || set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
 				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
 			}
 			ticks(t, a.drive, 2)
 			expectSize(t, a.World, "96Mi", "data-web-0")
-			expectWarning(t, a.applies(manifest("160Mi")), "data=160Mi+")
+			expectWarning(t, a.applySet(manifest("160Mi")), "data=160Mi+")
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "160Mi", "data-web-0")
 		})

@@ -63,14 +63,14 @@ func TestDeletedClaimOfRunningPodStopsNothing(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[copyNow])
 	drive := r.reach()
-	volume, pods := r.Claim("data-web-0").Spec.VolumeName, setsPods(t, r.World)
+	volume, pods := r.Claim("data-web-0").Spec.VolumeName, memberPodUIDs(t, r.World)
 	r.DeleteClaim("data-web-0")
 	status := r.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	if status.Reason != api.ClaimLost || wasStopped(status) || !strings.Contains(status.Message, "kubectl get pv "+volume) {
 		t.Errorf("stopped %v: %s", wasStopped(status), describe(status))
 	}
-	if now := setsPods(t, r.World); now != pods {
+	if now := memberPodUIDs(t, r.World); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
 	}
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
@@ -84,8 +84,8 @@ func TestDeletedClaimOfRunningPodStopsNothing(t *testing.T) {
 	expectKept(t, r.World, volume, "data-web-0")
 }
 
-// setsPods returns the set's pods with their UIDs, so that a test notices a restarted pod.
-func setsPods(t *testing.T, w *kit.World) string {
+// memberPodUIDs returns the set's pods with their UIDs, so that a test notices a restarted pod.
+func memberPodUIDs(t *testing.T, w *kit.World) string {
 	t.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// as returns a client that impersonates the account.
-func as(w *kit.World, user string) *kit.World {
+// asUser returns a client that impersonates the account.
+func asUser(w *kit.World, user string) *kit.World {
 	config := rest.CopyConfig(w.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters", "system:authenticated"}}
 	return &kit.World{T: w.T, Namespace: w.Namespace, Config: config, Kube: kubernetes.NewForConfigOrDie(config)}
@@ -33,8 +33,8 @@ func kubectl(t *testing.T, w *kit.World, args ...string) (string, error) {
 	return string(output), err
 }
 
-// manifest writes the manifest of a deployment tool to a file.
-func manifest(t *testing.T, replicas int32) string {
+// manifestFile writes the manifest of a deployment tool to a file.
+func manifestFile(t *testing.T, replicas int32) string {
 	t.Helper()
 	set := kit.WorldSet("web", replicas, "64Mi", "data")
 	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
@@ -103,12 +103,12 @@ func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 			err := merge(w, "web", `{"metadata":`+metadata+`,"spec":{"replicas":2}}`)
 			expectDenied(t, "a patch that also "+what, heldSetsPolicy, "", err)
 		}
-		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifest(t, 2))
+		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifestFile(t, 2))
 		expectDenied(t, "a server-side apply", heldSetsPolicy, out, err)
 		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler", "system:serviceaccount:argocd:argocd-application-controller",
 			"system:serviceaccount:drydock:idle-timeout", "system:admin"} {
-			expectDenied(t, user, heldScalesPolicy, "", as(w, user).TryScaleTo("web", 3))
-			expectDenied(t, user, heldSetsPolicy, "", merge(as(w, user), "web", `{"spec":{"replicas":3}}`))
+			expectDenied(t, user, heldScalesPolicy, "", asUser(w, user).TryScaleTo("web", 3))
+			expectDenied(t, user, heldSetsPolicy, "", merge(asUser(w, user), "web", `{"spec":{"replicas":3}}`))
 		}
 	}
 }

@@ -18,12 +18,12 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// copiedWorld returns a new world with the set, ready.
-func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
+// readyWorld returns a new world with the set, ready.
+func readyWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
 	return growingWorld(t, set)
 }
 
-func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
+func holdFirstPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
 
 // movers returns the pods of movers, including ended ones.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {
@@ -42,8 +42,8 @@ func has(pod corev1.Pod, arg string) bool {
 // TestShrinkToSmallerVolume: set, template and claims have the smaller size, and the mover gets the margin.
 // Invariants: I1.
 func TestShrinkToSmallerVolume(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
-	holdWarm(w, true)
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
@@ -51,7 +51,7 @@ func TestShrinkToSmallerVolume(t *testing.T) {
 			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.InitContainers[0].Args)
 		}
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
 	if size := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
@@ -80,7 +80,7 @@ func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 
 // TestAccessModeAndClassChange checks the claims and the set's template.
 func TestAccessModeAndClassChange(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi:RWX,logs=64Mi@" + kit.OtherClass + ":RWO+ROX"})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class, "logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
@@ -99,19 +99,19 @@ func TestAccessModeAndClassChange(t *testing.T) {
 func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	w, drive := copiedWorld(t, set)
+	w, drive := readyWorld(t, set)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=32Mi"})
 	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != api.ShrinkRefused {
 		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	mover := movers(t, w)[0].Spec.InitContainers[0]
 	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 1 || !slices.Contains(mover.Args, "--claim=data,device") {
 		t.Errorf("%+v", mover)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if mode := w.Claim("data-web-0").Spec.VolumeMode; mode == nil || *mode != corev1.PersistentVolumeBlock {
 		t.Error("the claim is no block volume any more")
@@ -123,8 +123,8 @@ func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 func TestFirstPassesRunBesidePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
-	w, drive := copiedWorld(t, set)
-	holdWarm(w, true)
+	w, drive := readyWorld(t, set)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
@@ -133,7 +133,7 @@ func TestFirstPassesRunBesidePods(t *testing.T) {
 			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
 		}
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Succeeded)
 	for _, m := range record.Members {
@@ -146,7 +146,7 @@ func TestFirstPassesRunBesidePods(t *testing.T) {
 
 // TestFirstPassesThatNeverConvergeStopNoMember: the message has the forecast and its limit.
 func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.NeverConverge = true })
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(api.StrategyRolling)})
@@ -163,7 +163,7 @@ func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 // TestFailedFirstPassStopsNoMember: the resize fails without downtime.
 // Invariants: I8.
 func TestFailedFirstPassStopsNoMember(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -180,8 +180,8 @@ func TestFailedFirstPassStopsNoMember(t *testing.T) {
 // TestAbortDuringFirstPassKeepsScale: a set that was scaled during the operation keeps its replicas.
 // Invariants: I4.
 func TestAbortDuringFirstPassKeepsScale(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
-	holdWarm(w, true)
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	w.Scale("web", 3)
@@ -191,7 +191,7 @@ func TestAbortDuringFirstPassKeepsScale(t *testing.T) {
 	if status.Phase != api.Failed || status.Reason != api.Aborted || wasStopped(status) {
 		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, wasStopped(status))
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
 }
 
@@ -220,13 +220,13 @@ func TestFirstPassWithoutRoomRunsAfterStop(t *testing.T) {
 func TestMoverOptions(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations[api.MoverAnnotation] = "{resources: {limits: {memory: 2Gi}}, tolerations: [{key: movers, operator: Exists}]}"
-	w, drive := copiedWorld(t, set)
+	w, drive := readyWorld(t, set)
 	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
 		Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	pod := movers(t, w)[0].Spec
@@ -234,7 +234,7 @@ func TestMoverOptions(t *testing.T) {
 	if pod.Containers[0].Resources.Limits.Memory().String() != "2Gi" || !tolerates || pod.ImagePullSecrets[0].Name != "registry" {
 		t.Errorf("%+v", pod)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	w.Annotate("web", map[string]string{api.MoverAnnotation: "{resource: {}}", api.ResizeAnnotation: "data=160Mi"})
 	w.Eventually("it is refused", func() string {

@@ -137,8 +137,8 @@ func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
 func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 	t.Helper()
 	drive := w.Drive(nil)
-	holdWarm(w, true) // else a tick may run to the end
-	defer holdWarm(w, false)
+	holdFirstPass(w, true) // else a tick may run to the end
+	defer holdFirstPass(w, false)
 	w.Eventually("the operation is under way", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
@@ -258,7 +258,7 @@ func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	if _, left := w.Set("cache").Annotations[api.RetryAnnotation]; left {
 		t.Error("the retry is still asked for")
 	}
-	tell(t, w, drive, events.Wake, "cache")
+	sendSetEvent(t, w, drive, events.Wake, "cache")
 	w.UntilSleep(drive, "cache", api.Succeeded)
 	expectResumed(t, w, drive, row, "TidbCluster", before)
 }

@@ -20,15 +20,15 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// planned returns the output of kubectl drydock plan, and checks that the plan has changed nothing. Other controllers
+// runPlan returns the output of kubectl drydock plan, and checks that the plan has changed nothing. Other controllers
 // may write at the same time, so it tries several times.
-func planned(t *testing.T, w *kit.World, args ...string) (*forecast.Document, error) {
+func runPlan(t *testing.T, w *kit.World, args ...string) (*forecast.Document, error) {
 	t.Helper()
 	var changed string
 	for range 4 {
-		before := everything(t, w)
+		before := objectVersions(t, w)
 		text, err := command(t, w, append([]string{"plan", "sts/web", "-o", "json"}, args...)...)
-		if after := everything(t, w); after != before {
+		if after := objectVersions(t, w); after != before {
 			changed = before + "\n" + after
 			continue
 		}
@@ -42,8 +42,8 @@ func planned(t *testing.T, w *kit.World, args ...string) (*forecast.Document, er
 	return nil, nil
 }
 
-// everything returns every object of the world that a resize concerns, with its resourceVersion.
-func everything(t *testing.T, w *kit.World) string {
+// objectVersions returns every object of the world that a resize concerns, with its resourceVersion.
+func objectVersions(t *testing.T, w *kit.World) string {
 	t.Helper()
 	var lines []string
 	ctx, all, in := t.Context(), metav1.ListOptions{}, w.Namespace
@@ -91,8 +91,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// becoming renders the planned state and method of each claim, in a form that a plan and a record have in common.
-func becoming(d *forecast.Document) string {
+// plannedChanges renders the planned state and method of each claim, in a form that a plan and a record have in common.
+func plannedChanges(d *forecast.Document) string {
 	lines := []string{fmt.Sprintf("%s %v", d.Method, d.Recreate)}
 	for _, c := range d.Claims {
 		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Name, c.Method, &c.From, &c.To, c.NewClass, c.NewModes, c.Volume))
@@ -100,7 +100,7 @@ func becoming(d *forecast.Document) string {
 	return strings.Join(lines, "\n")
 }
 
-func became(s *api.Resize) string {
+func recordedChanges(s *api.Resize) string {
 	method := api.MethodExpand
 	if len(s.Members) > 0 {
 		method = api.MethodCopy
@@ -115,8 +115,8 @@ func became(s *api.Resize) string {
 	return strings.Join(lines, "\n")
 }
 
-// expectGoes checks that nothing refuses the resize, and that the API server accepts every write.
-func expectGoes(t *testing.T, d *forecast.Document, err error) {
+// expectAccepted checks that nothing refuses the resize, and that the API server accepts every write.
+func expectAccepted(t *testing.T, d *forecast.Document, err error) {
 	t.Helper()
 	if err != nil || d.Verdict == forecast.Refused || len(d.Refused) > 0 {
 		t.Fatalf("%s: %v, %v", d.Verdict, d.Refused, err)
@@ -128,8 +128,8 @@ func expectGoes(t *testing.T, d *forecast.Document, err error) {
 	}
 }
 
-// kinds returns the writes that the API server has tried.
-func kinds(d *forecast.Document) string {
+// triedWrites returns the writes that the API server has tried.
+func triedWrites(d *forecast.Document) string {
 	var words []string
 	for _, c := range d.Checks {
 		words = append(words, fmt.Sprintf("%s %s", c.Verb, c.Resource))
@@ -152,32 +152,32 @@ func TestPlanMatchesResize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, drive := growingWorld(t, growingSet(2, "data", "logs"))
-			d, err := planned(t, w, "--resize", row.request)
-			expectGoes(t, d, err)
+			d, err := runPlan(t, w, "--resize", row.request)
+			expectAccepted(t, d, err)
 			if d.Verdict != forecast.Waits || len(d.Before) != 1 || d.Before[0].Reason != api.NotRequested {
 				t.Errorf("%s before %v", d.Verdict, d.Before)
 			}
-			if got := kinds(d); got != row.kinds {
+			if got := triedWrites(d); got != row.kinds {
 				t.Errorf("tried %s\nwant  %s", got, row.kinds)
 			}
 			if (len(d.Members) > 0) != row.downtime {
 				t.Errorf("members that stop: %+v, %+v", d.Members, d.Stop)
 			}
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: row.request})
-			again, err := planned(t, w)
-			expectGoes(t, again, err)
-			if again.Verdict != forecast.Goes || becoming(again) != becoming(d) {
-				t.Errorf("%s\n%s, before it was\n%s", again.Verdict, becoming(again), becoming(d))
+			again, err := runPlan(t, w)
+			expectAccepted(t, again, err)
+			if again.Verdict != forecast.Goes || plannedChanges(again) != plannedChanges(d) {
+				t.Errorf("%s\n%s, before it was\n%s", again.Verdict, plannedChanges(again), plannedChanges(d))
 			}
 			status := w.Finish(drive, "web")
 			expectPhase(t, status, api.Succeeded)
-			if became(status) != becoming(d) {
-				t.Errorf("it was\n%s\nand not\n%s", became(status), becoming(d))
+			if recordedChanges(status) != plannedChanges(d) {
+				t.Errorf("it was\n%s\nand not\n%s", recordedChanges(status), plannedChanges(d))
 			}
 			if (wasStopped(status)) != row.downtime {
 				t.Errorf("stopped %v", wasStopped(status))
 			}
-			done, err := planned(t, w)
+			done, err := runPlan(t, w)
 			if err != nil || done.Verdict != forecast.Nothing || len(done.Claims) > 0 {
 				t.Errorf("afterwards %s, %v, %v", done.Verdict, done.Claims, err)
 			}
@@ -190,8 +190,8 @@ func TestPlanOfSetThatHasNotOptedIn(t *testing.T) {
 	set := growingSet(1, "data")
 	delete(set.Labels, api.ManagedLabel)
 	w, _ := growingWorld(t, set)
-	d, err := planned(t, w, "--resize", "data=128Mi", "--method", "copy")
-	expectGoes(t, d, err)
+	d, err := runPlan(t, w, "--resize", "data=128Mi", "--method", "copy")
+	expectAccepted(t, d, err)
 	if d.Verdict != forecast.Waits || len(d.Before) != 3 || d.Before[0].Reason != api.NotManaged || d.Claims[0].Method != api.MethodCopy {
 		t.Errorf("%s before %v: %v", d.Verdict, d.Before, d.Claims)
 	}
@@ -208,7 +208,7 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	w.CreateQuota(corev1.ResourceRequestsStorage, "300Mi")
 	w.CreateLimit("100Mi")
 	request := "data=128Mi@nvme,logs=32Mi"
-	d, err := planned(t, w, "--resize", request)
+	d, err := runPlan(t, w, "--resize", request)
 	if err == nil || d.Verdict != forecast.Refused {
 		t.Fatalf("%s, %v", d.Verdict, err)
 	}
@@ -230,7 +230,7 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != d.Refused[0].Reason || status.Message != d.Refused[0].Message {
 		t.Errorf("it was %s %s: %s", status.Phase, status.Reason, status.Message)
 	}
-	after, _ := planned(t, w)
+	after, _ := runPlan(t, w)
 	if len(after.Before) != 0 || after.Verdict != forecast.Refused {
 		t.Errorf("after the refusal: %s before %v", after.Verdict, after.Before)
 	}
@@ -261,12 +261,12 @@ func TestPlanFindsRefusalByAdmission(t *testing.T) {
 			var d *forecast.Document
 			var err error
 			w.Eventually("the refusal is in force", func() string {
-				if d, err = planned(t, w, "--resize", "data=128Mi"); err == nil {
+				if d, err = runPlan(t, w, "--resize", "data=128Mi"); err == nil {
 					return "it is not"
 				}
 				return ""
 			})
-			d, err = planned(t, w, "--resize", "data=128Mi") // the rule may have come into force during the plan
+			d, err = runPlan(t, w, "--resize", "data=128Mi") // the rule may have come into force during the plan
 			last := resize.Problem{}
 			if len(d.Refused) > 0 { // the preflight may have found it, too
 				last = d.Refused[len(d.Refused)-1]
@@ -288,7 +288,7 @@ func TestPlanWithRightsOfUser(t *testing.T) {
 	w.Grant(user, "get list", "statefulsets.apps persistentvolumeclaims pods jobs.batch controllerrevisions.apps resourcequotas limitranges configmaps namespaces "+
 		"persistentvolumes storageclasses.storage.k8s.io")
 	w.Grant(user, "create", "jobs.batch")
-	d, err := planned(t, w, "--resize", "data=128Mi,logs=64Mi@"+kit.Class, "--as", user)
+	d, err := runPlan(t, w, "--resize", "data=128Mi,logs=64Mi@"+kit.Class, "--as", user)
 	if err != nil || len(d.Refused) > 0 {
 		t.Fatalf("%v, %v", d.Refused, err)
 	}
@@ -352,14 +352,14 @@ func TestPlanChecksStorageCapacity(t *testing.T) {
 	room, err = storage.CSIStorageCapacities(w.Namespace).Create(t.Context(), room, metav1.CreateOptions{})
 	must(t, err)
 
-	d, err := planned(t, w, "--resize", "data=128Mi@"+class)
+	d, err := runPlan(t, w, "--resize", "data=128Mi@"+class)
 	if err == nil || !mentions(fmt.Sprint(d.Refused), string(api.NoCapacity), "100Mi") {
 		t.Errorf("%v: %v", err, d.Refused)
 	}
 	room.Capacity = kit.Quantity("1Gi")
 	_, err = storage.CSIStorageCapacities(w.Namespace).Update(t.Context(), room, metav1.UpdateOptions{})
 	must(t, err)
-	if d, _ := planned(t, w, "--resize", "data=128Mi@"+class); mentions(fmt.Sprint(d.Refused), string(api.NoCapacity)) {
+	if d, _ := runPlan(t, w, "--resize", "data=128Mi@"+class); mentions(fmt.Sprint(d.Refused), string(api.NoCapacity)) {
 		t.Errorf("there is room: %v", d.Refused)
 	}
 }

@@ -16,13 +16,13 @@ func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
-	w, drive := copiedWorld(t, set)
+	w, drive := readyWorld(t, set)
 	logs := w.Claim("logs-web-0")
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
 		t.Errorf("%s: %s", status.Reason, status.Message)
 	}

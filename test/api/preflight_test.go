@@ -54,7 +54,7 @@ func TestDetectResizeCreatesPodsOnlyInDryRuns(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
-	pods := as(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
+	pods := asUser(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
 	w.Eventually("the policy is in force", func() string {
 		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !deniedBy(err, "drydock-dry-run-pods") {
 			_ = w.Kube.CoreV1().Pods(w.Namespace).Delete(t.Context(), "trial", metav1.DeleteOptions{})
@@ -86,7 +86,7 @@ func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
 // stops.
 func TestFinalizerDuringFirstPassKeepsSetRunning(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	w.Eventually("the first copy runs", func() string {
 		_ = drive.Tick(context.Background())
@@ -96,7 +96,7 @@ func TestFinalizerDuringFirstPassKeepsSetRunning(t *testing.T) {
 		return ""
 	})
 	w.PatchClaim("data-web-0", withFinalizer)
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	untilHeld(t, w, drive, "the operation waits for the finalizer")
 	for range 3 {
 		_ = drive.Tick(context.Background())

@@ -34,8 +34,8 @@ func deployed(class, size string) *appsv1.StatefulSet {
 	return set
 }
 
-// textOf returns the manifest without a status, as a user writes it.
-func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
+// manifestText returns the manifest without a status, as a user writes it.
+func manifestText(t *testing.T, set *appsv1.StatefulSet) []byte {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 	must(t, err)
@@ -48,7 +48,7 @@ func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
 // write writes the manifest to a file.
 func write(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
-	text := textOf(t, set)
+	text := manifestText(t, set)
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)

@@ -80,13 +80,13 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	step := events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w))
 	change := events.NewChanged(refOf(w), "u/7", api.Backup)
 	refused := events.NewStep(api.Backup, events.BackupCompleted, refOf(w))
-	giveUp(t, drive, step, noRoom)
-	giveUp(t, drive, change, noRoom)
-	giveUp(t, drive, refused, kit.Answer{By: api.Restore, Code: 503, Text: "later"})
-	giveUp(t, drive, sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")), kit.Answer{By: api.Sift, Code: 422, Text: "bad"})
+	sendToDeadLetter(t, drive, step, noRoom)
+	sendToDeadLetter(t, drive, change, noRoom)
+	sendToDeadLetter(t, drive, refused, kit.Answer{By: api.Restore, Code: 503, Text: "later"})
+	sendToDeadLetter(t, drive, sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")), kit.Answer{By: api.Sift, Code: 422, Text: "bad"})
 
 	out, err := command(t, w, "redeliver", "sts/web", "--list")
-	if err != nil || strings.Count(out, "\n") != 5 || len(to.taken) > 0 || len(letters(t, w)) != 4 {
+	if err != nil || strings.Count(out, "\n") != 5 || len(to.taken) > 0 || len(deadLetters(t, w)) != 4 {
 		t.Fatalf("%s%v", out, err)
 	}
 	to.refuse = events.BackupCompleted
@@ -94,7 +94,7 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	if err == nil || !mentions(err.Error(), "400", "not here") || strings.Count(out, to.url) != 3 {
 		t.Errorf("%s%v", out, err)
 	}
-	left := letters(t, w)
+	left := deadLetters(t, w)
 	if len(left) != 1 || left[0].Type != events.BackupCompleted || left[0].Resent == nil {
 		t.Fatalf("left is %+v", left)
 	}
@@ -159,7 +159,7 @@ func TestDeadLetterThatFailsAgainStays(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	drive, to := w.Drive(nil), newBroker(t)
-	giveUp(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
+	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	to.then = func(e event.Event) {
 		if err := drive.GiveUp(context.Background(), e, noRoom); err != nil {
 			t.Error(err)
@@ -168,7 +168,7 @@ func TestDeadLetterThatFailsAgainStays(t *testing.T) {
 	if out, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err != nil {
 		t.Fatalf("%s%v", out, err)
 	}
-	if left := letters(t, w); len(left) != 1 || left[0].Resent != nil {
+	if left := deadLetters(t, w); len(left) != 1 || left[0].Resent != nil {
 		t.Errorf("%+v", left)
 	}
 }
@@ -189,8 +189,8 @@ func TestForgedDeadLettersSendNoOtherObject(t *testing.T) {
 	if _, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err == nil || !mentions(err.Error(), "Secret", "kube-system") {
 		t.Errorf("%v", err)
 	}
-	if len(to.taken) != 2 || len(letters(t, w)) != 2 {
-		t.Fatalf("%d events were sent, %d letters are left", len(to.taken), len(letters(t, w)))
+	if len(to.taken) != 2 || len(deadLetters(t, w)) != 2 {
+		t.Fatalf("%d events were sent, %d letters are left", len(to.taken), len(deadLetters(t, w)))
 	}
 	for _, e := range to.taken {
 		if e.Type() != events.ObjectChanged || len(events.Concerns(e)) != 8 || strings.Contains(string(e.Data()), "spec") {

@@ -50,7 +50,7 @@ func asleepWithOwners(t *testing.T) (w *kit.World, drive *kit.Drive, pauses, sto
 		}
 		return ""
 	})
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("db", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	w.Eventually("the resize runs", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
@@ -111,7 +111,7 @@ func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 	if rack := w.Set("rack"); *rack.Spec.Replicas != 2 || rack.Labels[api.ManagedLabel] != "" {
 		t.Errorf("rack has %d replicas", *rack.Spec.Replicas)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	w.Finish(drive, "db")
 	old := oldVolumes(w)
 	if out, err = command(t, w, "release", "--yes"); err != nil || len(old) == 0 || !mentions(out, old...) {

@@ -14,8 +14,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// retired returns a world with a resized set, and its old volume, whose own reclaim policy is policy.
-func retired(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
+// retiredWorld returns a world with a resized set, and its old volume, whose own reclaim policy is policy.
+func retiredWorld(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
 	t.Helper()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -70,7 +70,7 @@ func TestOldVolumeIsRetained(t *testing.T) {
 	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			w, drive, old := retired(t, policy)
+			w, drive, old := retiredWorld(t, policy)
 			before := volume(w, old)
 			until, err := time.Parse(time.RFC3339, before.Annotations[api.RetainedUntilAnnotation])
 			finished := w.Status("web").Finished.Time
@@ -108,7 +108,7 @@ func TestOldVolumeIsRetained(t *testing.T) {
 // Invariants: I9.
 func TestOldVolumeOfDeletedSetIsReleased(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	w.DeleteSet("web", metav1.DeletePropagationBackground)
 	endWindow(t, w, old)
 	w.Eventually("it is gone", func() string {
@@ -127,7 +127,7 @@ func TestOldVolumeOfDeletedSetIsReleased(t *testing.T) {
 // Invariants: I1, I9.
 func TestOldVolumeInUseIsKept(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	has, _ := w.Node.Version(old, "data-web-0")
 	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`, w.Namespace))
 	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
@@ -170,7 +170,7 @@ func TestOldVolumeInUseIsKept(t *testing.T) {
 // Invariants: I1, I9.
 func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	fresh := w.Claim("data-web-0").Spec.VolumeName
 	w.PatchSet("web", fmt.Sprintf(`{"spec":{"replicas":0},"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
 	untilReady(w, drive, "web", 0)

@@ -46,7 +46,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.Kubectl("delete", "rolebinding", "drydock-owners-"+w.Namespace)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.Eventually("the set tells that its owner stays paused", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()

@@ -14,15 +14,15 @@ import (
 
 // resizedWorld returns a world with a set whose two claims were copied to larger volumes.
 func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	done := w.Finish(drive, "web")
 	expectPhase(t, done, api.Succeeded)
 	return w, drive, done
 }
 
-// regret requests a rollback of the operation, and returns the record of its end.
-func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
+// rollBack requests a rollback of the operation, and returns the record of its end.
+func rollBack(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
 	for _, move := range done.Moves() {
 		w.Node.Recede(move.Claim, move.OldVolume)
@@ -74,7 +74,7 @@ func TestRollbackToOldVolumes(t *testing.T) {
 		t.Fatal("it was asked for without --yes")
 	}
 
-	back := regret(t, w, drive, done)
+	back := rollBack(t, w, drive, done)
 	expectPhase(t, back, api.Succeeded)
 	if !back.IsRollback() {
 		t.Errorf("kind %s", back.Kind)
@@ -114,7 +114,7 @@ func TestRollbackToOldVolumes(t *testing.T) {
 	}
 	expectSize(t, w, "64Mi", "data-web-2")
 
-	again := regret(t, w, drive, back)
+	again := rollBack(t, w, drive, back)
 	expectPhase(t, again, api.Succeeded)
 	expectOn(t, w, after)
 	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
@@ -189,7 +189,7 @@ func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 		}
 	}
 	drive := w.Drive(saboteur)
-	given := regret(t, w, drive, done)
+	given := rollBack(t, w, drive, done)
 	if given.Reason != api.Aborted || given.RollsBack != done.Operation {
 		t.Fatalf("%+v", given)
 	}
@@ -197,7 +197,7 @@ func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 		t.Errorf("a retry answers %v", err)
 	}
 	given.Members = nil // the claims to roll back are the same
-	status := regret(t, w, drive, given)
+	status := rollBack(t, w, drive, given)
 	expectPhase(t, status, api.Succeeded)
 	expectOn(t, w, before)
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")

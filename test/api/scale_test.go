@@ -29,7 +29,7 @@ func TestScaleAtEveryPhaseIsKept(t *testing.T) {
 				t.Parallel()
 				r := newResized(t, stops[name])
 				drive := r.reach()
-				if err := as(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
+				if err := asUser(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
 					t.Fatal(err)
 				}
 				_ = drive.Tick(context.Background())
@@ -129,7 +129,7 @@ func TestOldManifestOfGitOpsChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
-	old := manifest(t, 2)
+	old := manifestFile(t, 2)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	applied := 0
 	drive := w.Drive(nil)

@@ -18,15 +18,15 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// tries returns a hook with the backoff limit.
-func tries(image string, backoffLimit int32) *v1alpha1.Hook {
+// hookWithTries returns a hook with the backoff limit.
+func hookWithTries(image string, backoffLimit int32) *v1alpha1.Hook {
 	hook := hookJob(image)
 	hook.Job.BackoffLimit = backoffLimit
 	return hook
 }
 
-// calls returns a hook by HTTP.
-func calls(url string) *v1alpha1.Hook {
+// hookByHTTP returns a hook by HTTP.
+func hookByHTTP(url string) *v1alpha1.Hook {
 	return &v1alpha1.Hook{HTTP: &v1alpha1.HookHTTP{URL: url, Timeout: "10s"}}
 }
 
@@ -96,7 +96,7 @@ func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 
 // TestHookMayFailSomeTimes: the Job tries again, and the scaling continues after the first success.
 func TestHookMayFailSomeTimes(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: tries("fails", 3)}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("fails", 3)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail("fails")
 	s.scale(2)
@@ -117,7 +117,7 @@ func TestHookMayFailSomeTimes(t *testing.T) {
 // TestHookByHTTPIsPodOfNamespace: a restricted namespace admits it, and no function sends a request.
 func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 	const url = "http://drain.shop.svc:8080/hook?a=$(DRYDOCK_SET)"
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls(url)}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP(url)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
 	s.hooks.hold(true)
@@ -138,7 +138,7 @@ func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 
 // TestRefusedCallFailsScaling: the status has the pod's message.
 func TestRefusedCallFailsScaling(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls("http://drain/hook")}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://drain/hook")}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail(s.Settings.Image)
 	s.scale(2)

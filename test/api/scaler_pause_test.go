@@ -121,7 +121,7 @@ func TestSleepRunsHooks(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 	claims := s.ClaimUIDs()
 	s.hooks.hold(true)
-	tell(t, s.World, s.drive, events.Sleep, "web")
+	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
 	if told := env(s.hook("pre")); told["DIRECTION"] != "down" || told["REMOVED"] != "0,1" {
 		t.Errorf("the hook is told %v", told)
 	}
@@ -133,7 +133,7 @@ func TestSleepRunsHooks(t *testing.T) {
 	if !s.get("web").Spec.Paused {
 		t.Error("the Scaler is not paused")
 	}
-	tell(t, s.World, s.drive, events.Wake, "web")
+	sendSetEvent(t, s.World, s.drive, events.Wake, "web")
 	s.UntilSleep(s.drive, "web", api.Succeeded)
 	s.untilStage(v1alpha1.StageIdle, 2)
 	if after := s.ClaimUIDs(); after != claims {
@@ -159,9 +159,9 @@ func TestWakeDuringHook(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 	claims := s.ClaimUIDs()
 	s.hooks.hold(true)
-	tell(t, s.World, s.drive, events.Sleep, "web")
+	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
 	s.hook("pre")
-	tell(t, s.World, s.drive, events.Wake, "web")
+	sendSetEvent(t, s.World, s.drive, events.Wake, "web")
 	ticks(t, s.drive, 2)
 	s.hooks.hold(false)
 	s.UntilSleep(s.drive, "web", api.Succeeded)

@@ -522,13 +522,13 @@ func TestSchemaOfScaler(t *testing.T) {
 		"an hpa from 0":       {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}}},
 		"an hpa of fewer":     {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}}},
 		"an hpa of none":      {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}}},
-		"endless tries":       {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", 11)}},
-		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", -1)}},
-		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: calls("ftp://drain/")}},
-		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://user:word@drain/")}},
-		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: calls("http:///hook")}},
-		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://:80/hook")}},
-		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://%zz/")}},
+		"endless tries":       {Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("pre", 11)}},
+		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("pre", -1)}},
+		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("ftp://drain/")}},
+		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://user:word@drain/")}},
+		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http:///hook")}},
+		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://:80/hook")}},
+		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://%zz/")}},
 	} {
 		if err := s.create("bad", spec); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: %v", name, err)

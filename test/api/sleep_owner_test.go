@@ -71,7 +71,7 @@ func TestEveryOwnerConsentsToSleep(t *testing.T) {
 			if now := w.Custom(row, kind, "main"); !row.Held(by, now) {
 				t.Errorf("the set sleeps, and its owner is not held: %v", now.Object)
 			}
-			tell(t, w, drive, events.Wake, "web")
+			sendSetEvent(t, w, drive, events.Wake, "web")
 			w.Eventually("it is awake, and the owner what it was (I5)", func() string {
 				if by == owners.ByStop {
 					operatorOf(w, row, kind, 3)
@@ -141,7 +141,7 @@ func TestPauseOfUserOutlivesSleep(t *testing.T) {
 	})
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectAwake(t, w, drive, "web", 3)
 	if now := w.Custom(row, redis, "main"); !row.Paused(now) || len(now.GetAnnotations()) != 1 {
@@ -283,7 +283,7 @@ func TestKEDAIsPausedWhileSetSleeps(t *testing.T) {
 	if now := w.Custom(row, "ScaledObject", "main"); !row.Paused(now) {
 		t.Errorf("%v", now.Object)
 	}
-	tell(t, w, drive, events.Activity, "web")
+	sendSetEvent(t, w, drive, events.Activity, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectResumed(t, w, drive, row, "ScaledObject", before)
 }
@@ -297,7 +297,7 @@ func TestAutoscalerLetsItsTargetSleep(t *testing.T) {
 	autoscale(t, w, 1, nil)
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectAwake(t, w, drive, "web", 2)
 }
@@ -367,7 +367,7 @@ func TestOwnerStopsAllItsSets(t *testing.T) {
 		})
 	}
 	both(api.Asleep)
-	tell(t, w, drive, events.Wake, "rack2")
+	sendSetEvent(t, w, drive, events.Wake, "rack2")
 	both(api.Succeeded)
 	expectAwake(t, w, drive, "web", 2)
 	expectAwake(t, w, drive, "rack2", 2)

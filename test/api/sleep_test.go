@@ -41,7 +41,7 @@ func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, repl
 	}
 }
 
-func tell(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
+func sendSetEvent(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
 	t.Helper()
 	if err := w.Tell(drive, eventType, set); err != nil {
 		t.Fatalf("%s about %s: %v", eventType, set, err)
@@ -69,7 +69,7 @@ func TestSleepAndWake(t *testing.T) {
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
 		t.Errorf("a set that sleeps woke functions: %v", drive.Seen)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep = w.UntilSleep(drive, "web", api.Succeeded)
 	if sleep.Reason != api.Awake || sleep.Ready == nil || sleep.Finished == nil || sleep.Deadline != nil {
 		t.Errorf("%+v", sleep)
@@ -95,7 +95,7 @@ func TestPausedSetSleepsUntilAnnotationIsRemoved(t *testing.T) {
 	if sleep := w.UntilSleep(drive, "web", api.Asleep); sleep.Request != "paused" || sleep.Replicas != 2 {
 		t.Errorf("%+v", sleep)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	if sleep := w.Sleep("web"); sleep.Phase != api.Asleep {
 		t.Errorf("%s %s", sleep.Phase, sleep.Message)
 	}
@@ -263,7 +263,7 @@ func TestResizeWaitsForSetToWake(t *testing.T) {
 	if status := w.Status("web"); status != nil {
 		t.Errorf("%+v", status)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectAwake(t, w, drive, "web", 1)

@@ -46,7 +46,7 @@ var stops = map[string]stop{
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) }},
 	plannedNow: {phase: api.Planned, begin: dies, at: anywhere, halt: nothing, release: nothing},
 	copyNow: {phase: api.Moving, begin: undisturbed, at: firstPassesRun,
-		halt: func(w *kit.World) { holdWarm(w, true) }, release: func(w *kit.World) { holdWarm(w, false) }},
+		halt: func(w *kit.World) { holdFirstPass(w, true) }, release: func(w *kit.World) { holdFirstPass(w, false) }},
 	waitNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberWaiting),
 		halt: func(w *kit.World) { w.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove}) },
 		release: func(w *kit.World) {
@@ -58,7 +58,7 @@ var stops = map[string]stop{
 		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = true }) },
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = false }) }},
 	finalNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberFinalPass),
-		halt: func(w *kit.World) { hold(w, true) }, release: func(w *kit.World) { hold(w, false) }},
+		halt: func(w *kit.World) { holdFinalPass(w, true) }, release: func(w *kit.World) { holdFinalPass(w, false) }},
 	verifiedNow: {phase: api.Moving, begin: diesWhenCopied, at: membersAre(api.MemberSwapping), halt: nothing, release: nothing},
 	swapNow: {phase: api.Moving, begin: keepsTemporaryClaim, at: oneIsSwapped, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
@@ -75,22 +75,22 @@ func undisturbed(w *kit.World) *kit.Drive { return w.Drive(nil) }
 // dies returns functions that end after the first write of the record.
 func dies(w *kit.World) *kit.Drive { return w.Drive(&kit.Saboteur{At: 1, What: kit.DieAfter}) }
 
-// are reports whether there are two members, both in the phase.
-func are(record *api.Resize, phase api.MemberPhase) bool {
+// allInPhase reports whether there are two members, both in the phase.
+func allInPhase(record *api.Resize, phase api.MemberPhase) bool {
 	return record != nil && len(record.Members) == 2 &&
 		!slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != phase })
 }
 
 // membersAre reports whether both members are in the phase.
 func membersAre(phase api.MemberPhase) func(*kit.World, *api.Resize) bool {
-	return func(_ *kit.World, record *api.Resize) bool { return are(record, phase) }
+	return func(_ *kit.World, record *api.Resize) bool { return allInPhase(record, phase) }
 }
 
-// once calls act after the first write that brings both members to the phase.
-func once(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur)) *kit.Drive {
+// onceInPhase calls act after the first write that brings both members to the phase.
+func onceInPhase(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur)) *kit.Drive {
 	saboteur, done := &kit.Saboteur{}, false
 	saboteur.OnWrite = func(string) {
-		if set := w.Set("web"); !done && set != nil && are(w.Status("web"), phase) {
+		if set := w.Set("web"); !done && set != nil && allInPhase(w.Status("web"), phase) {
 			done = true
 			act(saboteur)
 		}
@@ -100,12 +100,12 @@ func once(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur))
 
 // diesWhenCopied returns functions that end when every copy is verified, before they use the copies.
 func diesWhenCopied(w *kit.World) *kit.Drive {
-	return once(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
+	return onceInPhase(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
 }
 
 // withoutPods returns functions that cannot create pods after the copies are made.
 func withoutPods(w *kit.World) *kit.Drive {
-	return once(w, api.MemberSwapping, func(*kit.Saboteur) { w.CreateQuota(corev1.ResourcePods, "0") })
+	return onceInPhase(w, api.MemberSwapping, func(*kit.Saboteur) { w.CreateQuota(corev1.ResourcePods, "0") })
 }
 
 // firstPassesRun reports whether the first init containers of both movers run.
@@ -116,7 +116,7 @@ func firstPassesRun(w *kit.World, record *api.Resize) bool {
 			running++
 		}
 	}
-	return running == 2 && are(record, api.MemberCopying)
+	return running == 2 && allInPhase(record, api.MemberCopying)
 }
 
 // podsEnd reports whether both pods are held and terminating.
@@ -131,7 +131,7 @@ func podsEnd(w *kit.World, record *api.Resize) bool {
 			ending++
 		}
 	}
-	return ending == 2 && are(record, api.MemberStopping)
+	return ending == 2 && allInPhase(record, api.MemberStopping)
 }
 
 // oneIsSwapped reports whether one claim is swapped and the other one waits for its new volume.
@@ -147,7 +147,7 @@ const keeper = "example.com/keep"
 // keepsTemporaryClaim returns functions after whose stop of the members another client keeps the temporary claim of
 // data-web-0. Then its volume does not become free.
 func keepsTemporaryClaim(w *kit.World) *kit.Drive {
-	return once(w, api.MemberStopping, func(*kit.Saboteur) { keepClaim(w, true) }) // all members reach it with one write
+	return onceInPhase(w, api.MemberStopping, func(*kit.Saboteur) { keepClaim(w, true) }) // all members reach it with one write
 }
 
 // keepClaim adds the keeper to the temporary claim of data-web-0, or removes it.

@@ -13,10 +13,10 @@ import (
 // docs/security.md says so.
 func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	thieves := map[string]*thief{}
 	for _, account := range accounts {
-		thieves[account] = steal(t, l, account)
+		thieves[account] = stealToken(t, l, account)
 	}
 	l.w.LabelNamespace("drydock.dev/template-webhooks", api.AllowValue)
 	container := func(more string) string {

@@ -47,8 +47,8 @@ type thief struct {
 	ctx    context.Context
 }
 
-// steal creates a token of the account.
-func steal(t *testing.T, l loot, account string) *thief {
+// stealToken creates a token of the account.
+func stealToken(t *testing.T, l loot, account string) *thief {
 	t.Helper()
 	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -165,8 +165,8 @@ func linkTo(l loot, role api.Role) string {
 	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID}, Claim: "data-web-0"}.Encode()
 }
 
-// lay creates the objects that the thieves are after.
-func lay(t *testing.T) loot {
+// layLoot creates the objects that the thieves are after.
+func layLoot(t *testing.T) loot {
 	t.Helper()
 	l := loot{w: kit.NewWorld(t)}
 	l.web = l.w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))

@@ -109,7 +109,7 @@ func TestSleepAndResizeAtOnce(t *testing.T) {
 func TestCleanupWaitsForResize(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 3)
 	w.Scale("web", 2)
@@ -123,7 +123,7 @@ func TestCleanupWaitsForResize(t *testing.T) {
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)

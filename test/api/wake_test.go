@@ -27,7 +27,7 @@ func TestPodsThatNeedTheirOperatorBecomeReady(t *testing.T) {
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	operatorHelps(w, row, redis)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.Eventually("the set wakes", func() string {
 		operatorHelps(w, row, redis)
 		if err := drive.Tick(context.Background()); err != nil {
@@ -76,7 +76,7 @@ func TestSetWakesWithoutItsOperator(t *testing.T) {
 	w.OwnedBy("web", owner)
 	drive := w.Drive(nil)
 	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep := w.UntilSleep(drive, "web", api.Succeeded)
 	if !mentions(sleep.Message, "operator", " 3 ", "20s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
