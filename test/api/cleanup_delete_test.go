@@ -180,7 +180,7 @@ func TestDeletedSetWithFailedCleanupIsHeld(t *testing.T) {
 	version := w.Set("web").ResourceVersion
 	ticks(t, drive, 4)
 	if w.Set("web").ResourceVersion != version {
-		t.Error("it does not rest")
+		t.Error("the set is still written to")
 	}
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "again"})

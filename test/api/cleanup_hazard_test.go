@@ -59,7 +59,7 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 			version := w.Set("web").ResourceVersion
 			ticks(t, drive, 4)
 			if w.Set("web").ResourceVersion != version {
-				t.Error("a failed cleanup does not rest")
+				t.Error("a failed cleanup still writes")
 			}
 			expectClean(t, w, drive)
 			expectDeleted(t, w, nil, nil) // web-1 was not cleaned up before web-2
@@ -71,7 +71,7 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 			expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
 			expectClean(t, w, drive)
 			if _, left := w.Set("web").Annotations[api.RetryAnnotation]; left {
-				t.Error("the retry was taken and is still there")
+				t.Error("the annotation of the retry is still there")
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestScaleUpWaitsForCleanup(t *testing.T) {
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Scale("web", 2)
-	w.Eventually("it is said that the replica waits", func() string {
+	w.Eventually("the record and an Event say that the member waits", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
@@ -152,7 +152,7 @@ func TestScaleUpWaitsForCleanup(t *testing.T) {
 	})
 	ticks(t, drive, 3)
 	if n := count(w.Events("web"), "Warning ScaleUpWaits"); n != 1 {
-		t.Errorf("it is said %d times", n)
+		t.Errorf("there are %d Events", n)
 	}
 	holdFinalPass(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
@@ -198,7 +198,7 @@ func TestScaleUpCancelsCleanup(t *testing.T) {
 // Invariants: I6.
 func TestUnobservedScaleUpAndDownIsCleanedUp(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
-	w.Eventually("the set is older than what is to come", func() string { // creation times have whole seconds
+	w.Eventually("the set is at least two seconds old", func() string { // creation times have whole seconds
 		if made := w.Set("web").CreationTimestamp; time.Since(made.Time) < 2*time.Second {
 			return "it is not"
 		}
@@ -346,7 +346,7 @@ func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to create its pod
 	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
 	if err != nil || pod.UID != first {
-		t.Fatalf("the name was given away before anybody has looked: %v", err)
+		t.Fatalf("the name was free before any function ran: %v", err)
 	}
 	w.Scale("web", 1)
 	w.Eventually("there is another cleanup pod", func() string {
@@ -373,7 +373,7 @@ func TestCleanupWaitsForForeignPodWithItsName(t *testing.T) {
 		}
 		return ""
 	})
-	w.Eventually("it is told of", func() string {
+	w.Eventually("the record reports it", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.NameTaken {
 			return fmt.Sprintf("%+v", doc)
@@ -396,7 +396,7 @@ func TestCleanupWaitsForClaimInUse(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreatePodOn("backup", "data-web-1")
 	w.Scale("web", 1)
-	w.Eventually("it is told of", func() string {
+	w.Eventually("the record reports it", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ClaimBusy {
 			return fmt.Sprintf("%+v", doc)
@@ -428,9 +428,9 @@ func TestAbortedCleanupKeepsClaims(t *testing.T) {
 // TestOptingOutEndsCleanup: without its label or its template the set is not touched.
 func TestOptingOutEndsCleanup(t *testing.T) {
 	for name, patch := range map[string]string{
-		"without its label":      `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
-		"without its template":   `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
-		"with one that is wrong": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
+		"without its label":        `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
+		"without its template":     `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
+		"with an invalid template": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, drive := cleanedWorld(t, 2)
@@ -501,7 +501,7 @@ func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	holdFinalPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	w.Eventually("both members are held and are copied", func() string {
+	w.Eventually("both members are held and copied", func() string {
 		_ = drive.Tick(context.Background())
 		if status := w.Status("web"); status == nil || !allInPhase(status, api.MemberFinalPass) {
 			return describe(status)

@@ -158,7 +158,7 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 	drive.Seen = nil
 	ticks(t, drive, 3)
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("a set of which nothing is left woke functions: %v", drive.Seen)
+		t.Errorf("functions ran for a set that has been cleaned up: %v", drive.Seen)
 	}
 	w.Scale("web", 3) // on new claims
 	w.Eventually("three replicas are ready", func() string {
@@ -167,7 +167,7 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 		}
 		return ""
 	})
-	w.Eventually("they are accounted for", func() string {
+	w.Eventually("the record has their ordinals", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); doc.Span == nil || doc.Span.End != 3 {
 			return fmt.Sprintf("%+v", doc)
@@ -325,7 +325,7 @@ func TestNoCleanup(t *testing.T) {
 				t.Errorf("cleaned up: %v", order)
 			}
 			if n := count(w.Events("web"), "Warning "+string(row.refuse)); n > 1 {
-				t.Errorf("it was said %d times", n)
+				t.Errorf("there are %d Events", n)
 			}
 			expectClean(t, w, drive)
 		})

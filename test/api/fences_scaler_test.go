@@ -164,7 +164,7 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	}
 	two, eleven := int32(2), int32(11)
 	return map[string]func(*batchv1.Job){
-		"a name of its own":   func(j *batchv1.Job) { j.Name = "mine" },
+		"another name":        func(j *batchv1.Job) { j.Name = "mine" },
 		"another hook":        func(j *batchv1.Job) { j.Name = "drydock-" + operation + "-before-scaling" },
 		"a name of restore's": func(j *batchv1.Job) { j.Name = "drydock-" + operation + "-before-0-1" },
 		"a generated name":    func(j *batchv1.Job) { j.Name, j.GenerateName = "", "drydock-" },
@@ -284,9 +284,9 @@ func TestScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	const policy, noScale, noJobs = "drydock-scalers", "statefulsets/scale", "jobs" // the resource of the missing right
 	none := userOf(t, w, "none", maintains)
-	expectForbidden(t, "a Scaler of somebody who may not scale", policy, none.create("none", scalerSpec()), noScale)
+	expectForbidden(t, "a Scaler of a user without the right to scale", policy, none.create("none", scalerSpec()), noScale)
 	runner := userOf(t, w, "runner", maintains, runsJobs)
-	expectForbidden(t, "a Scaler of somebody who may only run Jobs", policy, runner.create("runner", scalerSpec("pre")), noScale)
+	expectForbidden(t, "a Scaler of a user who may only run Jobs", policy, runner.create("runner", scalerSpec("pre")), noScale)
 
 	plain := userOf(t, w, "plain", maintains, scalesAny)
 	if err := plain.create("plain", scalerSpec()); err != nil {
@@ -309,9 +309,9 @@ func TestScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	}
 	image := map[string]any{"hooks": map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "sh", "image": "example.com/mine:1"}}}}}}}}
-	expectForbidden(t, "another image in a hook of somebody else", policy, plain.patch("both", image), noJobs)
+	expectForbidden(t, "another image in the hook of another user", policy, plain.patch("both", image), noJobs)
 	if err := both.patch("both", image); err != nil {
-		t.Errorf("another image of his own: %v", err)
+		t.Errorf("another image by the author of the hook: %v", err)
 	}
 	if err := plain.patch("both", map[string]any{"hooks": nil}); err != nil {
 		t.Errorf("hooks are taken out: %v", err)

@@ -122,7 +122,7 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 		"reserved as the old volume of a claim": {
 			[]words{{api.Moving, api.MemberSwapping}}, func(string) string { return "evidence" },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
-		"held by a copy first": {
+		"retained by a copy first": {
 			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying}, {api.Reverting, api.MemberCopying}}, func(string) string { return missing },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"reserved as the copy of a claim": {
@@ -130,12 +130,12 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
-		"thrown away as a copy that is not needed": {
+		"deleted as an unneeded copy": {
 			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting, api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
-		"thrown away at the end": {
+		"deleted at the end": {
 			[]words{{api.Finishing, api.MemberMoved}}, func(op string) string { return "drydock-" + op + "-x" },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
@@ -159,10 +159,10 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 				now := volumeOf(t, w, kept.Name)
 				switch {
 				case now == nil:
-					t.Fatalf("said %v: the volume was deleted", said)
+					t.Fatalf("record %v: the volume was deleted", said)
 				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain, now.Status.Phase != corev1.VolumeReleased,
 					now.Labels[api.OperationLabel] != "", now.Annotations[api.OperationAnnotation] != "":
-					t.Errorf("said %v: the volume was written to: %+v", said, now)
+					t.Errorf("record %v: the volume was written to: %+v", said, now)
 				}
 			}
 		})
@@ -229,13 +229,13 @@ func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	drive := w.Drive(nil)
 	ticks(t, drive, 1)
 	if v := volumeOf(t, w, old); v.Annotations[api.RetainedUntilAnnotation] != "" {
-		t.Error("it was given a window before its grace time was over")
+		t.Error("it has a retention before the end of its grace time")
 	}
 	longWithoutClaim(t, w, old)
 	ticks(t, drive, 1)
 	v := volumeOf(t, w, old)
 	if v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		t.Fatalf("it is not kept for its window: %+v", v)
+		t.Fatalf("it is not retained: %+v", v)
 	}
 	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
 		t.Fatalf("it is kept until %s (%v)", until, err)
@@ -290,7 +290,7 @@ func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 // untilVolumeGone ends the grace time and the retention of the volume, and waits until it is gone.
 func untilVolumeGone(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
 	t.Helper()
-	w.Eventually("volume "+volume+" is given back to its policy, and gone", func() string {
+	w.Eventually("volume "+volume+" has its own policy again, and is gone", func() string {
 		v := volumeOf(t, w, volume)
 		switch {
 		case v == nil:

@@ -62,7 +62,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 	t.Cleanup(g.Stop)
 	// Rights come into force after a moment.
 	w.Eventually("the gateway may read", func() string {
-		if code := visit(t, g, "poke?names=%s/nobody", w.Namespace); code.Code != http.StatusNotFound {
+		if code := visit(t, g, "poke?names=%s/missing", w.Namespace); code.Code != http.StatusNotFound {
 			return code.Body.String()
 		}
 		return ""
@@ -192,7 +192,7 @@ func TestConcurrentGatewaysKeepLongestSession(t *testing.T) {
 		visit(t, g, "dynamic?names=%s/web&session_duration=15m", w.Namespace)
 	}
 	if after := len(one.Writes()) + len(other.Writes()); after != before {
-		t.Errorf("%d writes for what is written already", after-before)
+		t.Errorf("%d writes for sessions that are stored already", after-before)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestGatewayRefusesSetsWithoutOptIn(t *testing.T) {
 	for query, code := range map[string]int{
 		"poke?names=" + w.Namespace + "/stranger":                       404,
 		"poke?names=" + w.Namespace + "/restless":                       404,
-		"poke?names=" + w.Namespace + "/nobody":                         404,
+		"poke?names=" + w.Namespace + "/missing":                        404,
 		"poke?names=" + other.Namespace + "/far":                        404,
 		"dynamic?names=" + other.Namespace + "/far":                     404,
 		"poke?group=" + other.Namespace + "/site":                       404,

@@ -144,7 +144,7 @@ func TestReclaimPolicyDeleteLosesNoVolume(t *testing.T) {
 	}})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if looks < 10 {
-		t.Errorf("it was looked at %d times only", looks)
+		t.Errorf("there were only %d checks", looks)
 	}
 	for volume, claim := range old {
 		if is := w.Claim(claim).Spec.VolumeName; is == volume {

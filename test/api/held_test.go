@@ -194,7 +194,7 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 	if record := w.Finish(drive, "web"); record.Phase != api.Succeeded {
 		t.Fatalf("phase %s: %s: %s", record.Phase, record.Reason, record.Message)
 	}
-	w.Eventually("anybody may scale the set", func() string {
+	w.Eventually("the set may be scaled", func() string {
 		if err := w.TryScaleTo("web", 3); err != nil {
 			return err.Error()
 		}
@@ -228,7 +228,7 @@ func TestResizeOfStoppedSetLocksMembers(t *testing.T) {
 	w.Scale("web", 2)
 	w.Eventually("both members run", func() string {
 		if w.Set("web").Status.ReadyReplicas != 2 {
-			return "they do not"
+			return "not both"
 		}
 		return ""
 	})

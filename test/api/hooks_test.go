@@ -104,7 +104,7 @@ func (p *hookPlayer) expect(t *testing.T, want ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Equal(p.ran, want) {
-		t.Errorf("the hooks have run so:\n%s\nwant\n%s", strings.Join(p.ran, "\n"), strings.Join(want, "\n"))
+		t.Errorf("hooks that ran:\n%s\nwant\n%s", strings.Join(p.ran, "\n"), strings.Join(want, "\n"))
 	}
 	for name, uids := range p.jobs {
 		if len(uids) != 1 {
@@ -145,7 +145,7 @@ func TestHooksOfAllMembersRunBeforeAllStop(t *testing.T) {
 	hooks.mu.Unlock()
 	slices.Sort(ran)
 	if want := []string{"after web-0 of start 2", "after web-1 of start 2", "before web-0 of start 1", "before web-1 of start 1"}; !slices.Equal(ran, want) {
-		t.Errorf("the hooks have run so: %v, want %v", ran, want)
+		t.Errorf("hooks that ran: %v, want %v", ran, want)
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 	pods.expectStarts(t, map[string]int{"web-0": 2, "web-1": 2})
@@ -220,7 +220,7 @@ func TestHookRunsOnceWhenProcessDies(t *testing.T) {
 				}
 			}
 			drive := w.Drive(sabotage)
-			w.Eventually("the process dies, or waits in vain", func() string {
+			w.Eventually("the process dies, or its write times out", func() string {
 				_ = drive.Tick(t.Context())
 				if sabotage.At == 0 || len(sabotage.Writes()) < sabotage.At {
 					return fmt.Sprintf("%d writes", len(sabotage.Writes()))

@@ -253,7 +253,7 @@ func (p *podWatch) expectStarts(t *testing.T, want map[string]int) {
 		is[name] = len(uids)
 	}
 	if fmt.Sprint(is) != fmt.Sprint(want) {
-		t.Errorf("there have been so many pods of each name: %v, want %v", is, want)
+		t.Errorf("pods of each name: %v, want %v", is, want)
 	}
 }
 

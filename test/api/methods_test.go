@@ -114,7 +114,7 @@ func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if mode := w.Claim("data-web-0").Spec.VolumeMode; mode == nil || *mode != corev1.PersistentVolumeBlock {
-		t.Error("the claim is no block volume any more")
+		t.Error("the claim is not a block volume any more")
 	}
 	expectWhole(t, w, "web", 1, "data-web-0")
 }

@@ -61,7 +61,7 @@ func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 		"a hint needs no token":                  {events.NewByHand(events.ResizeRequested, web, "1"), "", http.StatusAccepted},
 		"no token":                               {events.NewByHand(events.Sleep, web, "1"), "", http.StatusForbidden},
 		"not a token":                            {events.NewByHand(events.Sleep, web, "1"), "secret-text", http.StatusForbidden},
-		"who may only read":                      {events.NewByHand(events.Retry, web, "1"), viewer, http.StatusForbidden},
+		"with the right to read":                 {events.NewByHand(events.Retry, web, "1"), viewer, http.StatusForbidden},
 		"who may patch, in another namespace":    {events.NewByHand(events.Sleep, elsewhere, "1"), editor, http.StatusForbidden},
 		"who may patch":                          {events.NewByHand(events.Sleep, web, "1"), editor, http.StatusAccepted},
 		"about a group, who may only read":       {group, viewer, http.StatusForbidden},

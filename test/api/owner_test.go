@@ -82,7 +82,7 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if paused < 2 { // when it is paused, when the copies have converged, and when they are verified
-		t.Errorf("the owner was looked at %d times, want 2 or more", paused)
+		t.Errorf("the owner was checked %d times, want 2 or more", paused)
 	}
 	expectResumed(t, w, drive, row, kind, before)
 	if got := *w.Set("web").Spec.Replicas; got != 1 {

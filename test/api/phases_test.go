@@ -213,7 +213,7 @@ func deleted(t *testing.T, r *resized, again bool) {
 	now := r.Set("web")
 	if !again {
 		if now != nil {
-			t.Error("a set that its user has deleted was created again")
+			t.Error("the deleted set was created again")
 		}
 		for _, problem := range r.Whole(r.claim...) {
 			t.Error(problem)

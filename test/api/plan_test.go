@@ -172,7 +172,7 @@ func TestPlanMatchesResize(t *testing.T) {
 			status := w.Finish(drive, "web")
 			expectPhase(t, status, api.Succeeded)
 			if recordedChanges(status) != plannedChanges(d) {
-				t.Errorf("it was\n%s\nand not\n%s", recordedChanges(status), plannedChanges(d))
+				t.Errorf("the resize was\n%s\nthe plan was\n%s", recordedChanges(status), plannedChanges(d))
 			}
 			if (wasStopped(status)) != row.downtime {
 				t.Errorf("stopped %v", wasStopped(status))
@@ -318,7 +318,7 @@ func TestExistingNameIsFoundLast(t *testing.T) {
 		return err
 	}
 	if err := try(func(*appsv1.StatefulSet) {}); !apierrors.IsAlreadyExists(err) {
-		t.Errorf("nothing is wrong: %v", err)
+		t.Errorf("a valid set: %v", err)
 	}
 	if err := try(func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](-1) }); !apierrors.IsInvalid(err) {
 		t.Errorf("validation: %v", err)

@@ -66,7 +66,7 @@ func TestDetectResizeCreatesPodsOnlyInDryRuns(t *testing.T) {
 		t.Errorf("a dry run: %v", err)
 	}
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); err != nil {
-		t.Errorf("by somebody else: %v", err)
+		t.Errorf("by another user: %v", err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 		"a claim of a foreign set": {
 			arrange: func(w *kit.World) { w.PatchClaim("data-web-0", `{"metadata":{"labels":{"app":"other"}}}`) },
 			request: "data=128Mi", reason: api.ForeignClaim, says: []string{"data-web-0", "StatefulSet web", "app:web"}},
-		"a pod of somebody else on the claim": {
+		"a foreign pod on the claim": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
 			request: "data=128Mi", reason: api.ForeignConsumer, says: []string{"data-web-0", "pod debug", "StatefulSet web"}},
 		"a claim with another controller's finalizer": {
@@ -72,7 +72,7 @@ func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
 			request: "data=128Mi", reason: api.QuotaExceeded, says: []string{"ResourceQuota quota", "150Mi", "requests.storage"}},
-		"a quota that wants a CPU limit, which a mover has not": {
+		"a quota that requires a CPU limit, which a mover lacks": {
 			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
 			request: "data=128Mi", reason: api.Rejected, says: []string{"must specify limits.cpu for: final,first"}},
 		"a limit range that a mover exceeds": {
@@ -132,7 +132,7 @@ func refused(t *testing.T, row refusal) {
 		_ = drive.Tick(context.Background())
 	}
 	if again := len(writes.Writes()); again != n {
-		t.Errorf("a refused request is written down again at each tick: %v", writes.Writes()[n:])
+		t.Errorf("a tick writes a refused request again: %v", writes.Writes()[n:])
 	}
 }
 

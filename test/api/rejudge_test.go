@@ -32,11 +32,11 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.ResizeMethodAnnotation: string(api.MethodCopy)})
 			}},
-		"the options of the mover are mended": {
+		"the options of the mover are fixed": {
 			set:    func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "speed: high" },
 			reason: api.MoverInvalid,
 			mend:   func(w *kit.World) { w.Annotate("web", map[string]string{api.MoverAnnotation: "priorityClassName: ''"}) }},
-		"the owner policy says to go on": {
+		"the owner policy ignores the owner": {
 			arrange: func(w *kit.World) { w.Own("web") }, reason: api.OwnerNotPausable,
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
@@ -48,7 +48,7 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 		"the class is there": {
 			request: "of that class", reason: api.UnknownClass,
 			mend: func(w *kit.World) { createClassLike(w, kit.Class, w.Namespace+"-later") }},
-		"the pod of somebody else is gone": {
+		"the foreign pod is gone": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") }, reason: api.ForeignConsumer,
 			mend: func(w *kit.World) {
 				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))

@@ -37,7 +37,7 @@ func TestResizeByAnnotationWithTicksAlone(t *testing.T) {
 		t.Errorf("the template asks for %s", size)
 	}
 	if after.Annotations["team"] != "data" || after.Labels[api.ManagedLabel] != "true" {
-		t.Errorf("the new set lost what people wrote on it: %v %v", after.Annotations, after.Labels)
+		t.Errorf("the new set lost annotations or labels of users: %v %v", after.Annotations, after.Labels)
 	}
 	expectEvents(t, w, "web", "Normal ResizeDetected", "Normal ResizeCompleted")
 	retired := 0

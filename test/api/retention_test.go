@@ -82,7 +82,7 @@ func TestOldVolumeIsRetained(t *testing.T) {
 				t.Errorf("within its window it was written to: %+v", now)
 			}
 			endWindow(t, w, old)
-			w.Eventually("it is given back to its policy", func() string {
+			w.Eventually("it has its own policy again", func() string {
 				if err := drive.Tick(context.Background()); err != nil {
 					return err.Error()
 				}

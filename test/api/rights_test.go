@@ -47,7 +47,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.Kubectl("delete", "rolebinding", "drydock-owners-"+w.Namespace)
 	sendSetEvent(t, w, drive, events.Wake, "web")
-	w.Eventually("the set tells that its owner stays paused", func() string {
+	w.Eventually("the set reports that its owner stays paused", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
@@ -62,6 +62,6 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	w.Kubectl("apply", "-f", manifest)
 	expectResumed(t, w, drive, row, "Store", before)
 	if sleep := w.Sleep("web"); sleep.OwnerProblem != "" {
-		t.Errorf("it tells still: %s", sleep.OwnerProblem)
+		t.Errorf("it still reports: %s", sleep.OwnerProblem)
 	}
 }

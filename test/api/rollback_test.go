@@ -92,7 +92,7 @@ func TestRollbackToOldVolumes(t *testing.T) {
 	}
 	for claim, name := range before {
 		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || v.Labels[api.OperationLabel] != "" {
-			t.Errorf("volume %s, which claim %s has back, is not as it was: %v", name, claim, v)
+			t.Errorf("volume %s, which claim %s has again, has changed: %v", name, claim, v)
 		}
 	}
 
@@ -110,7 +110,7 @@ func TestRollbackToOldVolumes(t *testing.T) {
 		must(t, drive.Tick(context.Background()))
 	}
 	if now := w.Status("web"); now.Operation != back.Operation {
-		t.Fatalf("operation %s has begun by itself", now.Operation)
+		t.Fatalf("operation %s has begun without a request", now.Operation)
 	}
 	expectSize(t, w, "64Mi", "data-web-2")
 
@@ -225,7 +225,7 @@ func TestRefusedRollbackKeepsRecord(t *testing.T) {
 				return err.Error()
 			}
 			if _, asked := w.Set("web").Annotations[api.RollbackAnnotation]; asked {
-				return "it is asked for still"
+				return "the request is still there"
 			}
 			if events := strings.Join(w.Events("web"), ", "); !strings.Contains(events, "Warning "+row.reason) {
 				return events

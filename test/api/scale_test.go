@@ -181,7 +181,7 @@ func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 		}
 		expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 		if stopped == 0 {
-			t.Errorf("it was looked at %d times", stopped)
+			t.Errorf("it was checked %d times", stopped)
 		}
 		expectResumed(t, w, drive, row, "ScaledObject", before)
 		expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")

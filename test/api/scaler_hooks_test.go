@@ -83,7 +83,7 @@ func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
-	s.until("its user is told", func(scaler *v1alpha1.Scaler) string {
+	s.until("the condition reports it", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") || !mentions(got, "hooks.post.job.template") {
 			return got
 		}

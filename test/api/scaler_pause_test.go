@@ -275,7 +275,7 @@ func TestHookByCloudEvent(t *testing.T) {
 	if err := second.DataAs(&told); err != nil {
 		t.Fatal(err)
 	}
-	told.Message = "there is data that I cannot move"
+	told.Message = "some data cannot be moved"
 	s.answer(second, events.ScaleHookFailed, told)
 	scaler := s.untilStage(v1alpha1.StageFailed, 1)
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.Contains(got, told.Message) {

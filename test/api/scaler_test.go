@@ -374,7 +374,7 @@ func TestRetryRepeatsFailedPostHook(t *testing.T) {
 	s.hooks.hold(true)
 	s.retry()
 	if again := s.hook("post"); strings.Contains(again.Name, failed.Status.Operation) {
-		t.Errorf("the retry takes Job %s for its own", again.Name)
+		t.Errorf("the retry uses the old Job %s", again.Name)
 	}
 	s.hooks.hold(false)
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -428,7 +428,7 @@ func TestSecondScalerIsRefused(t *testing.T) {
 	if err := s.create("other", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](4)}); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the second one is told", func(*v1alpha1.Scaler) string {
+	s.until("the second Scaler reports it", func(*v1alpha1.Scaler) string {
 		if got := condition(s.get("other"), v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetTaken") {
 			return got
 		}
@@ -462,7 +462,7 @@ func TestDeletedScalerLeavesSet(t *testing.T) {
 	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually("nothing tells of the Scaler", func() string {
+	s.Eventually("nothing is left of the Scaler", func() string {
 		if err := s.drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
@@ -485,7 +485,7 @@ func TestReplacedTarget(t *testing.T) {
 	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the target is missed", func(scaler *v1alpha1.Scaler) string {
+	s.until("the target is missing", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetMissing") {
 			return got
 		}

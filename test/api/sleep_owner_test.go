@@ -72,7 +72,7 @@ func TestEveryOwnerConsentsToSleep(t *testing.T) {
 				t.Errorf("the set sleeps, and its owner is not held: %v", now.Object)
 			}
 			sendSetEvent(t, w, drive, events.Wake, "web")
-			w.Eventually("it is awake, and the owner what it was (I5)", func() string {
+			w.Eventually("the set is awake and the owner unchanged (I5)", func() string {
 				if by == owners.ByStop {
 					operatorOf(w, row, kind, 3)
 				}
@@ -162,7 +162,7 @@ func TestOwnerThatRestoresReplicas(t *testing.T) {
 			t.Parallel()
 			w, registered := ownedSleeper(t)
 			drive, came := w.Drive(nil), 0
-			w.Eventually("the sleep ends so", func() string {
+			w.Eventually("the sleep has the expected phase", func() string {
 				set := w.Set("web")
 				if sleep := w.Sleep("web"); sleep != nil && sleep.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
 					came++

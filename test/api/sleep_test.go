@@ -67,7 +67,7 @@ func TestSleepAndWake(t *testing.T) {
 		}
 	}
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("a set that sleeps woke functions: %v", drive.Seen)
+		t.Errorf("functions ran for a sleeping set: %v", drive.Seen)
 	}
 	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep = w.UntilSleep(drive, "web", api.Succeeded)
@@ -221,7 +221,7 @@ func TestInvalidInputIsReportedOnce(t *testing.T) {
 			version := w.Set("web").ResourceVersion
 			drive.Seen = nil
 			if err := drive.Tick(context.Background()); err != nil || len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-				t.Errorf("it is told again: %v, %v", drive.Seen, err)
+				t.Errorf("it is reported again: %v, %v", drive.Seen, err)
 			}
 			body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, row.key)
 			if row.good != "" {

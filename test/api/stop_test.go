@@ -153,7 +153,7 @@ func keepsTemporaryClaim(w *kit.World) *kit.Drive {
 // keepClaim adds the keeper to the temporary claim of data-web-0, or removes it.
 func keepClaim(w *kit.World, keep bool) {
 	w.T.Helper()
-	w.Eventually("somebody's finalizer is on the claim, or off it", func() string {
+	w.Eventually("the foreign finalizer is added or removed", func() string {
 		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
 		if err != nil {
 			return err.Error()

@@ -59,7 +59,7 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 			writes++
 		}
 		if of == operation && in != trace || of != "" && of != operation && in == trace {
-			t.Errorf("span %q is about operation %s and in trace %s, want %s in %s", s.Name(), of, in, operation, trace)
+			t.Errorf("span %q of operation %s is in trace %s, want %s in %s", s.Name(), of, in, operation, trace)
 		}
 		if of != operation {
 			continue
@@ -72,7 +72,7 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 	}
 	for _, f := range []string{"detect-resize", "pause-owner", "backup", "restore"} {
 		if !functions[f] {
-			t.Errorf("no span of %s about operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
+			t.Errorf("no span of %s for operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
 		}
 	}
 	if len(linked) < 2 || writes < 10 {

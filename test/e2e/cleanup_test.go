@@ -49,7 +49,7 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	awaitReplicas(s, "shards", 1)
 
 	if diff := cmp.Diff(before, shards(t, s, 1)); diff != "" {
-		t.Errorf("the shards are not those that there were: %s", diff)
+		t.Errorf("the shards have changed: %s", diff)
 	}
 	expectOrder(t, s)
 	expectOnlyFirstReplica(t, s, claims[0])

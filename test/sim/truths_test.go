@@ -157,7 +157,7 @@ func (s *sight) stopped() string {
 		switch {
 		case m.Phase == api.MemberStarting || !isStopped(&m):
 		case pod == nil || pod.UID != m.Pod:
-			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was created anew", m.Ordinal, m.Phase, m.Pod)
+			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was replaced", m.Ordinal, m.Phase, m.Pod)
 		case m.Phase != api.MemberStopping && !statefulset.Held(pod):
 			return fmt.Sprintf("I1: member %d is %s, and its pod is not held", m.Ordinal, m.Phase)
 		}
@@ -191,7 +191,7 @@ func (s *sight) claimNames() []string {
 func (s *sight) held() string {
 	for name, pod := range s.pods {
 		if statefulset.Held(pod) && s.set != nil && !s.record.Active() {
-			return "I9: pod " + name + " is held for no operation"
+			return "I9: pod " + name + " is held without an operation"
 		}
 	}
 	return ""
@@ -217,7 +217,7 @@ func (s *sight) cleared() string {
 	case s.set == nil || s.record.Active():
 		return ""
 	case s.record == nil && len(s.Journals()) > 0:
-		return "I2: there is a journal of no operation"
+		return "I2: there is a journal without an operation"
 	case s.record == nil:
 		return ""
 	}
@@ -234,7 +234,7 @@ func (s *sight) cleared() string {
 func (s *sight) owned() string {
 	now := s.Custom(owner, ownerKind, "main")
 	if owner.Paused(now) && now.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
-		return "I5: the owner is paused, and nothing on it says by whom"
+		return "I5: the owner is paused without the annotation of its pause"
 	}
 	return ""
 }

@@ -131,8 +131,8 @@ func TestBrokerAuthenticates(t *testing.T) {
 	t.Cleanup(func() { k.authenticate(t, "disabled", "config") })
 	k.awaitRest(t) // functions that start now read the new settings
 	k.CreateSet(stage.Workload("64Mi"))
-	k.Eventually("an event of nobody is refused", func() string {
-		err := k.post(events.NewStep("nobody", events.Retry, k.ref()))
+	k.Eventually("an anonymous event is rejected", func() string {
+		err := k.post(events.NewStep("stranger", events.Retry, k.ref()))
 		if !apierrors.IsUnauthorized(err) {
 			return fmt.Sprintf("it is not: %v", err)
 		}

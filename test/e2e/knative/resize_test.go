@@ -111,7 +111,7 @@ func TestForgedEventsChangeNothing(t *testing.T) {
 	before := k.versions(t)
 	ref := k.ref()
 	ref.Operation = "made-up"
-	list := append(everyEvent(ref), events.NewStep("nobody", events.Retry, ref))
+	list := append(everyEvent(ref), events.NewStep("stranger", events.Retry, ref))
 	for _, e := range list {
 		if err := k.post(e); err != nil {
 			t.Error(err)
