@@ -28,7 +28,8 @@ func TestMembersStopAfterApproval(t *testing.T) {
 			return err.Error()
 		}
 		record := w.Status("web")
-		if record == nil || len(record.Members) != 2 || slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
+		if record == nil || len(record.Members) != 2 || slices.ContainsFunc(record.Members,
+			func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
 			return fmt.Sprintf("record %+v", record)
 		}
 		if left := movers(t, w); len(left) > 0 {
@@ -37,7 +38,8 @@ func TestMembersStopAfterApproval(t *testing.T) {
 		return ""
 	})
 	out, err := command(t, w, "status", "sts/web")
-	if err != nil || !mentions(out, string(api.GateClosed), "kubectl drydock approve") || strings.Count(out, string(api.MemberWaiting)) != 2 {
+	if err != nil || !mentions(out, string(api.GateClosed), "kubectl drydock approve") ||
+		strings.Count(out, string(api.MemberWaiting)) != 2 {
 		t.Errorf("%q, %v", out, err)
 	}
 	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1})
@@ -94,7 +96,8 @@ func holdByHand(t *testing.T, w *kit.World, ordinal int) {
 	t.Helper()
 	pods, name := w.Kube.CoreV1().Pods(w.Namespace), fmt.Sprintf("web-%d", ordinal)
 	set := w.Set("web")
-	link := api.Link{Operation: "0123456789ab", Role: api.RoleHeld, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: set.UID}, Member: &ordinal}
+	link := api.Link{Operation: "0123456789ab", Role: api.RoleHeld, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: set.UID},
+		Member: &ordinal}
 	body := fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{%q:%q},"annotations":{%q:%q}}}`, api.HoldFinalizer,
 		api.OperationLabel, link.Operation, api.OperationAnnotation, link.Encode())
 	_, err := pods.Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})

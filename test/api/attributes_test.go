@@ -16,7 +16,8 @@ func expectAttributes(t *testing.T, w *kit.World, asks, has string, claims ...st
 	t.Helper()
 	for _, name := range claims {
 		if c := w.Claim(name); statefulset.AttributesOf(c) != asks || statefulset.CurrentAttributes(c) != has {
-			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, statefulset.AttributesOf(c), statefulset.CurrentAttributes(c), asks, has)
+			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, statefulset.AttributesOf(c),
+				statefulset.CurrentAttributes(c), asks, has)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func queue(lowest, most int32) *v1alpha1.ScalerMode {
 		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
 			Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
 			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: kit.Quantity("10")}}}},
-		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}}}
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
+			ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}}}
 }
 
 // queued sets the metric queue.
@@ -90,7 +91,8 @@ func (s scalers) autoscalerSays() string {
 // TestAutoscalerRoundTrip: the metric rises, and the set scales up. It falls, and no member is removed before its hook.
 // It rises again during the hook: the running scaling keeps its target, and the new request follows.
 func TestAutoscalerRoundTrip(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("drain"), Post: hookJob("fill")}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4),
+		Hooks: v1alpha1.ScalerHooks{Pre: hookJob("drain"), Post: hookJob("fill")}})
 	metrics.Serve(t, s.Config)
 	s.queued(25)
 	s.hook("post")
@@ -104,7 +106,8 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 	s.queued(40)
 	s.untilAsked(4)
 	ticks(t, s.drive, 3)
-	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 || statefulset.Replicas(s.Set("web")) != 3 {
+	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 ||
+		statefulset.Replicas(s.Set("web")) != 3 {
 		t.Errorf("during the hook the set has %d replicas: %+v", statefulset.Replicas(s.Set("web")), scaler.Status)
 	}
 	s.hooks.hold(false)
@@ -113,7 +116,8 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 		for _, h := range scaler.Status.History {
 			was = append(was, fmt.Sprintf("%d to %d %s", h.From, h.To, h.Result))
 		}
-		if got := strings.Join(was, ", "); got != "1 to 4 Succeeded, 3 to 1 Succeeded, 1 to 3 Succeeded" || scaler.Status.Stage != v1alpha1.StageIdle {
+		if got := strings.Join(was, ", "); got != "1 to 4 Succeeded, 3 to 1 Succeeded, 1 to 3 Succeeded" ||
+			scaler.Status.Stage != v1alpha1.StageIdle {
 			return got
 		}
 		return ""
@@ -130,7 +134,8 @@ func TestAutoscalerByCPU(t *testing.T) {
 	set.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *kit.Quantity("100m")}
 	s.CreateSet(set)
 	metrics.Set(t, s.Kube, s.Namespace, map[string]string{metrics.CPU: "120m"})
-	if err := s.create("web", v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 1, Max: 2, CPUPercent: 50}}}); err != nil {
+	if err := s.create("web", v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 1, Max: 2,
+		CPUPercent: 50}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -184,7 +189,8 @@ func TestAutoscalerIsRestored(t *testing.T) {
 	for name, mode := range map[string]*v1alpha1.ScalerMode{
 		"hpa": queue(2, 4), "bare": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3}}, "auto": {Auto: &v1alpha1.AutoMode{Min: 1, Max: 3}},
 		"rules": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3, Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
-			ScaleUp: &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.MinChangePolicySelect), Tolerance: kit.Quantity("0.2")}}}},
+			ScaleUp: &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.MinChangePolicySelect),
+				Tolerance: kit.Quantity("0.2")}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Mode: mode})
@@ -210,7 +216,8 @@ func TestAutoscalerIsRestored(t *testing.T) {
 				t.Errorf("its owner is %v", owner)
 			}
 			body := `{"spec":{"maxReplicas":9,"scaleTargetRef":{"name":"other"}}}`
-			if _, err := autoscalers.Patch(context.Background(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+			if _, err := autoscalers.Patch(context.Background(), "web", types.MergePatchType, []byte(body),
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			s.until("it is as before", func(*v1alpha1.Scaler) string {
@@ -269,7 +276,8 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageIdle, 2)
-	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) || !strings.Contains(got, "averageValue") {
+	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) ||
+		!strings.Contains(got, "averageValue") {
 		t.Error(got)
 	}
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {
@@ -296,7 +304,8 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageFailed, 1)
-	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.Rejected)) || !strings.Contains(got, "No Name") {
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.Rejected)) ||
+		!strings.Contains(got, "No Name") {
 		t.Error(got)
 	}
 	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {

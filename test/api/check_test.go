@@ -67,7 +67,8 @@ func giveAddresses(ctx context.Context, w *kit.World) {
 				continue
 			}
 			if ordinal, of := strings.CutPrefix(pod.Name, "web-"); of {
-				body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"podIP":%q,"podIPs":[{"ip":%q}]}}`, pod.UID, addressOf(ordinal), addressOf(ordinal))
+				body := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"podIP":%q,"podIPs":[{"ip":%q}]}}`, pod.UID, addressOf(ordinal),
+					addressOf(ordinal))
 				_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 			}
 		}

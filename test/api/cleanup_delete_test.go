@@ -40,7 +40,8 @@ func heldWorld(t *testing.T, replicas int32) (*kit.World, *kit.Drive) {
 // deleteSet requests the deletion of the set, and does not wait for it.
 func deleteSet(t *testing.T, w *kit.World, name string, propagation metav1.DeletionPropagation) {
 	t.Helper()
-	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &propagation})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,8 @@ func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
 
 // TestDeletionWithoutOptInCleansNothingUp: the claims stay, even if a cleanup is running.
 func TestDeletionWithoutOptInCleansNothingUp(t *testing.T) {
-	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()

@@ -49,7 +49,8 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 			w.Scale("web", 1)
 			doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) || len(doc.Ordinals) != 1 ||
+			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) ||
+				len(doc.Ordinals) != 1 ||
 				doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Tries < 3 {
 				t.Errorf("%s; %+v", doc.Message, doc.Ordinals)
 			}
@@ -85,7 +86,8 @@ func TestEvictedCleanupPodIsReplaced(t *testing.T) {
 	start := time.Now()
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	if took := time.Since(start); took < time.Second { // 1 s after the first and 2 s after the second, cut to whole seconds: see kit.Settings
+	// 1 s after the first and 2 s after the second, cut to whole seconds: see kit.Settings
+	if took := time.Since(start); took < time.Second {
 		t.Errorf("three tries took %s", took)
 	}
 	if doc.Ordinals[0].Tries != 3 || !mentions(doc.Message, "Evicted", "The node was low on resource") ||
@@ -145,7 +147,8 @@ func TestScaleUpWaitsForCleanup(t *testing.T) {
 			return err.Error()
 		}
 		doc := w.Cleanup("web")
-		if len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ScaleUpWaits || !slices.Contains(w.Events("web"), "Warning ScaleUpWaits") {
+		if len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ScaleUpWaits ||
+			!slices.Contains(w.Events("web"), "Warning ScaleUpWaits") {
 			return fmt.Sprintf("%+v %v", doc, w.Events("web"))
 		}
 		return ""
@@ -247,7 +250,8 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed || count(w.Events("web"), "Warning NeverUsed") != 1 {
+	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed ||
+		count(w.Events("web"), "Warning NeverUsed") != 1 {
 		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
 	}
 	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
@@ -265,7 +269,8 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 // TestCleanupOfPreviousSetDeletesNothing: a new set with the same name keeps all claims.
 // Invariants: I3.
 func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
-	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()

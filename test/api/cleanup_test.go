@@ -141,7 +141,8 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 	holdFinalPass(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
-	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"}, []string{"web-3", "web-2", "web-1"})
+	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"},
+		[]string{"web-3", "web-2", "web-1"})
 	if !slices.Contains(drive.Seen, "cleanup.completed") {
 		t.Errorf("events: %v", drive.Seen)
 	}
@@ -292,14 +293,20 @@ func TestNoCleanup(t *testing.T) {
 		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
 		"the template is no YAML":           {template("{"), api.TemplateInvalid, api.CleanupTemplateAnnotation},
 		"the template has an unknown field": {template("spec: {container: []}"), api.TemplateInvalid, "unknown field"},
-		"its pod would never be restarted":  {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid, "restartPolicy"},
-		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid, "restartPolicy"},
-		"its volume has a claim's name":     {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"), api.TemplateInvalid, "volumeClaimTemplate"},
-		"its labels match the selector":     {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")), api.TemplateInvalid, "selector"},
-		"the API server refuses its pod":    {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")), api.TemplateInvalid, `"nothing"`},
+		"its pod would never be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid,
+			"restartPolicy"},
+		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid,
+			"restartPolicy"},
+		"its volume has a claim's name": {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"),
+			api.TemplateInvalid, "volumeClaimTemplate"},
+		"its labels match the selector": {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")),
+			api.TemplateInvalid, "selector"},
+		"the API server refuses its pod": {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")),
+			api.TemplateInvalid, `"nothing"`},
 		"scaling down deletes the claims": {func(s *appsv1.StatefulSet) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
+				WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
 		}, api.DeletesClaims, "whenScaled"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,8 @@ func tenant(t *testing.T, w *kit.World) (user string, client kubernetes.Interfac
 		Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
 	if _, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -61,7 +62,8 @@ func TestTenantCannotForgeRecords(t *testing.T) {
 	_, client := tenant(t, w)
 	sets := client.AppsV1().StatefulSets(w.Namespace)
 	try := func(metadata string, subresource ...string) error {
-		_, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{`+metadata+`}}`), metav1.PatchOptions{}, subresource...)
+		_, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{`+metadata+`}}`), metav1.PatchOptions{},
+			subresource...)
 		return err
 	}
 	own := []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation}
@@ -69,9 +71,11 @@ func TestTenantCannotForgeRecords(t *testing.T) {
 		expectForbidden(t, "writing "+key, documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
 		expectForbidden(t, "writing it with the status", documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key), "status"))
 	}
-	expectForbidden(t, "asking for a cleanup pod with the status", documentsPolicy, try(`"annotations":{"drydock.dev/cleanup-pod-template":"x"}`, "status"))
+	expectForbidden(t, "asking for a cleanup pod with the status", documentsPolicy,
+		try(`"annotations":{"drydock.dev/cleanup-pod-template":"x"}`, "status"))
 	expectForbidden(t, "opting in with the status", documentsPolicy, try(`"labels":{"drydock.dev/group":"x"}`, "status"))
-	for _, metadata := range []string{`"annotations":{"drydock.dev/resize":"data=64Mi","drydock.dev/retry":"now","note":"mine"}`, `"labels":{"drydock.dev/group":"g"}`} {
+	for _, metadata := range []string{`"annotations":{"drydock.dev/resize":"data=64Mi","drydock.dev/retry":"now","note":"mine"}`,
+		`"labels":{"drydock.dev/group":"g"}`} {
 		if err := try(metadata); err != nil {
 			t.Errorf("input %s: %v", metadata, err)
 		}
@@ -94,17 +98,20 @@ func TestTenantCannotLinkObjects(t *testing.T) {
 	link := []byte(`{"metadata":{"annotations":{"drydock.dev/operation":"{}"}}}`)
 	label := []byte(`{"metadata":{"labels":{"drydock.dev/operation":"0123456789ab"}}}`)
 	for _, body := range [][]byte{link, label} {
-		_, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, body, metav1.PatchOptions{})
+		_, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, body,
+			metav1.PatchOptions{})
 		expectForbidden(t, "linking a claim", linksPolicy, err)
 		_, err = client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType, body, metav1.PatchOptions{})
 		expectForbidden(t, "linking a pod", linksPolicy, err)
 	}
 	for _, key := range []string{moverreport.SignalAnnotation, moverreport.LeaseAnnotation} {
-		_, err := client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+key+`":"{}"}}}`), metav1.PatchOptions{})
+		_, err := client.CoreV1().Pods(w.Namespace).Patch(t.Context(), "web-0", types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+key+`":"{}"}}}`), metav1.PatchOptions{})
 		expectForbidden(t, "telling a mover", linksPolicy, err)
 	}
 	note := []byte(`{"metadata":{"annotations":{"note":"mine"}}}`)
-	if _, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, note, metav1.PatchOptions{}); err != nil {
+	if _, err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(t.Context(), "data-web-0", types.MergePatchType, note,
+		metav1.PatchOptions{}); err != nil {
 		t.Errorf("annotating a claim: %v", err)
 	}
 }
@@ -121,7 +128,8 @@ func TestWriterMayWriteRecords(t *testing.T) {
 		return err
 	}
 	expectForbidden(t, "without it", documentsPolicy, forge())
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "drydock-writer"},
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "drydock-writer"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
 	bindings := w.Kube.RbacV1().ClusterRoleBindings()
 	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {

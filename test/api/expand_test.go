@@ -61,7 +61,8 @@ func capacity(claim *corev1.PersistentVolumeClaim) string {
 func TestExpandOnline(t *testing.T) {
 	set := growingSet(2, "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	w, _ := growingWorld(t, set)
 	w.PatchClaim("data-web-0", `{"metadata":{"annotations":{"backup":"nightly"},"finalizers":["example.com/keep","kubernetes.io/pvc-protection"]}}`)
 	t.Cleanup(func() { w.PatchClaim("data-web-0", `{"metadata":{"finalizers":null}}`) })
@@ -165,7 +166,8 @@ func TestInfeasibleExpansionIsReverted(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
-	if status.Reason != api.ExpandInfeasible || status.FailedAt != api.Expanding || !strings.Contains(status.Message, "the pool has 80Mi left") {
+	if status.Reason != api.ExpandInfeasible || status.FailedAt != api.Expanding ||
+		!strings.Contains(status.Message, "the pool has 80Mi left") {
 		t.Errorf("%s at %s: %s", status.Reason, status.FailedAt, status.Message)
 	}
 	for _, name := range []string{"data-web-0", "data-web-1"} {

@@ -16,7 +16,8 @@ import (
 
 var autoscalerThefts = []theft{
 	{"create, change or delete the autoscaler of a Scaler", func(s *thief) error {
-		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}), s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
+		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}),
+			s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
 			s.deleteAutoscaler("owned"))
 	}, "scale-hooks"},
 	{"create, change or delete any other autoscaler, or have one scale something else", func(s *thief) error {
@@ -66,7 +67,8 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	autoscalers := l.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(l.w.Namespace)
 	mine := autoscalerOf("owned", s.get("owned").UID)
 	others := autoscalerOf("others", "")
-	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "plain"}
+	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1",
+		Kind: "StatefulSet", Name: "plain"}
 	others.Spec.MaxReplicas = 1 // it scales nothing
 	for _, a := range []*autoscalingv2.HorizontalPodAutoscaler{mine, others} {
 		if _, err := autoscalers.Create(t.Context(), a, metav1.CreateOptions{}); err != nil {
@@ -80,7 +82,8 @@ func autoscalerOf(scaler string, uid types.UID) *autoscalingv2.HorizontalPodAuto
 	group := v1alpha1.GroupVersion.String()
 	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: scaler, OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: group, Kind: "Scaler", Name: scaler, UID: uid, Controller: ptr.To(true)}}},
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: group, Kind: "Scaler", Name: scaler}, MaxReplicas: 2}}
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: group,
+			Kind: "Scaler", Name: scaler}, MaxReplicas: 2}}
 }
 
 func (s *thief) createAutoscaler(change func(*autoscalingv2.HorizontalPodAutoscaler)) error {
@@ -91,7 +94,8 @@ func (s *thief) createAutoscaler(change func(*autoscalingv2.HorizontalPodAutosca
 }
 
 func (s *thief) patchAutoscaler(name, body string) error {
-	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -117,7 +121,8 @@ func TestFenceOfAutoscalers(t *testing.T) {
 		t.Errorf("deleting one of others: %v", err)
 	}
 	body := []byte(`{"spec":{"scaleTargetRef":{"name":"other"}}}`)
-	if _, err := s.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, "owned", types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+	if _, err := s.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, "owned", types.MergePatchType, body,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.patchAutoscaler("owned", `{"spec":{"scaleTargetRef":{"name":"owned"}}}`); err != nil {

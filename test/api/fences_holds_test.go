@@ -18,7 +18,8 @@ var holdThefts = []theft{
 	{"hold a member of a StatefulSet", func(s *thief) error { return s.patchPod("web-0", holdPatch(s.loot, api.RoleHeld)) }, "restore"},
 	{"hold a member without naming an operation, or a pod that belongs to no StatefulSet", func(s *thief) error {
 		for _, body := range []string{`{"metadata":{"finalizers":["drydock.dev/hold"]}}`, holdPatch(s.loot, api.RoleMover),
-			fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, api.HoldFinalizer, api.OperationAnnotation, linkTo(s.loot, api.RoleHeld))} {
+			fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, api.HoldFinalizer, api.OperationAnnotation,
+				linkTo(s.loot, api.RoleHeld))} {
 			if err := s.patchPod("web-0", body); err == nil {
 				return nil
 			}
@@ -33,8 +34,10 @@ var holdThefts = []theft{
 	{"take the hold off a member", func(s *thief) error { return s.patchPod("part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
 	{"change any other label, annotation, finalizer or owner of a pod", func(s *thief) error {
 		for _, pod := range []string{"web-0", "part-0", s.mover, "loose"} {
-			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`, `"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
-				`"finalizers":["drydock.dev/switch"]`, `"ownerReferences":null`, `"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
+			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`,
+				`"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
+				`"finalizers":["drydock.dev/switch"]`, `"ownerReferences":null`,
+				`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
 				if pod == "loose" && strings.Contains(body, "null") {
 					continue // it has none
 				}
@@ -44,7 +47,8 @@ var holdThefts = []theft{
 				}
 			}
 		}
-		for _, body := range []string{`"annotations":{"karpenter.sh/do-not-disrupt":"false"}`, `"annotations":{"karpenter.sh/do-not-disrupt":null}`, `"labels":{"job-name":null}`} {
+		for _, body := range []string{`"annotations":{"karpenter.sh/do-not-disrupt":"false"}`,
+			`"annotations":{"karpenter.sh/do-not-disrupt":null}`, `"labels":{"job-name":null}`} {
 			if err := s.patchPod(s.mover, `{"metadata":{`+body+`}}`); err == nil { // it has them
 				return nil
 			}
@@ -56,9 +60,11 @@ var holdThefts = []theft{
 	}, ""},
 	{"delete a member that is held", func(s *thief) error { return s.deletePod("part-0") }, "cleanup-pod restore"},
 	{"kill a member without its time to end", func(s *thief) error {
-		return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, "part-0", metav1.DeleteOptions{DryRun: dry, GracePeriodSeconds: ptr.To[int64](0)})
+		return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, "part-0",
+			metav1.DeleteOptions{DryRun: dry, GracePeriodSeconds: ptr.To[int64](0)})
 	}, ""},
-	{"evict a pod that is named like a replica's, as its PodDisruptionBudgets allow", func(s *thief) error { return s.evict("web-0", nil) }, "detect-resize restore"},
+	{"evict a pod that is named like a replica's, as its PodDisruptionBudgets allow",
+		func(s *thief) error { return s.evict("web-0", nil) }, "detect-resize restore"},
 	{"evict any other pod, or one without its time to end", func(s *thief) error {
 		for _, change := range []func(*metav1.DeleteOptions){
 			func(o *metav1.DeleteOptions) { o.GracePeriodSeconds = ptr.To[int64](0) },
@@ -106,7 +112,8 @@ var holdThefts = []theft{
 }
 
 func claimVolume(claim string) corev1.Volume {
-	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
 // holdPatch returns restore's patch that holds a pod, with a link of the role.

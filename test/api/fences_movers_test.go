@@ -43,7 +43,8 @@ var moverThefts = []theft{
 				p.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 			})
 			change(func(p *corev1.PodSpec) {
-				p.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
+				p.Containers[0].EnvFrom = []corev1.EnvFromSource{
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
 			})
 			change(func(p *corev1.PodSpec) {
 				p.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
@@ -116,7 +117,8 @@ var moverThefts = []theft{
 			func(p *corev1.PodSpec) { p.HostPID = true },
 			func(p *corev1.PodSpec) { p.HostNetwork = true },
 			func(p *corev1.PodSpec) {
-				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+				p.Volumes = []corev1.Volume{{Name: "x",
+					VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 			},
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() },
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") },
@@ -250,11 +252,14 @@ func (s *thief) movers() []resources.Mover {
 
 func (s *thief) moverOf(templates ...string) resources.Mover {
 	ordinal := 0
-	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Member: &ordinal}
-	mover := resources.Mover{Set: s.web, Link: link, Attempt: 2, Pod: "0e6a7a1c-7f0b-4a51-9ff4-d2b5b3b38f8c", Node: "kit", Root: true, Settings: s.w.Settings}
+	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID},
+		Member: &ordinal}
+	mover := resources.Mover{Set: s.web, Link: link, Attempt: 2, Pod: "0e6a7a1c-7f0b-4a51-9ff4-d2b5b3b38f8c", Node: "kit", Root: true,
+		Settings: s.w.Settings}
 	for _, template := range templates {
 		claim := template + "-web-0"
-		mover.Claims = append(mover.Claims, resources.MoverClaim{Template: template, Source: claim, Target: api.TargetName(operation, claim, 1)})
+		mover.Claims = append(mover.Claims, resources.MoverClaim{Template: template, Source: claim,
+			Target: api.TargetName(operation, claim, 1)})
 	}
 	return mover
 }

@@ -60,7 +60,8 @@ func TestFenceOfScaleHooks(t *testing.T) {
 		}
 	}
 	for _, key := range []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation,
-		api.AwakeUntilAnnotation, api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation, api.CleanupTemplateAnnotation} {
+		api.AwakeUntilAnnotation, api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation,
+		api.CleanupTemplateAnnotation} {
 		if err := s.annotateSet("web", key); !apierrors.IsForbidden(err) {
 			t.Errorf("writing %s: %v", key, err)
 		}
@@ -133,8 +134,11 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 	restore := stealToken(t, s.loot, string(api.Restore))
 	one := int32(1)
 	for what, change := range map[string]func(*batchv1.Job){
-		"another try":                       func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },
-		"what only a Scaler's hook is told": func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{api.HookAnnotation: "{}"} },
+		"another try": func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },
+		"what only a Scaler's hook is told": func(j *batchv1.Job) {
+			j.Spec.Template.Annotations = map[string]string{
+				api.HookAnnotation: "{}"}
+		},
 	} {
 		if err := restore.createHook(change); !apierrors.IsForbidden(err) {
 			t.Errorf("restore's hook with %s: %v", what, err)
@@ -187,10 +191,12 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 		"the node's processes":          pod(func(p *corev1.PodSpec) { p.HostPID = true }),
 		"the node's memory":             pod(func(p *corev1.PodSpec) { p.HostIPC = true }),
 		"the node's files": pod(func(p *corev1.PodSpec) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x",
+				VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}),
 		"a driver of the node": pod(func(p *corev1.PodSpec) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}})
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x",
+				VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}})
 		}),
 		"all privileges": pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() }),
 		"a capability":   pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") }),
@@ -357,7 +363,8 @@ func TestTenantCannotForgeScaling(t *testing.T) {
 	_, client := tenant(t, w)
 	write := func(value string, subresource ...string) error {
 		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, api.ScaleAnnotation, value)
-		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{},
+		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body),
+			metav1.PatchOptions{},
 			subresource...)
 		return err
 	}

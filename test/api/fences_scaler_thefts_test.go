@@ -16,8 +16,10 @@ var scalerThefts = []theft{
 	{"change the mode, a hook, a deadline or an annotation of a Scaler", func(s *thief) error {
 		var refused error
 		for _, body := range []string{
-			`{"spec":{"mode":{"fixed":4}}}`, `{"spec":{"hooks":{"pre":{"http":{"url":"http://example.com"}}}}}`, `{"spec":{"deadlines":{"pre":"1s"}}}`,
-			`{"spec":{"conflictPolicy":"adopt"}}`, `{"metadata":{"annotations":{"drydock.dev/retry":""}}}`, `{"metadata":{"finalizers":["example.com/x"]}}`,
+			`{"spec":{"mode":{"fixed":4}}}`, `{"spec":{"hooks":{"pre":{"http":{"url":"http://example.com"}}}}}`,
+			`{"spec":{"deadlines":{"pre":"1s"}}}`,
+			`{"spec":{"conflictPolicy":"adopt"}}`, `{"metadata":{"annotations":{"drydock.dev/retry":""}}}`,
+			`{"metadata":{"finalizers":["example.com/x"]}}`,
 		} {
 			if refused = s.patchScaler(body); refused == nil {
 				return nil

@@ -97,7 +97,8 @@ func (a *applied) expectFields(want *appsv1.StatefulSet) {
 	render := func(s *appsv1.StatefulSet) string {
 		words := []string{s.Spec.ServiceName, string(s.Spec.PodManagementPolicy)}
 		for _, c := range s.Spec.VolumeClaimTemplates {
-			words = append(words, c.Name, c.Spec.Resources.Requests.Storage().String(), c.Labels["example.com/tier"], c.Annotations["example.com/backup"])
+			words = append(words, c.Name, c.Spec.Resources.Requests.Storage().String(), c.Labels["example.com/tier"],
+				c.Annotations["example.com/backup"])
 		}
 		return strings.Join(words, " ")
 	}
@@ -323,7 +324,11 @@ func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 		"a label that is no label":       data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"tier": "a b"} }),
 		"a key that is no key":           data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a/b/c": "d"} }),
 		"a service that is no name":      func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "a.b" },
-		"turned off":                     func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "b"; s.Annotations[api.TemplatesAnnotation] = "off" },
+		"turned off": func(
+			s *appsv1.StatefulSet) {
+			s.Spec.ServiceName = "b"
+			s.Annotations[api.TemplatesAnnotation] = "off"
+		},
 		"a template before another": func(s *appsv1.StatefulSet) {
 			s.Spec.VolumeClaimTemplates = append([]corev1.PersistentVolumeClaim{logs()}, s.Spec.VolumeClaimTemplates...)
 		},

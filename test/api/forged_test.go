@@ -50,8 +50,10 @@ func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 // the policy must be as safe.
 func forge(t *testing.T, w *kit.World, status *api.Resize) {
 	t.Helper()
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
-	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +63,15 @@ func forge(t *testing.T, w *kit.World, status *api.Resize) {
 // deleted.
 func evidence(t *testing.T, w *kit.World, claim string) *corev1.PersistentVolume {
 	t.Helper()
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-",
+		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("64Mi")},
 			StorageClassName: kit.Class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/evidence"}},
-			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: w.Namespace, Name: claim, UID: "uid-of-a-deleted-claim"},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: w.Namespace,
+				Name: claim, UID: "uid-of-a-deleted-claim"},
 		}}
 	made, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), volume, metav1.CreateOptions{})
 	if err != nil {
@@ -98,7 +103,8 @@ func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, 
 	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
 	move.Template, move.From, move.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
 	record := &api.Resize{
-		Header:  api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1, Set: api.SetRef{Name: set, UID: uid}, Started: past},
+		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1,
+			Set: api.SetRef{Name: set, UID: uid}, Started: past},
 		Members: []api.Member{{Phase: member, Attempt: 1, Pod: "x", Held: &past, Stopped: &past, Claims: []api.Move{move}}},
 	}
 	record.Operation = api.OperationID(uid, record.Request, record.Attempt)
@@ -123,15 +129,18 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 			[]words{{api.Moving, api.MemberSwapping}}, func(string) string { return "evidence" },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"retained by a copy first": {
-			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying}, {api.Reverting, api.MemberCopying}}, func(string) string { return missing },
+			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying},
+				{api.Reverting, api.MemberCopying}}, func(string) string { return missing },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"reserved as the copy of a claim": {
-			[]words{{api.Moving, api.MemberSwapping}, {api.Moving, api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+			[]words{{api.Moving, api.MemberSwapping}, {api.Moving,
+				api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
 		"deleted as an unneeded copy": {
-			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting, api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting,
+				api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
@@ -160,7 +169,8 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 				switch {
 				case now == nil:
 					t.Fatalf("record %v: the volume was deleted", said)
-				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain, now.Status.Phase != corev1.VolumeReleased,
+				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain,
+					now.Status.Phase != corev1.VolumeReleased,
 					now.Labels[api.OperationLabel] != "", now.Annotations[api.OperationAnnotation] != "":
 					t.Errorf("record %v: the volume was written to: %+v", said, now)
 				}
@@ -185,7 +195,8 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Eventually("there is a revision with the annotations of a journal", func() string {
-		revisions, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "=" + operation})
+		revisions, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(),
+			metav1.ListOptions{LabelSelector: api.OperationLabel + "=" + operation})
 		if err != nil {
 			return err.Error()
 		}
@@ -237,7 +248,8 @@ func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	if v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Fatalf("it is not retained: %+v", v)
 	}
-	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
+	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil ||
+		until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
 		t.Fatalf("it is kept until %s (%v)", until, err)
 	}
 	untilVolumeGone(t, w, drive, old)
@@ -281,7 +293,8 @@ func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
 func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 	t.Helper()
 	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
-	_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.MergePatchType, []byte(long), metav1.PatchOptions{}, "status")
+	_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.MergePatchType, []byte(long),
+		metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}

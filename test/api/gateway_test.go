@@ -52,7 +52,8 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 		t.Fatal(err)
 	}
 	config := rest.CopyConfig(w.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: gatewayAccount, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: gatewayAccount,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if wrap != nil {
 		config.Wrap(wrap)
 	}
@@ -114,7 +115,8 @@ func siteSet(name, group string) *appsv1.StatefulSet {
 func storeSleep(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
 	doc := &api.Sleep{
-		Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
+		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase,
+			Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
 		Replicas: 2,
 	}
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
@@ -151,7 +153,8 @@ func TestGatewayWritesSessionOnceAndNeverShortensIt(t *testing.T) {
 	g := newGateway(t, w, writes)
 	start := time.Now()
 	for _, length := range []string{"20m", "20m", "20m", "1m", "10s", "19m"} {
-		if r := visit(t, g, "poke?names=statefulset_%s_web_1&session_duration=%s", w.Namespace, length); r.Code != 200 || sessionStatus(r) != "ready" {
+		if r := visit(t, g, "poke?names=statefulset_%s_web_1&session_duration=%s", w.Namespace, length); r.Code != 200 ||
+			sessionStatus(r) != "ready" {
 			t.Fatalf("%d %s", r.Code, r.Body)
 		}
 	}
@@ -309,7 +312,8 @@ func TestGatewayEndsWaitWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/strategies/blocking?names="+w.Namespace+"/web", nil))
+	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet,
+		"/api/strategies/blocking?names="+w.Namespace+"/web", nil))
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it waited on for %s", took)
 	}
@@ -324,12 +328,14 @@ func TestVisitWakesSet(t *testing.T) {
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	g := newGateway(t, w, nil)
-	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
+	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 ||
+		sessionStatus(r) != "not-ready" {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	w.UntilSleep(drive, "web", api.Succeeded)
 	w.Eventually("the visitor gets to the site", func() string { // the gateway caches its state for a moment
-		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 ||
+			sessionStatus(r) != "ready" {
 			return fmt.Sprintf("%d %s", r.Code, r.Body)
 		}
 		return ""
@@ -401,9 +407,11 @@ func TestGatewayReportsSetThatNoVisitWakes(t *testing.T) {
 			t.Errorf("%s: %d %s", what, r.Code, r.Body)
 		}
 	}
-	words := map[string]string{"dynamic": " off", "poke": api.WakeReplicasAnnotation, "blocking": api.WakeReplicasAnnotation} // the page names no annotation
+	// the page names no annotation
+	words := map[string]string{"dynamic": " off", "poke": api.WakeReplicasAnnotation, "blocking": api.WakeReplicasAnnotation}
 	for strategy, word := range words {
-		if r := visit(t, g, strategy+"?names=%s/batch", w.Namespace); r.Code != 409 || sessionStatus(r) != "not-ready" || !mentions(r.Body.String(), word) {
+		if r := visit(t, g, strategy+"?names=%s/batch", w.Namespace); r.Code != 409 || sessionStatus(r) != "not-ready" ||
+			!mentions(r.Body.String(), word) {
 			t.Errorf("%s: %d %s", strategy, r.Code, r.Body)
 		}
 	}
@@ -433,8 +441,10 @@ func TestGatewayWritesOnlyOneAnnotation(t *testing.T) {
 	writes := &recorder{}
 	g := gatewayThrough(t, w, writes.wrap)
 	before := w.Set("down").DeepCopy()
-	for _, query := range []string{"dynamic?names=%s/web", "poke?group=%[1]s/site&session_duration=5h", "blocking?names=%s/down&timeout=1ms",
-		"dynamic?names=%s/down&session_duration=1h", "poke?names=%[1]s/held", "poke?names=%[1]s/web&names=optional:%[1]s/none", "dynamic?names=%s/web&theme=none"} {
+	for _, query := range []string{"dynamic?names=%s/web", "poke?group=%[1]s/site&session_duration=5h",
+		"blocking?names=%s/down&timeout=1ms",
+		"dynamic?names=%s/down&session_duration=1h", "poke?names=%[1]s/held", "poke?names=%[1]s/web&names=optional:%[1]s/none",
+		"dynamic?names=%s/web&theme=none"} {
 		visit(t, g, query, w.Namespace)
 	}
 	if len(writes.bodies) < 2 {
@@ -453,7 +463,8 @@ func TestGatewayWritesOnlyOneAnnotation(t *testing.T) {
 	}
 	after := w.Set("down")
 	delete(after.Annotations, api.AwakeUntilAnnotation)
-	if !reflect.DeepEqual(after.Spec, before.Spec) || !maps.Equal(after.Annotations, before.Annotations) || !maps.Equal(after.Labels, before.Labels) {
+	if !reflect.DeepEqual(after.Spec, before.Spec) || !maps.Equal(after.Annotations, before.Annotations) ||
+		!maps.Equal(after.Labels, before.Labels) {
 		t.Errorf("more has changed than the session:\n%v\n%v", before.ObjectMeta, after.ObjectMeta)
 	}
 }

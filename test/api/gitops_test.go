@@ -68,7 +68,8 @@ func TestHelm(t *testing.T) {
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "128Mi", "data-web-0")
 			a.expectUnchanged("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
-			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
+			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web",
+				chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
 				!strings.Contains(said, "updates to statefulset spec") {
 				t.Errorf("a smaller size: %v: %s", err, said)
 			}
@@ -139,7 +140,8 @@ func TestArgoCD(t *testing.T) {
 		blind             bool
 	}{
 		"by default": {nil, nil, "OutOfSync", "Synced", false},
-		"ServerSideDiff and IncludeMutationWebhook": {[]string{"--server-side-diff", "--include-mutation-webhook"}, []string{"--server-side-apply"},
+		"ServerSideDiff and IncludeMutationWebhook": {[]string{"--server-side-diff", "--include-mutation-webhook"},
+			[]string{"--server-side-apply"},
 			"Synced", "OutOfSync", false},
 		"ServerSideDiff": {[]string{"--server-side-diff"}, []string{"--server-side-apply"}, "Synced", "Synced", true},
 	} {
@@ -189,7 +191,8 @@ func TestHealthOfResize(t *testing.T) {
 	a := applyWorld(t, serverSide, kit.Class)
 	expect := func(when, want string) {
 		t.Helper()
-		if got := strings.TrimSpace(a.tool("gitops", "health", a.Namespace, "web", filepath.Join(kit.Root(t), "config", "gitops"))); got != want {
+		if got := strings.TrimSpace(a.tool("gitops", "health", a.Namespace, "web",
+			filepath.Join(kit.Root(t), "config", "gitops"))); got != want {
 			t.Errorf("%s: %s, want %s", when, got, want)
 		}
 	}

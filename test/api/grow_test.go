@@ -109,7 +109,8 @@ func TestGrowByNamespaceDefault(t *testing.T) {
 	w, drive, usage := fullWorld(t, "")
 	usage.Use("data-web-1", "60Mi")
 	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap}, Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap},
+		Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
 	if _, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), config, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,8 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 			labelled := manifest("64Mi")
 			labelled.Labels["team"] = "storage"
 			a.applySet(labelled)
-			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" || set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
+			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" ||
+				set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
 				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
 			}
 			ticks(t, a.drive, 2)

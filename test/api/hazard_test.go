@@ -174,7 +174,10 @@ func TestClaimRetentionPolicyIsRestored(t *testing.T) {
 		for how, phase := range map[string]api.Phase{"and it succeeds": api.Succeeded, "and it fails": api.Failed} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				r := newResized(t, stops[finalNow], func(_ *kit.World, set *appsv1.StatefulSet) { set.Spec.PersistentVolumeClaimRetentionPolicy = &policy })
+				r := newResized(t, stops[finalNow], func(_ *kit.World,
+					set *appsv1.StatefulSet) {
+					set.Spec.PersistentVolumeClaimRetentionPolicy = &policy
+				})
 				drive := r.reach()
 				r.Node.Set(func(n *kit.Node) { n.FailFinal = phase == api.Failed })
 				r.stop.release(r.World)
@@ -214,7 +217,10 @@ func expectPolicy(t *testing.T, r *resized, policy appsv1.StatefulSetPersistentV
 func TestSetDeletedWithItsClaimsRetainsVolumes(t *testing.T) {
 	t.Parallel()
 	policy := appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: "Retain", WhenDeleted: "Delete"}
-	r := newResized(t, stops[finalNow], func(_ *kit.World, set *appsv1.StatefulSet) { set.Spec.PersistentVolumeClaimRetentionPolicy = &policy })
+	r := newResized(t, stops[finalNow], func(_ *kit.World,
+		set *appsv1.StatefulSet) {
+		set.Spec.PersistentVolumeClaimRetentionPolicy = &policy
+	})
 	drive := r.reach()
 	volume := r.Claim("data-web-0").Spec.VolumeName
 	r.DeleteSet("web", metav1.DeletePropagationBackground)
@@ -250,12 +256,15 @@ func TestFailingMoverIsReplaced(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Minute // the Job controller waits longer with each try
 	for name, row := range map[string]troubled{
-		"evicted, " + copyNow:            {at: copyNow, times: []kit.Trouble{kit.Evicted}, timeout: long, phase: api.Succeeded},
-		"evicted, " + finalNow:           {at: finalNow, times: []kit.Trouble{kit.Evicted, kit.Evicted}, timeout: long, phase: api.Succeeded},
-		"deleted, " + finalNow:           {at: finalNow, times: []kit.Trouble{kit.Deleted}, timeout: long, phase: api.Succeeded},
-		"out of memory, " + finalNow:     {at: finalNow, times: []kit.Trouble{kit.OutOfMemory}, timeout: long, phase: api.Succeeded},
-		"always out of memory, warm":     {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
-		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
+		"evicted, " + copyNow: {at: copyNow, times: []kit.Trouble{kit.Evicted}, timeout: long, phase: api.Succeeded},
+		"evicted, " + finalNow: {at: finalNow, times: []kit.Trouble{kit.Evicted, kit.Evicted}, timeout: long,
+			phase: api.Succeeded},
+		"deleted, " + finalNow:       {at: finalNow, times: []kit.Trouble{kit.Deleted}, timeout: long, phase: api.Succeeded},
+		"out of memory, " + finalNow: {at: finalNow, times: []kit.Trouble{kit.OutOfMemory}, timeout: long, phase: api.Succeeded},
+		"always out of memory, warm": {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed,
+			says: api.MoverAnnotation},
+		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed,
+			reason: api.CopyFailed, says: api.MoverAnnotation},
 		"always evicted": {at: finalNow, always: kit.Evicted, timeout: time.Minute, phase: api.Failed, reason: api.DeadlineExceeded,
 			says: "mover"},
 	} {
@@ -267,7 +276,8 @@ func TestFailingMoverIsReplaced(t *testing.T) {
 			r.Node.Set(func(n *kit.Node) { n.Troubles, n.Trouble = row.times, row.always })
 			r.stop.release(r.World)
 			status := r.Finish(drive, "web")
-			if status.Phase != row.phase || row.phase == api.Failed && status.Reason != row.reason || !strings.Contains(status.Message, row.says) {
+			if status.Phase != row.phase || row.phase == api.Failed && status.Reason != row.reason ||
+				!strings.Contains(status.Message, row.says) {
 				t.Errorf("%s; want %s %s that says %q", describe(status), row.phase, row.reason, row.says)
 			}
 			if row.at == copyNow && row.phase == api.Failed && wasStopped(status) {

@@ -29,7 +29,8 @@ func asUser(w *kit.World, user string) *kit.World {
 // kubectl runs kubectl as an administrator.
 func kubectl(t *testing.T, w *kit.World, args ...string) (string, error) {
 	t.Helper()
-	output, err := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", kit.APIPath(t), "-n", w.Namespace}, args...)...).CombinedOutput()
+	output, err := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", kit.APIPath(t), "-n", w.Namespace},
+		args...)...).CombinedOutput()
 	return string(output), err
 }
 
@@ -50,7 +51,8 @@ func manifestFile(t *testing.T, replicas int32) string {
 }
 
 func merge(w *kit.World, set, body string) error {
-	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	return err
 }
 
@@ -90,7 +92,8 @@ func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	for _, held := range []map[string]string{recordOf(api.Moving, api.MemberMoved, api.MemberStopping), recordOf(api.Moving, api.MemberFinalPass),
+	for _, held := range []map[string]string{recordOf(api.Moving, api.MemberMoved, api.MemberStopping),
+		recordOf(api.Moving, api.MemberFinalPass),
 		recordOf(api.Reverting, api.MemberKept, api.MemberSwapping)} {
 		w.Annotate("web", held)
 		w.ScaleUpDenied("web")
@@ -105,7 +108,8 @@ func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 		}
 		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifestFile(t, 2))
 		expectDenied(t, "a server-side apply", heldSetsPolicy, out, err)
-		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler", "system:serviceaccount:argocd:argocd-application-controller",
+		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+			"system:serviceaccount:argocd:argocd-application-controller",
 			"system:serviceaccount:drydock:idle-timeout", "system:admin"} {
 			expectDenied(t, user, heldScalesPolicy, "", asUser(w, user).TryScaleTo("web", 3))
 			expectDenied(t, user, heldSetsPolicy, "", merge(asUser(w, user), "web", `{"spec":{"replicas":3}}`))

@@ -43,7 +43,8 @@ func playHooks(t *testing.T, w *kit.World, members *podWatch, fails ...string) *
 	var done sync.WaitGroup
 	done.Go(func() {
 		for event := range watch.ResultChan() {
-			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && len(pod.Spec.Containers[0].Env) > 0 {
+			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
+				len(pod.Spec.Containers[0].Env) > 0 {
 				p.end(ctx, w, members, pod)
 			}
 		}
@@ -71,7 +72,8 @@ func (p *hookPlayer) end(ctx context.Context, w *kit.World, members *podWatch, p
 	}
 	pod = pod.DeepCopy()
 	pod.Status.Phase = phase
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sh", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sh",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words}}}}
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 		return // the watch delivers the pod again
 	}
@@ -144,7 +146,8 @@ func TestHooksOfAllMembersRunBeforeAllStop(t *testing.T) {
 	ran := slices.Clone(hooks.ran)
 	hooks.mu.Unlock()
 	slices.Sort(ran)
-	if want := []string{"after web-0 of start 2", "after web-1 of start 2", "before web-0 of start 1", "before web-1 of start 1"}; !slices.Equal(ran, want) {
+	if want := []string{"after web-0 of start 2", "after web-1 of start 2", "before web-0 of start 1",
+		"before web-1 of start 1"}; !slices.Equal(ran, want) {
 		t.Errorf("hooks that ran: %v, want %v", ran, want)
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
@@ -158,7 +161,8 @@ func TestFailedHookBeforeMemberKeepsItRunning(t *testing.T) {
 	drive := w.Drive(nil)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.HookFailed || !mentions(record.Message, "before-member", "pod web-1", "container sh", " 3", "no other  member can be primary") {
+	if record.Reason != api.HookFailed || !mentions(record.Message, "before-member", "pod web-1", "container sh", " 3",
+		"no other  member can be primary") {
 		t.Errorf("%s: %q", record.Reason, record.Message)
 	}
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
@@ -215,7 +219,8 @@ func TestHookRunsOnceWhenProcessDies(t *testing.T) {
 			hooks := playHooks(t, w, pods)
 			sabotage := &kit.Saboteur{What: what}
 			sabotage.OnWrite = func(description string) {
-				if record := w.Status("web"); strings.HasPrefix(description, "PATCH") && sabotage.At == 0 && record != nil && record.Reason == api.HookRunning {
+				if record := w.Status("web"); strings.HasPrefix(description, "PATCH") && sabotage.At == 0 && record != nil &&
+					record.Reason == api.HookRunning {
 					sabotage.At = len(sabotage.Writes()) + 1 // the creation of the Job follows
 				}
 			}
@@ -272,7 +277,8 @@ func TestHookWithoutEndFailsResize(t *testing.T) {
 	w.Settings.HookTimeout = 3 * time.Second
 	record := w.Finish(w.Drive(nil), "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.HookFailed || !strings.Contains(record.Message, "DeadlineExceeded Job was active longer than specified deadline") {
+	if record.Reason != api.HookFailed || !strings.Contains(record.Message,
+		"DeadlineExceeded Job was active longer than specified deadline") {
 		t.Errorf("%s: %s", record.Reason, record.Message)
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")

@@ -29,7 +29,8 @@ func deadLetters(t *testing.T, w *kit.World) []api.Letter {
 // refOf returns a reference to set web for events.
 func refOf(w *kit.World) events.Ref {
 	set := w.Set("web")
-	return events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Operation: "0123456789ab"}
+	return events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion,
+		Operation: "0123456789ab"}
 }
 
 func sendToDeadLetter(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
@@ -128,7 +129,8 @@ func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
 	sendToDeadLetter(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.Answer{By: api.Sift, Code: 503, Text: "away"})
 	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	list := deadLetters(t, w)
-	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 || !strings.HasSuffix(list[0].Subject, "/persistentvolumeclaims/data-web-0") {
+	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 ||
+		!strings.HasSuffix(list[0].Subject, "/persistentvolumeclaims/data-web-0") {
 		t.Fatalf("%+v", list)
 	}
 	holdFirstPass(w, false)

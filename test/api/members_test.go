@@ -61,7 +61,8 @@ func TestRollingResizeStopsOneMemberAtATime(t *testing.T) {
 			set.Spec.PodManagementPolicy = policy
 			before := w.CreateSet(set)
 			pods := watchPods(t, w)
-			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass, api.StrategyAnnotation: string(api.StrategyRolling)})
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass,
+				api.StrategyAnnotation: string(api.StrategyRolling)})
 
 			record := w.Finish(w.Drive(nil), "web")
 			expectPhase(t, record, api.Succeeded)
@@ -204,7 +205,8 @@ func watchPods(t *testing.T, w *kit.World) *podWatch {
 		p.see(&list.Items[i], false)
 	}
 	p.least = p.ready()
-	watch, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(context.Background(), metav1.ListOptions{LabelSelector: "app=web", ResourceVersion: list.ResourceVersion})
+	watch, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(context.Background(),
+		metav1.ListOptions{LabelSelector: "app=web", ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}

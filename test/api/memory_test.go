@@ -44,7 +44,8 @@ func createLargeClaims(w *kit.World, count int, spec corev1.PersistentVolumeClai
 	failed := newResults(count)
 	for i := range count {
 		go func() {
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-web-%d", i+1), Labels: labels}, Spec: *spec.DeepCopy()}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-web-%d", i+1), Labels: labels},
+				Spec: *spec.DeepCopy()}
 			_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{})
 			failed <- err
 		}()

@@ -28,7 +28,8 @@ func holdFirstPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hol
 // movers returns the pods of movers, including ended ones.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {
 	t.Helper()
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +84,15 @@ func TestAccessModeAndClassChange(t *testing.T) {
 	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi:RWX,logs=64Mi@" + kit.OtherClass + ":RWO+ROX"})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class, "logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
+	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class,
+		"logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
 		c := w.Claim(name)
 		if is := fmt.Sprint(c.Spec.AccessModes, " ", *c.Spec.StorageClassName); is != want {
 			t.Errorf("claim %s is %s, want %s", name, is, want)
 		}
 	}
-	if modes := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.AccessModes; !slices.Equal(modes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
+	if modes := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.AccessModes; !slices.Equal(modes,
+		[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
 		t.Errorf("the template asks for %v", modes)
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
@@ -129,7 +132,8 @@ func TestFirstPassesRunBesidePods(t *testing.T) {
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
 		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" || !pod.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly {
+		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" ||
+			!pod.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly {
 			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
 		}
 	}
@@ -151,7 +155,8 @@ func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(api.StrategyRolling)})
 	record := w.Finish(drive, "web")
-	if record.Phase != api.Failed || record.Reason != api.NotConverged || !strings.Contains(record.Message, "90 s") || !strings.Contains(record.Message, "60 s") {
+	if record.Phase != api.Failed || record.Reason != api.NotConverged || !strings.Contains(record.Message, "90 s") ||
+		!strings.Contains(record.Message, "60 s") {
 		t.Error(describe(record))
 	}
 	if now := podUIDs(t, w); now != pods {
@@ -168,7 +173,8 @@ func TestFailedFirstPassStopsNoMember(t *testing.T) {
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || wasStopped(status) || !strings.Contains(status.Message, "no space left") {
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || wasStopped(status) ||
+		!strings.Contains(status.Message, "no space left") {
 		t.Errorf("%s %s, stopped %v: %s", status.Phase, status.Reason, wasStopped(status), status.Message)
 	}
 	if now := podUIDs(t, w); now != pods {
@@ -221,8 +227,9 @@ func TestMoverOptions(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations[api.MoverAnnotation] = "{resources: {limits: {memory: 2Gi}}, tolerations: [{key: movers, operator: Exists}]}"
 	w, drive := readyWorld(t, set)
-	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
-		Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
+	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
+			Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +246,8 @@ func TestMoverOptions(t *testing.T) {
 	w.Annotate("web", map[string]string{api.MoverAnnotation: "{resource: {}}", api.ResizeAnnotation: "data=160Mi"})
 	w.Eventually("it is refused", func() string {
 		ticks(t, drive, 1)
-		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.MoverInvalid || !strings.Contains(status.Message, "resource") {
+		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.MoverInvalid ||
+			!strings.Contains(status.Message, "resource") {
 			return fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
 		}
 		return ""

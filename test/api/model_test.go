@@ -31,7 +31,8 @@ func TestModelCanDoWhatControllersDid(t *testing.T) {
 			w := kit.NewWorld(t)
 			seen := record(t, w)
 			w.CreateSet(setOf(r.Scenario))
-			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass, api.StrategyAnnotation: string(r.Strategy)})
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass,
+				api.StrategyAnnotation: string(r.Strategy)})
 			d := w.Drive(nil)
 			if r.Act != "" {
 				disturb(t, w, d, r)

@@ -43,11 +43,13 @@ func TestMoverThatFindsForeignDataEndsResize(t *testing.T) {
 	untilWarming(t, w, drive, 1)
 	w.Node.Set(func(n *kit.Node) {
 		n.FailMovers = true
-		n.Failure = moverreport.MemberReport{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty, Message: "the target's root holds 1 entry"}
+		n.Failure = moverreport.MemberReport{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty,
+			Message: "the target's root holds 1 entry"}
 	})
 	holdFirstPass(w, false)
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "TargetNotEmpty") || wasStopped(status) {
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "TargetNotEmpty") ||
+		wasStopped(status) {
 		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 }

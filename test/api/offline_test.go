@@ -103,7 +103,8 @@ func untilGrowing(t *testing.T, w *kit.World, drive *kit.Drive) *api.Resize {
 	var status *api.Resize
 	w.Eventually("a member's claims are to grow", func() string {
 		ticks(t, drive, 1)
-		if status = w.Status("web"); status == nil || !slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.Phase == api.MemberGrowing }) {
+		if status = w.Status("web"); status == nil || !slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return m.Phase == api.MemberGrowing }) {
 			return fmt.Sprintf("%+v", status)
 		}
 		return ""

@@ -41,12 +41,14 @@ func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 	w.Drive(nil) // installs the rights
 	editor, viewer := token(w, "editor", "edit"), token(w, "viewer", "view")
 	config := rest.CopyConfig(kit.APIConfig(t))
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:idle-timeout", Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:idle-timeout",
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	orders := serve.Orders{Access: kube.NewClient(config)}
 
 	inner := &handled{}
 	function := serve.NewEventHandler("idle-timeout", inner, time.Minute, orders, telemetry.Off(), slog.New(slog.DiscardHandler))
-	broker := orders.Guard(serve.NewEventHandler("broker", inner, time.Minute, serve.Orders{}, telemetry.Off(), slog.New(slog.DiscardHandler)))
+	broker := orders.Guard(serve.NewEventHandler("broker", inner, time.Minute, serve.Orders{}, telemetry.Off(),
+		slog.New(slog.DiscardHandler)))
 	elsewhere := events.Ref{Namespace: "kube-system", Name: "web"}
 	web := events.Ref{Namespace: w.Namespace, Name: "web"}
 	group, err := events.NewForGroup(events.Wake, w.Namespace, "shop", "1")
@@ -73,7 +75,8 @@ func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 				answer := post(t, handler, row.event, row.token, structured)
 				taken := row.want == http.StatusAccepted
 				if ok := answer.Code < 300; ok != taken || !taken && answer.Code != row.want || taken != (inner.count == 1) {
-					t.Errorf("%s, %s, structured %v: code %d, %d handled: %s", name, place, structured, answer.Code, inner.count, answer.Body)
+					t.Errorf("%s, %s, structured %v: code %d, %d handled: %s", name, place, structured, answer.Code, inner.count,
+						answer.Body)
 				}
 				if row.token != "" && strings.Contains(answer.Body.String(), row.token) {
 					t.Errorf("%s, %s: the answer quotes the token", name, place)
@@ -87,7 +90,8 @@ func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 func token(w *kit.World, name, role string) string {
 	w.T.Helper()
 	ctx := context.Background()
-	_, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -97,7 +101,8 @@ func token(w *kit.World, name, role string) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	made, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	made, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatal(err)
 	}

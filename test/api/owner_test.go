@@ -238,7 +238,8 @@ func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	expectRefusedOnce(t, w, drive, "cache")
-	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || wasStopped(status) {
+	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) ||
+		wasStopped(status) {
 		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, wasStopped(status))
 	}
 	w.MayPause(denied)

@@ -67,7 +67,8 @@ func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize,
 			t.Errorf("claim %s asks for %d Mi, moved are %v", claim, is, moved)
 		}
 	}
-	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size[len(moved) > 0] {
+	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size[len(
+		moved) > 0] {
 		t.Errorf("the template asks for %d Mi, moved are %v", template, moved)
 	}
 	ticks(t, drive, 2)
@@ -150,7 +151,8 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 	t.Helper()
 	expectPhase(t, status, api.Failed)
 	if status.Reason != row.reason || status.FailedAt != r.stop.phase || !strings.Contains(status.Message, row.says) {
-		t.Errorf("%s at %s: %q, want %s at %s, with a message that mentions %q", status.Reason, status.FailedAt, status.Message, row.reason, r.stop.phase, row.says)
+		t.Errorf("%s at %s: %q, want %s at %s, with a message that mentions %q", status.Reason, status.FailedAt, status.Message,
+			row.reason, r.stop.phase, row.says)
 	}
 	expectEvents(t, r.World, "web", "Warning "+string(row.reason))
 	if !slices.Contains(drive.Seen, "operation.failed") {

@@ -110,7 +110,8 @@ func recordedChanges(s *api.Resize) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", e.Claim, api.MethodExpand, &e.From, &e.To, "", []string{}, e.Volume))
 	}
 	for _, c := range s.Moves() {
-		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Claim, api.MethodCopy, &c.From, &c.To, c.Class, c.Modes, c.OldVolume))
+		lines = append(lines, fmt.Sprintf("%s %s %s>%s@%s:%v from %s", c.Claim, api.MethodCopy, &c.From, &c.To, c.Class, c.Modes,
+			c.OldVolume))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -146,9 +147,11 @@ func TestPlanMatchesResize(t *testing.T) {
 		downtime       bool
 	}{
 		"expand": {"data=128Mi", "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, create statefulsets", false},
-		"copy":   {"data=128Mi@" + kit.Class + ":RWX", "create controllerrevisions, " + copies + ", " + copies + ", create statefulsets", true},
-		"both": {"data=128Mi,logs=64Mi@" + kit.Class, "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, " +
-			copies + ", " + copies + ", create statefulsets", true},
+		"copy": {"data=128Mi@" + kit.Class + ":RWX", "create controllerrevisions, " + copies + ", " + copies + ", create statefulsets",
+			true},
+		"both": {"data=128Mi,logs=64Mi@" + kit.Class,
+			"create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, " +
+				copies + ", " + copies + ", create statefulsets", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, drive := growingWorld(t, growingSet(2, "data", "logs"))
@@ -223,11 +226,13 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	if want := strings.ReplaceAll(want, " ", ", "); !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("the error is %v", err)
 	}
-	if len(d.Quotas) != 1 || d.Quotas[0].Enough() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" && !d.Claims[0].Users[1].Foreign {
+	if len(d.Quotas) != 1 || d.Quotas[0].Enough() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" &&
+		!d.Claims[0].Users[1].Foreign {
 		t.Errorf("quotas %+v, users %v", d.Quotas, d.Claims[0].Users)
 	}
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
-	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != d.Refused[0].Reason || status.Message != d.Refused[0].Message {
+	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != d.Refused[0].Reason ||
+		status.Message != d.Refused[0].Message {
 		t.Errorf("it was %s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	after, _ := runPlan(t, w)
@@ -314,7 +319,8 @@ func TestExistingNameIsFoundLast(t *testing.T) {
 	try := func(change func(*appsv1.StatefulSet)) error {
 		set := growingSet(1, "data")
 		change(set)
-		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(t.Context(), set, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(t.Context(), set,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
 	if err := try(func(*appsv1.StatefulSet) {}); !apierrors.IsAlreadyExists(err) {
@@ -345,7 +351,8 @@ func TestPlanChecksStorageCapacity(t *testing.T) {
 	_, err := storage.CSIDrivers().Create(t.Context(), driver, metav1.CreateOptions{})
 	must(t, err)
 	t.Cleanup(func() { _ = storage.CSIDrivers().Delete(context.Background(), class, metav1.DeleteOptions{}) })
-	_, err = storage.StorageClasses().Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: class,
+	_, err = storage.StorageClasses().Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class},
+		Provisioner:       class,
 		VolumeBindingMode: &waits}, metav1.CreateOptions{})
 	must(t, err)
 	t.Cleanup(func() { _ = storage.StorageClasses().Delete(context.Background(), class, metav1.DeleteOptions{}) })

@@ -15,7 +15,8 @@ import (
 func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	w, drive := readyWorld(t, set)
 	logs := w.Claim("logs-web-0")
 	holdFirstPass(w, true)

@@ -22,7 +22,8 @@ func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 	w.InstallPolicies()
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	set.Spec.Template.Finalizers = []string{"example.com/ends-slowly"}
 	w.CreateSet(set)
 	before, drive := w.Claim("data-web-0").UID, w.Drive(nil)
@@ -46,7 +47,8 @@ func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 			return ""
 		})
 	}
-	if _, err := pods.Patch(context.Background(), "web-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(context.Background(), "web-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the set sleeps", func() string {
@@ -56,7 +58,8 @@ func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 		}
 		return ""
 	})
-	if claim := w.Claim("data-web-0"); claim == nil || claim.UID != before || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
+	if claim := w.Claim("data-web-0"); claim == nil || claim.UID != before || claim.DeletionTimestamp != nil ||
+		len(claim.OwnerReferences) > 0 {
 		t.Errorf("I1: the claim of the sleeping set is %v", claim)
 	}
 	if _, err := sets.Patch(context.Background(), "web", types.MergePatchType, again, metav1.PatchOptions{}); err != nil {

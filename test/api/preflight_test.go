@@ -24,8 +24,9 @@ const (
 
 // limitMemory limits the memory of each container in the namespace.
 func limitMemory(w *kit.World, most string) {
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
 	if _, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{}); err != nil {
 		w.T.Fatal(err)
 	}
@@ -36,7 +37,8 @@ func limitMemory(w *kit.World, most string) {
 // user.
 func untilPodIsRefused(w *kit.World) {
 	w.Eventually("the rules are in force", func() string {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) {
 			return fmt.Sprint(err)
 		}
@@ -45,8 +47,9 @@ func untilPodIsRefused(w *kit.World) {
 }
 
 func podOf1Gi() *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "dev.local/busybox:1",
-		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "dev.local/busybox:1",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
 }
 
 // TestDetectResizeCreatesPodsOnlyInDryRuns: its right to create pods has no other use.

@@ -136,7 +136,8 @@ func awaitRefusal(w *kit.World) {
 	w.Eventually("the creation is refused", func() string {
 		set := w.Set("web")
 		set.UID, set.ResourceVersion, set.ManagedFields = "", "", nil
-		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			return fmt.Sprint(err)
 		}
@@ -183,7 +184,8 @@ func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			awaitRefusal(w)
 			w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
 			status := w.Finish(drive, "web")
-			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) || !strings.Contains(status.Message, api.RetryAnnotation) {
+			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) ||
+				!strings.Contains(status.Message, api.RetryAnnotation) {
 				t.Errorf("%s; want Failed RecreateRefused that says %q", describe(status), row.says)
 			}
 			if now := w.Set("web"); now.UID != before.UID {
@@ -201,7 +203,8 @@ func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 
 // blockingOwner returns an owner reference that only an account with rights on the owner's finalizers may write.
 func blockingOwner(kind, name string, uid any) string {
-	return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":%q,"uid":"%v","blockOwnerDeletion":true}]}}`, kind, name, uid)
+	return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":%q,"uid":"%v","blockOwnerDeletion":true}]}}`,
+		kind, name, uid)
 }
 
 // TestOwnersThatBlockTheirDeletion: the API server runs with OwnerReferencesPermissionEnforcement. Set and claims are
@@ -217,9 +220,11 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 			var err error
 			if granted {
 				w.Grant("system:serviceaccount:drydock:restore", "update", "secrets/finalizers")
-				owner, err = w.Kube.CoreV1().Secrets(w.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
+				owner, err = w.Kube.CoreV1().Secrets(w.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "main"}},
+					metav1.CreateOptions{})
 			} else {
-				owner, err = w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
+				owner, err = w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(ctx,
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -234,7 +239,8 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 			if now.UID == before.UID {
 				t.Error("the set was not created again")
 			}
-			for what, owners := range map[string][]metav1.OwnerReference{"set": now.OwnerReferences, "claim": w.Claim("data-web-0").OwnerReferences} {
+			for what, owners := range map[string][]metav1.OwnerReference{"set": now.OwnerReferences,
+				"claim": w.Claim("data-web-0").OwnerReferences} {
 				if len(owners) != 1 || owners[0].UID != owner.GetUID() || ptr.Deref(owners[0].BlockOwnerDeletion, false) != granted {
 					t.Errorf("%s: owners %+v", what, owners)
 				}

@@ -101,7 +101,8 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	if len(to.taken) != 3 {
 		t.Fatalf("%d events were taken", len(to.taken))
 	}
-	if diff := cmp.Diff([]string{encoded(t, step), encoded(t, change)}, []string{encoded(t, to.taken[0]), encoded(t, to.taken[1])}); diff != "" {
+	if diff := cmp.Diff([]string{encoded(t, step), encoded(t, change)},
+		[]string{encoded(t, to.taken[0]), encoded(t, to.taken[1])}); diff != "" {
 		t.Errorf("(-given up +sent again)\n%s", diff)
 	}
 	rebuilt := to.taken[2]
@@ -116,7 +117,8 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	if _, there := w.Set("web").Annotations[api.DeadLettersAnnotation]; there {
 		t.Error("an empty list is still there")
 	}
-	if out, err := command(t, w, "redeliver", "web", "--url", to.url); err != nil || !mentions(out, w.Namespace+"/web") || len(to.taken) != 4 {
+	if out, err := command(t, w, "redeliver", "web", "--url", to.url); err != nil || !mentions(out, w.Namespace+"/web") ||
+		len(to.taken) != 4 {
 		t.Errorf("%s%v", out, err)
 	}
 }
@@ -132,7 +134,8 @@ func TestRebuiltSourceEventMatchesKnative(t *testing.T) {
 		t.Fatalf("%s%v", out, err)
 	}
 	got := to.taken[0]
-	object, err := w.Kube.AppsV1().RESTClient().Get().Namespace(w.Namespace).Resource("statefulsets").Name("web").SetHeader("Accept", "application/json").DoRaw(t.Context())
+	object, err := w.Kube.AppsV1().RESTClient().Get().Namespace(w.Namespace).Resource("statefulsets").Name("web").SetHeader("Accept",
+		"application/json").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +184,13 @@ func TestForgedDeadLettersSendNoOtherObject(t *testing.T) {
 	w.CreatePodOn("stranger", "data-web-0")
 	to := newBroker(t)
 	forge := func(kind, namespace, name string) api.Letter {
-		return api.Letter{Type: events.SourceUpdate, Source: "s", ID: kind + name, Subject: kind + name, Time: w.Set("web").CreationTimestamp,
+		return api.Letter{Type: events.SourceUpdate, Source: "s", ID: kind + name, Subject: kind + name,
+			Time:       w.Set("web").CreationTimestamp,
 			Extensions: map[string]string{"kind": kind, "namespace": namespace, "name": name}}
 	}
 	w.Annotate("web", map[string]string{api.DeadLettersAnnotation: api.EncodeDeadLetters([]api.Letter{
-		forge("Secret", w.Namespace, "token"), forge("Pod", "kube-system", "x"), forge("Pod", w.Namespace, "stranger"), forge("Pod", w.Namespace, "gone")})})
+		forge("Secret", w.Namespace, "token"), forge("Pod", "kube-system", "x"), forge("Pod", w.Namespace, "stranger"), forge("Pod",
+			w.Namespace, "gone")})})
 	if _, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err == nil || !mentions(err.Error(), "Secret", "kube-system") {
 		t.Errorf("%v", err)
 	}

@@ -33,7 +33,8 @@ func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 		"an unknown class":    {request: "data=128Mi@nvme", reason: api.UnknownClass, says: []string{"nvme", "kubectl get storageclass"}},
 		"in place, which the class does not allow": {
 			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand) },
-			request: "data=128Mi", reason: api.ExpandImpossible, says: []string{"data-web-0", "128Mi", kit.Class, api.ResizeMethodAnnotation},
+			request: "data=128Mi", reason: api.ExpandImpossible, says: []string{"data-web-0", "128Mi", kit.Class,
+				api.ResizeMethodAnnotation},
 		},
 		"a set without templates": {
 			set:     func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil },
@@ -117,7 +118,8 @@ func refused(t *testing.T, row refusal) {
 
 	status := w.Finish(drive, made.Name)
 	if status.Phase != api.Refused || status.Reason != row.reason || !mentions(status.Message, row.says...) {
-		t.Errorf("%s %s: %q, want %s Refused with a message that mentions %q", status.Phase, status.Reason, status.Message, row.reason, row.says)
+		t.Errorf("%s %s: %q, want %s Refused with a message that mentions %q", status.Phase, status.Reason, status.Message, row.reason,
+			row.says)
 	}
 	expectEvents(t, w, made.Name, "Warning "+string(row.reason))
 	after := w.Set(made.Name)
@@ -192,7 +194,8 @@ func TestHostileRecordCannotReachOtherVolumes(t *testing.T) {
 	size := resource.MustParse("64Mi")
 	for _, phase := range []api.Phase{api.Moving, api.Finishing, api.Reverting} {
 		forged := &api.Resize{
-			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Set: api.SetRef{Name: "web", UID: set.UID}},
+			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase,
+				Set: api.SetRef{Name: "web", UID: set.UID}},
 			Members: []api.Member{{Phase: api.MemberSwapping, Attempt: 1, Claims: []api.Move{{
 				Claim: "data-web-0", UID: types.UID("x"), Template: "data", From: size, To: size, OldVolume: volume, NewVolume: volume}}}},
 		}

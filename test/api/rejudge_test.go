@@ -51,7 +51,8 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 		"the foreign pod is gone": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") }, reason: api.ForeignConsumer,
 			mend: func(w *kit.World) {
-				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug",
+					metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			}},
 		"the limit range that a mover exceeds is gone": {
 			arrange: func(w *kit.World) { limitMemory(w, "512Mi") }, reason: api.Rejected,

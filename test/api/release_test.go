@@ -80,7 +80,8 @@ func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 	w, drive, pauses, stops := asleepWithOwners(t)
 	before := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion, w.Custom(pauses, redis, "main").GetResourceVersion())
 	out, err := command(t, w, "release")
-	if after := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion, w.Custom(pauses, redis, "main").GetResourceVersion()); after != before {
+	if after := fmt.Sprint(w.Set("web").ResourceVersion, w.Set("rack").ResourceVersion,
+		w.Custom(pauses, redis, "main").GetResourceVersion()); after != before {
 		t.Errorf("without --yes it writes")
 	}
 	if err == nil || !mentions(out, "/web: ", "replicas 0 to 2", "/db: left: ", w.Status("db").Operation) {
@@ -97,7 +98,8 @@ func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 	}
 	for row, kind := range map[*owners.Row]string{&pauses: redis, &stops: "CassandraDatacenter"} {
 		now := w.Custom(*row, kind, "main")
-		if diff := cmp.Diff(map[string]string{api.AllowAnnotation: api.AllowPause}, now.GetAnnotations()); diff != "" || row.Held(owners.ByStop, now) {
+		if diff := cmp.Diff(map[string]string{api.AllowAnnotation: api.AllowPause}, now.GetAnnotations()); diff != "" ||
+			row.Held(owners.ByStop, now) {
 			t.Errorf("%s is held still: %v", kind, now.Object)
 		}
 	}

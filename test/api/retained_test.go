@@ -22,9 +22,10 @@ func TestOldVolumesAreBounded(t *testing.T) {
 		"by a setting": {arrange: func(w *kit.World) { w.Settings.RetainedVolumes = 1 }, reason: api.TooManyRetained,
 			says: []string{"data-web-0", "DRYDOCK_RETAINED_VOLUMES"},
 			mend: func(w *kit.World) { w.Settings.RetainedVolumes = 2 }},
-		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") }, reason: api.QuotaExceeded,
-			says: []string{"ResourceQuota quota", "250Mi", "old volumes"},
-			mend: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
+		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") },
+			reason: api.QuotaExceeded,
+			says:   []string{"ResourceQuota quota", "250Mi", "old volumes"},
+			mend:   func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,8 @@ func retiredWorld(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*k
 
 func patchVolume(t *testing.T, w *kit.World, name, body string) {
 	t.Helper()
-	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,12 +48,14 @@ func volume(w *kit.World, name string) *corev1.PersistentVolume {
 // endWindow ends the retention of the volume.
 func endWindow(t *testing.T, w *kit.World, name string) {
 	t.Helper()
-	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
+	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation,
+		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
 }
 
 // released returns the first trace of Drydock on a volume, or an empty string.
 func released(v *corev1.PersistentVolume) string {
-	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation, api.ClaimManifestAnnotation} {
+	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation,
+		api.ClaimManifestAnnotation} {
 		if v.Annotations[key] != "" {
 			return key + " is still there"
 		}
@@ -67,18 +70,21 @@ func released(v *corev1.PersistentVolume) string {
 // Invariants: I9.
 func TestOldVolumeIsRetained(t *testing.T) {
 	t.Parallel()
-	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
+	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false,
+		corev1.PersistentVolumeReclaimRetain: true} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			w, drive, old := retiredWorld(t, policy)
 			before := volume(w, old)
 			until, err := time.Parse(time.RFC3339, before.Annotations[api.RetainedUntilAnnotation])
 			finished := w.Status("web").Finished.Time
-			if err != nil || until.Before(finished.Add(w.Settings.Retention-time.Minute)) || until.After(finished.Add(w.Settings.Retention)) {
+			if err != nil || until.Before(finished.Add(w.Settings.Retention-time.Minute)) ||
+				until.After(finished.Add(w.Settings.Retention)) {
 				t.Errorf("kept until %s (%v), finished %s", until, err, finished)
 			}
 			ticks(t, drive, 3)
-			if now := volume(w, old); now == nil || now.ResourceVersion != before.ResourceVersion || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			if now := volume(w, old); now == nil || now.ResourceVersion != before.ResourceVersion ||
+				now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 				t.Errorf("within its window it was written to: %+v", now)
 			}
 			endWindow(t, w, old)
@@ -129,10 +135,12 @@ func TestOldVolumeInUseIsKept(t *testing.T) {
 	t.Parallel()
 	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	has, _ := w.Node.Version(old, "data-web-0")
-	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`, w.Namespace))
+	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`,
+		w.Namespace))
 	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Name, claim.Spec.VolumeName = "lookup", old
-	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is bound", func() string {
@@ -185,7 +193,8 @@ func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 	patchVolume(t, w, old, `{"spec":{"claimRef":{"uid":null,"resourceVersion":null}}}`)
 	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Name, claim.Spec.VolumeName, claim.Labels = "data-web-0", old, map[string]string{"app": "web"}
-	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
@@ -195,7 +204,8 @@ func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	if now := volume(w, old); now == nil || now.Annotations[api.RetainedUntilAnnotation] == "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if now := volume(w, old); now == nil || now.Annotations[api.RetainedUntilAnnotation] == "" ||
+		now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("it is not kept for a window again: %+v", now)
 	}
 	expectSize(t, w, "160Mi", "data-web-0")

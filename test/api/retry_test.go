@@ -99,7 +99,8 @@ func TestRetryCommandRepeatsFailedOperation(t *testing.T) {
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	before = w.Set("web")
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation, "succeeded") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil ||
+		!mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation, "succeeded") {
 		t.Errorf("after a success: %v", err)
 	}
 	if w.Set("web").ResourceVersion != before.ResourceVersion {

@@ -18,7 +18,8 @@ import (
 func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.Owners = "[{operator: " + w.Namespace + ", group: " + w.Namespace + ".example.com, kinds: [{name: Store, plural: stores}], pause: [{field: spec.paused, value: true}]}]"
+	w.Settings.Owners = "[{operator: " + w.Namespace + ", group: " + w.Namespace +
+		".example.com, kinds: [{name: Store, plural: stores}], pause: [{field: spec.paused, value: true}]}]"
 	rows := filepath.Join(t.TempDir(), "rows.yaml")
 	if err := os.WriteFile(rows, []byte(w.Settings.Owners), 0o600); err != nil {
 		t.Fatal(err)

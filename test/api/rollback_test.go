@@ -86,12 +86,14 @@ func TestRollbackToOldVolumes(t *testing.T) {
 		t.Errorf("the template asks for %s", size)
 	}
 	for claim, name := range after {
-		if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" ||
+			v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 			t.Errorf("the volume %s that claim %s had is not kept: %v", name, claim, v)
 		}
 	}
 	for claim, name := range before {
-		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || v.Labels[api.OperationLabel] != "" {
+		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+			v.Labels[api.OperationLabel] != "" {
 			t.Errorf("volume %s, which claim %s has again, has changed: %v", name, claim, v)
 		}
 	}
@@ -154,11 +156,13 @@ func TestAbortedRollbackChangesNothing(t *testing.T) {
 			}
 			expectOn(t, w, after)
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
-			if link := linkOfVolume(w, before["data-web-0"]); link.Operation != done.Operation || link != linkOfVolume(w, before["data-web-1"]) {
+			if link := linkOfVolume(w, before["data-web-0"]); link.Operation != done.Operation ||
+				link != linkOfVolume(w, before["data-web-1"]) {
 				t.Errorf("the old volumes are %+v's, want operation %s's", link, done.Operation)
 			}
 			for claim, name := range before {
-				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" ||
+					v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 					t.Errorf("the old volume %s of claim %s is not kept: %v", name, claim, v)
 				}
 			}
@@ -214,7 +218,8 @@ func TestRefusedRollbackKeepsRecord(t *testing.T) {
 		"another operation": {"0123456789ab", "RollbackImpossible", func() {}},
 		"the window is over": {done.Operation, "RollbackImpossible", func() {
 			for _, move := range done.Moves() {
-				patchVolume(t, w, move.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`, api.RetainedUntilAnnotation))
+				patchVolume(t, w, move.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`,
+					api.RetainedUntilAnnotation))
 			}
 		}},
 	} {

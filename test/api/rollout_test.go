@@ -50,7 +50,8 @@ func TestRolloutCostsOneInvocationPerEventAndNoCall(t *testing.T) {
 			woken++
 		}
 	}
-	t.Logf("a rollout of 2 replicas and a label: %d updates, as many invocations of sift, %d other functions woken, %d API calls", len(updates), woken, calls)
+	t.Logf("a rollout of 2 replicas and a label: %d updates, as many invocations of sift, %d other functions woken, %d API calls",
+		len(updates), woken, calls)
 	if len(updates) < 4 || woken != 0 || calls != 0 {
 		t.Errorf("%d updates woke %d functions and cost %d API calls", len(updates), woken, calls)
 	}

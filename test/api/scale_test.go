@@ -49,11 +49,13 @@ func TestAutoscalerScalesHeldSet(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[stoppingNow])
 	drive := r.reach()
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"},
-		MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
-	}}
-	if _, err := r.Kube.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).Create(t.Context(), scaler, metav1.CreateOptions{}); err != nil {
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"},
+			MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
+		}}
+	if _, err := r.Kube.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).Create(t.Context(), scaler,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.Eventually("the autoscaler has scaled the set", func() string {
@@ -191,7 +193,8 @@ func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 		w := kit.NewWorld(t)
 		w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
 		maker := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-		made, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "maker"}}, metav1.CreateOptions{})
+		made, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "maker"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

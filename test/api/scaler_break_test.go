@@ -36,7 +36,8 @@ func TestTenantCannotForgeHook(t *testing.T) {
 	_, client := tenant(t, w)
 	set := w.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
 	link := api.Link{Operation: "0123456789ab", Role: api.RoleScaleHook, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: set.UID}}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: api.ScaleHookName(link.Operation, "pre"), Labels: map[string]string{api.OperationLabel: link.Operation},
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: api.ScaleHookName(link.Operation, "pre"),
+		Labels:      map[string]string{api.OperationLabel: link.Operation},
 		Annotations: map[string]string{api.OperationAnnotation: link.Encode()}},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{Name: "hook", Image: "forged"}}}}}}

@@ -33,7 +33,8 @@ func hookByHTTP(url string) *v1alpha1.Hook {
 // pods returns the pods of the Job.
 func (s scalers) pods(job *batchv1.Job) []corev1.Pod {
 	s.T.Helper()
-	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func TestHookGetsFile(t *testing.T) {
 	if diff := cmp.Diff(want, facts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == api.HookDir && m.ReadOnly }) {
+	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == api.HookDir && m.ReadOnly }) {
 		t.Errorf("%+v", mounts)
 	}
 	s.hooks.hold(false)
@@ -84,7 +86,8 @@ func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	s.until("the condition reports it", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") || !mentions(got, "hooks.post.job.template") {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") ||
+			!mentions(got, "hooks.post.job.template") {
 			return got
 		}
 		return ""
@@ -124,8 +127,10 @@ func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 	s.scale(2)
 	pod := s.pod(s.hook("pre"))
 	c := pod.Spec.Containers[0]
-	if want := []string{"call", "--url=http://drain.shop.svc:8080/hook?a=$$(DRYDOCK_SET)", "--timeout=10s", "--report=/dev/termination-log"}; !slices.Equal(c.Args, want) ||
-		c.Image != s.Settings.Image || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 || len(pod.Spec.Volumes) != 1 {
+	if want := []string{"call", "--url=http://drain.shop.svc:8080/hook?a=$$(DRYDOCK_SET)", "--timeout=10s",
+		"--report=/dev/termination-log"}; !slices.Equal(c.Args, want) ||
+		c.Image != s.Settings.Image || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 ||
+		len(pod.Spec.Volumes) != 1 {
 		t.Errorf("%+v", pod.Spec)
 	}
 	if n := statefulset.Replicas(s.Set("web")); n != 1 {
@@ -143,7 +148,8 @@ func TestRefusedCallFailsScaling(t *testing.T) {
 	s.hooks.fail(s.Settings.Image)
 	s.scale(2)
 	s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !mentions(got, "container call", " 3", "web-1 has") {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") ||
+			!mentions(got, "container call", " 3", "web-1 has") {
 			return fmt.Sprintf("%s: %s", scaler.Status.Stage, got)
 		}
 		return ""

@@ -34,7 +34,8 @@ func TestPausedScalerRestoresItsMembers(t *testing.T) {
 		t.Errorf("the hook is told that %q go", removed)
 	}
 	scaler := s.untilStage(v1alpha1.StageIdle, 0)
-	if got := condition(scaler, v1alpha1.ConditionProgressing); !strings.HasPrefix(got, "False Paused ") || !mentions(got, " 3 ", "spec.paused") {
+	if got := condition(scaler, v1alpha1.ConditionProgressing); !strings.HasPrefix(got, "False Paused ") ||
+		!mentions(got, " 3 ", "spec.paused") {
 		t.Error(got)
 	}
 	if *scaler.Spec.Replicas != 3 {
@@ -139,7 +140,8 @@ func TestSleepRunsHooks(t *testing.T) {
 	if after := s.ClaimUIDs(); after != claims {
 		t.Errorf("claims %s, were %s", after, claims)
 	}
-	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || s.get("web").Spec.Paused {
+	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType ||
+		s.get("web").Spec.Paused {
 		t.Errorf("whenScaled %s, paused %t", policy, s.get("web").Spec.Paused)
 	}
 }
@@ -179,7 +181,8 @@ func TestPostHookIsCleanup(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	startCleaned(s.World, s.drive, s.CleanedSet("web", 3))
-	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}}}}); err != nil {
+	if err := s.create("web", v1alpha1.ScalerSpec{
+		Hooks: v1alpha1.ScalerHooks{Post: &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.untilStage(v1alpha1.StageIdle, 3)
@@ -331,7 +334,8 @@ func TestSetWithScalerIsScaledByIt(t *testing.T) {
 			return ""
 		})
 	}
-	if _, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":2,"minReadySeconds":1}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := sets.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":2,"minReadySeconds":1}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Errorf("a manifest with the count that there is: %v", err)
 	}
 	s.patch("web", map[string]any{"spec": map[string]any{"conflictPolicy": "adopt"}})

@@ -80,15 +80,18 @@ func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, pod := range pods.Items {
-		if h.held || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || !strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
+		if h.held || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+			!strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
 			continue
 		}
 		end, phase := &corev1.ContainerStateTerminated{}, corev1.PodSucceeded
 		if pod.Spec.Containers[0].Image == h.fails {
-			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed
+			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error",
+				Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed
 		}
 		pod.Status.Phase = phase
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: end}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+			State: corev1.ContainerState{Terminated: end}}}
 		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // the next round tries again
 	}
 }
@@ -141,7 +144,8 @@ func (s scalers) patch(name string, content map[string]any, subresources ...stri
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	if _, err := s.resource().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := s.resource().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{},
+		subresources...); err != nil {
 		s.T.Fatal(err)
 	}
 }
@@ -235,7 +239,8 @@ func TestScalerAdoptsPresentCount(t *testing.T) {
 		return ""
 	})
 	set := s.Set("web")
-	if *scaler.Spec.Replicas != 2 || set.Generation != generation || scaler.Status.Target.UID != set.UID || scaler.Status.Selector != metav1.FormatLabelSelector(set.Spec.Selector) {
+	if *scaler.Spec.Replicas != 2 || set.Generation != generation || scaler.Status.Target.UID != set.UID ||
+		scaler.Status.Selector != metav1.FormatLabelSelector(set.Spec.Selector) {
 		t.Errorf("spec %v, generation %d, was %d, status %+v", scaler.Spec.Replicas, set.Generation, generation, scaler.Status)
 	}
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
@@ -250,13 +255,15 @@ func TestScalerAdoptsPresentCount(t *testing.T) {
 
 // TestScaleDownWaitsForItsHook: the count changes after the hook has succeeded. The hook gets the removed ordinals.
 func TestScaleDownWaitsForItsHook(t *testing.T) {
-	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("post")}})
+	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3),
+		Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("post")}})
 	s.untilStage(v1alpha1.StageIdle, 3)
 	s.hooks.hold(true)
 	s.scale(1)
 	pre := s.hook("pre")
 	told := env(pre)
-	for key, want := range map[string]string{"DIRECTION": "down", "CURRENT": "3", "DESIRED": "1", "REMOVED": "1,2", "ADDED": "", "SET": "web", "SCALER": "web", "HOOK": "pre"} {
+	for key, want := range map[string]string{"DIRECTION": "down", "CURRENT": "3", "DESIRED": "1", "REMOVED": "1,2", "ADDED": "",
+		"SET": "web", "SCALER": "web", "HOOK": "pre"} {
 		if told[key] != want {
 			t.Errorf("DRYDOCK_%s is %q, want %q", key, told[key], want)
 		}
@@ -310,10 +317,12 @@ func TestFailedHookStopsScaling(t *testing.T) {
 		}
 		return ""
 	})
-	if f := scaler.Status.Failed; scaler.Status.Stage != v1alpha1.StageFailed || f == nil || f.FailedAt != v1alpha1.StagePreScaling || f.Reason != string(api.HookFailed) {
+	if f := scaler.Status.Failed; scaler.Status.Stage != v1alpha1.StageFailed || f == nil || f.FailedAt != v1alpha1.StagePreScaling ||
+		f.Reason != string(api.HookFailed) {
 		t.Errorf("%s, %+v", scaler.Status.Stage, f)
 	}
-	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !mentions(got, api.RetryAnnotation, "container hook", " 3", "web-1 has [1m shards") {
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") ||
+		!mentions(got, api.RetryAnnotation, "container hook", " 3", "web-1 has [1m shards") {
 		t.Error(got)
 	}
 	ticks(t, s.drive, 3)
@@ -408,12 +417,14 @@ func TestForeignCountIsRevertedOrAdopted(t *testing.T) {
 			s.untilStage(v1alpha1.StageIdle, 2)
 			s.force(3)
 			s.until("the counts agree", func(scaler *v1alpha1.Scaler) string {
-				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
+				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil ||
+					*scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
 					return fmt.Sprintf("set %d, Scaler %v", set, scaler.Spec.Replicas)
 				}
 				return ""
 			})
-			event := map[v1alpha1.ConflictPolicy]string{v1alpha1.ConflictRevert: "Warning CountReverted", v1alpha1.ConflictAdopt: "Warning CountAdopted"}[policy]
+			event := map[v1alpha1.ConflictPolicy]string{v1alpha1.ConflictRevert: "Warning CountReverted",
+				v1alpha1.ConflictAdopt: "Warning CountAdopted"}[policy]
 			if !slices.Contains(s.Events("web"), event) {
 				t.Errorf("no Event %s: %v", event, s.Events("web"))
 			}
@@ -482,7 +493,8 @@ func TestReplacedTarget(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	before := s.untilStage(v1alpha1.StageIdle, 1)
 	foreground := metav1.DeletePropagationForeground
-	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web",
+		metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the target is missing", func(scaler *v1alpha1.Scaler) string {
@@ -493,7 +505,8 @@ func TestReplacedTarget(t *testing.T) {
 	})
 	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
 	s.until("the new one is known", func(scaler *v1alpha1.Scaler) string {
-		if scaler.Status.Target.UID == before.Status.Target.UID || !strings.HasPrefix(condition(scaler, v1alpha1.ConditionHealthy), "True") {
+		if scaler.Status.Target.UID == before.Status.Target.UID ||
+			!strings.HasPrefix(condition(scaler, v1alpha1.ConditionHealthy), "True") {
 			return condition(scaler, v1alpha1.ConditionHealthy)
 		}
 		return ""

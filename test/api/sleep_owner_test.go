@@ -306,15 +306,19 @@ func TestAutoscalerLetsItsTargetSleep(t *testing.T) {
 func autoscale(t *testing.T, w *kit.World, minimum int32, controller *unstructured.Unstructured) {
 	t.Helper()
 	metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: "queue"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: kit.Quantity("1")}}}
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet", Name: "web"},
-		MinReplicas:    &minimum, MaxReplicas: 5, Metrics: []autoscalingv2.MetricSpec{metric}}}
+		Metric: autoscalingv2.MetricIdentifier{Name: "queue"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType,
+			Value: kit.Quantity("1")}}}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet",
+				Name: "web"},
+			MinReplicas: &minimum, MaxReplicas: 5, Metrics: []autoscalingv2.MetricSpec{metric}}}
 	if controller != nil {
 		scaler.OwnerReferences = []metav1.OwnerReference{{APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(),
 			Name: controller.GetName(), UID: controller.GetUID(), Controller: ptr.To(true)}}
 	}
-	if _, err := w.Kube.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).Create(context.Background(), scaler, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).Create(context.Background(), scaler,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -215,7 +215,8 @@ func TestInvalidInputIsReportedOnce(t *testing.T) {
 			idleSet(w, "web", 2, map[string]string{row.key: row.bad})
 			drive := w.Drive(nil)
 			sleep := w.UntilSleep(drive, "web", api.Refused)
-			if sleep.Reason != api.RequestInvalid || !strings.Contains(sleep.Message, row.says) || !strings.Contains(sleep.Message, row.key) {
+			if sleep.Reason != api.RequestInvalid || !strings.Contains(sleep.Message, row.says) ||
+				!strings.Contains(sleep.Message, row.key) {
 				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			version := w.Set("web").ResourceVersion

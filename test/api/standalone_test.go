@@ -22,7 +22,8 @@ func TestStolenStandaloneToken(t *testing.T) {
 	t.Parallel()
 	l := layLoot(t)
 	account := filepath.Join(kit.Root(t), "deploy", "standalone", "account.yaml")
-	if out, err := exec.Command(kit.Kubectl(t), "--kubeconfig", kit.APIPath(t), "apply", "--server-side", "--force-conflicts", "-f", account).CombinedOutput(); err != nil {
+	if out, err := exec.Command(kit.Kubectl(t), "--kubeconfig", kit.APIPath(t), "apply", "--server-side", "--force-conflicts", "-f",
+		account).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	s := stealToken(t, l, "drydock-standalone")

@@ -19,9 +19,12 @@ func archive(t *testing.T, w *kit.World, class string, ref *corev1.ObjectReferen
 	t.Helper()
 	volume, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "archive-" + w.Namespace},
-		Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: *kit.Quantity("1Gi")}, StorageClassName: class,
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas.example.com", Path: "/archive"}}, ClaimRef: ref},
+		Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: *kit.Quantity("1Gi")},
+			StorageClassName: class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{
+				corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas.example.com",
+				Path: "/archive"}}, ClaimRef: ref},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +64,8 @@ func TestVolumeOfAdministratorIsNeverTargetOfCopy(t *testing.T) {
 			createClass(t, w, class, "kit.example.com", row.mode)
 			var ref *corev1.ObjectReference
 			if row.reserved {
-				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: api.TargetName(api.OperationID(set.UID, request, 1), "data-web-0", 0)}
+				ref = &corev1.ObjectReference{Namespace: w.Namespace,
+					Name: api.TargetName(api.OperationID(set.UID, request, 1), "data-web-0", 0)}
 			}
 			volume := archive(t, w, class, ref)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})

@@ -137,7 +137,8 @@ func podsEnd(w *kit.World, record *api.Resize) bool {
 // oneIsSwapped reports whether one claim is swapped and the other one waits for its new volume.
 func oneIsSwapped(w *kit.World, record *api.Resize) bool {
 	kept, other := w.Claim("data-web-0"), w.Claim("data-web-1")
-	return kept != nil && kept.Spec.VolumeName == record.Move("data-web-0").OldVolume && other != nil && other.Status.Phase == corev1.ClaimBound &&
+	return kept != nil && kept.Spec.VolumeName == record.Move("data-web-0").OldVolume && other != nil &&
+		other.Status.Phase == corev1.ClaimBound &&
 		other.Spec.VolumeName == record.Move("data-web-1").NewVolume
 }
 
@@ -154,7 +155,8 @@ func keepsTemporaryClaim(w *kit.World) *kit.Drive {
 func keepClaim(w *kit.World, keep bool) {
 	w.T.Helper()
 	w.Eventually("the foreign finalizer is added or removed", func() string {
-		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(),
+			metav1.ListOptions{LabelSelector: api.OperationLabel})
 		if err != nil {
 			return err.Error()
 		}

@@ -44,7 +44,8 @@ func TestSweepOfLargeSetsStaysWithinMemory(t *testing.T) {
 		{api.DependsOnAnnotation: strings.Repeat("web,", large/4)},
 	}
 	createSets(w, sets, func(i int) *appsv1.StatefulSet {
-		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"), build.Label(api.GroupLabel, "shop"))
+		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"),
+			build.Label(api.GroupLabel, "shop"))
 		set.Annotations = texts[i%len(texts)]
 		return set
 	})

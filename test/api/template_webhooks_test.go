@@ -29,7 +29,8 @@ func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 		return ""
 	})
 	for what, row := range map[string]struct{ body, who string }{
-		"another image":           {container(""), "backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks wake-gateway"},
+		"another image": {container(""),
+			"backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks wake-gateway"},
 		"another service account": {`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`, ""},
 		"a privileged container":  {container(`,"securityContext":{"privileged":true}`), ""},
 		"a capability":            {container(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), ""},

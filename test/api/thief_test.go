@@ -50,7 +50,8 @@ type thief struct {
 // stealToken creates a token of the account.
 func stealToken(t *testing.T, l loot, account string) *thief {
 	t.Helper()
-	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("taking the token of %s: %v", account, err)
 	}
@@ -69,7 +70,8 @@ func (s *thief) may(t *testing.T, what string, err error) bool {
 }
 
 func (s *thief) patchSet(name, body string) error {
-	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -85,12 +87,14 @@ func (s *thief) askGrowth(request, remembered string) error {
 
 // createToken creates a token of Drydock's account in a dry run.
 func (s *thief) createToken(account string) error {
-	_, err := s.kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(s.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{DryRun: dry})
+	_, err := s.kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(s.ctx, account, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
 func (s *thief) deleteSet(name string, propagation metav1.DeletionPropagation) error {
-	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
+	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name,
+		metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
 }
 
 func (s *thief) createSet(change func(*appsv1.StatefulSet)) error {
@@ -107,7 +111,8 @@ func (s *thief) patchVolume(name, body string) error {
 }
 
 func (s *thief) patchClaim(name, body string) error {
-	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -117,9 +122,12 @@ func (s *thief) deleteClaim(name string) error {
 
 func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: api.TargetName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(kit.Class),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
+		ObjectMeta: metav1.ObjectMeta{Name: api.TargetName(operation, "data-web-0", 1),
+			Labels: map[string]string{api.OperationLabel: operation}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: ptr.To(kit.Class),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
 	}
 	change(claim)
 	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Create(s.ctx, claim, metav1.CreateOptions{DryRun: dry})
@@ -139,7 +147,8 @@ func (s *thief) createPod(namespace string, change func(*corev1.Pod)) error {
 // createHook creates restore's Job before a member stops, with a change.
 func (s *thief) createHook(change func(*batchv1.Job)) error {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
-	link := api.Link{Operation: operation, Role: api.RoleHook, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Member: ptr.To(0)}
+	link := api.Link{Operation: operation, Role: api.RoleHook, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID},
+		Member: ptr.To(0)}
 	job := resources.MakeHook(s.web, resources.BeforeMember, template, link, 1, kit.Settings())
 	change(job)
 	_, err := s.kube.BatchV1().Jobs(s.w.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})
@@ -151,7 +160,8 @@ func (s *thief) deletePod(name string) error {
 }
 
 func (s *thief) createRevision(name string, annotations map[string]string) error {
-	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, Annotations: annotations},
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{api.OperationLabel: operation}, Annotations: annotations},
 		Data: runtime.RawExtension{Raw: []byte(`{}`)}}
 	_, err := s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Create(s.ctx, revision, metav1.CreateOptions{DryRun: dry})
 	return err
@@ -162,7 +172,8 @@ const operation = "0123456789ab"
 
 // linkTo returns a link with the role.
 func linkTo(l loot, role api.Role) string {
-	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID}, Claim: "data-web-0"}.Encode()
+	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID},
+		Claim: "data-web-0"}.Encode()
 }
 
 // layLoot creates the objects that the thieves are after.
@@ -188,10 +199,12 @@ func layLoot(t *testing.T) loot {
 	if _, err := core.PersistentVolumes().Patch(ctx, l.volume, types.MergePatchType, kept, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := core.ServiceAccounts(l.w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := core.ServiceAccounts(l.w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 	if _, err := core.Pods(l.w.Namespace).Create(ctx, loose, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +262,8 @@ func (l *loot) layHeld(t *testing.T) {
 	t.Helper()
 	l.w.CreateSet(kit.WorldSet("part", 2, "64Mi", "data"))
 	pods, claims := l.w.Kube.CoreV1().Pods(l.w.Namespace), l.w.Kube.CoreV1().PersistentVolumeClaims(l.w.Namespace)
-	if _, err := pods.Patch(t.Context(), "part-0", types.MergePatchType, []byte(holdPatch(*l, api.RoleHeld)), metav1.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(t.Context(), "part-0", types.MergePatchType, []byte(holdPatch(*l, api.RoleHeld)),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.w.PatchClaim("data-part-0", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
@@ -299,7 +313,8 @@ func (l *loot) layStrange(t *testing.T) {
 	t.Helper()
 	for name, owner := range strange {
 		owner.UID, owner.Controller = types.UID(name), ptr.To(true)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, OwnerReferences: []metav1.OwnerReference{owner}},
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation},
+			OwnerReferences: []metav1.OwnerReference{owner}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 		if _, err := l.w.Kube.CoreV1().Pods(l.w.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)

@@ -65,7 +65,8 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 			continue
 		}
 		functions[valueOf(s, "faas.name")] = true
-		t.Logf("%s %s: %s, %d links, child of %s", operation, s.Name(), valueOf(s, "drydock.plan.reason"), len(s.Links()), s.Parent().SpanID())
+		t.Logf("%s %s: %s, %d links, child of %s", operation, s.Name(), valueOf(s, "drydock.plan.reason"), len(s.Links()),
+			s.Parent().SpanID())
 		for _, l := range s.Links() {
 			linked[l.SpanContext.TraceID().String()] = true
 		}

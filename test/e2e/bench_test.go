@@ -29,8 +29,9 @@ func (l load) set() *appsv1.StatefulSet {
 	if l.run != "" {
 		beside = "(" + l.run + ") & "
 	}
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
-		beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
+		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
+			beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
 	return set
 }
 
@@ -65,7 +66,8 @@ func (r *rested) clock() string {
 	for _, at := range []struct {
 		what string
 		time *metav1.Time
-	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready", member.Ready}} {
+	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready",
+		member.Ready}} {
 		if at.time != nil && member.Held != nil {
 			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(member.Held.Time).Seconds())
 		}

@@ -24,7 +24,8 @@ func TestBlockVolumeKeepsEveryByte(t *testing.T) {
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	db := &set.Spec.Template.Spec.Containers[0]
-	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c", fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c",
+		fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
 	db.ReadinessProbe.Exec.Command = []string{"test", "-e", "/tmp/filled"}
 	s.CreateSet(set)
 	s.AwaitReady(t)

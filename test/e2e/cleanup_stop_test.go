@@ -31,7 +31,8 @@ func TestStoppedCleanupHasNotSucceeded(t *testing.T) {
 	first := awaitCleaner(s, "")
 	s.Eventually("the metrics page counts it as running", func() string {
 		page := metricsPage(t, address)
-		running, pending := sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="running"`), sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="pending"`)
+		running, pending := sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="running"`), sumOf(t, page,
+			"drydock_cleanup_ordinals", `drydock_state="pending"`)
 		if running != 1 || pending != 0 {
 			return linesWith(page, "drydock_cleanup_")
 		}
@@ -62,7 +63,8 @@ func awaitCleaner(s *stage.Stage, known types.UID) types.UID {
 		switch {
 		case err != nil:
 			return err.Error()
-		case pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || pod.UID == known:
+		case pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+			pod.UID == known:
 			return string(pod.Status.Phase)
 		}
 		uid = pod.UID

@@ -64,7 +64,8 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 func awaitReplicas(s *stage.Stage, name string, n int32) {
 	s.Eventually(fmt.Sprintf("%s has %d ready replicas", name, n), func() string {
 		set := s.Set(name)
-		if set.Status.ObservedGeneration < set.Generation || *set.Spec.Replicas != n || set.Status.Replicas != n || set.Status.ReadyReplicas != n {
+		if set.Status.ObservedGeneration < set.Generation || *set.Spec.Replicas != n || set.Status.Replicas != n ||
+			set.Status.ReadyReplicas != n {
 			return fmt.Sprintf("%d of %d are ready, %d are asked for", set.Status.ReadyReplicas, set.Status.Replicas, *set.Spec.Replicas)
 		}
 		return ""
@@ -166,7 +167,8 @@ func steps(t *testing.T, s *stage.Stage, set string) []string {
 	var all []string
 	for _, e := range story(t, s, set) {
 		t.Logf("%s %s %s: %s", e.FirstTimestamp.UTC().Format(time.TimeOnly), e.Type, e.Reason, e.Message)
-		if ordinal := ordinalInMessage.FindStringSubmatch(e.Message); e.Reason == string(api.CleanupStarted) || e.Reason == string(api.ClaimsDeleted) {
+		if ordinal := ordinalInMessage.FindStringSubmatch(e.Message); e.Reason == string(api.CleanupStarted) ||
+			e.Reason == string(api.ClaimsDeleted) {
 			all = append(all, e.Reason+" "+ordinal[1])
 		}
 	}
@@ -331,7 +333,8 @@ func TestFailedCleanupKeepsData(t *testing.T) {
 	expectWarning(t, s, output)
 	t.Logf("kubectl describe:\n%s", s.Kubectl(t, "", "-n", s.Namespace, "describe", "statefulset", "web"))
 
-	s.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: cleanerTemplate("rm -r /data/filled /data/small"), api.RetryAnnotation: "now"})
+	s.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: cleanerTemplate("rm -r /data/filled /data/small"),
+		api.RetryAnnotation: "now"})
 	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
 	awaitPods(s, "web-0")
 	awaitClaims(s, "data-web-0")

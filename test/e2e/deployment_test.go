@@ -45,8 +45,10 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 func deployEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "deploy", "standalone"))
-	for image, local := range map[string]string{"image: registry.invalid/drydock-standalone:unset": "image: dev.local/drydock-standalone:dev",
-		`DRYDOCK_IMAGE: ""`: "DRYDOCK_IMAGE: " + stage.Image, "- unset\n": "- " + stage.Image + "\n", `DRYDOCK_ALLOW_TAGS: "false"`: `DRYDOCK_ALLOW_TAGS: "true"`} {
+	for image, local := range map[string]string{
+		"image: registry.invalid/drydock-standalone:unset": "image: dev.local/drydock-standalone:dev",
+		`DRYDOCK_IMAGE: ""`: "DRYDOCK_IMAGE: " + stage.Image, "- unset\n": "- " + stage.Image +
+			"\n", `DRYDOCK_ALLOW_TAGS: "false"`: `DRYDOCK_ALLOW_TAGS: "true"`} {
 		if !strings.Contains(manifests, image) {
 			t.Fatalf("deploy/standalone does not say %q", image)
 		}

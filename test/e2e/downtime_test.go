@@ -28,7 +28,8 @@ func BenchmarkResize(b *testing.B) {
 
 func restartPods(t testing.TB, s *stage.Stage) {
 	t.Helper()
-	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"})
+	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,8 @@ func (s etcd) lead(t *testing.T, pod string) {
 			return ""
 		}
 		target := map[string]string{"targetID": s.statuses(t.Context())[pod].Header.Member}
-		return fmt.Sprintf("%s leads: %v", leader, s.ask(t.Context(), "pods", leader, "maintenance/transfer-leadership", target, &struct{}{}))
+		return fmt.Sprintf("%s leads: %v", leader, s.ask(t.Context(), "pods", leader, "maintenance/transfer-leadership", target,
+			&struct{}{}))
 	})
 }
 

@@ -51,7 +51,8 @@ func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec)
 		t.Fatal(err)
 	}
 	s.Eventually("the budget is in force", func() string {
-		if now, err := budgets.Get(t.Context(), made.Name, metav1.GetOptions{}); err != nil || now.Status.ObservedGeneration < now.Generation {
+		if now, err := budgets.Get(t.Context(), made.Name, metav1.GetOptions{}); err != nil ||
+			now.Status.ObservedGeneration < now.Generation {
 			return fmt.Sprintf("it is not: %v", err)
 		}
 		return ""

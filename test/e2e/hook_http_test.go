@@ -65,7 +65,8 @@ func TestHookByHTTP(t *testing.T) {
 			t.Errorf("the set has %d replicas after %s requests", replicas, n)
 		}
 		if n == "0" {
-			return "it is not; the Scaler says " + s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o", "jsonpath={.status.conditions}")
+			return "it is not; the Scaler says " + s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o",
+				"jsonpath={.status.conditions}")
 		}
 		return ""
 	})
@@ -73,7 +74,8 @@ func TestHookByHTTP(t *testing.T) {
 	if n := s.Exec(t, "drain", "cat /tmp/requests"); n != "3" {
 		t.Errorf("%s requests", n)
 	}
-	for _, fact := range []string{`"hook":"pre"`, `"direction":"up"`, `"added":[1]`, `"namespace":"` + s.Namespace + `"`, `"scaler":"web"`} {
+	for _, fact := range []string{`"hook":"pre"`, `"direction":"up"`, `"added":[1]`, `"namespace":"` + s.Namespace + `"`,
+		`"scaler":"web"`} {
 		if body := s.Exec(t, "drain", "cat /tmp/body"); !strings.Contains(body, fact) {
 			t.Errorf("%s is not in %s", fact, body)
 		}

@@ -33,8 +33,10 @@ func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	for _, name := range []string{"data-web-0", "data-web-1"} {
 		claim := s.Claim(name)
 		volume := volumeOf(t, s, claim.Spec.VolumeName)
-		if statefulset.CurrentAttributes(claim) != "read-ahead-large" || ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
-			t.Errorf("claim %s has attributes %q, its volume %v", name, statefulset.CurrentAttributes(claim), volume.Spec.VolumeAttributesClassName)
+		if statefulset.CurrentAttributes(claim) != "read-ahead-large" ||
+			ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
+			t.Errorf("claim %s has attributes %q, its volume %v", name, statefulset.CurrentAttributes(claim),
+				volume.Spec.VolumeAttributesClassName)
 		}
 		if has := claim.Status.Capacity.Storage().String(); has != "96Mi" {
 			t.Errorf("claim %s has %s", name, has)

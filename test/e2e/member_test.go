@@ -10,7 +10,8 @@ import (
 )
 
 // memberPhases are the phases of a member in their order.
-var memberPhases = []api.MemberPhase{api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
+var memberPhases = []api.MemberPhase{api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass,
+	api.MemberSwapping,
 	api.MemberStarting, api.MemberMoved}
 
 // awaitMember waits until a member of the workload is in the phase or beyond it.
@@ -19,7 +20,8 @@ func awaitMember(t *testing.T, s *stage.Stage, phase api.MemberPhase) {
 	want := slices.Index(memberPhases, phase)
 	s.Eventually("a member is seen in phase "+string(phase), func() string {
 		status := s.Status("web")
-		if status != nil && slices.ContainsFunc(status.Members, func(m api.Member) bool { return slices.Index(memberPhases, m.Phase) >= want }) {
+		if status != nil && slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return slices.Index(memberPhases, m.Phase) >= want }) {
 			return ""
 		}
 		return fmt.Sprintf("status %+v", status)

@@ -41,7 +41,8 @@ func TestNothingIsAttachedDuringStop(t *testing.T) {
 		for _, move := range member.Claims {
 			for _, c := range changes() {
 				if c.volume == move.NewVolume && c.at.After(member.Held.Time) && c.at.Before(member.Ready.Time) {
-					t.Errorf("volume %s of claim %s was %s %s after its member was told to stop", c.volume, move.Claim, c.what, c.at.Sub(member.Held.Time))
+					t.Errorf("volume %s of claim %s was %s %s after its member was told to stop", c.volume, move.Claim, c.what,
+						c.at.Sub(member.Held.Time))
 				}
 			}
 		}
@@ -63,7 +64,8 @@ func watchAttachments(t *testing.T, s *stage.Stage) func() []attachment {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	events, err := s.Kube.StorageV1().VolumeAttachments().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To[int64](3600)})
+	events, err := s.Kube.StorageV1().VolumeAttachments().Watch(ctx,
+		metav1.ListOptions{ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To[int64](3600)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,8 @@ func TestPlanKnowsUsage(t *testing.T) {
 		}
 	}
 	for _, m := range status.Members {
-		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.Ready.Sub(m.Held.Time), d.Stop.From, d.Stop.To)
+		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.Ready.Sub(m.Held.Time), d.Stop.From,
+			d.Stop.To)
 	}
 	s.ExpectNothingLeft(t)
 }

@@ -72,7 +72,8 @@ func redisSet() *appsv1.StatefulSet {
 	pod.Containers[0] = corev1.Container{
 		Name: "redis", Image: redisImage, Command: []string{"sh", "-c", redisStart},
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-		Lifecycle:    &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", redisStop}}}},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c",
+			redisStop}}}},
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5,
 			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", redisReady}}}},
 	}
@@ -84,7 +85,8 @@ func sentinelSet() *appsv1.StatefulSet {
 	set := kit.WorldSet("sentinel", 3, "")
 	delete(set.Labels, api.ManagedLabel)
 	set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
-	set.Spec.Template.Spec.Containers[0] = corev1.Container{Name: "sentinel", Image: redisImage, Command: []string{"sh", "-c", sentinelStart}}
+	set.Spec.Template.Spec.Containers[0] = corev1.Container{Name: "sentinel", Image: redisImage,
+		Command: []string{"sh", "-c", sentinelStart}}
 	return set
 }
 

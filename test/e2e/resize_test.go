@@ -69,7 +69,8 @@ func TestEngineKilledAgainAndAgain(t *testing.T) {
 	s.CreateSet(stage.Workload("64Mi"))
 	before := s.Data(t)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting} {
+	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
+		api.MemberStarting} {
 		engine := drydock(t, s, "--leader-elect=false", "--tick", "2s")
 		awaitMember(t, s, phase)
 		stop(engine, syscall.SIGKILL)

@@ -171,7 +171,8 @@ func TestRollingResizeKeepsServing(t *testing.T) {
 				s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi@" + stage.OtherClass})
 				status = s.AwaitEnd(t)
 			})
-			t.Logf("%d calls failed in the resize, %d in the control run, of %d; %d replicas were ready at the least", failed, control, s.calls(t, "ok"), least)
+			t.Logf("%d calls failed in the resize, %d in the control run, of %d; %d replicas were ready at the least", failed, control,
+				s.calls(t, "ok"), least)
 			if status.Phase != api.Succeeded {
 				t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
 			}
@@ -200,7 +201,8 @@ func TestStopsWaitForApproval(t *testing.T) {
 	s.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove, api.ResizeAnnotation: "data=160Mi"})
 	s.Eventually("both members wait", func() string {
 		status := s.Status("web")
-		if status == nil || len(status.Members) != 2 || slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
+		if status == nil || len(status.Members) != 2 || slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
 			return fmt.Sprintf("status %+v", status)
 		}
 		return ""

@@ -74,7 +74,8 @@ func TestMembersFollowJobs(t *testing.T) {
 	s.AwaitScaler(t, "worker", "idle 1")
 	awaitReplicas(s, "worker", 1)
 	expectNoHooks(t, s)
-	if told := s.Events("worker"); !slices.Contains(told, "Normal "+string(api.ScalingCompleted)) || slices.Contains(told, "Warning "+string(api.HookFailed)) {
+	if told := s.Events("worker"); !slices.Contains(told, "Normal "+string(api.ScalingCompleted)) ||
+		slices.Contains(told, "Warning "+string(api.HookFailed)) {
 		t.Errorf("Events %v", told)
 	}
 }

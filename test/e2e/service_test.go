@@ -33,7 +33,8 @@ func (s service) evictAll(t *testing.T) {
 		name := fmt.Sprintf("web-%d", i)
 		was := uidOf(name)
 		s.Eventually(name+" is evicted", func() string { // the budget may not know yet that the previous pod is ready
-			if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}); err != nil {
+			if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace,
+				Name: name}}); err != nil {
 				return err.Error()
 			}
 			return ""

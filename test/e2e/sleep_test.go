@@ -44,7 +44,8 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 	if n := operator.Fights(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
-	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway, s.Namespace))
+	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway,
+		s.Namespace))
 	awaitSleep(t, s, api.Succeeded)
 	if set := s.Set("web"); *set.Spec.Replicas != 3 || set.Status.ReadyReplicas != 3 {
 		t.Errorf("%d replicas, %d ready", *set.Spec.Replicas, set.Status.ReadyReplicas)
@@ -78,7 +79,8 @@ func visit(t testing.TB, url string) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	status := response.Header.Get("X-Sablier-Session-Status")
-	t.Logf("GET %s\n%s after %s, X-Sablier-Session-Status: %s\n%s", url, response.Status, time.Since(start).Round(time.Millisecond), status, body)
+	t.Logf("GET %s\n%s after %s, X-Sablier-Session-Status: %s\n%s", url, response.Status, time.Since(start).Round(time.Millisecond),
+		status, body)
 	if err != nil || response.StatusCode != http.StatusOK || status != "ready" {
 		t.Errorf("the gateway answers %s, %q: %v", response.Status, status, err)
 	}
@@ -103,8 +105,9 @@ func TestConnectionsKeepSetAwake(t *testing.T) {
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas = ptr.To[int32](1)
-	set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, corev1.Container{Name: "server", Image: stage.WorkloadImage,
-		Command: []string{"sh", "-c", "nc -ll -p 8080 -e cat"}})
+	set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers,
+		corev1.Container{Name: "server", Image: stage.WorkloadImage,
+			Command: []string{"sh", "-c", "nc -ll -p 8080 -e cat"}})
 	s.CreateSet(set)
 	address := podIP(s, "web-0")
 	client := s.Start(t, "client", fmt.Sprintf("sleep 100000 | nc %s 8080", address))

@@ -31,7 +31,8 @@ func (s *acks) applyEachSecond(t *testing.T, set *appsv1.StatefulSet) {
 	}
 	s.untilEnd(t, func(ctx context.Context) {
 		_, _ = s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(ctx, set.Name, types.ApplyPatchType, manifest,
-			metav1.PatchOptions{FieldManager: "gitops", Force: ptr.To(true)}) // from the first stop on it is rejected, because of its templates
+			// from the first stop on it is rejected, because of its templates
+			metav1.PatchOptions{FieldManager: "gitops", Force: ptr.To(true)})
 		pause(ctx, time.Second)
 	})
 }
@@ -80,8 +81,10 @@ func TestRollingResizeBesideOtherClients(t *testing.T) {
 	manifest := acksSet(served, api.StrategyRolling)
 	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi@" + stage.OtherClass
 	s := newAcks(t, manifest.DeepCopy())
-	s.Patience = 10 * time.Minute                                                                           // the applied manifest may create the set first more than once
-	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))}) // a mover waits until it allows a stop
+	// the applied manifest may create the set first more than once
+	s.Patience = 10 * time.Minute
+	// a mover waits until it allows a stop
+	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))})
 	s.applyEachSecond(t, manifest)
 	drydock(t, s.Stage)
 	awaitMember(t, s.Stage, api.MemberWaiting)
@@ -102,7 +105,8 @@ func TestRollingResizeBesideOtherClients(t *testing.T) {
 	if _, err := pods.Patch(ctx, replaced.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))})

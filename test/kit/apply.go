@@ -16,7 +16,8 @@ import (
 func (w *World) InstallApply() {
 	w.T.Helper()
 	applied.Lock() // several tests run at once
-	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k", filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
+	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
+		filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
 	applied.Unlock()
 	w.awaitApply()
 }

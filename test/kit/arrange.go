@@ -18,7 +18,8 @@ import (
 // PatchClaim merges a patch into a claim.
 func (w *World) PatchClaim(name, body string) {
 	w.T.Helper()
-	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	w.must(err)
 }
 
@@ -47,7 +48,8 @@ func (w *World) CreatePodOn(name, claim string) {
 func (w *World) CreateQuota(name corev1.ResourceName, hard string) {
 	w.T.Helper()
 	ctx, limit := context.Background(), resource.MustParse(hard)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: limit}}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: limit}}}
 	_, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Create(ctx, quota, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		patch := fmt.Sprintf(`{"spec":{"hard":{%q:%q}}}`, name, hard)
@@ -67,8 +69,9 @@ func (w *World) CreateQuota(name corev1.ResourceName, hard string) {
 // CreateLimit limits the size of claims.
 func (w *World) CreateLimit(largest string) {
 	w.T.Helper()
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
 	_, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{})
 	w.must(err)
 }
@@ -95,14 +98,16 @@ func (w *World) Own(set string) {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.patchSet(set, []byte(fmt.Sprintf(
-		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`, owner.UID)))
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`,
+		owner.UID)))
 }
 
 // LabelPod labels a pod.
 func (w *World) LabelPod(name, key, value string) {
 	w.T.Helper()
 	body := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
-	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	w.must(err)
 }
 

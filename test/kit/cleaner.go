@@ -31,7 +31,8 @@ type cleaners struct {
 }
 
 func newCleaners() *cleaners {
-	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
+	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{},
+		cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
 }
 
 func isCleaner(pod *corev1.Pod) bool {
@@ -231,7 +232,8 @@ func (w *World) CreateClaim(name string, labels map[string]string) *corev1.Persi
 	w.T.Helper()
 	claim := WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Namespace, claim.Name, claim.Labels = w.Namespace, name, labels
-	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{FieldManager: "kubectl"})
+	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{FieldManager: "kubectl"})
 	w.must(err)
 	_, err = w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), makeVolume(made), metav1.CreateOptions{})
 	w.must(err)

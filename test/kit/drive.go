@@ -70,7 +70,8 @@ func (d *Drive) Send(ctx context.Context, e event.Event) error {
 	d.queue = append(d.queue, e)
 	if d.Shuffle != 0 {
 		d.queue = append(d.queue, e)
-		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue), func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
+		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue),
+			func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
 	}
 	return nil
 }

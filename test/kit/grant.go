@@ -18,7 +18,8 @@ func (w *World) Grant(user, verbs, resources string) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: w.Namespace + "-"}}
 	for _, name := range strings.Fields(resources) {
 		resource := schema.ParseGroupResource(name)
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}})
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{resource.Group},
+			Resources: []string{resource.Resource}})
 	}
 	role, err := w.Kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	w.must(err)

@@ -191,7 +191,8 @@ func (n *Node) playMissingImage(ctx context.Context, pod *corev1.Pod) bool {
 	container := pod.Spec.InitContainers[0]
 	status := moverStatus(corev1.PodPending, waiting(container.Name), waiting(moverreport.FinalContainer))
 	status.InitContainerStatuses[0].Image = container.Image
-	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + container.Image}
+	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+		Message: "Back-off pulling image " + container.Image}
 	n.setStatus(ctx, pod, status)
 	return true
 }

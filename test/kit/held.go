@@ -46,7 +46,8 @@ func (w *World) InstallPolicies() {
 	w.Eventually("patching a set with held members is refused", func() string {
 		set := w.Set("probe")
 		*set.Spec.Replicas = 1
-		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(context.Background(), set, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(context.Background(), set,
+			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
 			return "it is not"
 		}
 		return ""
@@ -72,7 +73,8 @@ func (w *World) ScaleUpDenied(set string) {
 
 // TryScaleTo scales through the set's subresource scale, like kubectl scale and autoscalers.
 func (w *World) TryScaleTo(set string, replicas int32, dryRun ...string) error {
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: w.Namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: w.Namespace},
+		Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).UpdateScale(context.Background(), set, scale, metav1.UpdateOptions{DryRun: dryRun})
 	return err
 }
@@ -91,7 +93,8 @@ func (w *World) keepParameters() {
 }
 
 func only(namespace string) *admissionv1.MatchResources {
-	return &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}}
+	return &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}}
 }
 
 func (w *World) policy(file string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
@@ -111,7 +114,8 @@ func (w *World) install(policy *admissionv1.ValidatingAdmissionPolicy, binding *
 	if _, err := admission.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
-	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding,
+		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
 }

@@ -39,13 +39,15 @@ func (w *World) Leftovers() []string {
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
 	w.must(err)
 	for _, o := range claims.Items {
-		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) || strings.HasPrefix(o.Name, "drydock-") {
+		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) ||
+			strings.HasPrefix(o.Name, "drydock-") {
 			left = append(left, "claim "+o.Name)
 		}
 	}
 	for _, v := range w.Volumes() {
 		retired := api.Linked(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
-		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" || v.Status.Phase != corev1.VolumeBound) {
+		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" ||
+			v.Status.Phase != corev1.VolumeBound) {
 			left = append(left, fmt.Sprintf("volume %s (%s)", v.Name, v.Status.Phase))
 		}
 	}
@@ -55,7 +57,8 @@ func (w *World) Leftovers() []string {
 // Journals returns the journals of operations.
 func (w *World) Journals() []appsv1.ControllerRevision {
 	w.T.Helper()
-	list, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	list, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: api.OperationLabel})
 	w.must(err)
 	return list.Items
 }
@@ -73,7 +76,8 @@ func (w *World) Volumes() []corev1.PersistentVolume {
 // Claim reads a claim. It returns nil if the claim does not exist.
 func (w *World) Claim(name string) *corev1.PersistentVolumeClaim {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	list, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	w.must(err)
 	if len(list.Items) == 0 {
 		return nil
@@ -129,7 +133,8 @@ func (w *World) dump() string {
 		return err.Error()
 	}
 	for _, o := range pods.Items {
-		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase, o.DeletionTimestamp, o.Finalizers))
+		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase,
+			o.DeletionTimestamp, o.Finalizers))
 	}
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, everything)
 	if err != nil {

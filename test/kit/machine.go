@@ -86,7 +86,8 @@ func renewLease(ctx context.Context, kube kubernetes.Interface, name string) {
 // SetNodeReady writes the node's Ready condition, like a kubelet or the node lifecycle controller.
 func SetNodeReady(ctx context.Context, kube kubernetes.Interface, name string, ready corev1.ConditionStatus) error {
 	now := time.Now().UTC().Format(time.RFC3339)
-	body := `{"status":{"conditions":[{"type":"Ready","status":"` + string(ready) + `","reason":"Kit","lastHeartbeatTime":"` + now + `","lastTransitionTime":"` + now + `"}]}}`
+	body := `{"status":{"conditions":[{"type":"Ready","status":"` + string(ready) + `","reason":"Kit","lastHeartbeatTime":"` + now +
+		`","lastTransitionTime":"` + now + `"}]}}`
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 	return err
 }

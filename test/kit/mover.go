@@ -47,14 +47,16 @@ func (n *Node) firstPasses(ctx context.Context, pod *corev1.Pod, volumes map[str
 	if n.HoldWarm {
 		return
 	}
-	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, Reason: moverreport.ReasonConverged,
+	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged,
+		Reason: moverreport.ReasonConverged,
 		Passes: 1, ForecastSeconds: 0.5, MaxStopSeconds: 60, Claims: n.claimReports(pod)}
 	switch {
 	case n.FailMovers:
 		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FirstContainer)))
 		return
 	case n.NeverConverge:
-		report.Result, report.Reason, report.Code = moverreport.ResultNotConverged, moverreport.ReasonNotConverged, moverreport.CodeNotConverged
+		report.Result, report.Reason, report.Code = moverreport.ResultNotConverged, moverreport.ReasonNotConverged,
+			moverreport.CodeNotConverged
 		report.ForecastSeconds, report.Message = 90, "the final pass would take 90 s"
 		n.setStatus(ctx, pod, failed(pod, report))
 		return
@@ -79,7 +81,8 @@ func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[strin
 		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FinalContainer)))
 		return
 	}
-	report := moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Reason: moverreport.ReasonCopied,
+	report := moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied,
+		Reason: moverreport.ReasonCopied,
 		Signal: &signal, Claims: n.claimReports(pod)}
 	for i, pair := range pairs(pod) {
 		report.Claims[i].Digest = "d"
@@ -101,7 +104,8 @@ func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[strin
 func (n *Node) judgeFinalPass(pair claimPair) {
 	for uid, writer := range n.writers {
 		if writer.claims[pair.source] != "" {
-			n.violations = append(n.violations, fmt.Sprintf("I1: the final pass of claim %s runs while pod %s (%s) writes", pair.source, writer.name, uid))
+			n.violations = append(n.violations, fmt.Sprintf("I1: the final pass of claim %s runs while pod %s (%s) writes", pair.source,
+				writer.name, uid))
 		}
 	}
 }
@@ -126,7 +130,8 @@ func (n *Node) failure(stage string) moverreport.MemberReport {
 		report.Stage, report.Result = stage, moverreport.ResultFailed
 		return report
 	}
-	return moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
+	return moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeNoSpace,
+		Reason:  moverreport.ReasonNoSpace,
 		Message: "no space left on the target"}
 }
 
@@ -161,7 +166,8 @@ func pairs(pod *corev1.Pod) []claimPair {
 // moverStatus returns the status of a mover whose pin has not started.
 func moverStatus(phase corev1.PodPhase, first, final corev1.ContainerStatus) corev1.PodStatus {
 	return corev1.PodStatus{Phase: phase, StartTime: ptr.To(metav1.Now()), InitContainerStatuses: []corev1.ContainerStatus{first, final},
-		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse, "ContainersNotInitialized")}
+		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse,
+			"ContainersNotInitialized")}
 }
 
 // failed returns the status of a mover whose running container has ended with the report.
@@ -173,16 +179,19 @@ func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
 }
 
 func running(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
+	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
 }
 
 func waiting(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+	return corev1.ContainerStatus{Name: container,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
 }
 
 func ended(container string, report moverreport.MemberReport) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
+		ExitCode: int32(report.Code), Message: string(
+			report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
 }
 
 func ready(status corev1.ConditionStatus, reason string) []corev1.PodCondition {

@@ -199,7 +199,8 @@ func (n *Node) reserved(ctx context.Context, c *corev1.PersistentVolumeClaim) bo
 
 func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID), Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID),
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode, StorageClassName: *c.Spec.StorageClassName,
@@ -207,7 +208,8 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 			VolumeAttributesClassName:     c.Spec.VolumeAttributesClassName,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, FSType: "ext4", VolumeHandle: string(c.UID)}},
-			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
+				UID: c.UID},
 		},
 	}
 }

@@ -37,7 +37,8 @@ func (w *World) DefineKind(row owners.Row, kind string) {
 			"group": row.Group, "scope": "Namespaced",
 			"names": map[string]any{"kind": kind, "plural": plural, "singular": strings.ToLower(kind)},
 			"versions": []any{map[string]any{"name": customVersion, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}}}},
 		},
 	}}
 	_, err := w.dynamic().Resource(definitions).Create(context.Background(), definition, metav1.CreateOptions{})
@@ -58,7 +59,8 @@ func (w *World) custom(row owners.Row, kind string) schema.GroupVersionResource 
 }
 
 // CreateCustom creates a custom resource that allows Drydock to pause it. Another custom resource may control it.
-func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any, controller *unstructured.Unstructured) *unstructured.Unstructured {
+func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any,
+	controller *unstructured.Unstructured) *unstructured.Unstructured {
 	w.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetAPIVersion(row.Group + "/" + customVersion)
@@ -68,7 +70,8 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	if controller != nil {
 		object.SetOwnerReferences([]metav1.OwnerReference{controllerRef(controller)})
 	}
-	made, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Create(context.Background(), object, metav1.CreateOptions{})
+	made, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Create(context.Background(), object,
+		metav1.CreateOptions{})
 	w.must(err)
 	w.T.Cleanup(func() {
 		_ = w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -100,7 +103,8 @@ func (w *World) UpdateCustom(row owners.Row, kind, name string, change func(*uns
 func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
-	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Patch(context.Background(), name, types.MergePatchType,
+		body, metav1.PatchOptions{})
 	w.must(err)
 }
 
@@ -116,7 +120,8 @@ func (w *World) DeleteCustom(row owners.Row, kind, name string) {
 func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	orphan := metav1.DeletePropagationOrphan
-	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &orphan}))
+	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	w.Eventually(kind+" is gone", func() string {
 		if w.Custom(row, kind, name) != nil {
 			return "it is there"
@@ -127,7 +132,8 @@ func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 
 func controllerRef(owner *unstructured.Unstructured) metav1.OwnerReference {
 	yes := true
-	return metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}
+	return metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		Controller: &yes}
 }
 
 // OwnedBy makes the custom resource the controller of the StatefulSet.
@@ -145,7 +151,8 @@ func (w *World) MayPause(operators ...string) {
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)
 	for _, role := range roles {
-		if _, err := w.Kube.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := w.Kube.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating role %s: %v", role.Name, err)
 		}
 	}
@@ -171,12 +178,13 @@ func (w *World) awaitRights(roles []*rbacv1.ClusterRole, want bool) {
 	for _, role := range roles {
 		rule := role.Rules[len(role.Rules)-1]
 		w.Eventually("what pause-owner may do follows "+role.Name, func() string {
-			review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(context.Background(), &authorizationv1.SubjectAccessReview{
-				Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: "system:serviceaccount:drydock:" + string(api.PauseOwner),
-					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.Namespace, Verb: "get",
-						Group: rule.APIGroups[0], Resource: rule.Resources[0]},
-				}}, metav1.CreateOptions{})
+			review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(context.Background(),
+				&authorizationv1.SubjectAccessReview{
+					Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: "system:serviceaccount:drydock:" + string(api.PauseOwner),
+						ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.Namespace, Verb: "get",
+							Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+					}}, metav1.CreateOptions{})
 			if err != nil || review.Status.Allowed != want {
 				return fmt.Sprintf("it does not: %v", err)
 			}

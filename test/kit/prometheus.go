@@ -70,10 +70,12 @@ func (p *Prometheus) answer(w *World, rw http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		has := w.Claim(claim).Status.Capacity.Storage().Value()
-		for name, value := range map[string]int64{"capacity_bytes": has, "available_bytes": max(0, has-f.used), "inodes": f.inodes, "inodes_free": f.inodesFree} {
+		for name, value := range map[string]int64{"capacity_bytes": has, "available_bytes": max(0, has-f.used), "inodes": f.inodes,
+			"inodes_free": f.inodesFree} {
 			result = append(result, map[string]any{
-				"metric": map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": w.Namespace, "persistentvolumeclaim": claim, "node": "n"},
-				"value":  []any{now, fmt.Sprint(value)}})
+				"metric": map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": w.Namespace,
+					"persistentvolumeclaim": claim, "node": "n"},
+				"value": []any{now, fmt.Sprint(value)}})
 		}
 	}
 	_ = json.NewEncoder(rw).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})

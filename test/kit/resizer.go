@@ -94,7 +94,8 @@ func (n *Node) refuseGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim
 		return
 	}
 	c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]}
-	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
 	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError,
 		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "the pool has 80Mi left"}}
 	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
@@ -156,7 +157,8 @@ func (n *Node) growMountedFileSystems(ctx context.Context, pod *corev1.Pod) {
 			continue
 		}
 		c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
-		if err == nil && len(c.Status.Conditions) > 0 && c.Status.Conditions[0].Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+		if err == nil && len(c.Status.Conditions) > 0 &&
+			c.Status.Conditions[0].Type == corev1.PersistentVolumeClaimFileSystemResizePending {
 			n.growFileSystem(ctx, c)
 		}
 	}

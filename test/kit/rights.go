@@ -47,7 +47,8 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 		files = append(files, found...)
 	}
 	files = slices.DeleteFunc(files, func(path string) bool {
-		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "held-") || filepath.Base(path) == "sleeping-sets.yaml"
+		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "held-") ||
+			filepath.Base(path) == "sleeping-sets.yaml"
 	})
 	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts"}
 	for _, file := range files {

@@ -40,11 +40,14 @@ func watchCluster(t testing.TB, kube kubernetes.Interface) *cluster {
 	watching.Do(func() {
 		factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(withoutManagers))
 		core := factory.Core().V1()
-		c := &cluster{kube: kube, claims: core.PersistentVolumeClaims().Lister(), pods: core.Pods().Lister(), volumes: core.PersistentVolumes().Lister(),
+		c := &cluster{kube: kube, claims: core.PersistentVolumeClaims().Lister(), pods: core.Pods().Lister(),
+			volumes:   core.PersistentVolumes().Lister(),
 			listeners: map[string][]chan struct{}{}}
-		for _, informer := range []cache.SharedIndexInformer{core.PersistentVolumeClaims().Informer(), core.Pods().Informer(), core.PersistentVolumes().Informer(),
+		for _, informer := range []cache.SharedIndexInformer{core.PersistentVolumeClaims().Informer(), core.Pods().Informer(),
+			core.PersistentVolumes().Informer(),
 			factory.Apps().V1().StatefulSets().Informer(), factory.Batch().V1().Jobs().Informer()} {
-			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.notify, UpdateFunc: func(_, now any) { c.notify(now) }, DeleteFunc: c.notify}); err != nil {
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.notify,
+				UpdateFunc: func(_, now any) { c.notify(now) }, DeleteFunc: c.notify}); err != nil {
 				panic(err) // the informer was stopped
 			}
 		}

@@ -53,8 +53,9 @@ func (n *Node) startWriting(pod *corev1.Pod, volumes map[string]string) {
 			delete(n.wanted, claim)
 		}
 		if !exists || has != n.newest[claim] {
-			n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
-				pod.Name, volume, has, exists, claim, n.newest[claim]))
+			n.violations = append(n.violations,
+				fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
+					pod.Name, volume, has, exists, claim, n.newest[claim]))
 		}
 	}
 	n.writers[pod.UID] = writer{name: pod.Name, claims: volumes}

@@ -151,15 +151,18 @@ func (w *World) createClasses() {
 	w.T.Helper()
 	for _, name := range []string{Class, OtherClass, GrowingClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
-		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(name == GrowingClass)}, metav1.CreateOptions{})
+		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(),
+			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(
+					name == GrowingClass)}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating class %s: %v", name, err)
 		}
 	}
 	for _, name := range []string{Attributes, OtherAttributes} {
 		_, err := w.Kube.StorageV1().VolumeAttributesClasses().Create(context.Background(), &storagev1.VolumeAttributesClass{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{"name": name}}, metav1.CreateOptions{})
+			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{
+				"name": name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating VolumeAttributesClass %s: %v", name, err)
 		}
@@ -184,7 +187,8 @@ func NewWorldIn(t testing.TB, config *rest.Config, namespace string, labels map[
 	w := connect(t, config)
 	w.Namespace = namespace
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}
-	if _, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatalf("creating namespace %s: %v", namespace, err)
 	}
 	w.clear()
@@ -209,7 +213,8 @@ func newWorld(t testing.TB, config *rest.Config) *World {
 
 func (w *World) createNamespace() {
 	w.T.Helper()
-	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
+	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatalf("creating a namespace: %v", err)
 	}
@@ -268,7 +273,8 @@ func Settings() api.Settings {
 }
 
 func (w *World) end(propagation metav1.DeletionPropagation) {
-	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
+	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace,
+		metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 		w.T.Logf("deleting namespace %s: %v", w.Namespace, err)
 	}
 }
@@ -409,7 +415,8 @@ func (w *World) Scale(name string, replicas int) {
 func (w *World) TryScale(name string, replicas int) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -490,7 +497,8 @@ func (w *World) Finish(d *Drive, name string) *api.Resize {
 // DeleteSet deletes the StatefulSet and waits until it is gone.
 func (w *World) DeleteSet(name string, propagation metav1.DeletionPropagation) {
 	w.T.Helper()
-	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &propagation})
 	if err != nil {
 		w.T.Fatalf("deleting set %s: %v", name, err)
 	}

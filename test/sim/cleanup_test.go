@@ -59,7 +59,8 @@ func (c *cleaner) step() string {
 		c.asked = true
 		if c.delete {
 			background := metav1.DeletePropagationBackground
-			_ = c.Kube.AppsV1().StatefulSets(c.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &background})
+			_ = c.Kube.AppsV1().StatefulSets(c.Namespace).Delete(context.Background(), "web",
+				metav1.DeleteOptions{PropagationPolicy: &background})
 		} else {
 			c.TryScale("web", 1)
 		}
@@ -127,7 +128,8 @@ func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 func (c *cleaner) reported(claim string) bool {
 	doc := c.Cleanup("web")
 	return doc != nil && slices.ContainsFunc(doc.Ordinals, func(o api.OrdinalStatus) bool {
-		return o.Reason == api.ClaimUnbound && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) && c.Claim(claim).Status.Phase == corev1.ClaimPending
+		return o.Reason == api.ClaimUnbound && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) &&
+			c.Claim(claim).Status.Phase == corev1.ClaimPending
 	})
 }
 

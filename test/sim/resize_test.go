@@ -72,7 +72,8 @@ func resizedAndRegretted(w *kit.World) {
 		return paused(w)
 	})
 	w.Node.Recede("data-web-0", done.Moves()[0].OldVolume)
-	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation, done.Operation))
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation,
+		done.Operation))
 }
 
 // two returns a set with two members.
@@ -114,10 +115,13 @@ func (m method) disturbances() map[string]disturbance {
 			w.TryScale("web", 3)
 			w.TryScale("web", 0) // with whenScaled Delete
 		}},
-		"a user deletes the set and applies it again": {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationBackground) }},
-		"a user replaces the set around its pods":     {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationOrphan) }},
-		"a user deletes the pod by force":             {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
-		"a user takes the hold off":                   {act: func(w *kit.World) { w.ReleasePod("web-0") }},
+		"a user deletes the set and applies it again": {act: func(w *kit.World) {
+			applyAgain(w, m.set(),
+				metav1.DeletePropagationBackground)
+		}},
+		"a user replaces the set around its pods": {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationOrphan) }},
+		"a user deletes the pod by force":         {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
+		"a user takes the hold off":               {act: func(w *kit.World) { w.ReleasePod("web-0") }},
 		"a user deletes the claim of a running pod": {act: func(w *kit.World) {
 			if w.PodRuns("web-0") && !leavesWithPod(w) { // else it is gone at once, and the set gets an empty claim
 				w.TryDeleteClaim("data-web-0")
@@ -192,7 +196,8 @@ func TestResizeWithRepeatedAndReorderedEvents(t *testing.T) {
 		for _, chance := range seeds(t, n) {
 			dice := rand.New(rand.NewPCG(chance, 1))
 			k, what := 1+dice.IntN(n), kit.Sabotages[dice.IntN(len(kit.Sabotages))]
-			schedule(t, fmt.Sprintf("seed %d %s write %d", chance, what, k), func(t *testing.T) { sabotaged(t, m, history{shuffle: chance}, k, what) })
+			schedule(t, fmt.Sprintf("seed %d %s write %d", chance, what, k),
+				func(t *testing.T) { sabotaged(t, m, history{shuffle: chance}, k, what) })
 		}
 	})
 }

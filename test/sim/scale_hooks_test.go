@@ -126,7 +126,8 @@ func (s *scaling) createScaler(name string, replicas int32) {
 		return &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
 	}
 	scaler := &v1alpha1.Scaler{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Scaler"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To(replicas),
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web",
+			Replicas:       ptr.To(replicas),
 			ConflictPolicy: s.policy, Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scaler)
 	if err != nil {

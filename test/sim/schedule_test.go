@@ -94,8 +94,10 @@ func counted(t *testing.T, what string, count func() int) int {
 func world(t *testing.T) *kit.World {
 	w := kit.BorrowWorld(t)
 	w.Patience = 5 * time.Minute
-	for _, timeout := range []*time.Duration{&w.Settings.PlanTimeout, &w.Settings.ExpandTimeout, &w.Settings.ExpandPatience, &w.Settings.CopyTimeout,
-		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwitchTimeout, &w.Settings.ReadyTimeout, &w.Settings.CleanupTimeout} {
+	for _, timeout := range []*time.Duration{&w.Settings.PlanTimeout, &w.Settings.ExpandTimeout, &w.Settings.ExpandPatience,
+		&w.Settings.CopyTimeout,
+		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwitchTimeout, &w.Settings.ReadyTimeout,
+		&w.Settings.CleanupTimeout} {
 		*timeout = 10 * time.Minute
 	}
 	return w

@@ -8,5 +8,6 @@ type setType = *appsv1.StatefulSet
 // data.
 func retention() *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
 	return &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 }

@@ -211,7 +211,8 @@ var meddling = map[string]struct {
 	act      interference
 	replicas []int32
 }{
-	"a user uses the set":      {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
+	"a user uses the set": {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) },
+		[]int32{3}},
 	"a user scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
 	"a user deletes the set and applies it again": {func(w *kit.World) {
 		set := newSleepingSet()

@@ -142,7 +142,8 @@ func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
 func (s *sight) replicas() string {
 	asked := s.Asked(s.made())
 	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || statefulset.WhenScaled(s.set) != "Delete") {
-		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked, statefulset.WhenScaled(s.set))
+		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked,
+			statefulset.WhenScaled(s.set))
 	}
 	return ""
 }

@@ -109,7 +109,8 @@ func (k *knative) memory(b *testing.B, function string) (mebibytes float64) {
 			return err.Error()
 		}
 		for _, node := range nodes.Items {
-			text, err := k.Kube.CoreV1().RESTClient().Get().Resource("nodes").Name(node.Name).SubResource("proxy").Suffix("stats/summary").DoRaw(context.Background())
+			text, err := k.Kube.CoreV1().RESTClient().Get().Resource("nodes").Name(node.Name).SubResource("proxy").Suffix(
+				"stats/summary").DoRaw(context.Background())
 			if err != nil {
 				return err.Error()
 			}

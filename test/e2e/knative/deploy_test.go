@@ -28,7 +28,8 @@ func TestFunctionIsDeployedDuringOperation(t *testing.T) {
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Moving)
 	k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+next)
-	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o", "jsonpath={.status.latestReadyRevisionName}"))
+	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o",
+		"jsonpath={.status.latestReadyRevisionName}"))
 	k.ExpectResized(t, before)
 	if len(k.functions.events(revision, set)) == 0 {
 		t.Errorf("the new revision %s had nothing to do: it came too late for this test", revision)
@@ -64,7 +65,8 @@ func TestDeployTouchesOneFunction(t *testing.T) {
 			t.Errorf("after %v the others are\n%s\nbefore\n%s", step, now, others)
 		}
 	}
-	if left := k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component=pause-owner", "-o", "name"); left != "" {
+	if left := k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component=pause-owner", "-o",
+		"name"); left != "" {
 		t.Errorf("undeployed, but still there: %s", left)
 	}
 }
@@ -116,7 +118,8 @@ func TestManifestsPassWebhooks(t *testing.T) {
 		if folder == "deploy" {
 			manifests = strings.ReplaceAll(manifests, "image: drydock\n", "image: "+stage.Image+"\n")
 		}
-		if _, problem := k.TryKubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--field-manager=test", "-f", "-"); problem != "" {
+		if _, problem := k.TryKubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "--dry-run=server",
+			"--field-manager=test", "-f", "-"); problem != "" {
 			t.Errorf("%s: %s", folder, problem)
 		}
 	}
@@ -151,9 +154,11 @@ func (k *knative) authenticate(t *testing.T, flag, config string) {
 	t.Helper()
 	k.make(t, "undeploy")
 	k.Kubectl(t, "", "-n", drydock, "delete", "broker,eventpolicy", "--all")
-	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
+	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p",
+		`{"data":{"authentication-oidc":"`+flag+`"}}`)
 	k.install(t, config)
-	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o", "jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(listeners())-1 {
+	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o",
+		"jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(listeners())-1 {
 		t.Errorf("%d subscriptions, want one for each function that takes events but the one for dead letters", n)
 	}
 }

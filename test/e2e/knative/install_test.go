@@ -37,7 +37,8 @@ const (
 const patience = 8 * time.Minute
 
 // functions are the deployed functions.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+	"restore", "scale-hooks", "sift", "wake-gateway"}
 
 // listeners returns the functions that receive events: all but the wake gateway.
 func listeners() []string {
@@ -69,7 +70,8 @@ func (k *knative) install(t testing.TB, config string) {
 	start := time.Now()
 	k.make(t, "configure", "CONFIG="+config)
 	k.make(t, "deploy", "IMAGE="+image())
-	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s",
+		"broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
 	t.Logf("%s and all functions installed after %s", config, time.Since(start).Round(time.Second))
 }
 
@@ -89,7 +91,8 @@ func (k *knative) make(t testing.TB, args ...string) {
 // plugin runs kubectl-drydock in the workload's namespace.
 func (k *knative) plugin(t testing.TB, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), append(args, "-n", k.Namespace)...)
+	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"),
+		append(args, "-n", k.Namespace)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig)
 	output, err := command.CombinedOutput()
 	if err != nil {

@@ -86,7 +86,8 @@ func (o *observer) note(ctx context.Context, pods []corev1.Pod) {
 			continue // a pod of the previous test
 		}
 		if p == nil {
-			p = &seen{name: pod.Name, function: pod.Labels[serviceLabel], account: pod.Spec.ServiceAccountName, from: pod.CreationTimestamp.Time}
+			p = &seen{name: pod.Name, function: pod.Labels[serviceLabel], account: pod.Spec.ServiceAccountName,
+				from: pod.CreationTimestamp.Time}
 			o.pods[pod.Name] = p
 			o.all.Go(func() { o.follow(ctx, p) })
 		}
@@ -126,7 +127,8 @@ func (o *observer) read(p *seen, stream io.ReadCloser) {
 			continue // the pods of the previous test may still run
 		}
 		o.mu.Lock()
-		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // a log that is followed again starts at its beginning
+		// a log that is followed again starts at its beginning
+		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) {
 			p.lines = append(p.lines, l)
 		}
 		o.mu.Unlock()

@@ -53,7 +53,8 @@ func TestResizeFromZeroToZero(t *testing.T) {
 // set changes a setting for the functions that start from now on.
 func (k *knative) set(t *testing.T, name, value string) {
 	t.Helper()
-	k.Kubectl(t, "", "-n", drydock, "patch", "configmap", "drydock-settings", "--type=merge", "-p", fmt.Sprintf(`{"data":{%q:%s}}`, name, value))
+	k.Kubectl(t, "", "-n", drydock, "patch", "configmap", "drydock-settings", "--type=merge", "-p",
+		fmt.Sprintf(`{"data":{%q:%s}}`, name, value))
 }
 
 // expectOneTrace checks that the operation's trace has all work on the set, whatever woke a function.

@@ -24,7 +24,8 @@ type Lists map[string][]metav1.Object
 func Plurals() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
-		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges", "configmaps", "nodes"} {
+		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges",
+		"configmaps", "nodes"} {
 		l[plural] = nil
 	}
 	return l

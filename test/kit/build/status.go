@@ -50,7 +50,8 @@ func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for _, name := range claims {
 			template, _, _ := strings.Cut(name, "-")
-			move := api.Move{Claim: name, UID: types.UID("uid-" + name), Template: template, From: quantity("64Mi"), To: quantity("128Mi"), OldVolume: "pv-" + name}
+			move := api.Move{Claim: name, UID: types.UID("uid-" + name), Template: template, From: quantity("64Mi"),
+				To: quantity("128Mi"), OldVolume: "pv-" + name}
 			switch phase {
 			case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
 				move.NewVolume, move.Digest = "pv-new-"+name, "digest-"+name

@@ -32,8 +32,10 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
 	pod.Spec.NodeName = NodeName
 	pod.Spec.Containers = []corev1.Container{{Name: "db", Image: "registry.example/db:1"}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Now.Add(-time.Minute))}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(Now.Add(-time.Minute))}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return pod
 }
 
@@ -54,8 +56,10 @@ func Stopped() Option {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted"}}
 		p.Status.ContainerStatuses = nil
 		for _, c := range p.Spec.Containers {
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.NewTime(Now.Add(-5 * time.Second))}}})
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+				corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+						FinishedAt: metav1.NewTime(Now.Add(-5 * time.Second))}}})
 		}
 	})
 }
@@ -87,7 +91,8 @@ func Waits() Option {
 	return Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
-			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 7, Files: 3}}}),
+			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{
+				{Name: "data", Bytes: 7, Files: 3}}}),
 			runs(moverreport.FinalContainer)}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.PinContainer, State: corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
@@ -97,7 +102,8 @@ func Waits() Option {
 // Copied makes a mover that has made its final pass for the hold. It keeps its volumes attached.
 func Copied(signal moverreport.Signal) Option {
 	return EndedFinal(moverreport.MemberReport{Stage: moverreport.FinalContainer,
-		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3, Digest: "d1"}}})
+		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3,
+			Digest: "d1"}}})
 }
 
 // EndedFinal ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
@@ -140,7 +146,8 @@ func Failed(reason, message string) Option { return condition(batchv1.JobFailed,
 
 func condition(kind batchv1.JobConditionType, reason, message string) Option {
 	return Edit(func(j *batchv1.Job) {
-		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason,
+			Message: message})
 	})
 }
 

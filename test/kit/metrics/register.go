@@ -135,7 +135,8 @@ func (s *server) createService(at *net.TCPAddr) error {
 	labels := map[string]string{discoveryv1.LabelServiceName: service}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &port}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.IP.String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.IP.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}
 	_, err = s.kube.DiscoveryV1().EndpointSlices(s.namespace).Create(ctx, slice, metav1.CreateOptions{})
 	return err
 }

@@ -93,7 +93,8 @@ func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 func (s *Stage) keptVolumes() int {
 	kept := 0
 	for _, v := range s.Volumes() {
-		if v.Annotations[api.RetainedUntilAnnotation] != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		if v.Annotations[api.RetainedUntilAnnotation] != "" &&
+			v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			kept++
 		}
 	}
