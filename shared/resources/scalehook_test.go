@@ -110,8 +110,8 @@ func TestScaleHookKeepsThePolicyOfItsTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateWithPathOfFileIsRefused is refused before a scaling begins.
-func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
+// TestTemplateThatTakesThePlaceOfTheFile is refused before a scaling begins.
+func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	const c = `"name":"sh","image":"x"`
 	for text, want := range map[string]string{
 		`{"containers":[{` + c + `}],"volumes":[{"name":"drydock-hook","emptyDir":{}}]}`:                                          "volume drydock-hook is Drydock's",

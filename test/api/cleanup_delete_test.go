@@ -128,12 +128,12 @@ func TestDeletionWithoutOptInCleansNothingUp(t *testing.T) {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
-			holdFinalPass(w, true)
+			holdPods(w, true)
 			w.Scale("web", 2)
 			cleanupPod(w, drive, "web-2")
 			deleteSet(t, w, "web", propagation)
 			untilGone(w, drive, "web")
-			holdFinalPass(w, false)
+			holdPods(w, false)
 			expectClean(t, w, drive)
 			if after := w.ClaimUIDs(); after != before {
 				t.Errorf("claims %s, were %s", after, before)
@@ -155,7 +155,7 @@ func TestDeletedSetWithoutConsentIsNotHeld(t *testing.T) {
 		for when, first := range map[string]bool{"before": true, "after": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				w, drive := heldWorld(t, 2)
-				holdFinalPass(w, true)
+				holdPods(w, true)
 				if first {
 					w.PatchSet("web", patch) // and no function has read it
 				}
@@ -165,7 +165,7 @@ func TestDeletedSetWithoutConsentIsNotHeld(t *testing.T) {
 					w.PatchSet("web", patch)
 				}
 				untilGone(w, drive, "web")
-				holdFinalPass(w, false)
+				holdPods(w, false)
 				expectClean(t, w, drive)
 				expectDeleted(t, w, nil, nil)
 			})

@@ -138,7 +138,7 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 func TestScaleUpWaitsForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Scale("web", 2)
@@ -157,7 +157,7 @@ func TestScaleUpWaitsForCleanup(t *testing.T) {
 	if n := count(w.Events("web"), "Warning ScaleUpWaits"); n != 1 {
 		t.Errorf("there are %d Events", n)
 	}
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	untilReady(w, drive, "web", 2)
 	if w.Claim("data-web-1").UID == uid {
@@ -179,12 +179,12 @@ func TestScaleUpCancelsCleanup(t *testing.T) {
 	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
 	startCleaned(w, drive, set)
 	claim := w.Claim("data-web-1")
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Scale("web", 2)
 	untilReady(w, drive, "web", 2)
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	if now := w.Claim("data-web-1"); now.UID != claim.UID || now.Spec.VolumeName != claim.Spec.VolumeName {
 		t.Error("it has another claim")
@@ -274,11 +274,11 @@ func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
-			holdFinalPass(w, true)
+			holdPods(w, true)
 			w.Scale("web", 2)
 			cleanupPod(w, drive, "web-2")
 			w.DeleteSet("web", propagation)
-			holdFinalPass(w, false) // now the cleanup succeeds, for a deleted set
+			holdPods(w, false) // now the cleanup succeeds, for a deleted set
 			again := w.CleanedSet("web", 3)
 			again.Namespace = w.Namespace
 			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
@@ -329,11 +329,11 @@ func TestCleanupNeedsAllClaims(t *testing.T) {
 func TestClaimDeletedDuringCleanupIsDone(t *testing.T) {
 	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.DeleteClaim("logs-web-1")
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1", "logs-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
@@ -343,7 +343,7 @@ func TestClaimDeletedDuringCleanupIsDone(t *testing.T) {
 // is created again.
 func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	first := cleanupPod(w, drive, "web-1").UID
 	w.Kubectl("delete", "pod", "web-1", "--force", "--grace-period=0", "--wait=false")
@@ -360,7 +360,7 @@ func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 		}
 		return ""
 	})
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
@@ -416,12 +416,12 @@ func TestCleanupWaitsForClaimInUse(t *testing.T) {
 // TestAbortedCleanupKeepsClaims: the pod is deleted, and the claims stay until a retry.
 func TestAbortedCleanupKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-2")
 	w.Annotate("web", map[string]string{api.AbortAnnotation: "stop"})
 	w.UntilCleanup(drive, "web", api.Failed, api.Aborted)
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	ticks(t, drive, 4)
 	expectClean(t, w, drive)
 	expectDeleted(t, w, nil, nil)
@@ -439,12 +439,12 @@ func TestOptingOutEndsCleanup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, drive := cleanedWorld(t, 2)
-			holdFinalPass(w, true)
+			holdPods(w, true)
 			w.Scale("web", 1)
 			cleanupPod(w, drive, "web-1")
 			w.PatchSet("web", patch)
 			expectClean(t, w, drive)
-			holdFinalPass(w, false)
+			holdPods(w, false)
 			w.UntilCleanup(drive, "web", api.Failed, "")
 			expectDeleted(t, w, nil, nil)
 		})
@@ -504,7 +504,7 @@ func TestSleepWithLostRecordIsNoScaleDown(t *testing.T) {
 func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	w.Eventually("both members are held and copied", func() string {
 		_ = drive.Tick(context.Background())
@@ -517,7 +517,7 @@ func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	ticks(t, drive, 10)
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
@@ -531,7 +531,7 @@ func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 // Invariants: I3.
 func TestSleepAndResizeWaitForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true", api.ResizeAnnotation: "data=128Mi"})
@@ -540,7 +540,7 @@ func TestSleepAndResizeWaitForCleanup(t *testing.T) {
 		t.Errorf("sleep %+v, status %+v", w.Sleep("web"), w.Status("web"))
 	}
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilSleep(drive, "web", api.Asleep)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
@@ -549,11 +549,11 @@ func TestSleepAndResizeWaitForCleanup(t *testing.T) {
 // Invariants: I2.
 func TestCleanupBeginsAgainAfterItsRecordIsLost(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupAnnotation))
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, []string{"data-web-1"}) {

@@ -104,7 +104,8 @@ func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
 	return pod
 }
 
-func holdFinalPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
+// holdPods keeps final passes and cleanup pods from ending, or no longer does.
+func holdPods(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
 
 // ticks lets n ticks pass, for the check that something does not happen.
 func ticks(t *testing.T, drive *kit.Drive, n int) {
@@ -123,7 +124,7 @@ func ticks(t *testing.T, drive *kit.Drive, n int) {
 func TestCleanupFromHighestOrdinal(t *testing.T) {
 	w, drive := cleanedWorld(t, 4, "data", "logs")
 	before := w.Set("web").Spec
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-3")
 	w.Eventually("the other replicas are gone", func() string {
@@ -138,7 +139,7 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 			t.Errorf("%s is there while web-3 cleans up", name)
 		}
 	}
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"},
@@ -196,7 +197,7 @@ func TestCleanupPodFollowsTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	startCleaned(w, drive, set)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	pod := cleanupPod(w, drive, "web-1")
 	claims := map[string]string{}
@@ -224,7 +225,7 @@ func TestCleanupPodFollowsTemplate(t *testing.T) {
 	case len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != w.Set("web").UID || metav1.GetControllerOf(pod) != nil:
 		t.Errorf("owners %+v", pod.OwnerReferences)
 	}
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 }
@@ -265,7 +266,7 @@ func TestParallelCleanups(t *testing.T) {
 	set := w.CleanedSet("web", 5)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
-	holdFinalPass(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	for _, name := range []string{"web-4", "web-3", "web-2"} { // three, see kit.Settings
 		cleanupPod(w, drive, name)
@@ -274,7 +275,7 @@ func TestParallelCleanups(t *testing.T) {
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{}); err == nil {
 		t.Error("a fourth pod cleans up")
 	}
-	holdFinalPass(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	if deleted := w.Node.DeletedClaims(); len(deleted) != 4 || slices.Contains(deleted, "data-web-0") {

@@ -58,7 +58,7 @@ var stops = map[string]stop{
 		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = true }) },
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = false }) }},
 	finalNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberFinalPass),
-		halt: func(w *kit.World) { holdFinalPass(w, true) }, release: func(w *kit.World) { holdFinalPass(w, false) }},
+		halt: func(w *kit.World) { holdPods(w, true) }, release: func(w *kit.World) { holdPods(w, false) }},
 	verifiedNow: {phase: api.Moving, begin: diesWhenCopied, at: membersAre(api.MemberSwapping), halt: nothing, release: nothing},
 	swapNow: {phase: api.Moving, begin: keepsTemporaryClaim, at: oneIsSwapped, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
