@@ -14,9 +14,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestTenantCannotPauseAnOperatorsResource: a StatefulSet names any resource of its namespace as its controller. Without consent of
-// the resource or the namespace nothing is written to it; with it the retry goes on.
-func TestTenantCannotPauseAnOperatorsResource(t *testing.T) {
+// TestTenantCannotPauseOperatorsResource: a StatefulSet can name any resource of its namespace as its controller.
+// Drydock writes to the resource only with the consent of the resource or of the namespace. After the consent a retry
+// succeeds.
+func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 	t.Parallel()
 	for name, allow := range map[string]func(*kit.World){
 		"the resource allows it": func(w *kit.World) {

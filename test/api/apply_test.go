@@ -20,7 +20,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// applied is a set that its user edits and applies. Its class grows online.
+// applied is a world with a set that its user edits and applies. Its class expands online.
 type applied struct {
 	*kit.World
 	t     *testing.T
@@ -38,13 +38,13 @@ func applyWorld(t *testing.T, apply []string, class string) *applied {
 	w := kit.NewWorld(t)
 	w.InstallApply()
 	a := &applied{w, t, w.Drive(nil), apply}
-	a.applies(deployed(class, "64Mi"))
+	a.applySet(deployed(class, "64Mi"))
 	untilReady(w, a.drive, "web", 1)
 	return a
 }
 
-// applies has kubectl apply the set, and returns what it says.
-func (a *applied) applies(set *appsv1.StatefulSet) string {
+// applySet runs kubectl apply with the set, and returns the output.
+func (a *applied) applySet(set *appsv1.StatefulSet) string {
 	a.t.Helper()
 	said, err := kubectl(a.t, a.World, append(slices.Clone(a.apply), write(a.t, set))...)
 	if err != nil {
@@ -53,10 +53,10 @@ func (a *applied) applies(set *appsv1.StatefulSet) string {
 	return said
 }
 
-// isRefused has kubectl apply the set, and expects the API server's refusal.
-func (a *applied) isRefused(set *appsv1.StatefulSet) {
+// expectRejected runs kubectl apply with the set, and expects an error of the API server.
+func (a *applied) expectRejected(set *appsv1.StatefulSet) {
 	a.t.Helper()
-	a.isNotWritten("the API server refuses", func() {
+	a.expectUnchanged("the API server refuses", func() {
 		said, err := kubectl(a.t, a.World, append(slices.Clone(a.apply), write(a.t, set))...)
 		if err == nil || !strings.Contains(said, "Forbidden: updates to statefulset spec for fields other than") {
 			a.t.Errorf("error %v: %s", err, said)
@@ -64,8 +64,8 @@ func (a *applied) isRefused(set *appsv1.StatefulSet) {
 	})
 }
 
-// asks expects the request on the set, made by an apply, and the templates as they were.
-func (a *applied) asks(request, size string) {
+// expectRequest expects that an apply has made the request, and that the template still has the size.
+func (a *applied) expectRequest(request, size string) {
 	a.t.Helper()
 	set := a.Set("web")
 	if got := set.Annotations[api.ResizeAnnotation]; got != request {
@@ -79,8 +79,8 @@ func (a *applied) asks(request, size string) {
 	}
 }
 
-// becomes waits until the latest operation is in the phase, after one before it has ended.
-func (a *applied) becomes(phase api.Phase) {
+// untilPhase waits until the latest operation has the phase. An earlier operation may have ended before.
+func (a *applied) untilPhase(phase api.Phase) {
 	a.t.Helper()
 	a.Eventually("the operation is "+string(phase), func() string {
 		if err := a.drive.Tick(context.Background()); err != nil {
@@ -97,16 +97,23 @@ func templateSize(set *appsv1.StatefulSet) string {
 	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String()
 }
 
-func says(t *testing.T, said, want string) {
+// expectMentions checks that the text contains every word.
+func expectMentions(t *testing.T, text string, words ...string) {
 	t.Helper()
-	if !strings.Contains(said, want) {
-		t.Errorf("kubectl says %q, want %q", said, want)
+	if !mentions(text, words...) {
+		t.Errorf("got %q, want it to mention %q", text, words)
 	}
 }
 
-// TestAppliedTemplatesAreARequest: a manifest with larger templates is applied, and the volumes and the templates follow. The same manifest
-// again writes nothing, before and after.
-func TestAppliedTemplatesAreARequest(t *testing.T) {
+// expectWarning checks that kubectl prints a warning of the policy drydock-templates that mentions every word.
+func expectWarning(t *testing.T, output string, words ...string) {
+	t.Helper()
+	expectMentions(t, output, append(words, "Warning: ", "drydock-templates'")...)
+}
+
+// TestAppliedTemplatesBecomeRequest: a manifest with larger templates resizes the volumes and then the templates.
+// Applying it again changes nothing, before and after the resize.
+func TestAppliedTemplatesBecomeRequest(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -114,31 +121,31 @@ func TestAppliedTemplatesAreARequest(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			bigger := deployed(kit.GrowingClass, "128Mi")
 			bigger.Spec.Template.Spec.Containers[0].Image = "dev.local/busybox:1"
-			says(t, a.applies(bigger), "the changed volumeClaimTemplates are taken as request data=128Mi+.")
-			a.asks("data=128Mi+", "64Mi")
-			a.writesNothing(bigger)
+			expectWarning(t, a.applySet(bigger), "data=128Mi+")
+			a.expectRequest("data=128Mi+", "64Mi")
+			a.expectNoWriteByApply(bigger)
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "128Mi", "data-web-0")
-			a.asks("data=128Mi+", "128Mi")
-			a.writesNothing(bigger)
+			a.expectRequest("data=128Mi+", "128Mi")
+			a.expectNoWriteByApply(bigger)
 			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, bigger)})...); err != nil {
 				t.Errorf("kubectl diff: %v: %s", err, said)
 			}
-			a.isRefused(deployed(kit.GrowingClass, "64Mi"))
+			a.expectRejected(deployed(kit.GrowingClass, "64Mi"))
 			expectWhole(t, a.World, "web", 1, "data-web-0")
 		})
 	}
 }
 
-// writesNothing applies the set and expects that it is not written.
-func (a *applied) writesNothing(set *appsv1.StatefulSet) {
+// expectNoWriteByApply applies the set and expects no change of it.
+func (a *applied) expectNoWriteByApply(set *appsv1.StatefulSet) {
 	a.t.Helper()
-	a.isNotWritten("the same manifest is applied", func() { a.applies(set) })
+	a.expectUnchanged("the same manifest is applied", func() { a.applySet(set) })
 }
 
-// isNotWritten expects that the set does not change but for its status, which the controller may write at any time, and the times in managedFields:
-// where both write at once, the API server stores the later time.
-func (a *applied) isNotWritten(when string, do func()) {
+// expectUnchanged expects no change of the set. It ignores the status, which the controller may write at any time, and the
+// times in managedFields. After two concurrent writes the API server stores the later time.
+func (a *applied) expectUnchanged(when string, do func()) {
 	a.t.Helper()
 	written := func() *appsv1.StatefulSet {
 		set := a.Set("web")
@@ -159,7 +166,7 @@ func (a *applied) isNotWritten(when string, do func()) {
 	}
 }
 
-// TestWaysToWriteTemplates: every way in which kubectl writes a set may change the templates.
+// TestWaysToWriteTemplates: templates may be changed by every kubectl command that writes a set.
 func TestWaysToWriteTemplates(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(a *applied) (string, error){
@@ -183,7 +190,7 @@ func TestWaysToWriteTemplates(t *testing.T) {
 			if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "" {
 				a.t.Errorf("the dry run has asked for %s", asked)
 			}
-			return a.applies(deployed(kit.Class, "128Mi")), nil
+			return a.applySet(deployed(kit.Class, "128Mi")), nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,21 +199,21 @@ func TestWaysToWriteTemplates(t *testing.T) {
 			if said, err := write(a); err != nil {
 				t.Fatalf("%v: %s", err, said)
 			}
-			a.asks("data=128Mi+", "64Mi")
+			a.expectRequest("data=128Mi+", "64Mi")
 		})
 	}
 }
 
-// edited is the deployed set with a change.
+// edited returns the deployed set with a change.
 func edited(size string, change func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
 	set := deployed(kit.Class, size)
 	change(set)
 	return set
 }
 
-// TestTemplatesThatAreNotTaken: what could stop members, what a request cannot say, and sets that are not Drydock's, are refused by the API
-// server as ever, and nothing is half done.
-func TestTemplatesThatAreNotTaken(t *testing.T) {
+// TestUnsupportedTemplateChangesAreRejected: the API server rejects a change that could stop members, that no request
+// can express, or of a set that Drydock does not manage. Nothing is stored.
+func TestUnsupportedTemplateChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	annotated := func(value string) func(*appsv1.StatefulSet) {
 		return func(s *appsv1.StatefulSet) { s.Annotations[api.TemplatesAnnotation] = value }
@@ -240,70 +247,70 @@ func TestTemplatesThatAreNotTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := *a
 			a.t = t
-			a.isRefused(set)
+			a.expectRejected(set)
 		})
 	}
 	t.Run("of a controller", func(t *testing.T) {
 		a.Own("web")
 		a := *a
 		a.t = t
-		a.isRefused(edited("128Mi", func(*appsv1.StatefulSet) {}))
+		a.expectRejected(edited("128Mi", func(*appsv1.StatefulSet) {}))
 	})
 }
 
-// TestAnyTemplates: with drydock.dev/templates=any a manifest may ask for everything that the annotation can.
+// TestAnyTemplates: with drydock.dev/templates=any a manifest may request everything that the annotation may.
 func TestAnyTemplates(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
 	smaller := deployed(kit.GrowingClass, "32Mi")
 	smaller.Annotations[api.TemplatesAnnotation] = "any"
 	smaller.Spec.VolumeClaimTemplates[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	a.applies(smaller)
-	a.asks("data=32Mi@"+kit.GrowingClass+":RWX", "64Mi")
+	a.applySet(smaller)
+	a.expectRequest("data=32Mi@"+kit.GrowingClass+":RWX", "64Mi")
 	smaller.Spec.VolumeClaimTemplates[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	a.applies(smaller)
-	a.asks("data=32Mi@"+kit.GrowingClass, "64Mi")
+	a.applySet(smaller)
+	a.expectRequest("data=32Mi@"+kit.GrowingClass, "64Mi")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	expectSize(t, a.World, "32Mi", "data-web-0")
-	a.writesNothing(smaller)
-	a.asks("data=32Mi@"+kit.GrowingClass, "32Mi")
+	a.expectNoWriteByApply(smaller)
+	a.expectRequest("data=32Mi@"+kit.GrowingClass, "32Mi")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestLargerClaimsDoNotShrink: a user has enlarged a claim beyond what the manifest asks for.
+// TestLargerClaimsDoNotShrink: the claim is larger than the manifest, because a user has expanded it.
 func TestLargerClaimsDoNotShrink(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
 	a.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"256Mi"}}}}`)
-	a.applies(deployed(kit.GrowingClass, "128Mi"))
+	a.applySet(deployed(kit.GrowingClass, "128Mi"))
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
 	expectSize(t, a.World, "256Mi", "data-web-0")
-	a.asks("data=128Mi+", "128Mi")
+	a.expectRequest("data=128Mi+", "128Mi")
 	if len(status.Members) > 0 {
 		t.Errorf("members were moved: %+v", status.Members)
 	}
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestWithdrawal: an apply of the stored templates takes back what an apply has asked for, and nothing else.
-func TestWithdrawal(t *testing.T) {
+// TestApplyOfOldTemplatesWithdrawsRequest: it withdraws a request that an apply has made, and no other request.
+func TestApplyOfOldTemplatesWithdrawsRequest(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.Class)
-			a.applies(deployed(kit.Class, "128Mi"))
-			says(t, a.applies(deployed(kit.Class, "96Mi")), "taken as request data=96Mi+")
-			a.asks("data=96Mi+", "64Mi")
+			a.applySet(deployed(kit.Class, "128Mi"))
+			expectWarning(t, a.applySet(deployed(kit.Class, "96Mi")), "data=96Mi+")
+			a.expectRequest("data=96Mi+", "64Mi")
 			a.Kubectl("annotate", "sts/web", "example.com/note=1")
 			a.Kubectl("scale", "sts/web", "--replicas=2")
-			a.asks("data=96Mi+", "64Mi")
+			a.expectRequest("data=96Mi+", "64Mi")
 			a.Scale("web", 1)
-			says(t, a.applies(deployed(kit.Class, "64Mi")), "the request data=96Mi+ is withdrawn")
-			a.asks("", "64Mi")
-			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by hand
-			a.applies(deployed(kit.Class, "64Mi"))
+			expectWarning(t, a.applySet(deployed(kit.Class, "64Mi")), "data=96Mi+")
+			a.expectRequest("", "64Mi")
+			a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"}) // by a user
+			a.applySet(deployed(kit.Class, "64Mi"))
 			if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "data=128Mi" {
 				t.Errorf("the set asks for %q", asked)
 			}
@@ -311,13 +318,13 @@ func TestWithdrawal(t *testing.T) {
 	}
 }
 
-// TestWithdrawalEndsTheOperation: it is under way, and is ended where no member was moved. The manifest can be applied once more, and is
-// carried out then.
-func TestWithdrawalEndsTheOperation(t *testing.T) {
+// TestWithdrawalEndsOperation: the withdrawal ends a running operation before any member has moved. The manifest can be
+// applied again, and is then carried out.
+func TestWithdrawalEndsOperation(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
 	a.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove})
-	a.applies(deployed(kit.Class, "128Mi"))
+	a.applySet(deployed(kit.Class, "128Mi"))
 	a.Eventually("the member waits for an approval", func() string {
 		_ = a.drive.Tick(t.Context())
 		if status := a.Status("web"); status == nil || len(status.Members) != 1 || status.Members[0].Phase != api.MemberWaiting {
@@ -325,49 +332,49 @@ func TestWithdrawalEndsTheOperation(t *testing.T) {
 		}
 		return ""
 	})
-	says(t, a.applies(deployed(kit.Class, "64Mi")), "is withdrawn, and its operation ends")
+	expectWarning(t, a.applySet(deployed(kit.Class, "64Mi")), "data=128Mi+", "kubectl drydock status -n "+a.Namespace+" sts/web")
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Failed)
 	if status.Reason != api.Aborted {
 		t.Errorf("reason %s, want %s", status.Reason, api.Aborted)
 	}
-	a.asks("", "64Mi")
+	a.expectRequest("", "64Mi")
 	expectSize(t, a.World, "64Mi", "data-web-0")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 
 	a.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverAuto})
-	a.applies(deployed(kit.Class, "128Mi"))
-	a.becomes(api.Succeeded)
-	a.asks("data=128Mi+", "128Mi")
+	a.applySet(deployed(kit.Class, "128Mi"))
+	a.untilPhase(api.Succeeded)
+	a.expectRequest("data=128Mi+", "128Mi")
 	expectSize(t, a.World, "128Mi", "data-web-0")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestRolledBackRequest: the manifest still has the new size after a rollback. It is not carried out again, however often it is applied; but it is
-// when it was taken back before.
-func TestRolledBackRequest(t *testing.T) {
+// TestRolledBackRequestIsNotRepeated: the manifest still has the new size after a rollback. Applying it again changes
+// nothing. After a withdrawal it is carried out again.
+func TestRolledBackRequestIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)
 	bigger := deployed(kit.Class, "128Mi")
-	a.applies(bigger)
+	a.applySet(bigger)
 	resized := a.Finish(a.drive, "web")
 	expectPhase(t, resized, api.Succeeded)
 	untilReady(a.World, a.drive, "web", 1)
-	if back := regret(t, a.World, a.drive, resized); !back.IsRollback() || back.Phase != api.Succeeded {
+	if back := rollBack(t, a.World, a.drive, resized); !back.IsRollback() || back.Phase != api.Succeeded {
 		t.Fatalf("the resize is not rolled back: %s", describe(back))
 	}
-	a.asks("data=128Mi+", "64Mi")
-	a.writesNothing(bigger)
+	a.expectRequest("data=128Mi+", "64Mi")
+	a.expectNoWriteByApply(bigger)
 	for range 3 {
 		_ = a.drive.Tick(context.Background())
 	}
 	if status := a.Status("web"); !status.IsRollback() {
 		t.Errorf("it was resized again: %s", describe(status))
 	}
-	a.applies(deployed(kit.Class, "64Mi"))
-	a.asks("", "64Mi")
+	a.applySet(deployed(kit.Class, "64Mi"))
+	a.expectRequest("", "64Mi")
 	untilReady(a.World, a.drive, "web", 1)
-	a.applies(bigger)
+	a.applySet(bigger)
 	a.Eventually("it is resized again", func() string {
 		_ = a.drive.Tick(context.Background())
 		if status := a.Status("web"); status.IsRollback() || status.Phase != api.Succeeded {
@@ -379,18 +386,17 @@ func TestRolledBackRequest(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestRefusedRequestIsToldAtTheNextApply: success of kubectl apply says nothing about the volumes.
-func TestRefusedRequestIsToldAtTheNextApply(t *testing.T) {
+// TestNextApplyWarnsOfRefusedRequest: the success of kubectl apply alone says nothing about the volumes.
+func TestNextApplyWarnsOfRefusedRequest(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)
 	bigger := deployed(kit.Class, "128Mi")
 	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
-	a.applies(bigger)
+	a.applySet(bigger)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
-	says(t, a.applies(bigger), "the request data=128Mi+ of this manifest was refused, or has failed: ExpandImpossible. "+
-		"See: kubectl drydock status -n "+a.Namespace+" sts/web")
+	expectWarning(t, a.applySet(bigger), "data=128Mi+", string(api.ExpandImpossible), "kubectl drydock status -n "+a.Namespace+" sts/web")
 	delete(bigger.Annotations, api.ResizeMethodAnnotation)
-	a.applies(bigger)
-	a.becomes(api.Succeeded)
+	a.applySet(bigger)
+	a.untilPhase(api.Succeeded)
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }

@@ -18,7 +18,8 @@ func expectAttributes(t *testing.T, w *kit.World, asks, has string, claims ...st
 	t.Helper()
 	for _, name := range claims {
 		if c := w.Claim(name); statefulset.AttributesOf(c) != asks || statefulset.CurrentAttributes(c) != has {
-			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, statefulset.AttributesOf(c), statefulset.CurrentAttributes(c), asks, has)
+			t.Errorf("claim %s asks for attributes %q and has %q, want %q and %q", name, statefulset.AttributesOf(c),
+				statefulset.CurrentAttributes(c), asks, has)
 		}
 	}
 }
@@ -27,8 +28,8 @@ func templateAttributes(set *appsv1.StatefulSet) string {
 	return ptr.Deref(set.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName, "")
 }
 
-// TestAttributesChangeInPlace: the class of the claims does not allow expansion, and no pod is stopped. The template follows, so that the
-// claim of a new replica has them, too.
+// TestAttributesChangeInPlace: the class of the claims does not allow expansion, and no pod stops. The template
+// changes, too, so that the claim of a new replica gets the attributes.
 func TestAttributesChangeInPlace(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	pods, claims := podUIDs(t, w), w.ClaimUIDs()
@@ -55,8 +56,8 @@ func TestAttributesChangeInPlace(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestSizeAndAttributesTogether: one operation, in place, and then with the copy where the class changes.
-func TestSizeAndAttributesTogether(t *testing.T) {
+// TestSizeAndAttributesChangeTogether: one operation changes both, in place, and later by a copy to another class.
+func TestSizeAndAttributesChangeTogether(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi%" + kit.Attributes})
 	status := w.Finish(drive, "web")
@@ -87,8 +88,9 @@ func TestSizeAndAttributesTogether(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestInfeasibleAttributesAreTakenBack: the claims ask for what their volumes have, and a retry goes on when the storage can.
-func TestInfeasibleAttributesAreTakenBack(t *testing.T) {
+// TestInfeasibleAttributesAreReverted: the claims ask for their previous attributes again. A retry succeeds as soon as
+// the storage supports the new ones.
+func TestInfeasibleAttributesAreReverted(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%" + kit.Attributes})
@@ -113,8 +115,8 @@ func TestInfeasibleAttributesAreTakenBack(t *testing.T) {
 	expectAttributes(t, w, kit.Attributes, kit.Attributes, "data-web-0", "data-web-1")
 }
 
-// TestAttributesThatAreAborted: nothing goes on asking, and the template stays as it was.
-func TestAttributesThatAreAborted(t *testing.T) {
+// TestAbortedAttributesAreReverted: claims and template have their previous attributes.
+func TestAbortedAttributesAreReverted(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%" + kit.Attributes})
@@ -133,7 +135,7 @@ func TestAttributesThatAreAborted(t *testing.T) {
 	}
 }
 
-// TestUnknownAttributesAreRefused: before anything is touched.
+// TestUnknownAttributesAreRefused checks that the refusal touches nothing.
 func TestUnknownAttributesAreRefused(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi%platinum"})
@@ -143,29 +145,29 @@ func TestUnknownAttributesAreRefused(t *testing.T) {
 	expectAttributes(t, w, "", "", "data-web-0")
 }
 
-// TestAppliedAttributesAreARequest: another VolumeAttributesClass in the manifest is taken without drydock.dev/templates=any, since it stops no
-// pod; so is its withdrawal.
-func TestAppliedAttributesAreARequest(t *testing.T) {
+// TestAppliedAttributesBecomeRequest: a manifest may change the VolumeAttributesClass without
+// drydock.dev/templates=any, because no pod stops. The same is true for the withdrawal.
+func TestAppliedAttributesBecomeRequest(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.GrowingClass)
 	gold := deployed(kit.GrowingClass, "128Mi")
 	gold.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To(kit.Attributes)
 	pods, request := podUIDs(t, a.World), "data=128Mi+%"+kit.Attributes
-	says(t, a.applies(gold), "the changed volumeClaimTemplates are taken as request "+request+".")
-	a.asks(request, "64Mi")
-	a.applies(deployed(kit.GrowingClass, "64Mi")) // before anything has begun
-	a.asks("", "64Mi")
-	a.applies(gold)
+	expectWarning(t, a.applySet(gold), request)
+	a.expectRequest(request, "64Mi")
+	a.applySet(deployed(kit.GrowingClass, "64Mi")) // before the operation has begun
+	a.expectRequest("", "64Mi")
+	a.applySet(gold)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	expectSize(t, a.World, "128Mi", "data-web-0")
 	expectAttributes(t, a.World, kit.Attributes, kit.Attributes, "data-web-0")
-	a.asks(request, "128Mi")
+	a.expectRequest(request, "128Mi")
 	if is := templateAttributes(a.Set("web")); is != kit.Attributes {
 		t.Errorf("the template has attributes %q", is)
 	}
-	a.writesNothing(gold)
+	a.expectNoWriteByApply(gold)
 	if now := podUIDs(t, a.World); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
 	}
-	a.isRefused(deployed(kit.GrowingClass, "128Mi")) // Kubernetes takes no class away from a volume
+	a.expectRejected(deployed(kit.GrowingClass, "128Mi")) // Kubernetes does not remove the class of a volume
 }

@@ -24,19 +24,20 @@ import (
 	"drydock.dev/test/kit/metrics"
 )
 
-// These tests are the round trip of an autoscaler: the metrics come from package metrics, the HorizontalPodAutoscaler controller is the real
-// one of the control plane. It looks at each autoscaler every 15 s.
+// These tests are the round trip of an autoscaler. The metrics come from package metrics. The real
+// HorizontalPodAutoscaler controller of the control plane checks each autoscaler every 15 s.
 
-// queue is a mode by the external metric queue: ten for each member.
+// queue returns a mode that scales by the external metric queue, with ten items per member.
 func queue(lowest, most int32) *v1alpha1.ScalerMode {
 	return &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: &lowest, MaxReplicas: most,
 		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
 			Metric: autoscalingv2.MetricIdentifier{Name: "queue"},
 			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: kit.Quantity("10")}}}},
-		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}}}
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
+			ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}}}}
 }
 
-// queued is how much is in the queue.
+// queued sets the metric queue.
 func (s scalers) queued(n int) {
 	metrics.Set(s.T, s.Kube, s.Namespace, map[string]string{metrics.External("queue"): fmt.Sprint(n)})
 }
@@ -54,7 +55,7 @@ func (s scalers) autoscaler(name string) *autoscalingv2.HorizontalPodAutoscaler 
 	return a
 }
 
-// untilAutoscaled waits until the Scaler has its autoscaler, or has none.
+// untilAutoscaled waits until the Scaler has an autoscaler, or has none.
 func (s scalers) untilAutoscaled(is bool) {
 	s.T.Helper()
 	s.until(fmt.Sprintf("there is an autoscaler: %t", is), func(scaler *v1alpha1.Scaler) string {
@@ -66,7 +67,7 @@ func (s scalers) untilAutoscaled(is bool) {
 	})
 }
 
-// untilAsked waits until the Scaler asks for the count.
+// untilAsked waits until the Scaler's spec has the count.
 func (s scalers) untilAsked(count int32) {
 	s.T.Helper()
 	s.until(fmt.Sprintf("the Scaler asks for %d", count), func(scaler *v1alpha1.Scaler) string {
@@ -89,10 +90,11 @@ func (s scalers) autoscalerSays() string {
 	return strings.Join(said, "; ")
 }
 
-// TestAutoscalerRoundTrip: a metric scales up. It falls, and no member goes before its hook. It rises again during the hook: the running
-// scaling keeps its target, and the newer wish comes afterwards.
+// TestAutoscalerRoundTrip: the metric rises, and the set scales up. It falls, and no member is removed before its hook.
+// It rises again during the hook: the running scaling keeps its target, and the new request follows.
 func TestAutoscalerRoundTrip(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("drain"), Post: hookJob("fill")}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4),
+		Hooks: v1alpha1.ScalerHooks{Pre: hookJob("drain"), Post: hookJob("fill")}})
 	metrics.Serve(t, s.Config)
 	s.queued(25)
 	s.hook("post")
@@ -106,7 +108,8 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 	s.queued(40)
 	s.untilAsked(4)
 	ticks(t, s.drive, 3)
-	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 || statefulset.Replicas(s.Set("web")) != 3 {
+	if scaler := s.get("web"); scaler.Status.Stage != v1alpha1.StagePreScaling || *scaler.Status.Desired != 1 ||
+		statefulset.Replicas(s.Set("web")) != 3 {
 		t.Errorf("during the hook the set has %d replicas: %+v", statefulset.Replicas(s.Set("web")), scaler.Status)
 	}
 	s.hooks.hold(false)
@@ -115,7 +118,8 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 		for _, h := range scaler.Status.History {
 			was = append(was, fmt.Sprintf("%d to %d %s", h.From, h.To, h.Result))
 		}
-		if got := strings.Join(was, ", "); got != "1 to 4 Succeeded, 3 to 1 Succeeded, 1 to 3 Succeeded" || scaler.Status.Stage != v1alpha1.StageIdle {
+		if got := strings.Join(was, ", "); got != "1 to 4 Succeeded, 3 to 1 Succeeded, 1 to 3 Succeeded" ||
+			scaler.Status.Stage != v1alpha1.StageIdle {
 			return got
 		}
 		return ""
@@ -123,7 +127,7 @@ func TestAutoscalerRoundTrip(t *testing.T) {
 	s.noHooksAreLeft()
 }
 
-// TestAutoscalerByCPU: the mode auto adds members whose pods use more CPU than they are to.
+// TestAutoscalerByCPU: the mode auto adds members when the pods use too much CPU.
 func TestAutoscalerByCPU(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
@@ -132,7 +136,8 @@ func TestAutoscalerByCPU(t *testing.T) {
 	set.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *kit.Quantity("100m")}
 	s.CreateSet(set)
 	metrics.Set(t, s.Kube, s.Namespace, map[string]string{metrics.CPU: "120m"})
-	if err := s.create("web", v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 1, Max: 2, CPUPercent: 50}}}); err != nil {
+	if err := s.create("web", v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{Min: 1, Max: 2,
+		CPUPercent: 50}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -141,7 +146,7 @@ func TestAutoscalerByCPU(t *testing.T) {
 	}
 }
 
-// TestPausedScalerHasNoAutoscaler, so that the count which comes back stays.
+// TestPausedScalerHasNoAutoscaler: an autoscaler would change the count that the Scaler restores later.
 func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: queue(1, 4)})
 	metrics.Serve(t, s.Config)
@@ -161,7 +166,7 @@ func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 3)
 }
 
-// TestDeletedScalerTakesItsAutoscaler with it, and leaves the set.
+// TestDeletedScalerTakesItsAutoscaler: the set stays unchanged.
 func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Mode: queue(1, 4)})
 	s.untilAutoscaled(true)
@@ -180,13 +185,14 @@ func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	}
 }
 
-// TestAutoscalerIsKept: scale-hooks undoes changes of another client and its deletion. It writes nothing that changes nothing, also where the
-// API server fills in defaults.
-func TestAutoscalerIsKept(t *testing.T) {
+// TestAutoscalerIsRestored: scale-hooks reverts changes of another client, and restores a deleted autoscaler. It makes
+// no write without effect, even if the API server fills in defaults.
+func TestAutoscalerIsRestored(t *testing.T) {
 	for name, mode := range map[string]*v1alpha1.ScalerMode{
 		"hpa": queue(2, 4), "bare": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3}}, "auto": {Auto: &v1alpha1.AutoMode{Min: 1, Max: 3}},
 		"rules": {HPA: &v1alpha1.Autoscaler{MaxReplicas: 3, Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
-			ScaleUp: &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.MinChangePolicySelect), Tolerance: kit.Quantity("0.2")}}}},
+			ScaleUp: &autoscalingv2.HPAScalingRules{SelectPolicy: ptr.To(autoscalingv2.MinChangePolicySelect),
+				Tolerance: kit.Quantity("0.2")}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Mode: mode})
@@ -212,7 +218,8 @@ func TestAutoscalerIsKept(t *testing.T) {
 				t.Errorf("its owner is %v", owner)
 			}
 			body := `{"spec":{"maxReplicas":9,"scaleTargetRef":{"name":"other"}}}`
-			if _, err := autoscalers.Patch(context.Background(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+			if _, err := autoscalers.Patch(context.Background(), "web", types.MergePatchType, []byte(body),
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			s.until("it is as before", func(*v1alpha1.Scaler) string {
@@ -231,8 +238,9 @@ func TestAutoscalerIsKept(t *testing.T) {
 	}
 }
 
-// TestAutoscalerOfOthersIsLeftAlone, and the Scaler says so. It goes, and the Scaler gets its own.
-func TestAutoscalerOfOthersIsLeftAlone(t *testing.T) {
+// TestForeignAutoscalerIsNotTouched: the Scaler reports it, and gets an autoscaler of its own when the foreign one is
+// gone.
+func TestForeignAutoscalerIsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
@@ -262,7 +270,7 @@ func TestAutoscalerOfOthersIsLeftAlone(t *testing.T) {
 	s.untilAutoscaled(true)
 }
 
-// TestRefusedAutoscalerStopsNoScaling: the API server takes no such metric. The Scaler says so, and scales.
+// TestRefusedAutoscalerStopsNoScaling: the API server rejects the metric. The Scaler reports that and still scales.
 func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	mode := queue(1, 4)
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
@@ -270,7 +278,8 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageIdle, 2)
-	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) || !strings.Contains(got, "averageValue") {
+	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) ||
+		!strings.Contains(got, "averageValue") {
 		t.Error(got)
 	}
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {
@@ -288,7 +297,7 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	}
 }
 
-// TestRefusedAutoscalerHidesNoRefusedHook: where the API server refuses both the autoscaler and the hook, the scaling fails for its hook.
+// TestRefusedAutoscalerHidesNoRefusedHook: if the API server rejects both, the scaling fails because of its hook.
 func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	mode, refused := queue(1, 4), hookJob("pre")
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
@@ -297,7 +306,8 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageFailed, 1)
-	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.Rejected)) || !strings.Contains(got, "No Name") {
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False "+string(api.Rejected)) ||
+		!strings.Contains(got, "No Name") {
 		t.Error(got)
 	}
 	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {
@@ -305,7 +315,7 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	}
 }
 
-// TestFixedCountStays, whatever another client asks for.
+// TestFixedCountStays: the mode fixed overrides the count of another client.
 func TestFixedCountStays(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](2)}})
 	s.untilStage(v1alpha1.StageIdle, 2)

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// startHeld creates a set that is to be cleaned up when it is deleted, and waits until it is held.
+// startHeld creates a set that asks for a cleanup before its deletion, and waits until it has the finalizer.
 func startHeld(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	set.Annotations[api.CleanupOnDeleteAnnotation] = "true"
 	startCleaned(w, drive, set)
@@ -29,7 +29,7 @@ func startHeld(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	})
 }
 
-// heldWorld is a world with such a set of the name web, for a test of its own.
+// heldWorld returns a new world with such a set named web.
 func heldWorld(t *testing.T, replicas int32) (*kit.World, *kit.Drive) {
 	t.Helper()
 	t.Parallel()
@@ -39,10 +39,11 @@ func heldWorld(t *testing.T, replicas int32) (*kit.World, *kit.Drive) {
 	return w, drive
 }
 
-// deleteSet asks for the deletion; the set may stay for a while.
+// deleteSet requests the deletion of the set, and does not wait for it.
 func deleteSet(t *testing.T, w *kit.World, name string, propagation metav1.DeletionPropagation) {
 	t.Helper()
-	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &propagation})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func untilGone(w *kit.World, drive *kit.Drive, name string) {
 	})
 }
 
-// TestDeletedSetIsCleanedUp: however it is deleted, every ordinal is cleaned up from the top, and then the set goes.
+// TestDeletedSetIsCleanedUp: every ordinal is cleaned up, the highest first, and then the set is gone.
 func TestDeletedSetIsCleanedUp(t *testing.T) {
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 		t.Run(string(propagation), func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestDeletedSetIsCleanedUp(t *testing.T) {
 	}
 }
 
-// TestDeletedSetWithAForeignFinalizer: ours is taken away by its value, wherever it stands, and only ours.
-func TestDeletedSetWithAForeignFinalizer(t *testing.T) {
+// TestDeletedSetWithForeignFinalizer: only Drydock's finalizer is removed, wherever it is in the list.
+func TestDeletedSetWithForeignFinalizer(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -98,12 +99,12 @@ func TestDeletedSetWithAForeignFinalizer(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestOrphaningDeletionCleansNothingUp: who orphans the replicas wants to keep them.
+// TestOrphaningDeletionCleansNothingUp: a user who orphans the pods wants to keep them.
 func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
 	w, drive := heldWorld(t, 2)
 	before := w.ClaimUIDs()
 	deleteSet(t, w, "web", metav1.DeletePropagationOrphan)
-	w.Eventually("the garbage collector has orphaned the pods", func() string { // before anybody looks
+	w.Eventually("the garbage collector has orphaned the pods", func() string { // before any function reads the set
 		pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
 		if err != nil || len(pod.OwnerReferences) > 0 || slices.Contains(w.Set("web").Finalizers, metav1.FinalizerOrphanDependents) {
 			return fmt.Sprint(err)
@@ -122,18 +123,19 @@ func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
 	expectDeleted(t, w, nil, nil)
 }
 
-// TestDeletedSetWithoutTheOptIn: its claims are left alone, also when a cleanup is under way.
-func TestDeletedSetWithoutTheOptIn(t *testing.T) {
-	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+// TestDeletionWithoutOptInCleansNothingUp: the claims stay, even if a cleanup is running.
+func TestDeletionWithoutOptInCleansNothingUp(t *testing.T) {
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
-			hold(w, true)
+			holdPods(w, true)
 			w.Scale("web", 2)
 			cleanupPod(w, drive, "web-2")
 			deleteSet(t, w, "web", propagation)
 			untilGone(w, drive, "web")
-			hold(w, false)
+			holdPods(w, false)
 			expectClean(t, w, drive)
 			if after := w.ClaimUIDs(); after != before {
 				t.Errorf("claims %s, were %s", after, before)
@@ -142,8 +144,9 @@ func TestDeletedSetWithoutTheOptIn(t *testing.T) {
 	}
 }
 
-// TestNothingHoldsASetThatDoesNotAskForIt: without the annotation, the template or the label, before or after its deletion.
-func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
+// TestDeletedSetWithoutConsentIsNotHeld: the annotation, the template or the label is missing, before or after the
+// deletion.
+func TestDeletedSetWithoutConsentIsNotHeld(t *testing.T) {
 	for name, patch := range map[string]string{
 		"the opt-in for deletion is taken away": fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupOnDeleteAnnotation),
 		"the template is taken away":            fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupTemplateAnnotation),
@@ -154,9 +157,9 @@ func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
 		for when, first := range map[string]bool{"before": true, "after": false} {
 			t.Run(name+" "+when, func(t *testing.T) {
 				w, drive := heldWorld(t, 2)
-				hold(w, true)
+				holdPods(w, true)
 				if first {
-					w.PatchSet("web", patch) // and nobody has looked
+					w.PatchSet("web", patch) // and no function has read it
 				}
 				deleteSet(t, w, "web", metav1.DeletePropagationBackground)
 				if !first {
@@ -164,7 +167,7 @@ func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
 					w.PatchSet("web", patch)
 				}
 				untilGone(w, drive, "web")
-				hold(w, false)
+				holdPods(w, false)
 				expectClean(t, w, drive)
 				expectDeleted(t, w, nil, nil)
 			})
@@ -172,8 +175,8 @@ func TestNothingHoldsASetThatDoesNotAskForIt(t *testing.T) {
 	}
 }
 
-// TestDeletedSetWhoseCleanupFails: it is held, and says what to do, until somebody does.
-func TestDeletedSetWhoseCleanupFails(t *testing.T) {
+// TestDeletedSetWithFailedCleanupIsHeld: it stays until a user retries the cleanup.
+func TestDeletedSetWithFailedCleanupIsHeld(t *testing.T) {
 	w, drive := heldWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 	deleteSet(t, w, "web", metav1.DeletePropagationBackground)
@@ -181,7 +184,7 @@ func TestDeletedSetWhoseCleanupFails(t *testing.T) {
 	version := w.Set("web").ResourceVersion
 	ticks(t, drive, 4)
 	if w.Set("web").ResourceVersion != version {
-		t.Error("it does not rest")
+		t.Error("the set is still written to")
 	}
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "again"})
@@ -190,8 +193,8 @@ func TestDeletedSetWhoseCleanupFails(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestSleepingSetIsDeleted: its replicas are away; its claims are cleaned up all the same.
-func TestSleepingSetIsDeleted(t *testing.T) {
+// TestDeletedSleepingSetIsCleanedUp: the claims are cleaned up, although the set has no pods.
+func TestDeletedSleepingSetIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -205,14 +208,14 @@ func TestSleepingSetIsDeleted(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestNamespaceIsDeleted: where no pod can be made any more, nothing is held.
-func TestNamespaceIsDeleted(t *testing.T) {
+// TestDeletedNamespaceIsNotHeld: no pod can be created there any more, so Drydock removes its finalizer.
+func TestDeletedNamespaceIsNotHeld(t *testing.T) {
 	w, drive := heldWorld(t, 2)
 	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the set is gone", func() string {
-		_ = drive.Tick(context.Background()) // some writes are refused here
+		_ = drive.Tick(context.Background()) // the API server rejects some writes here
 		if set := w.Set("web"); set != nil {
 			return fmt.Sprintf("finalizers %v", set.Finalizers)
 		}
@@ -231,9 +234,10 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	})
 }
 
-// TestI3AHeldSetIsResized: a resize that creates the set again does not wait for a cleanup, and the new set is held too.
+// TestResizeKeepsCleanupFinalizer: a resize that creates the set again does not wait for a cleanup. The new set has the
+// finalizer, too.
 // Invariants: I3.
-func TestI3AHeldSetIsResized(t *testing.T) {
+func TestResizeKeepsCleanupFinalizer(t *testing.T) {
 	w, drive := heldWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	uid := w.Set("web").UID

@@ -20,7 +20,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// untilReady waits until the set has so many replicas, all of them ready.
+// untilReady waits until all replicas of the set are ready.
 func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	w.Eventually(fmt.Sprintf("%s has %d ready replicas", name, replicas), func() string {
 		_ = drive.Tick(context.Background())
@@ -31,10 +31,10 @@ func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	})
 }
 
-// TestI8FailedCleanup: tried again with a growing pause, then failed, with the pod's last words. The claim is kept, nothing
-// blocks the replica, and a retry takes it up.
+// TestFailedCleanupIsRetriedAndKeepsClaim: the cleanup is tried again after growing pauses and then fails, with the
+// last output of the pod. The claim stays, the member may start again, and a retry succeeds.
 // Invariants: I8.
-func TestI8FailedCleanup(t *testing.T) {
+func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 	for how, retry := range map[string]func(w *kit.World, drive *kit.Drive) error{
 		"by annotation": func(w *kit.World, _ *kit.Drive) error {
 			w.Annotate("web", map[string]string{api.RetryAnnotation: "please"})
@@ -51,7 +51,8 @@ func TestI8FailedCleanup(t *testing.T) {
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 			w.Scale("web", 1)
 			doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) || len(doc.Ordinals) != 1 ||
+			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) ||
+				len(doc.Ordinals) != 1 ||
 				doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Tries < 3 {
 				t.Errorf("%s; %+v", doc.Message, doc.Ordinals)
 			}
@@ -61,10 +62,10 @@ func TestI8FailedCleanup(t *testing.T) {
 			version := w.Set("web").ResourceVersion
 			ticks(t, drive, 4)
 			if w.Set("web").ResourceVersion != version {
-				t.Error("a failed cleanup does not rest")
+				t.Error("a failed cleanup still writes")
 			}
 			expectClean(t, w, drive)
-			expectDeleted(t, w, nil, nil) // and web-1 was not cleaned up before web-2
+			expectDeleted(t, w, nil, nil) // web-1 was not cleaned up before web-2
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
 			if err := retry(w, drive); err != nil {
 				t.Fatal(err)
@@ -73,24 +74,25 @@ func TestI8FailedCleanup(t *testing.T) {
 			expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
 			expectClean(t, w, drive)
 			if _, left := w.Set("web").Annotations[api.RetryAnnotation]; left {
-				t.Error("the retry was taken and is still there")
+				t.Error("the annotation of the retry is still there")
 			}
 		})
 	}
 }
 
-// TestI8EvictedCleanup: a pod that fails as a whole is made again, later each time, and not for ever.
+// TestEvictedCleanupPodIsReplaced: a failed pod is created again after growing pauses, three times at most.
 // Invariants: I8.
-func TestI8EvictedCleanup(t *testing.T) {
+func TestEvictedCleanupPodIsReplaced(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.EvictCleaners = true })
 	start := time.Now()
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	if took := time.Since(start); took < time.Second { // 1 s after the first, 2 s after the second, cut to whole seconds: see kit.Settings
+	// 1 s after the first and 2 s after the second, cut to whole seconds: see kit.Settings
+	if took := time.Since(start); took < time.Second {
 		t.Errorf("three tries took %s", took)
 	}
-	if doc.Ordinals[0].Tries != 3 || !strings.Contains(doc.Message, "Evicted The node was low on resource") ||
+	if doc.Ordinals[0].Tries != 3 || !mentions(doc.Message, "Evicted", "The node was low on resource") ||
 		count(w.Events("web"), "Normal CleanupStarted") != 3 || !slices.Contains(w.Events("web"), "Warning CleanupTried") {
 		t.Errorf("%s; %+v; Events %v", doc.Message, doc.Ordinals, w.Events("web"))
 	}
@@ -98,8 +100,8 @@ func TestI8EvictedCleanup(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestFailedCleanupDoesNotBlockTheReplica: after a failure it starts on the claim that it had.
-func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
+// TestFailedCleanupDoesNotBlockMember: the member starts again on its old claim.
+func TestFailedCleanupDoesNotBlockMember(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
@@ -113,12 +115,12 @@ func TestFailedCleanupDoesNotBlockTheReplica(t *testing.T) {
 	}
 	expectClean(t, w, drive)
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
-	w.Scale("web", 1) // and now it works
+	w.Scale("web", 1) // now the cleanup succeeds
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestParallelCleanupsFailAlone: one that fails does not keep the others.
+// TestParallelCleanupsFailAlone: one failed cleanup does not stop the others.
 func TestParallelCleanupsFailAlone(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -126,7 +128,7 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	set := w.CleanedSet("web", 4)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
-	w.DeleteClaim("data-web-2") // by hand: it goes with its pod
+	w.DeleteClaim("data-web-2") // by a user: it disappears with its pod
 	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	if order := w.Node.Cleaned(); len(order) != 2 || slices.Contains(order, "web-2") {
@@ -134,29 +136,30 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	}
 }
 
-// TestScaleUpWaits: a replica that is wanted back waits, visibly, and starts on a fresh claim.
-func TestScaleUpWaits(t *testing.T) {
+// TestScaleUpWaitsForCleanup: the Event says that the member waits. It then starts on a new claim.
+func TestScaleUpWaitsForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	uid := w.Claim("data-web-1").UID
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Scale("web", 2)
-	w.Eventually("it is said that the replica waits", func() string {
+	w.Eventually("the record and an Event say that the member waits", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
 		doc := w.Cleanup("web")
-		if len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ScaleUpWaits || !slices.Contains(w.Events("web"), "Warning ScaleUpWaits") {
+		if len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ScaleUpWaits ||
+			!slices.Contains(w.Events("web"), "Warning ScaleUpWaits") {
 			return fmt.Sprintf("%+v %v", doc, w.Events("web"))
 		}
 		return ""
 	})
 	ticks(t, drive, 3)
 	if n := count(w.Events("web"), "Warning ScaleUpWaits"); n != 1 {
-		t.Errorf("it is said %d times", n)
+		t.Errorf("there are %d Events", n)
 	}
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	untilReady(w, drive, "web", 2)
 	if w.Claim("data-web-1").UID == uid {
@@ -169,8 +172,8 @@ func TestScaleUpWaits(t *testing.T) {
 	}
 }
 
-// TestScaleUpCancels: with the annotation the replica gets its claim back, untouched.
-func TestScaleUpCancels(t *testing.T) {
+// TestScaleUpCancelsCleanup: with the annotation the member gets its old claim back.
+func TestScaleUpCancelsCleanup(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -178,12 +181,12 @@ func TestScaleUpCancels(t *testing.T) {
 	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
 	startCleaned(w, drive, set)
 	claim := w.Claim("data-web-1")
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Scale("web", 2)
 	untilReady(w, drive, "web", 2)
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	if now := w.Claim("data-web-1"); now.UID != claim.UID || now.Spec.VolumeName != claim.Spec.VolumeName {
 		t.Error("it has another claim")
@@ -195,11 +198,12 @@ func TestScaleUpCancels(t *testing.T) {
 	}
 }
 
-// TestI6UpAndDownBetweenTwoLooks: a set that asks for as many replicas as before has had others meanwhile. Nobody saw it.
+// TestUnobservedScaleUpAndDownIsCleanedUp: the set has its previous count again, and no function has seen the count in
+// between.
 // Invariants: I6.
-func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
+func TestUnobservedScaleUpAndDownIsCleanedUp(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
-	w.Eventually("the set is older than what is to come", func() string { // by the clock of creation times, which counts seconds
+	w.Eventually("the set is at least two seconds old", func() string { // creation times have whole seconds
 		if made := w.Set("web").CreationTimestamp; time.Since(made.Time) < 2*time.Second {
 			return "it is not"
 		}
@@ -224,31 +228,32 @@ func TestI6UpAndDownBetweenTwoLooks(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestOrdinalsFromAStart: where ordinals begin at 5, claim 7 is a live replica's.
-func TestOrdinalsFromAStart(t *testing.T) {
+// TestCleanupWithFirstOrdinal: ordinals begin at 5, so claim 7 belongs to a member.
+func TestCleanupWithFirstOrdinal(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
 	set := w.CleanedSet("web", 3)
 	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
 	startCleaned(w, drive, set)
-	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the start: no scale-down has left it
+	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the first ordinal, so no scale-down has left it
 	w.Scale("web", 2)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-7"}, []string{"web-7"})
 	expectClean(t, w, drive)
 }
 
-// TestI1ClaimOfNoReplica: a claim that somebody has made for a replica to come is told of, and left alone, until somebody says
-// that it was a replica's.
+// TestClaimOfFutureMemberIsKept: a user has created the claim before the member exists. Drydock reports the claim and
+// does not touch it, until the user marks it as a member's claim.
 // Invariants: I1.
-func TestI1ClaimOfNoReplica(t *testing.T) {
+func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
 	w.Scale("web", 1)
 	doc := w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed || count(w.Events("web"), "Warning NeverUsed") != 1 {
+	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed ||
+		count(w.Events("web"), "Warning NeverUsed") != 1 {
 		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
 	}
 	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
@@ -263,18 +268,19 @@ func TestI1ClaimOfNoReplica(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestI3SetCreatedAgain: a set of the same name loses nothing to the cleanup of the one before.
+// TestCleanupOfPreviousSetDeletesNothing: a new set with the same name keeps all claims.
 // Invariants: I3.
-func TestI3SetCreatedAgain(t *testing.T) {
-	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+		metav1.DeletePropagationOrphan} {
 		t.Run(string(propagation), func(t *testing.T) {
 			w, drive := cleanedWorld(t, 3)
 			before := w.ClaimUIDs()
-			hold(w, true)
+			holdPods(w, true)
 			w.Scale("web", 2)
 			cleanupPod(w, drive, "web-2")
 			w.DeleteSet("web", propagation)
-			hold(w, false) // and now it succeeds, for a set that is gone
+			holdPods(w, false) // now the cleanup succeeds, for a deleted set
 			again := w.CleanedSet("web", 3)
 			again.Namespace = w.Namespace
 			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
@@ -290,9 +296,8 @@ func TestI3SetCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestASmallerSetCreatedAgain: of a set that is created again with fewer replicas, the claims of the one before are told of and
-// left alone.
-func TestASmallerSetCreatedAgain(t *testing.T) {
+// TestSmallerSetCreatedAgainKeepsClaims: Drydock reports the claims of the previous set and does not touch them.
+func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
@@ -308,8 +313,8 @@ func TestASmallerSetCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestAClaimIsMissing: a pod that needs two claims is not made on one.
-func TestAClaimIsMissing(t *testing.T) {
+// TestCleanupNeedsAllClaims: no cleanup pod is created if one of two claims is missing.
+func TestCleanupNeedsAllClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
 	w.DeleteClaim("logs-web-1")
@@ -322,32 +327,33 @@ func TestAClaimIsMissing(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestOneClaimIsGoneAlready: somebody has deleted one while the cleanup pod ran. That one is done.
-func TestOneClaimIsGoneAlready(t *testing.T) {
+// TestClaimDeletedDuringCleanupIsDone: a user has deleted one claim while the cleanup pod ran.
+func TestClaimDeletedDuringCleanupIsDone(t *testing.T) {
 	w, drive := cleanedWorld(t, 2, "data", "logs")
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.DeleteClaim("logs-web-1")
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1", "logs-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
 }
 
-// TestTheNameIsALock: whoever removes the cleanup pod removes neither the lock nor the claim, and it is made again.
-func TestTheNameIsALock(t *testing.T) {
+// TestDeletedCleanupPodKeepsLock: deleting the cleanup pod frees neither its name, which is the lock, nor the claim. It
+// is created again.
+func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	first := cleanupPod(w, drive, "web-1").UID
 	w.Kubectl("delete", "pod", "web-1", "--force", "--grace-period=0", "--wait=false")
 	w.Scale("web", 2)
-	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to make its replica
+	<-time.After(500 * time.Millisecond) // the StatefulSet controller tries to create its pod
 	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{})
 	if err != nil || pod.UID != first {
-		t.Fatalf("the name was given away before anybody has looked: %v", err)
+		t.Fatalf("the name was free before any function ran: %v", err)
 	}
 	w.Scale("web", 1)
 	w.Eventually("there is another cleanup pod", func() string {
@@ -356,14 +362,15 @@ func TestTheNameIsALock(t *testing.T) {
 		}
 		return ""
 	})
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
 }
 
-// TestSomebodysPodHasTheName: neither it nor the claim is touched; when it is gone the cleanup goes on.
-func TestSomebodysPodHasTheName(t *testing.T) {
+// TestCleanupWaitsForForeignPodWithItsName: neither the pod nor the claim is touched. The cleanup continues when the
+// pod is gone.
+func TestCleanupWaitsForForeignPodWithItsName(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Scale("web", 1)
 	w.Eventually("the name is taken", func() string {
@@ -373,7 +380,7 @@ func TestSomebodysPodHasTheName(t *testing.T) {
 		}
 		return ""
 	})
-	w.Eventually("it is told of", func() string {
+	w.Eventually("the record reports it", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.NameTaken {
 			return fmt.Sprintf("%+v", doc)
@@ -391,12 +398,12 @@ func strangersPod(name string) *corev1.Pod {
 		TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{Name: "sh", Image: "dev.local/busybox:1"}}}}
 }
 
-// TestCleanupWaitsForAClaimInUse: as by the pod of somebody's backup.
-func TestCleanupWaitsForAClaimInUse(t *testing.T) {
+// TestCleanupWaitsForClaimInUse: for example by the pod of a backup.
+func TestCleanupWaitsForClaimInUse(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreatePodOn("backup", "data-web-1")
 	w.Scale("web", 1)
-	w.Eventually("it is told of", func() string {
+	w.Eventually("the record reports it", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ClaimBusy {
 			return fmt.Sprintf("%+v", doc)
@@ -408,15 +415,15 @@ func TestCleanupWaitsForAClaimInUse(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestCleanupIsAborted: the pod goes, the claims stay, until somebody asks again.
-func TestCleanupIsAborted(t *testing.T) {
+// TestAbortedCleanupKeepsClaims: the pod is deleted, and the claims stay until a retry.
+func TestAbortedCleanupKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-2")
 	w.Annotate("web", map[string]string{api.AbortAnnotation: "stop"})
 	w.UntilCleanup(drive, "web", api.Failed, api.Aborted)
-	hold(w, false)
+	holdPods(w, false)
 	ticks(t, drive, 4)
 	expectClean(t, w, drive)
 	expectDeleted(t, w, nil, nil)
@@ -425,30 +432,30 @@ func TestCleanupIsAborted(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
 }
 
-// TestOptingOutEndsTheCleanup: without its label, or its template, the set is left alone.
-func TestOptingOutEndsTheCleanup(t *testing.T) {
+// TestOptingOutEndsCleanup: without its label or its template the set is not touched.
+func TestOptingOutEndsCleanup(t *testing.T) {
 	for name, patch := range map[string]string{
-		"without its label":      `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
-		"without its template":   `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
-		"with one that is wrong": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
+		"without its label":        `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
+		"without its template":     `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
+		"with an invalid template": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, drive := cleanedWorld(t, 2)
-			hold(w, true)
+			holdPods(w, true)
 			w.Scale("web", 1)
 			cleanupPod(w, drive, "web-1")
 			w.PatchSet("web", patch)
 			expectClean(t, w, drive)
-			hold(w, false)
+			holdPods(w, false)
 			w.UntilCleanup(drive, "web", api.Failed, "")
 			expectDeleted(t, w, nil, nil)
 		})
 	}
 }
 
-// TestI1SleepAndResizeAreNoScaleDown: replicas that Drydock itself takes away for a while are not left behind.
+// TestSleepAndResizeAreNoScaleDown: members that Drydock stops for a while are not cleaned up.
 // Invariants: I1.
-func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
+func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
@@ -475,15 +482,15 @@ func TestI1SleepAndResizeAreNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestI1ASleepWhoseDocumentIsLostIsNoScaleDown: the record of the sleep tells that the replicas come back, and they do.
+// TestSleepWithLostRecordIsNoScaleDown: the journal says that the members come back, and they do.
 // Invariants: I1.
-func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
+func TestSleepWithLostRecordIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	before := w.ClaimUIDs()
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.PausedAnnotation, api.SleepAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
 	untilReady(w, drive, "web", 2)
@@ -494,25 +501,25 @@ func TestI1ASleepWhoseDocumentIsLostIsNoScaleDown(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestI1AResizeWhoseStatusIsLostIsNoScaleDown: members that are held for it are no members that the set has lost.
+// TestResizeWithLostRecordIsNoScaleDown: held members are not removed members.
 // Invariants: I1.
-func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
+func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
-	hold(w, true)
+	holdPods(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	w.Eventually("both members are held and are copied", func() string {
+	w.Eventually("both members are held and copied", func() string {
 		_ = drive.Tick(context.Background())
-		if status := w.Status("web"); status == nil || !are(status, api.MemberFinalPass) {
+		if status := w.Status("web"); status == nil || !allInPhase(status, api.MemberFinalPass) {
 			return describe(status)
 		}
 		return ""
 	})
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.ResizeAnnotation, api.StatusAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod is the first to look
+	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
-	hold(w, false)
+	holdPods(w, false)
 	ticks(t, drive, 10)
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
@@ -522,11 +529,11 @@ func TestI1AResizeWhoseStatusIsLostIsNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestI3SleepAndResizeWaitForTheCleanup: one operation at a time.
+// TestSleepAndResizeWaitForCleanup: a set has one operation at a time.
 // Invariants: I3.
-func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
+func TestSleepAndResizeWaitForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true", api.ResizeAnnotation: "data=128Mi"})
@@ -535,20 +542,20 @@ func TestI3SleepAndResizeWaitForTheCleanup(t *testing.T) {
 		t.Errorf("sleep %+v, status %+v", w.Sleep("web"), w.Status("web"))
 	}
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilSleep(drive, "web", api.Asleep)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestI2TheDocumentIsLost: with the document of a cleanup that runs goes all that is known of it. It begins anew.
+// TestCleanupBeginsAgainAfterItsRecordIsLost: without the record Drydock knows nothing of the running cleanup.
 // Invariants: I2.
-func TestI2TheDocumentIsLost(t *testing.T) {
+func TestCleanupBeginsAgainAfterItsRecordIsLost(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-1")
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupAnnotation))
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, []string{"data-web-1"}) {

@@ -20,13 +20,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// startCleaned creates the set and waits until cleanup-pod has accounted for its ordinals.
+// startCleaned creates the set and waits until cleanup-pod has recorded its ordinals.
 func startCleaned(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	w.CreateSet(set)
 	w.UntilCleanup(drive, set.Name, api.Succeeded, api.CleanupReady)
 }
 
-// cleanedWorld is a world with such a set of the name web, for a test of its own.
+// cleanedWorld returns a new world with such a set named web.
 func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World, *kit.Drive) {
 	t.Helper()
 	t.Parallel()
@@ -36,13 +36,13 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 	return w, drive
 }
 
-// TestScaleDownWhileDrydockIsAwayIsCleanedUp: no pod of the removed ordinals was ever seen. The claims themselves prove that the
-// StatefulSet controller made them for this set.
-func TestScaleDownWhileDrydockIsAwayIsCleanedUp(t *testing.T) {
+// TestScaleDownWithoutDrydockIsCleanedUp: no function has seen a pod of the removed ordinals. The claims prove that the
+// StatefulSet controller has created them for this set.
+func TestScaleDownWithoutDrydockIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := w.CleanedSet("web", 3)
-	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are made in the second of the set
+	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are created in the same second as the set
 	w.CreateSet(set)
 	w.Scale("web", 1)
 	w.Eventually("the pods are gone", func() string {
@@ -61,7 +61,7 @@ func TestScaleDownWhileDrydockIsAwayIsCleanedUp(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// expectClean checks that nothing is left of a cleanup but its document, and that no rule about data was broken.
+// expectClean checks that only the record of a cleanup is left, and that no invariant of data is broken.
 func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()
 	w.Eventually("nothing is left", func() string {
@@ -75,7 +75,7 @@ func expectClean(t *testing.T, w *kit.World, drive *kit.Drive) {
 	}
 }
 
-// expectDeleted checks which claims were deleted, and in which order the cleanup pods succeeded.
+// expectDeleted checks the deleted claims, and the order in which the cleanup pods have succeeded.
 func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
 	t.Helper()
 	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, claims) {
@@ -86,7 +86,7 @@ func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
 	}
 }
 
-// cleanupPod waits until the pod of the name cleans up.
+// cleanupPod waits until the cleanup pod runs.
 func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
 	var pod *corev1.Pod
 	w.Eventually(name+" cleans up", func() string {
@@ -106,9 +106,10 @@ func cleanupPod(w *kit.World, drive *kit.Drive, name string) *corev1.Pod {
 	return pod
 }
 
-func hold(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
+// holdPods keeps final passes and cleanup pods from ending, or no longer does.
+func holdPods(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.Hold = on }) }
 
-// ticks is for what must not happen.
+// ticks lets n ticks pass, for the check that something does not happen.
 func ticks(t *testing.T, drive *kit.Drive, n int) {
 	t.Helper()
 	for range n {
@@ -119,13 +120,13 @@ func ticks(t *testing.T, drive *kit.Drive, n int) {
 	}
 }
 
-// TestCleanupFromTheTop: four replicas become one. Each ordinal is cleaned up, the highest first, one at a time, and its
-// claims are deleted.
+// TestCleanupFromHighestOrdinal: four replicas become one. The ordinals are cleaned up one at a time, the highest
+// first, and their claims are deleted.
 // Invariants: I1.
-func TestCleanupFromTheTop(t *testing.T) {
+func TestCleanupFromHighestOrdinal(t *testing.T) {
 	w, drive := cleanedWorld(t, 4, "data", "logs")
 	before := w.Set("web").Spec
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	cleanupPod(w, drive, "web-3")
 	w.Eventually("the other replicas are gone", func() string {
@@ -140,10 +141,11 @@ func TestCleanupFromTheTop(t *testing.T) {
 			t.Errorf("%s is there while web-3 cleans up", name)
 		}
 	}
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
-	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"}, []string{"web-3", "web-2", "web-1"})
+	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"},
+		[]string{"web-3", "web-2", "web-1"})
 	if !slices.Contains(drive.Seen, "cleanup.completed") {
 		t.Errorf("events: %v", drive.Seen)
 	}
@@ -160,16 +162,16 @@ func TestCleanupFromTheTop(t *testing.T) {
 	drive.Seen = nil
 	ticks(t, drive, 3)
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("a set of which nothing is left woke functions: %v", drive.Seen)
+		t.Errorf("functions ran for a set that has been cleaned up: %v", drive.Seen)
 	}
-	w.Scale("web", 3) // on fresh claims
+	w.Scale("web", 3) // on new claims
 	w.Eventually("three replicas are ready", func() string {
 		if n := w.Set("web").Status.ReadyReplicas; n != 3 {
 			return fmt.Sprintf("%d are", n)
 		}
 		return ""
 	})
-	w.Eventually("they are accounted for", func() string {
+	w.Eventually("the record has their ordinals", func() string {
 		_ = drive.Tick(context.Background())
 		if doc := w.Cleanup("web"); doc.Span == nil || doc.Span.End != 3 {
 			return fmt.Sprintf("%+v", doc)
@@ -181,8 +183,8 @@ func TestCleanupFromTheTop(t *testing.T) {
 	}
 }
 
-// TestCleanupPodIsTheTemplates: under the replica's name, with the replica's volumes, and as the replica ran.
-func TestCleanupPodIsTheTemplates(t *testing.T) {
+// TestCleanupPodFollowsTemplate: it has the member's name, volumes, placement and account.
+func TestCleanupPodFollowsTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -197,7 +199,7 @@ func TestCleanupPodIsTheTemplates(t *testing.T) {
 		t.Fatal(err)
 	}
 	startCleaned(w, drive, set)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	pod := cleanupPod(w, drive, "web-1")
 	claims := map[string]string{}
@@ -225,13 +227,14 @@ func TestCleanupPodIsTheTemplates(t *testing.T) {
 	case len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != w.Set("web").UID || metav1.GetControllerOf(pod) != nil:
 		t.Errorf("owners %+v", pod.OwnerReferences)
 	}
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 }
 
-// TestCleanupByTheOlderKey: who comes from the older controller adds a label and keeps the template, which is JSON there.
-func TestCleanupByTheOlderKey(t *testing.T) {
+// TestCleanupByOlderAnnotation: a user of the older controller adds the label and keeps the template, which is JSON
+// there.
+func TestCleanupByOlderAnnotation(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
@@ -246,7 +249,7 @@ func TestCleanupByTheOlderKey(t *testing.T) {
 	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
 	w.UntilCleanup(drive, "web", api.Succeeded, "")
 	if doc := w.Cleanup("web"); doc.Reason == api.CleanupReady && len(doc.Ordinals) == 1 {
-		// The second replica's claim may be from the very second in which the set was made: then nobody knows whose it was.
+		// The claim may have been created in the same second as the set. Then Drydock cannot know its set.
 		w.Kubectl("annotate", "pvc", "data-web-1", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
 		if err := w.Tell(drive, "dev.drydock.retry", "web"); err != nil {
 			t.Fatal(err)
@@ -257,7 +260,7 @@ func TestCleanupByTheOlderKey(t *testing.T) {
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 }
 
-// TestParallelCleanups: all together, but no more at once than the cap.
+// TestParallelCleanups: all ordinals are cleaned up together, up to the limit.
 func TestParallelCleanups(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -265,7 +268,7 @@ func TestParallelCleanups(t *testing.T) {
 	set := w.CleanedSet("web", 5)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
-	hold(w, true)
+	holdPods(w, true)
 	w.Scale("web", 1)
 	for _, name := range []string{"web-4", "web-3", "web-2"} { // three, see kit.Settings
 		cleanupPod(w, drive, name)
@@ -274,7 +277,7 @@ func TestParallelCleanups(t *testing.T) {
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{}); err == nil {
 		t.Error("a fourth pod cleans up")
 	}
-	hold(w, false)
+	holdPods(w, false)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	if deleted := w.Node.DeletedClaims(); len(deleted) != 4 || slices.Contains(deleted, "data-web-0") {
@@ -282,25 +285,31 @@ func TestParallelCleanups(t *testing.T) {
 	}
 }
 
-// TestNoCleanup: nothing is made, and nothing deleted, where there is no reason to.
+// TestNoCleanup: without a valid template nothing is created or deleted.
 func TestNoCleanup(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*appsv1.StatefulSet)
-		refuse api.Reason // empty: no document either
-		is     string     // in the message
+		refuse api.Reason // empty: there is no record either
+		is     string     // a word of the message
 	}{
 		"there is no template":              {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
 		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
-		"the template is no YAML":           {template("{"), api.TemplateInvalid, "no pod template"},
+		"the template is no YAML":           {template("{"), api.TemplateInvalid, api.CleanupTemplateAnnotation},
 		"the template has an unknown field": {template("spec: {container: []}"), api.TemplateInvalid, "unknown field"},
-		"its pod would never be restarted":  {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid, "restartPolicy"},
-		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid, "restartPolicy"},
-		"its volume has a claim's name":     {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"), api.TemplateInvalid, "volumeClaimTemplate"},
-		"its labels match the selector":     {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")), api.TemplateInvalid, "selector"},
-		"the API server refuses its pod":    {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")), api.TemplateInvalid, "the API server would refuse"},
+		"its pod would never be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid,
+			"restartPolicy"},
+		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid,
+			"restartPolicy"},
+		"its volume has a claim's name": {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"),
+			api.TemplateInvalid, "volumeClaimTemplate"},
+		"its labels match the selector": {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")),
+			api.TemplateInvalid, "selector"},
+		"the API server refuses its pod": {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")),
+			api.TemplateInvalid, `"nothing"`},
 		"scaling down deletes the claims": {func(s *appsv1.StatefulSet) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-				WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
+				WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
 		}, api.DeletesClaims, "whenScaled"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,7 +320,7 @@ func TestNoCleanup(t *testing.T) {
 			row.change(set)
 			w.Node.Set(func(n *kit.Node) { n.GuardClaims = row.refuse != api.DeletesClaims })
 			w.CreateSet(set)
-			if row.refuse != "" { // at once, not only when there is something to clean up
+			if row.refuse != "" { // at once, before a scale-down
 				doc := w.UntilCleanup(drive, "web", api.Refused, row.refuse)
 				if !strings.Contains(doc.Message, row.is) || !slices.Contains(w.Events("web"), "Warning "+string(row.refuse)) {
 					t.Errorf("%s; Events %v", doc.Message, w.Events("web"))
@@ -326,7 +335,7 @@ func TestNoCleanup(t *testing.T) {
 				t.Errorf("cleaned up: %v", order)
 			}
 			if n := count(w.Events("web"), "Warning "+string(row.refuse)); n > 1 {
-				t.Errorf("it was said %d times", n)
+				t.Errorf("there are %d Events", n)
 			}
 			expectClean(t, w, drive)
 		})
@@ -347,8 +356,8 @@ func template(text string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) { s.Annotations[api.CleanupTemplateAnnotation] = text }
 }
 
-// TestCleanupOfASetsOwnClaims: names that look alike are other sets', and ordinals are canonical.
-func TestCleanupOfASetsOwnClaims(t *testing.T) {
+// TestCleanupDeletesOnlyClaimsOfItsSet: similar names belong to other sets, and ordinals have one spelling.
+func TestCleanupDeletesOnlyClaimsOfItsSet(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateSet(kit.WorldSet("web-1", 1, "64Mi", "data"))  // claim data-web-1-0
 	w.CreateSet(kit.WorldSet("b-web", 1, "64Mi", "data"))  // claim data-b-web-0
@@ -364,7 +373,7 @@ func TestCleanupOfASetsOwnClaims(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestCleanupInOneNamespace: Drydock that looks after one namespace leaves the sets of others alone.
+// TestCleanupInOneNamespace: a Drydock for one namespace does not touch the sets of other namespaces.
 func TestCleanupInOneNamespace(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := kit.NewWorld(t), kit.NewWorld(t)

@@ -5,7 +5,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// heals does what a deployment tool does that applies replicas.
-func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
+// applyReplicas applies replicas like a deployment tool.
+func applyReplicas(t *testing.T, w *kit.World, manager, set string, replicas int) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":%q},"spec":{"replicas":%d}}`, set, replicas)
 	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.ApplyPatchType, body,
@@ -29,8 +28,9 @@ func heals(t *testing.T, w *kit.World, manager, set string, replicas int) {
 	}
 }
 
-// TestDeploymentToolThatHealsReplicasStopsTheFlapping: the set is not stopped and started all night, and people learn why.
-func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
+// TestSleepEndsIfDeploymentToolRestoresReplicas: the set is not stopped and started again and again, and the record
+// names the tool.
+func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)
@@ -45,14 +45,14 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 			}
 			return "not yet"
 		})
-		heals(t, w, "argocd-controller", "web", 2)
+		applyReplicas(t, w, "argocd-controller", "web", 2)
 		return w.UntilSleep(drive, "web", end)
 	}
 	if sleep := sleepAndHeal(api.Succeeded); sleep.Reason != api.StartedByOthers {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	sleep := sleepAndHeal(api.Failed)
-	if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, `"argocd-controller" started it in 2 sleeps`) || !strings.Contains(sleep.Message, "20m0s") {
+	if sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, `"argocd-controller"`, " 2 ", "20m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	w.Annotate("web", map[string]string{api.LastActivityAnnotation: kit.Ago(2 * time.Hour)})
@@ -62,7 +62,7 @@ func TestDeploymentToolThatHealsReplicasStopsTheFlapping(t *testing.T) {
 		}
 		return ""
 	})
-	tell(t, w, drive, events.Sleep, "web")
+	sendSetEvent(t, w, drive, events.Sleep, "web")
 	if again := w.Sleep("web"); again.Attempt != sleep.Attempt || *w.Set("web").Spec.Replicas != 2 {
 		t.Errorf("it is tried again at once: %+v", again)
 	}

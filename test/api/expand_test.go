@@ -19,7 +19,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// growingSet is a set whose class allows volume expansion.
+// growingSet returns a set whose class allows volume expansion.
 func growingSet(replicas int32, templates ...string) *appsv1.StatefulSet {
 	set := kit.WorldSet("web", replicas, "64Mi", templates...)
 	for i := range set.Spec.VolumeClaimTemplates {
@@ -28,7 +28,7 @@ func growingSet(replicas int32, templates ...string) *appsv1.StatefulSet {
 	return set
 }
 
-// growingWorld has such a set, ready.
+// growingWorld returns a new world with the set, ready.
 func growingWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -38,7 +38,7 @@ func growingWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive
 	return w, drive
 }
 
-// podUIDs tells whether pods were started again.
+// podUIDs returns the pods with their UIDs, so that a test notices a replaced pod.
 func podUIDs(t *testing.T, w *kit.World) string {
 	t.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{})
@@ -57,13 +57,14 @@ func capacity(claim *corev1.PersistentVolumeClaim) string {
 	return claim.Status.Capacity.Storage().String()
 }
 
-// TestI1ExpandOnline: no pod stops, no claim is replaced, nothing of a claim but its request is written, and the template
+// TestExpandOnline: no pod stops, no claim is replaced, and only the claims' requests are written. The template
 // follows.
 // Invariants: I1.
-func TestI1ExpandOnline(t *testing.T) {
+func TestExpandOnline(t *testing.T) {
 	set := growingSet(2, "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	w, _ := growingWorld(t, set)
 	w.PatchClaim("data-web-0", `{"metadata":{"annotations":{"backup":"nightly"},"finalizers":["example.com/keep","kubernetes.io/pvc-protection"]}}`)
 	t.Cleanup(func() { w.PatchClaim("data-web-0", `{"metadata":{"finalizers":null}}`) })
@@ -105,8 +106,8 @@ func TestI1ExpandOnline(t *testing.T) {
 	t.Logf("%d API writes: %s", len(writes.Writes()), strings.Join(writes.Writes(), "; "))
 }
 
-// TestExpandFollowsTheTemplate: somebody has applied the set again with a larger template. It is not created again.
-func TestExpandFollowsTheTemplate(t *testing.T) {
+// TestExpandFollowsTemplate: a user has created the set again with a larger template. Drydock does not create it again.
+func TestExpandFollowsTemplate(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(3, "data"))
 	w.Scale("web", 2) // claim 2 has no pod any more
 	untilReady(w, drive, "web", 2)
@@ -128,16 +129,16 @@ func TestExpandFollowsTheTemplate(t *testing.T) {
 	}
 }
 
-// TestExpandARestartWhereTheFileSystemNeedsIt: one pod at a time, and each once. It is from the top, unless the storage is later
-// with the top one's volume.
-func TestExpandARestartWhereTheFileSystemNeedsIt(t *testing.T) {
+// TestExpansionRestartsPodsForFileSystem: one pod at a time, each once, the highest ordinal first, unless its volume
+// has not grown yet.
+func TestExpansionRestartsPodsForFileSystem(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(3, "data"))
 	w.Scale("web", 2)
 	untilReady(w, w.Drive(nil), "web", 2)
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsWhenMounted })
-	w.Settings.ExpandPatience = 1100 * time.Millisecond // a pod and a condition of the same second cannot be told apart
+	w.Settings.ExpandPatience = 1100 * time.Millisecond // timestamps of pods and conditions have whole seconds
 	pods := podUIDs(t, w)
-	<-time.After(1100 * time.Millisecond) // pods and conditions are told apart by the second
+	<-time.After(1100 * time.Millisecond) // timestamps of pods and conditions have whole seconds
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	writes := &kit.Saboteur{}
 	expectPhase(t, w.Finish(w.Drive(writes), "web"), api.Succeeded)
@@ -158,20 +159,21 @@ func TestExpandARestartWhereTheFileSystemNeedsIt(t *testing.T) {
 	expectEvents(t, w, "web", "Normal ReplicaRestarted")
 }
 
-// TestI8InfeasibleExpansionIsLowered: it is said, nobody goes on trying, and the set runs on.
+// TestInfeasibleExpansionIsReverted: the record reports it, the claims stop asking, and the set keeps running.
 // Invariants: I8.
-func TestI8InfeasibleExpansionIsLowered(t *testing.T) {
+func TestInfeasibleExpansionIsReverted(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
-	if status.Reason != api.ExpandInfeasible || status.FailedAt != api.Expanding || !strings.Contains(status.Message, "the pool has 80Mi left") {
+	if status.Reason != api.ExpandInfeasible || status.FailedAt != api.Expanding ||
+		!strings.Contains(status.Message, "the pool has 80Mi left") {
 		t.Errorf("%s at %s: %s", status.Reason, status.FailedAt, status.Message)
 	}
 	for _, name := range []string{"data-web-0", "data-web-1"} {
-		least := kit.Quantity("64Mi").Value() + 1 // the API server takes no less
+		least := kit.Quantity("64Mi").Value() + 1 // the API server does not accept less
 		if asks := w.Claim(name).Spec.Resources.Requests.Storage().Value(); asks != least {
 			t.Errorf("claim %s asks for %d, want %d", name, asks, least)
 		}
@@ -182,7 +184,7 @@ func TestI8InfeasibleExpansionIsLowered(t *testing.T) {
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 
-	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) // the pool got larger
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) // the pool has become larger
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
@@ -195,7 +197,7 @@ func TestI8InfeasibleExpansionIsLowered(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestExpandThenCopy: what can grow in place does, before the set is stopped for the rest.
+// TestExpandThenCopy: claims that can grow in place do so before the set is stopped for the others.
 func TestExpandThenCopy(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data", "logs"))
 	data := w.Claim("data-web-0")
@@ -214,9 +216,9 @@ func TestExpandThenCopy(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
 }
 
-// TestI4ScaledWhileItGrows: a set that is never stopped keeps the replicas that somebody gives it.
+// TestScaleDuringExpansionIsKept: a set that is never stopped keeps the replicas of its user.
 // Invariants: I4.
-func TestI4ScaledWhileItGrows(t *testing.T) {
+func TestScaleDuringExpansionIsKept(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -247,9 +249,9 @@ func untilPhase(t *testing.T, w *kit.World, drive *kit.Drive, phase api.Phase) {
 	})
 }
 
-// TestI8ExpandTakesTooLong: the claims go on asking, and it is said.
+// TestExpansionExceedsDeadline: the record reports it, and the claims still ask for the new size.
 // Invariants: I8.
-func TestI8ExpandTakesTooLong(t *testing.T) {
+func TestExpansionExceedsDeadline(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	w.Settings.ExpandTimeout = 5 * time.Second
@@ -261,7 +263,7 @@ func TestI8ExpandTakesTooLong(t *testing.T) {
 	}
 	expectSize(t, w, "128Mi", "data-web-0")
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
-	w.Settings = kit.Settings() // on a busy machine the growth itself may take some seconds
+	w.Settings = kit.Settings() // on a busy machine the growth may take some seconds
 	drive := w.Drive(nil)
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
 	w.Eventually("the retry succeeds", func() string {
@@ -274,23 +276,23 @@ func TestI8ExpandTakesTooLong(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestI8ClaimIsDeletedWhileItGrows: somebody has deleted it by hand.
+// TestClaimDeletedDuringExpansion: a user has deleted the claim.
 // Invariants: I8.
-func TestI8ClaimIsDeletedWhileItGrows(t *testing.T) {
+func TestClaimDeletedDuringExpansion(t *testing.T) {
 	w, drive := growingWorld(t, growingSet(1, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilPhase(t, w, drive, api.Expanding)
-	w.DeleteClaim("data-web-0") // it goes when its pod does
+	w.DeleteClaim("data-web-0") // it disappears with its pod
 	status := w.Finish(drive, "web")
 	if status.Phase != api.Failed || status.Reason != api.ClaimLost {
 		t.Errorf("%s %s", status.Phase, status.Reason)
 	}
 }
 
-// TestI1AClaimThatSomebodyEnlargesLater: a request that has succeeded does not stop the set to take it back.
+// TestClaimEnlargedLaterIsKept: a request that has succeeded does not shrink the claim again.
 // Invariants: I1.
-func TestI1AClaimThatSomebodyEnlargesLater(t *testing.T) {
+func TestClaimEnlargedLaterIsKept(t *testing.T) {
 	set := growingSet(1, "data")
 	w, drive := growingWorld(t, set)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -300,7 +302,7 @@ func TestI1AClaimThatSomebodyEnlargesLater(t *testing.T) {
 	if status := w.Status("web"); status.Attempt != 1 || status.Phase != api.Succeeded {
 		t.Errorf("attempt %d %s: %s", status.Attempt, status.Phase, status.Message)
 	}
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=96Mi"}) // now it is asked for
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=96Mi"}) // now a request asks for it
 	w.Eventually("it shrinks", func() string {
 		ticks(t, drive, 1)
 		if status := w.Status("web"); status == nil || status.Attempt != 2 || !status.Phase.Terminal() {

@@ -11,7 +11,7 @@ import (
 )
 
 // Invariants: I1.
-func TestI1FailedCopyGivesTheSetBack(t *testing.T) {
+func TestFailedCopyLeavesSetUnchanged(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
@@ -38,7 +38,7 @@ func TestI1FailedCopyGivesTheSetBack(t *testing.T) {
 }
 
 // Invariants: I2, I7.
-func TestI2EveryEventTwiceAndInDisorderChangesNothing(t *testing.T) {
+func TestRepeatedAndReorderedEventsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))

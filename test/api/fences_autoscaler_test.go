@@ -18,7 +18,8 @@ import (
 
 var autoscalerThefts = []theft{
 	{"create, change or delete the autoscaler of a Scaler", func(s *thief) error {
-		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}), s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
+		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}),
+			s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
 			s.deleteAutoscaler("owned"))
 	}, "scale-hooks"},
 	{"create, change or delete any other autoscaler, or have one scale something else", func(s *thief) error {
@@ -36,7 +37,7 @@ var autoscalerThefts = []theft{
 	}, ""},
 }
 
-// forgedAutoscalers are no autoscalers of a Scaler.
+// forgedAutoscalers are changes after which an autoscaler belongs to no Scaler.
 var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
 	"another name":       func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "mine" },
 	"no owner":           func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil },
@@ -58,7 +59,7 @@ var changedAutoscalers = map[string]struct{ name, body string }{
 	"a finalizer":   {"owned", `{"metadata":{"finalizers":["example.com/x"]}}`},
 }
 
-// layAutoscalers makes an autoscaler that belongs to Scaler owned, and one of others.
+// layAutoscalers creates an autoscaler of Scaler owned, and a foreign one.
 func (l *loot) layAutoscalers(t *testing.T) {
 	t.Helper()
 	s := scalers{World: l.w}
@@ -68,8 +69,9 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	autoscalers := l.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(l.w.Namespace)
 	mine := autoscalerOf("owned", s.get("owned").UID)
 	others := autoscalerOf("others", "")
-	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "plain"}
-	others.Spec.MaxReplicas = 1 // it changes nothing
+	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1",
+		Kind: "StatefulSet", Name: "plain"}
+	others.Spec.MaxReplicas = 1 // it scales nothing
 	for _, a := range []*autoscalingv2.HorizontalPodAutoscaler{mine, others} {
 		if _, err := autoscalers.Create(t.Context(), a, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -77,12 +79,13 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	}
 }
 
-// autoscalerOf is the autoscaler of a Scaler.
+// autoscalerOf returns the autoscaler of a Scaler.
 func autoscalerOf(scaler string, uid types.UID) *autoscalingv2.HorizontalPodAutoscaler {
 	group := v1alpha1.GroupVersion.String()
 	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: scaler, OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: group, Kind: "Scaler", Name: scaler, UID: uid, Controller: ptr.To(true)}}},
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: group, Kind: "Scaler", Name: scaler}, MaxReplicas: 2}}
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: group,
+			Kind: "Scaler", Name: scaler}, MaxReplicas: 2}}
 }
 
 func (s *thief) createAutoscaler(change func(*autoscalingv2.HorizontalPodAutoscaler)) error {
@@ -93,7 +96,8 @@ func (s *thief) createAutoscaler(change func(*autoscalingv2.HorizontalPodAutosca
 }
 
 func (s *thief) patchAutoscaler(name, body string) error {
-	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -101,10 +105,10 @@ func (s *thief) deleteAutoscaler(name string) error {
 	return s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
 }
 
-// TestFenceOfAutoscalers: scale-hooks writes the autoscaler of a Scaler, and no other.
+// TestFenceOfAutoscalers: scale-hooks writes only the autoscalers of Scalers.
 func TestFenceOfAutoscalers(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for what, change := range forgedAutoscalers {
 		if err := s.createAutoscaler(change); !apierrors.IsForbidden(err) {
 			t.Errorf("an autoscaler with %s: %v", what, err)
@@ -119,7 +123,8 @@ func TestFenceOfAutoscalers(t *testing.T) {
 		t.Errorf("deleting one of others: %v", err)
 	}
 	body := []byte(`{"spec":{"scaleTargetRef":{"name":"other"}}}`)
-	if _, err := s.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, "owned", types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+	if _, err := s.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, "owned", types.MergePatchType, body,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.patchAutoscaler("owned", `{"spec":{"scaleTargetRef":{"name":"owned"}}}`); err != nil {

@@ -20,7 +20,8 @@ var holdThefts = []theft{
 	{"hold a member of a StatefulSet", func(s *thief) error { return s.patchPod("web-0", holdPatch(s.loot, api.RoleHeld)) }, "restore"},
 	{"hold a member without naming an operation, or a pod that belongs to no StatefulSet", func(s *thief) error {
 		for _, body := range []string{`{"metadata":{"finalizers":["drydock.dev/hold"]}}`, holdPatch(s.loot, api.RoleMover),
-			fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, api.HoldFinalizer, api.OperationAnnotation, linkTo(s.loot, api.RoleHeld))} {
+			fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, api.HoldFinalizer, api.OperationAnnotation,
+				linkTo(s.loot, api.RoleHeld))} {
 			if err := s.patchPod("web-0", body); err == nil {
 				return nil
 			}
@@ -35,8 +36,10 @@ var holdThefts = []theft{
 	{"take the hold off a member", func(s *thief) error { return s.patchPod("part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
 	{"change any other label, annotation, finalizer or owner of a pod", func(s *thief) error {
 		for _, pod := range []string{"web-0", "part-0", s.mover, "loose"} {
-			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`, `"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
-				`"finalizers":["drydock.dev/switch"]`, `"ownerReferences":null`, `"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
+			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`,
+				`"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
+				`"finalizers":["drydock.dev/switch"]`, `"ownerReferences":null`,
+				`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
 				if pod == "loose" && strings.Contains(body, "null") {
 					continue // it has none
 				}
@@ -46,7 +49,8 @@ var holdThefts = []theft{
 				}
 			}
 		}
-		for _, body := range []string{`"annotations":{"karpenter.sh/do-not-disrupt":"false"}`, `"annotations":{"karpenter.sh/do-not-disrupt":null}`, `"labels":{"job-name":null}`} {
+		for _, body := range []string{`"annotations":{"karpenter.sh/do-not-disrupt":"false"}`,
+			`"annotations":{"karpenter.sh/do-not-disrupt":null}`, `"labels":{"job-name":null}`} {
 			if err := s.patchPod(s.mover, `{"metadata":{`+body+`}}`); err == nil { // it has them
 				return nil
 			}
@@ -58,9 +62,11 @@ var holdThefts = []theft{
 	}, ""},
 	{"delete a member that is held", func(s *thief) error { return s.deletePod("part-0") }, "cleanup-pod restore"},
 	{"kill a member without its time to end", func(s *thief) error {
-		return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, "part-0", metav1.DeleteOptions{DryRun: dry, GracePeriodSeconds: ptr.To[int64](0)})
+		return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, "part-0",
+			metav1.DeleteOptions{DryRun: dry, GracePeriodSeconds: ptr.To[int64](0)})
 	}, ""},
-	{"evict a pod that is named like a replica's, as its PodDisruptionBudgets allow", func(s *thief) error { return s.evict("web-0", nil) }, "detect-resize restore"},
+	{"evict a pod that is named like a replica's, as its PodDisruptionBudgets allow",
+		func(s *thief) error { return s.evict("web-0", nil) }, "detect-resize restore"},
 	{"evict any other pod, or one without its time to end", func(s *thief) error {
 		for _, change := range []func(*metav1.DeleteOptions){
 			func(o *metav1.DeleteOptions) { o.GracePeriodSeconds = ptr.To[int64](0) },
@@ -108,10 +114,11 @@ var holdThefts = []theft{
 }
 
 func claimVolume(claim string) corev1.Volume {
-	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// holdPatch is the patch by which restore holds a pod, with a link of the role.
+// holdPatch returns restore's patch that holds a pod, with a link of the role.
 func holdPatch(l loot, role api.Role) string {
 	return fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{%q:%q},"annotations":{%q:%q}}}`, api.HoldFinalizer,
 		api.OperationLabel, operation, api.OperationAnnotation, linkTo(l, role))
@@ -122,15 +129,15 @@ func (s *thief) patchPod(name, body string) error {
 	return err
 }
 
-// createLock makes the very pod by which restore locks a name, but for the change. It is no dry run: one is allowed to ask whether a pod
-// would be admitted.
+// createLock creates restore's lock pod with a change. It is no dry run, because in a dry run the function may try any
+// pod.
 func (s *thief) createLock(change func(*corev1.Pod)) error {
 	pod := resources.MakeLock(s.web, operation, 8, s.w.Settings)
 	change(pod)
 	return s.createReal(pod)
 }
 
-// evict asks for the pod's eviction as restore does, but for the change.
+// evict evicts the pod as restore does, with a change.
 func (s *thief) evict(name string, change func(*metav1.DeleteOptions)) error {
 	pod, err := s.loot.w.Kube.CoreV1().Pods(s.w.Namespace).Get(s.ctx, name, metav1.GetOptions{})
 	if err != nil {

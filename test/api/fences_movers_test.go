@@ -45,7 +45,8 @@ var moverThefts = []theft{
 				p.InitContainers[0].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 			})
 			change(func(p *corev1.PodSpec) {
-				p.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
+				p.Containers[0].EnvFrom = []corev1.EnvFromSource{
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "x"}}}}
 			})
 			change(func(p *corev1.PodSpec) {
 				p.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
@@ -73,7 +74,7 @@ var moverThefts = []theft{
 	{"run a Job under another name, or one that is not part of an operation", func(s *thief) error {
 		for _, change := range []func(*batchv1.Job){
 			func(j *batchv1.Job) { j.Name = "mine" },
-			func(j *batchv1.Job) { j.Labels = map[string]string{"app": "x"} }, // without any it gets those of its pods
+			func(j *batchv1.Job) { j.Labels = map[string]string{"app": "x"} }, // without labels it gets the labels of its pods
 		} {
 			if err := s.createMover(change); err == nil {
 				return nil
@@ -118,7 +119,8 @@ var moverThefts = []theft{
 			func(p *corev1.PodSpec) { p.HostPID = true },
 			func(p *corev1.PodSpec) { p.HostNetwork = true },
 			func(p *corev1.PodSpec) {
-				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+				p.Volumes = []corev1.Volume{{Name: "x",
+					VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 			},
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() },
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") },
@@ -180,7 +182,7 @@ var moverThefts = []theft{
 				change(func(p *corev1.PodSpec) { mounts(p)[1].MountPath = "/etc" })
 				change(func(p *corev1.PodSpec) { mounts(p)[0].MountPath = "/etc" })
 				change(func(p *corev1.PodSpec) { mounts(p)[0].Name = mounts(p)[2].Name })
-				// Of a device no mount is read-only: its path says that it is the source.
+				// Block devices have no read-only mount. Their path shows which one is the source.
 				for _, path := range []string{"/target/data", "/source/data", "/dev/sda"} {
 					change(func(p *corev1.PodSpec) {
 						source, target := mounts(p)[1].Name, mounts(p)[2].Name
@@ -238,8 +240,8 @@ func secretVolume(name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}}
 }
 
-// movers are those that backup makes: of a root mover beside a running member, of two claims with a device, and of a member that has
-// stopped.
+// movers returns the movers that backup creates: a root mover beside a running member, a mover of two claims with a
+// device, and a mover of a stopped member.
 func (s *thief) movers() []resources.Mover {
 	plain := s.moverOf("data")
 	plain.Claims[0].Margin, plain.MaxStop, plain.Bandwidth = 7, 90_000_000_000, 1<<20
@@ -252,16 +254,19 @@ func (s *thief) movers() []resources.Mover {
 
 func (s *thief) moverOf(templates ...string) resources.Mover {
 	ordinal := 0
-	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Member: &ordinal}
-	mover := resources.Mover{Set: s.web, Link: link, Attempt: 2, Pod: "0e6a7a1c-7f0b-4a51-9ff4-d2b5b3b38f8c", Node: "kit", Root: true, Settings: s.w.Settings}
+	link := api.Link{Operation: operation, Role: api.RoleMover, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID},
+		Member: &ordinal}
+	mover := resources.Mover{Set: s.web, Link: link, Attempt: 2, Pod: "0e6a7a1c-7f0b-4a51-9ff4-d2b5b3b38f8c", Node: "kit", Root: true,
+		Settings: s.w.Settings}
 	for _, template := range templates {
 		claim := template + "-web-0"
-		mover.Claims = append(mover.Claims, resources.MoverClaim{Template: template, Source: claim, Target: api.TargetName(operation, claim, 1)})
+		mover.Claims = append(mover.Claims, resources.MoverClaim{Template: template, Source: claim,
+			Target: api.TargetName(operation, claim, 1)})
 	}
 	return mover
 }
 
-// createMover runs the very Job that backup runs, but for the change.
+// createMover creates backup's Job with a change.
 func (s *thief) createMover(change func(*batchv1.Job)) error {
 	job := resources.MakeMover(s.moverOf("data"))
 	change(job)
@@ -277,7 +282,7 @@ func (s *thief) deleteJob(name string) error {
 	return s.kube.BatchV1().Jobs(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
 }
 
-// anyMover tries a mover with each of the changes, until one is taken. It returns the refusal of the last one.
+// anyMover tries a mover with each change until the API server accepts one. It returns the last error.
 func (s *thief) anyMover(each func(change func(func(*corev1.PodSpec)))) error {
 	tried, taken, last := 0, false, error(nil)
 	each(func(change func(*corev1.PodSpec)) {

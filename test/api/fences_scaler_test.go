@@ -26,10 +26,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestFenceOfScaleHooks: its token scales a set and tells of that, and does nothing else to a set.
+// TestFenceOfScaleHooks: its token scales a set and writes the record of the scaling. It cannot change anything else of
+// a set.
 func TestFenceOfScaleHooks(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for _, body := range []string{
 		`{"spec":{"replicas":3}}`,
 		`{"metadata":{"annotations":{"drydock.dev/scale":"{}"}},"spec":{"replicas":3}}`,
@@ -61,7 +62,8 @@ func TestFenceOfScaleHooks(t *testing.T) {
 		}
 	}
 	for _, key := range []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation,
-		api.AwakeUntilAnnotation, api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation, api.CleanupTemplateAnnotation} {
+		api.AwakeUntilAnnotation, api.RetryAnnotation, api.LastActivityAnnotation, api.ResizeAnnotation, api.MoverAnnotation,
+		api.CleanupTemplateAnnotation} {
 		if err := s.annotateSet("web", key); !apierrors.IsForbidden(err) {
 			t.Errorf("writing %s: %v", key, err)
 		}
@@ -80,15 +82,15 @@ func TestFenceOfScaleHooks(t *testing.T) {
 	}
 }
 
-// TestOnlyScaleHooksTellsOfAScaling: no other function writes the record, and but for idle-timeout none scales.
-func TestOnlyScaleHooksTellsOfAScaling(t *testing.T) {
+// TestOnlyScaleHooksRecordsScaling: no other function writes the record, and only idle-timeout scales, too.
+func TestOnlyScaleHooksRecordsScaling(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	for _, account := range accounts {
 		if account == string(api.ScaleHooks) {
 			continue
 		}
-		s := steal(t, l, account)
+		s := stealToken(t, l, account)
 		if err := s.annotateSet("web", api.ScaleAnnotation); !apierrors.IsForbidden(err) {
 			t.Errorf("%s writes the record: %v", account, err)
 		}
@@ -101,10 +103,10 @@ func TestOnlyScaleHooksTellsOfAScaling(t *testing.T) {
 	}
 }
 
-// TestFenceOfScaleHooksJobs: it runs the hooks of a scaling, and no other Job.
+// TestFenceOfScaleHooksJobs: it runs only the hooks of a scaling.
 func TestFenceOfScaleHooksJobs(t *testing.T) {
 	t.Parallel()
-	s := steal(t, lay(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
 	for _, hook := range []string{"pre", "post", "onFailure"} {
 		if err := s.createScaleHook(func(j *batchv1.Job) { j.Name = api.ScaleHookName(operation, hook) }); err != nil {
 			t.Errorf("hook %s: %v", hook, err)
@@ -131,11 +133,14 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 	if err := s.createMover(func(*batchv1.Job) {}); !apierrors.IsForbidden(err) {
 		t.Errorf("a mover: %v", err)
 	}
-	restore := steal(t, s.loot, string(api.Restore))
+	restore := stealToken(t, s.loot, string(api.Restore))
 	one := int32(1)
 	for what, change := range map[string]func(*batchv1.Job){
-		"another try":                       func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },
-		"what only a Scaler's hook is told": func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{api.HookAnnotation: "{}"} },
+		"another try": func(j *batchv1.Job) { j.Spec.BackoffLimit = &one },
+		"what only a Scaler's hook is told": func(j *batchv1.Job) {
+			j.Spec.Template.Annotations = map[string]string{
+				api.HookAnnotation: "{}"}
+		},
 	} {
 		if err := restore.createHook(change); !apierrors.IsForbidden(err) {
 			t.Errorf("restore's hook with %s: %v", what, err)
@@ -146,7 +151,7 @@ func TestFenceOfScaleHooksJobs(t *testing.T) {
 	}
 }
 
-// deletesItsHook makes a hook of a scaling and deletes it.
+// deletesItsHook creates a hook of a scaling and deletes it.
 func (s *thief) deletesItsHook(t *testing.T) {
 	t.Helper()
 	job := s.scaleHook(func(*batchv1.Job) {})
@@ -158,14 +163,14 @@ func (s *thief) deletesItsHook(t *testing.T) {
 	}
 }
 
-// scaleHookForgeries are the Jobs that are no hook of a scaling.
+// scaleHookForgeries are changes after which a Job is no hook of a scaling.
 func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	pod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 	}
 	two, eleven := int32(2), int32(11)
 	return map[string]func(*batchv1.Job){
-		"a name of its own":   func(j *batchv1.Job) { j.Name = "mine" },
+		"another name":        func(j *batchv1.Job) { j.Name = "mine" },
 		"another hook":        func(j *batchv1.Job) { j.Name = "drydock-" + operation + "-before-scaling" },
 		"a name of restore's": func(j *batchv1.Job) { j.Name = "drydock-" + operation + "-before-0-1" },
 		"a generated name":    func(j *batchv1.Job) { j.Name, j.GenerateName = "", "drydock-" },
@@ -188,10 +193,12 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 		"the node's processes":          pod(func(p *corev1.PodSpec) { p.HostPID = true }),
 		"the node's memory":             pod(func(p *corev1.PodSpec) { p.HostIPC = true }),
 		"the node's files": pod(func(p *corev1.PodSpec) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x",
+				VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		}),
 		"a driver of the node": pod(func(p *corev1.PodSpec) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}})
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "x",
+				VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}})
 		}),
 		"all privileges": pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() }),
 		"a capability":   pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") }),
@@ -201,7 +208,7 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	}
 }
 
-// createScaleHook runs the very Job that scale-hooks runs before a scaling, but for the change.
+// createScaleHook creates scale-hooks' Job before a scaling, with a change.
 func (s *thief) createScaleHook(change func(*batchv1.Job)) error {
 	return s.createJob(s.scaleHook(change))
 }
@@ -215,14 +222,14 @@ func (s *thief) scaleHook(change func(*batchv1.Job)) *batchv1.Job {
 	return job
 }
 
-// user is somebody with a few rights in the world's namespace.
+// user is a user with a few rights in the world's namespace.
 type user struct {
 	w       *kit.World
 	kube    kubernetes.Interface
 	scalers dynamic.ResourceInterface
 }
 
-// userOf makes a user with the rights, each VERBS and RESOURCES, and waits until they are in force.
+// userOf returns a user with the rights, each VERBS and RESOURCES, and waits until they are in force.
 func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	t.Helper()
 	name += "-" + w.Namespace
@@ -233,7 +240,7 @@ func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}
 	u := user{w, kubernetes.NewForConfigOrDie(config),
 		dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(w.Namespace)}
-	w.Grant(name, "list", "configmaps") // the last right: with it, all are in force
+	w.Grant(name, "list", "configmaps") // the last right: when it is in force, all are
 	w.Eventually(name+" has rights", func() string {
 		if _, err := u.kube.CoreV1().ConfigMaps(w.Namespace).List(context.Background(), metav1.ListOptions{}); err != nil {
 			return err.Error()
@@ -243,7 +250,7 @@ func userOf(t *testing.T, w *kit.World, name string, rights ...[2]string) user {
 	return u
 }
 
-// scalerSpec is the spec of a Scaler of set web, with the hooks.
+// scalerSpec returns the spec of a Scaler of set web with the hooks.
 func scalerSpec(hooks ...string) map[string]any {
 	spec := map[string]any{"target": "web", "replicas": int64(1)}
 	all := map[string]any{}
@@ -278,24 +285,24 @@ var (
 	makesHPA  = [2]string{"create", "horizontalpodautoscalers.autoscaling"}
 )
 
-// TestScalerNeedsTheRightsOfItsAuthor: what a Scaler has Drydock do, its author may do himself.
-func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
+// TestScalerNeedsRightsOfItsAuthor: a Scaler cannot give its author more rights than the author has.
+func TestScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const noScale, noJobs = "needs the right to update statefulsets/scale of StatefulSet web", "needs the right to create jobs"
+	const policy, noScale, noJobs = "drydock-scalers", "statefulsets/scale", "jobs" // the resource of the missing right
 	none := userOf(t, w, "none", maintains)
-	expectForbidden(t, "a Scaler of somebody who may not scale", noScale, none.create("none", scalerSpec()))
+	expectForbidden(t, "a Scaler of a user without the right to scale", policy, none.create("none", scalerSpec()), noScale)
 	runner := userOf(t, w, "runner", maintains, runsJobs)
-	expectForbidden(t, "a Scaler of somebody who may only run Jobs", noScale, runner.create("runner", scalerSpec("pre")))
+	expectForbidden(t, "a Scaler of a user who may only run Jobs", policy, runner.create("runner", scalerSpec("pre")), noScale)
 
 	plain := userOf(t, w, "plain", maintains, scalesAny)
 	if err := plain.create("plain", scalerSpec()); err != nil {
 		t.Fatalf("without hooks: %v", err)
 	}
 	for _, hook := range []string{"pre", "post", "onFailure"} {
-		expectForbidden(t, "created with hook "+hook, noJobs, plain.create("hooked", scalerSpec(hook)))
-		expectForbidden(t, "hook "+hook+" comes later", noJobs, plain.patch("plain", scalerSpec(hook)))
+		expectForbidden(t, "created with hook "+hook, policy, plain.create("hooked", scalerSpec(hook)), noJobs)
+		expectForbidden(t, "hook "+hook+" comes later", policy, plain.patch("plain", scalerSpec(hook)), noJobs)
 	}
 	if err := plain.patch("plain", map[string]any{"conflictPolicy": "adopt"}); err != nil {
 		t.Errorf("a change of something else: %v", err)
@@ -310,9 +317,9 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	}
 	image := map[string]any{"hooks": map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{
 		"spec": map[string]any{"containers": []any{map[string]any{"name": "sh", "image": "example.com/mine:1"}}}}}}}}
-	expectForbidden(t, "another image in a hook of somebody else", noJobs, plain.patch("both", image))
+	expectForbidden(t, "another image in the hook of another user", policy, plain.patch("both", image), noJobs)
 	if err := both.patch("both", image); err != nil {
-		t.Errorf("another image of his own: %v", err)
+		t.Errorf("another image by the author of the hook: %v", err)
 	}
 	if err := plain.patch("both", map[string]any{"hooks": nil}); err != nil {
 		t.Errorf("hooks are taken out: %v", err)
@@ -322,8 +329,8 @@ func TestScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 	}
 }
 
-// TestAutoscalerScalesAScaler with no right but that to its scale, and changes nothing else with it.
-func TestAutoscalerScalesAScaler(t *testing.T) {
+// TestAutoscalerScalesScaler: it needs only the right to the Scaler's scale, with which it can change nothing else.
+func TestAutoscalerScalesScaler(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -350,34 +357,35 @@ func TestAutoscalerScalesAScaler(t *testing.T) {
 	}
 }
 
-// TestTenantCannotForgeAScaling: who may do everything in a namespace may remove the record, and not write it.
-func TestTenantCannotForgeAScaling(t *testing.T) {
+// TestTenantCannotForgeScaling: a user with all rights in a namespace may remove the record, but not write it.
+func TestTenantCannotForgeScaling(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	_, client := tenant(t, w)
 	write := func(value string, subresource ...string) error {
 		body := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, api.ScaleAnnotation, value)
-		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{},
+		_, err := client.AppsV1().StatefulSets(w.Namespace).Patch(t.Context(), "web", types.MergePatchType, []byte(body),
+			metav1.PatchOptions{},
 			subresource...)
 		return err
 	}
-	const refusal = "Only Drydock writes the annotation"
-	expectForbidden(t, "writing the record", refusal, write(`"{}"`))
-	expectForbidden(t, "writing it with the status", refusal, write(`"{}"`, "status"))
+	expectForbidden(t, "writing the record", documentsPolicy, write(`"{}"`))
+	expectForbidden(t, "writing it with the status", documentsPolicy, write(`"{}"`, "status"))
 	w.Annotate("web", map[string]string{api.ScaleAnnotation: "{}"})
-	expectForbidden(t, "changing it", refusal, write(`"forged"`))
+	expectForbidden(t, "changing it", documentsPolicy, write(`"forged"`))
 	if err := write("null"); err != nil {
 		t.Errorf("removing it: %v", err)
 	}
 }
 
-// TestAutoscalingScalerNeedsTheRightsOfItsAuthor: who may not make an autoscaler does not get one by a Scaler.
-func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
+// TestAutoscalingScalerNeedsRightsOfItsAuthor: a user who may not create an autoscaler does not get one through a
+// Scaler.
+func TestAutoscalingScalerNeedsRightsOfItsAuthor(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	const refusal = "needs the right to create horizontalpodautoscalers"
+	const policy, noAutoscaler = "drydock-scalers", "horizontalpodautoscalers" // the resource of the missing right
 	modes := map[string]map[string]any{
 		"hpa":  {"hpa": map[string]any{"maxReplicas": int64(3)}},
 		"auto": {"auto": map[string]any{"min": int64(1), "max": int64(3)}},
@@ -397,8 +405,8 @@ func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 		t.Fatalf("mode fixed: %v", err)
 	}
 	for name, mode := range modes {
-		expectForbidden(t, "created in mode "+name, refusal, plain.create(name, moded(mode)))
-		expectForbidden(t, "mode "+name+" comes later", refusal, plain.patch("plain", map[string]any{"mode": replaced(mode)}))
+		expectForbidden(t, "created in mode "+name, policy, plain.create(name, moded(mode)), noAutoscaler)
+		expectForbidden(t, "mode "+name+" comes later", policy, plain.patch("plain", map[string]any{"mode": replaced(mode)}), noAutoscaler)
 		if err := author.create(name, moded(mode)); err != nil {
 			t.Errorf("mode %s: %v", name, err)
 		}
@@ -406,5 +414,6 @@ func TestAutoscalingScalerNeedsTheRightsOfItsAuthor(t *testing.T) {
 			t.Errorf("mode %s stays as it is: %v", name, err)
 		}
 	}
-	expectForbidden(t, "another maximum", refusal, plain.patch("hpa", map[string]any{"mode": map[string]any{"hpa": map[string]any{"maxReplicas": 9}}}))
+	maximum := map[string]any{"mode": map[string]any{"hpa": map[string]any{"maxReplicas": 9}}}
+	expectForbidden(t, "another maximum", policy, plain.patch("hpa", maximum), noAutoscaler)
 }

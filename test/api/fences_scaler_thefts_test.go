@@ -11,15 +11,17 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 )
 
-// scalerThefts are about Scalers themselves.
+// scalerThefts are the thefts of Scalers.
 var scalerThefts = []theft{
 	{"change how many members a Scaler wants", func(s *thief) error { return s.patchScaler(`{"spec":{"replicas":4}}`) }, "scale-hooks"},
 	{"pause a Scaler, or end its pause", func(s *thief) error { return s.patchScaler(`{"spec":{"paused":true}}`) }, "idle-timeout"},
 	{"change the mode, a hook, a deadline or an annotation of a Scaler", func(s *thief) error {
 		var refused error
 		for _, body := range []string{
-			`{"spec":{"mode":{"fixed":4}}}`, `{"spec":{"hooks":{"pre":{"http":{"url":"http://example.com"}}}}}`, `{"spec":{"deadlines":{"pre":"1s"}}}`,
-			`{"spec":{"conflictPolicy":"adopt"}}`, `{"metadata":{"annotations":{"drydock.dev/retry":""}}}`, `{"metadata":{"finalizers":["example.com/x"]}}`,
+			`{"spec":{"mode":{"fixed":4}}}`, `{"spec":{"hooks":{"pre":{"http":{"url":"http://example.com"}}}}}`,
+			`{"spec":{"deadlines":{"pre":"1s"}}}`,
+			`{"spec":{"conflictPolicy":"adopt"}}`, `{"metadata":{"annotations":{"drydock.dev/retry":""}}}`,
+			`{"metadata":{"finalizers":["example.com/x"]}}`,
 		} {
 			if refused = s.patchScaler(body); refused == nil {
 				return nil
@@ -36,7 +38,7 @@ func (s *thief) scalers() dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(s.config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(s.w.Namespace)
 }
 
-// patchScaler changes a Scaler that wants two members.
+// patchScaler changes a Scaler with two members.
 func (s *thief) patchScaler(body string) error {
 	_, err := s.scalers().Patch(s.ctx, "owned", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
 	return err

@@ -20,25 +20,28 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// accounts are all that config/accounts makes.
-var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "source", "wake-gateway"}
+// accounts are the accounts in config/accounts.
+var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore",
+	"scale-hooks", "sift", "source", "wake-gateway"}
 
-// theft is what a thief tries, in the words of docs/security.md.
+// theft is an attempt with a stolen token, in the words of docs/security.md.
 type theft struct {
 	what string
 	try  func(*thief) error
-	who  string // whose tokens suffice; empty for none
+	who  string // the accounts whose token suffices; empty for none
 }
 
-// thefts are all of them, in the order of the page.
+// thefts are all attempts, in the order of the page.
 var thefts = [][]theft{setThefts, volumeThefts, moverThefts, scalerThefts, autoscalerThefts, holdThefts, podThefts}
 
 var setThefts = []theft{
 	{"give a StatefulSet another pod template", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
 	}, ""},
-	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) }, "idle-timeout scale-hooks"},
-	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) }, "idle-timeout"},
+	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) },
+		"idle-timeout scale-hooks"},
+	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) },
+		"idle-timeout"},
 	{"have the next scale-down of a StatefulSet that has opted in delete its claims", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
 	}, "idle-timeout"},
@@ -48,10 +51,13 @@ var setThefts = []theft{
 		}
 		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
 	}, ""},
-	{"write Drydock's documents on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
+	{"write Drydock's documents on a StatefulSet that has opted in",
+		func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
-	{"write the record of a scaling on a StatefulSet that has opted in", func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
-	{"ask for larger volumes of a StatefulSet that has opted in, where they can grow in place", func(s *thief) error { return s.askGrowth("data=1Gi+", "data=1Gi+") },
+	{"write the record of a scaling on a StatefulSet that has opted in",
+		func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
+	{"ask for larger volumes of a StatefulSet that has opted in, where they can grow in place",
+		func(s *thief) error { return s.askGrowth("data=1Gi+", "data=1Gi+") },
 		"grow-volumes"},
 	{"ask for volumes that are smaller, or of another class or access mode, or that members are stopped for", func(s *thief) error {
 		for _, request := range []string{"data=1Mi", "data=1Gi+@other", "data=1Gi+:RWX", "auto", "data=1Gi+,logs=1Mi", "data=-1Gi+"} {
@@ -78,7 +84,8 @@ var setThefts = []theft{
 		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
 	}, "backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"},
 	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
-		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`, `"finalizers":["example.com/x"]`,
+		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`,
+			`"finalizers":["example.com/x"]`,
 			`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
 			if err := s.patchSet("web", `{"metadata":{`+metadata+`}}`); err == nil {
 				return nil
@@ -86,23 +93,30 @@ var setThefts = []theft{
 		}
 		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
 	}, ""},
-	{"say of any StatefulSet at zero that it has an operation", func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
+	{"say of any StatefulSet at zero that it has an operation",
+		func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
-	{"delete a StatefulSet without its pods, of which an operation is recorded", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
-	{"delete any other StatefulSet without its pods", func(s *thief) error { return s.deleteSet("plain", metav1.DeletePropagationOrphan) }, ""},
-	{"create a StatefulSet, with any service account of its namespace", func(s *thief) error { return s.createSet(func(*appsv1.StatefulSet) {}) }, "restore"},
+	{"delete a StatefulSet without its pods, of which an operation is recorded",
+		func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
+	{"delete any other StatefulSet without its pods", func(s *thief) error {
+		return s.deleteSet("plain", metav1.DeletePropagationOrphan)
+	}, ""},
+	{"create a StatefulSet, with any service account of its namespace",
+		func(s *thief) error { return s.createSet(func(*appsv1.StatefulSet) {}) }, "restore"},
 	{"create a StatefulSet whose pods get hold of their node", func(s *thief) error {
 		for _, change := range []func(*corev1.PodSpec){
 			func(p *corev1.PodSpec) { p.HostPID = true },
 			func(p *corev1.PodSpec) { p.HostNetwork = true },
 			func(p *corev1.PodSpec) {
-				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+				p.Volumes = []corev1.Volume{{Name: "x",
+					VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 			},
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = privileged() },
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("SYS_ADMIN") },
 			func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = powerful("cap_sys_module") },
 			func(p *corev1.PodSpec) {
-				p.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}}}
+				p.Volumes = []corev1.Volume{{Name: "x",
+					VolumeSource: corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: "x/y"}}}}
 			},
 		} {
 			if err := s.createSet(func(set *appsv1.StatefulSet) { change(&set.Spec.Template.Spec) }); err == nil {
@@ -116,7 +130,9 @@ var setThefts = []theft{
 }
 
 var volumeThefts = []theft{
-	{"point a volume at a claim of another namespace", func(s *thief) error { return s.patchVolume(s.volume, `{"spec":{"claimRef":{"namespace":"default"}}}`) }, ""},
+	{"point a volume at a claim of another namespace", func(s *thief) error {
+		return s.patchVolume(s.volume, `{"spec":{"claimRef":{"namespace":"default"}}}`)
+	}, ""},
 	{"point a volume at another claim of its namespace", func(s *thief) error {
 		return s.patchVolume(s.volume, `{"spec":{"claimRef":{"name":"other","uid":null}}}`)
 	}, "restore"},
@@ -133,7 +149,8 @@ var volumeThefts = []theft{
 		if err := s.patchVolume(s.volume, `{"metadata":{"annotations":{"drydock.dev/reclaim-policy":"Delete"}}}`); err == nil {
 			return nil
 		}
-		return s.patchVolume(s.volume, fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/operation":%q}}}`, linkTo(s.loot, api.RoleTarget)))
+		return s.patchVolume(s.volume, fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/operation":%q}}}`,
+			linkTo(s.loot, api.RoleTarget)))
 	}, ""},
 	{"delete a volume", func(s *thief) error {
 		return s.kube.CoreV1().PersistentVolumes().Delete(s.ctx, s.volume, metav1.DeleteOptions{DryRun: dry})
@@ -155,15 +172,17 @@ var volumeThefts = []theft{
 		}
 		return s.patchClaim("data-plain-0", `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":null}}}`)
 	}, ""},
-	{"take the protection off a claim that an operation replaces", func(s *thief) error { return s.patchClaim("data-part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
+	{"take the protection off a claim that an operation replaces",
+		func(s *thief) error { return s.patchClaim("data-part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
 	{"take the protection off any other claim", func(s *thief) error {
 		if err := s.patchClaim("data-part-1", `{"metadata":{"finalizers":null}}`); err == nil { // it is being deleted
 			return nil
 		}
-		return s.patchClaim("linked", `{"metadata":{"finalizers":null}}`) // it is of an operation
+		return s.patchClaim("linked", `{"metadata":{"finalizers":null}}`) // it belongs to an operation
 	}, ""},
 	{"add an owner to a claim", func(s *thief) error {
-		return s.patchClaim("data-plain-0", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
+		return s.patchClaim("data-plain-0",
+			`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`)
 	}, "restore"},
 	{"link a claim to an operation, so that restore may delete it", func(s *thief) error {
 		return s.patchClaim("other", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
@@ -196,7 +215,7 @@ var volumeThefts = []theft{
 
 var podThefts = []theft{
 	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
-		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try one in a dry run
+		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try a pod in a dry run
 	}, "cleanup-pod"},
 	{"run any other pod, or one that gets hold of its node", func(s *thief) error {
 		for _, change := range []func(*corev1.Pod){
@@ -217,7 +236,8 @@ var podThefts = []theft{
 			}
 		}
 		return s.createRealPod(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "x",
+				VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		})
 	}, ""},
 	{"change what a running pod runs", func(s *thief) error {
@@ -235,7 +255,8 @@ var podThefts = []theft{
 		return s.deletePod("loose")
 	}, ""},
 	{"run a command in a pod", func(s *thief) error { return s.exec("web-0") }, ""},
-	{"read how full the volumes of nodes are, by a token of the account volume-stats", func(s *thief) error { return s.createToken(api.StatsAccount) },
+	{"read how full the volumes of nodes are, by a token of the account volume-stats",
+		func(s *thief) error { return s.createToken(api.StatsAccount) },
 		"grow-volumes"},
 	{"create a token of any other account", func(s *thief) error {
 		for _, account := range accounts {
@@ -255,7 +276,8 @@ var podThefts = []theft{
 		return s.createRevision("drydock-"+operation, map[string]string{api.RecreateAnnotation: "{}"})
 	}, "restore"},
 	{"delete a revision of a StatefulSet", func(s *thief) error {
-		return s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Delete(s.ctx, s.web.Status.CurrentRevision, metav1.DeleteOptions{DryRun: dry})
+		return s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Delete(s.ctx, s.web.Status.CurrentRevision,
+			metav1.DeleteOptions{DryRun: dry})
 	}, ""},
 	{"write anything in `kube-system`, `kube-public`, `kube-node-lease` or `drydock`", func(s *thief) error {
 		for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease", api.HomeNamespace} {
@@ -277,13 +299,13 @@ var podThefts = []theft{
 	}, ""},
 }
 
-// TestStolenTokens: what each account can do, and what it cannot. docs/security.md has the table that comes out.
+// TestStolenTokens checks what each account can do and what it cannot. docs/security.md has the resulting table.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	thieves := map[string]*thief{}
 	for _, account := range accounts {
-		thieves[account] = steal(t, l, account)
+		thieves[account] = stealToken(t, l, account)
 	}
 	var table strings.Builder
 	for _, all := range thefts {

@@ -16,7 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// reshaped is the deployed set with another service, another order, and labels and annotations on its template.
+// reshaped returns the deployed set with another service, another pod management policy, and labels and annotations on
+// its template.
 func reshaped(size string) *appsv1.StatefulSet {
 	set := deployed(kit.GrowingClass, size)
 	set.Spec.ServiceName, set.Spec.PodManagementPolicy = "other", appsv1.OrderedReadyPodManagement
@@ -28,8 +29,8 @@ func reshaped(size string) *appsv1.StatefulSet {
 const reshapedRequest = "data/annotations/example.com/backup=0 3 * * *,data/labels/example.com/tier=gold,data/labels/team=," +
 	"podManagementPolicy=OrderedReady,serviceName=other"
 
-// asked expects the request on the set, made by an apply.
-func (a *applied) asked(request string) {
+// expectRequested expects that an apply has made the request.
+func (a *applied) expectRequested(request string) {
 	a.t.Helper()
 	set := a.Set("web")
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeAppliedAnnotation} {
@@ -39,7 +40,8 @@ func (a *applied) asked(request string) {
 	}
 }
 
-// identity is what must not change when a set is created again: its pods, their revision, and who manages its fields.
+// identity returns the pods of the set, their revision and the managers of its fields. They must not change when the
+// set is created again.
 func (a *applied) identity() string {
 	a.t.Helper()
 	var words []string
@@ -56,9 +58,9 @@ func (a *applied) identity() string {
 	return strings.Join(words, " ")
 }
 
-// TestAppliedFieldsReplaceTheSetAroundItsPods: what no update may change is taken from an applied manifest. The pods run on, the manifest and the
-// set are the same afterwards, and nothing is written again.
-func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
+// TestAppliedFieldsReplaceSetAroundItsPods: an applied manifest may change fields that no update may change. The pods
+// keep running, manifest and set are equal afterwards, and nothing is written again.
+func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
 		t.Run(name, func(t *testing.T) {
@@ -66,16 +68,14 @@ func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
 			a := applyWorld(t, apply, kit.GrowingClass)
 			before := a.identity()
 			set := reshaped("64Mi")
-			said := a.applies(set)
-			says(t, said, "the change is taken as request "+reshapedRequest+". Drydock creates the set again around its pods, which keep running")
-			says(t, said, "Each pod gets its name in the new service when it is started again")
-			a.asked(reshapedRequest)
-			a.writesNothing(set)
+			expectWarning(t, a.applySet(set), reshapedRequest, " service")
+			a.expectRequested(reshapedRequest)
+			a.expectNoWriteByApply(set)
 			status := a.Finish(a.drive, "web")
 			expectPhase(t, status, api.Succeeded)
-			says(t, status.Message, "claims that exist keep their labels and annotations")
-			a.has(set)
-			a.writesNothing(set)
+			expectMentions(t, status.Message, "labels", "annotations")
+			a.expectFields(set)
+			a.expectNoWriteByApply(set)
 			if said, err := kubectl(t, a.World, slices.Concat([]string{"diff"}, apply[1:], []string{write(t, set)})...); err != nil {
 				t.Errorf("kubectl diff: %v: %s", err, said)
 			}
@@ -92,14 +92,15 @@ func TestAppliedFieldsReplaceTheSetAroundItsPods(t *testing.T) {
 	}
 }
 
-// has expects that the set has the fields of the manifest.
-func (a *applied) has(want *appsv1.StatefulSet) {
+// expectFields expects that the set has the fields of the manifest.
+func (a *applied) expectFields(want *appsv1.StatefulSet) {
 	a.t.Helper()
 	set := a.Set("web")
 	render := func(s *appsv1.StatefulSet) string {
 		words := []string{s.Spec.ServiceName, string(s.Spec.PodManagementPolicy)}
 		for _, c := range s.Spec.VolumeClaimTemplates {
-			words = append(words, c.Name, c.Spec.Resources.Requests.Storage().String(), c.Labels["example.com/tier"], c.Annotations["example.com/backup"])
+			words = append(words, c.Name, c.Spec.Resources.Requests.Storage().String(), c.Labels["example.com/tier"],
+				c.Annotations["example.com/backup"])
 		}
 		return strings.Join(words, " ")
 	}
@@ -114,23 +115,24 @@ func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	a := applyWorld(t, serverSide, kit.GrowingClass)
 	before := a.identity()
 	set := reshaped("128Mi")
-	a.applies(set)
-	a.asked("data=128Mi+," + reshapedRequest)
+	a.applySet(set)
+	a.expectRequested("data=128Mi+," + reshapedRequest)
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
 	if status.Attempt != 1 || len(status.Expansions) != 1 {
 		t.Errorf("the operation is %s", describe(status))
 	}
-	a.has(set)
+	a.expectFields(set)
 	expectSize(t, a.World, "128Mi", "data-web-0")
-	a.writesNothing(set)
+	a.expectNoWriteByApply(set)
 	if after := a.identity(); after != before {
 		t.Errorf("pods and managers were %s, and are %s", before, after)
 	}
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestAppliedFieldsAreWithdrawn by an apply of what is stored, before they are carried out; afterwards, the old manifest is a request of its own.
+// TestAppliedFieldsAreWithdrawn: applying the stored fields withdraws the request before it is carried out. Later the
+// old manifest is a new request.
 func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
@@ -138,24 +140,24 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.GrowingClass)
 			old := deployed(kit.GrowingClass, "64Mi")
-			a.applies(reshaped("64Mi"))
-			a.asked(reshapedRequest)
-			says(t, a.applies(old), "is withdrawn")
-			a.asked("")
-			a.applies(reshaped("64Mi"))
+			a.applySet(reshaped("64Mi"))
+			a.expectRequested(reshapedRequest)
+			expectWarning(t, a.applySet(old), reshapedRequest)
+			a.expectRequested("")
+			a.applySet(reshaped("64Mi"))
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-			a.applies(old)
-			a.asked("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
-			a.becomesWithout(api.Succeeded, reshapedRequest)
-			a.has(old)
-			a.writesNothing(old)
+			a.applySet(old)
+			a.expectRequested("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
+			a.untilOtherRequest(api.Succeeded, reshapedRequest)
+			a.expectFields(old)
+			a.expectNoWriteByApply(old)
 			expectWhole(t, a.World, "web", 1, "data-web-0")
 		})
 	}
 }
 
-// becomesWithout waits until an operation for another request is in the phase.
-func (a *applied) becomesWithout(phase api.Phase, request string) {
+// untilOtherRequest waits until the operation of another request has the phase.
+func (a *applied) untilOtherRequest(phase api.Phase, request string) {
 	a.t.Helper()
 	a.Eventually("another operation is "+string(phase), func() string {
 		if err := a.drive.Tick(a.t.Context()); err != nil {
@@ -168,7 +170,7 @@ func (a *applied) becomesWithout(phase api.Phase, request string) {
 	})
 }
 
-// logs is a template beside data.
+// logs returns a second template.
 func logs() corev1.PersistentVolumeClaim {
 	claim := kit.WorldSet("web", 1, "32Mi", "logs").Spec.VolumeClaimTemplates[0]
 	class := kit.GrowingClass
@@ -176,50 +178,54 @@ func logs() corev1.PersistentVolumeClaim {
 	return claim
 }
 
-func mounts(set *appsv1.StatefulSet, name string) {
+func addMount(set *appsv1.StatefulSet, name string) {
 	c := &set.Spec.Template.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 }
 
-// TestAddedTemplate: the StatefulSet controller cannot give a pod that exists another volume, and repairs no member while one lacks it. So a template
-// is added while the set has no pods, and the refusal says so until then.
+// TestAddedTemplate: the StatefulSet controller cannot add a volume to an existing pod, and repairs no member while one
+// lacks the volume. So Drydock adds a template only while the set has no pods, and the refusal says so until then.
 func TestAddedTemplate(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
 	set := deployed(kit.GrowingClass, "64Mi")
 	set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, logs())
 	mounted := set.DeepCopy()
-	mounts(mounted, "logs")
-	a.isNotWritten("the template and its mount are applied in one write", func() {
+	addMount(mounted, "logs")
+	a.expectUnchanged("the template and its mount are applied in one write", func() {
 		said, err := kubectl(t, a.World, "apply", "-f", write(t, mounted))
 		if err == nil || !strings.Contains(said, `volumeMounts[0].name: Not found: "logs"`) {
 			t.Errorf("error %v: %s", err, said)
 		}
 	})
 	const request = "+logs=32Mi@" + kit.GrowingClass + ":RWO"
-	says(t, a.applies(set), "scale it to zero, then up again")
-	a.asked(request)
+	expectWarning(t, a.applySet(set), request, "zero")
+	a.expectRequested(request)
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Refused)
-	says(t, status.Message, "Scale the set to zero")
-	says(t, a.applies(set), "was refused, or has failed: PodsLackVolume")
+	expectMentions(t, status.Message, "zero")
+	if status.Reason != api.PodsLackVolume {
+		t.Errorf("reason %s, want %s", status.Reason, api.PodsLackVolume)
+	}
+	expectWarning(t, a.applySet(set), request, string(api.PodsLackVolume))
 
 	none := int32(0)
 	set.Spec.Replicas = &none
-	a.applies(set)
-	a.asked(request)
-	a.becomes(api.Succeeded)
-	a.writesNothing(set)
-	a.applies(mounted)
+	a.applySet(set)
+	a.expectRequested(request)
+	a.untilPhase(api.Succeeded)
+	a.expectNoWriteByApply(set)
+	a.applySet(mounted)
 	untilReady(a.World, a.drive, "web", 1)
-	a.writesNothing(mounted)
+	a.expectNoWriteByApply(mounted)
 	if logs := a.Claim("logs-web-0"); logs == nil || logs.Status.Phase != corev1.ClaimBound {
 		t.Errorf("the claim of the new template is %v", logs)
 	}
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplate: an old manifest must not take a volume away, so it needs drydock.dev/templates=any. The pods run on, and the claims stay.
+// TestRemovedTemplate: an old manifest must not remove a volume, so the removal needs drydock.dev/templates=any. The
+// pods keep running, and the claims stay.
 func TestRemovedTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -227,29 +233,30 @@ func TestRemovedTemplate(t *testing.T) {
 	a := &applied{w, t, w.Drive(nil), serverSide}
 	two := deployed(kit.GrowingClass, "64Mi")
 	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
-	a.applies(two)
+	a.applySet(two)
 	untilReady(w, a.drive, "web", 1)
 	before := a.identity()
 	single := deployed(kit.GrowingClass, "64Mi")
-	a.isRefused(single)
+	a.expectRejected(single)
 	single.Annotations[api.TemplatesAnnotation] = "any"
 	mounted := single.DeepCopy()
-	mounts(mounted, "logs")
-	a.isRefused(mounted)
-	a.applies(single)
-	a.asked("-logs")
+	addMount(mounted, "logs")
+	a.expectRejected(mounted)
+	a.applySet(single)
+	a.expectRequested("-logs")
 	status := a.Finish(a.drive, "web")
 	expectPhase(t, status, api.Succeeded)
-	says(t, status.Message, "the claims of template logs are kept")
-	a.has(single)
-	a.writesNothing(single)
+	expectMentions(t, status.Message, "logs")
+	a.expectFields(single)
+	a.expectNoWriteByApply(single)
 	if after := a.identity(); after != before {
 		t.Errorf("pods and managers were %s, and are %s", before, after)
 	}
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplateAndItsMount in one write: the rollout without the mount and the operation go on side by side.
+// TestRemovedTemplateAndItsMount: one write removes both. The rollout without the mount and the operation run side by
+// side.
 func TestRemovedTemplateAndItsMount(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -258,16 +265,16 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	two := deployed(kit.GrowingClass, "64Mi")
 	two.Annotations[api.TemplatesAnnotation] = "any"
 	two.Spec.VolumeClaimTemplates = append(two.Spec.VolumeClaimTemplates, logs())
-	mounts(two, "logs")
-	a.applies(two)
+	addMount(two, "logs")
+	a.applySet(two)
 	untilReady(w, a.drive, "web", 1)
 	single := deployed(kit.GrowingClass, "64Mi")
 	single.Annotations[api.TemplatesAnnotation] = "any"
-	a.applies(single)
-	a.asked("-logs")
+	a.applySet(single)
+	a.expectRequested("-logs")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.has(single)
-	a.writesNothing(single)
+	a.expectFields(single)
+	a.expectNoWriteByApply(single)
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 	w.Eventually("the pod is of the new revision", func() string {
 		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || statefulset.RollingOut(set) != "" {
@@ -277,7 +284,7 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	})
 }
 
-// TestSetWithoutTemplates gets another service, and its first template while it has no pods.
+// TestSetWithoutTemplates: it gets another service, and its first template while it has no pods.
 func TestSetWithoutTemplates(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -286,23 +293,23 @@ func TestSetWithoutTemplates(t *testing.T) {
 	set := deployed(kit.GrowingClass, "64Mi")
 	none := int32(0)
 	set.Spec.Replicas, set.Spec.VolumeClaimTemplates = &none, nil
-	a.applies(set)
+	a.applySet(set)
 	set.Spec.ServiceName = "other"
-	a.applies(set)
-	a.asked("serviceName=other")
-	a.writesNothing(set)
+	a.applySet(set)
+	a.expectRequested("serviceName=other")
+	a.expectNoWriteByApply(set)
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.has(set)
+	a.expectFields(set)
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{logs()}
-	a.applies(set)
-	a.asked("+logs=32Mi@" + kit.GrowingClass + ":RWO")
-	a.becomesWithout(api.Succeeded, "serviceName=other")
-	a.has(set)
-	a.writesNothing(set)
+	a.applySet(set)
+	a.expectRequested("+logs=32Mi@" + kit.GrowingClass + ":RWO")
+	a.untilOtherRequest(api.Succeeded, "serviceName=other")
+	a.expectFields(set)
+	a.expectNoWriteByApply(set)
 }
 
-// TestFieldsThatAreNotTaken are refused by the API server as ever.
-func TestFieldsThatAreNotTaken(t *testing.T) {
+// TestUnsupportedFieldChangesAreRejected by the API server.
+func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
 	data := func(change func(*corev1.PersistentVolumeClaim)) func(*appsv1.StatefulSet) {
@@ -319,7 +326,11 @@ func TestFieldsThatAreNotTaken(t *testing.T) {
 		"a label that is no label":       data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"tier": "a b"} }),
 		"a key that is no key":           data(func(c *corev1.PersistentVolumeClaim) { c.Labels = map[string]string{"a/b/c": "d"} }),
 		"a service that is no name":      func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "a.b" },
-		"turned off":                     func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "b"; s.Annotations[api.TemplatesAnnotation] = "off" },
+		"turned off": func(
+			s *appsv1.StatefulSet) {
+			s.Spec.ServiceName = "b"
+			s.Annotations[api.TemplatesAnnotation] = "off"
+		},
 		"a template before another": func(s *appsv1.StatefulSet) {
 			s.Spec.VolumeClaimTemplates = append([]corev1.PersistentVolumeClaim{logs()}, s.Spec.VolumeClaimTemplates...)
 		},
@@ -335,13 +346,13 @@ func TestFieldsThatAreNotTaken(t *testing.T) {
 			a.t = t
 			set := deployed(kit.GrowingClass, "64Mi")
 			change(set)
-			a.isRefused(set)
+			a.expectRejected(set)
 		})
 	}
 	t.Run("as many as a request has", func(t *testing.T) {
 		set := deployed(kit.GrowingClass, "64Mi")
 		set.Spec.VolumeClaimTemplates[0].Labels = manyLabels(api.MaxFields)
-		a.applies(set)
+		a.applySet(set)
 		if _, err := api.ParseRequest(a.Set("web").Annotations[api.ResizeAnnotation]); err != nil {
 			t.Error(err)
 		}

@@ -14,24 +14,24 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A provisioner may hand out a folder that has data in it, as one with a path pattern of the claim's annotations does: the mover
-// refuses it, and nobody deletes it after that.
+// TestProvisionedVolumeWithDataIsNotDeleted: a provisioner may hand out a folder with data, for example by a path
+// pattern with the claim's annotations. The mover refuses the volume, and Drydock does not delete it.
 // Invariants: I1.
-func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
+func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	for reason, code := range map[moverreport.Reason]int{
 		moverreport.ReasonTargetNotEmpty: moverreport.CodeTargetNotEmpty, moverreport.ReasonUsage: moverreport.CodeUsage,
 	} {
 		t.Run(string(reason), func(t *testing.T) {
-			w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
-			holdWarm(w, true)
+			w, drive := readyWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+			holdFirstPass(w, true)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			untilWarming(t, w, drive, 1)
 			target := targetVolume(t, w)
 			w.Node.Set(func(n *kit.Node) {
 				n.FailMovers, n.Failure = true, moverreport.MemberReport{Code: code, Reason: reason, Message: "there is data"}
 			})
-			holdWarm(w, false)
+			holdFirstPass(w, false)
 			expectPhase(t, w.Finish(drive, "web"), api.Failed)
 			w.Eventually("nothing of Drydock's is on the volume", func() string {
 				_ = drive.Tick(context.Background())
@@ -53,7 +53,7 @@ func TestI1ProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 	}
 }
 
-// targetVolume is the one that was provisioned for the copy.
+// targetVolume returns the volume that was provisioned for the copy.
 func targetVolume(t *testing.T, w *kit.World) string {
 	t.Helper()
 	for _, pod := range movers(t, w) {

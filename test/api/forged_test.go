@@ -23,7 +23,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// tenantOf returns a client with the rights that Kubernetes' own ClusterRole edit gives in the world's namespace.
+// tenantOf returns a client with the rights of Kubernetes' ClusterRole edit in the world's namespace.
 func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 	t.Helper()
 	ctx, user := context.Background(), "system:serviceaccount:"+w.Namespace+":tenant"
@@ -48,26 +48,32 @@ func tenantOf(t *testing.T, w *kit.World) kubernetes.Interface {
 	return tenant
 }
 
-// forge writes the status as an administrator. The policy of config/policy refuses it to a tenant; a cluster without that policy has to be
-// as safe.
+// forge writes the record as an administrator. A policy in config/policy denies this to a tenant, but a cluster without
+// the policy must be as safe.
 func forge(t *testing.T, w *kit.World, status *api.Resize) {
 	t.Helper()
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
-	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{api.StatusAnnotation: status.Encode()}}})
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), status.Set.Name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// evidence is a volume that an administrator has kept with the policy Retain. The claim of the name had it last, and is deleted.
+// evidence creates a volume that an administrator keeps with the policy Retain. Its claim, which has the name, is
+// deleted.
 func evidence(t *testing.T, w *kit.World, claim string) *corev1.PersistentVolume {
 	t.Helper()
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-", Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{GenerateName: "evidence-",
+		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "kit"}},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("64Mi")},
 			StorageClassName: kit.Class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/evidence"}},
-			ClaimRef:               &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: w.Namespace, Name: claim, UID: "uid-of-a-deleted-claim"},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: w.Namespace,
+				Name: claim, UID: "uid-of-a-deleted-claim"},
 		}}
 	made, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), volume, metav1.CreateOptions{})
 	if err != nil {
@@ -94,21 +100,22 @@ func volumeOf(t *testing.T, w *kit.World, name string) *corev1.PersistentVolume 
 	return v
 }
 
-// forged is a status of the phase about one claim, with the id that Drydock would give it.
+// forged returns a record in the phase with one claim. It has the id that Drydock would derive.
 func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, move api.Move) *api.Resize {
 	past := metav1.NewTime(time.Now().Add(-time.Minute).UTC().Truncate(time.Second))
 	move.Template, move.From, move.To = "data", resource.MustParse("64Mi"), resource.MustParse("64Mi")
 	record := &api.Resize{
-		Header:  api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1, Set: api.SetRef{Name: set, UID: uid}, Started: past},
+		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1,
+			Set: api.SetRef{Name: set, UID: uid}, Started: past},
 		Members: []api.Member{{Phase: member, Attempt: 1, Pod: "x", Held: &past, Stopped: &past, Claims: []api.Move{move}}},
 	}
 	record.Operation = api.OperationID(uid, record.Request, record.Attempt)
 	return record
 }
 
-// TestForgedStatusReachesNoRetainedVolume: Kubernetes keeps a released volume from being bound again, and only an administrator may
-// allow it. A tenant's words on his StatefulSet must not do so, nor have the volume deleted.
-func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
+// TestForgedRecordReachesNoRetainedVolume: Kubernetes does not bind a released volume again unless an administrator
+// allows it. A forged record must neither allow it, nor get the volume deleted.
+func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 	t.Parallel()
 	const missing = "data-web-7"
 	type words struct {
@@ -117,26 +124,29 @@ func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		words []words
-		last  func(operation string) string // the claim that had the volume last
+		last  func(operation string) string // the last claim of the volume
 		move  func(volume string) api.Move
 	}{
 		"reserved as the old volume of a claim": {
 			[]words{{api.Moving, api.MemberSwapping}}, func(string) string { return "evidence" },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
-		"held by a copy first": {
-			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying}, {api.Reverting, api.MemberCopying}}, func(string) string { return missing },
+		"retained by a copy first": {
+			[]words{{api.Moving, api.MemberPending}, {api.Moving, api.MemberCopying},
+				{api.Reverting, api.MemberCopying}}, func(string) string { return missing },
 			func(v string) api.Move { return api.Move{Claim: missing, OldVolume: v} }},
 		"reserved as the copy of a claim": {
-			[]words{{api.Moving, api.MemberSwapping}, {api.Moving, api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+			[]words{{api.Moving, api.MemberSwapping}, {api.Moving,
+				api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
-		"thrown away as a copy that is not needed": {
-			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting, api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
+		"deleted as an unneeded copy": {
+			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting,
+				api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
 			}},
-		"thrown away at the end": {
+		"deleted at the end": {
 			[]words{{api.Finishing, api.MemberMoved}}, func(op string) string { return "drydock-" + op + "-x" },
 			func(v string) api.Move {
 				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
@@ -160,17 +170,19 @@ func TestForgedStatusReachesNoRetainedVolume(t *testing.T) {
 				now := volumeOf(t, w, kept.Name)
 				switch {
 				case now == nil:
-					t.Fatalf("said %v: the volume was deleted", said)
-				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain, now.Status.Phase != corev1.VolumeReleased,
+					t.Fatalf("record %v: the volume was deleted", said)
+				case now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain,
+					now.Status.Phase != corev1.VolumeReleased,
 					now.Labels[api.OperationLabel] != "", now.Annotations[api.OperationAnnotation] != "":
-					t.Errorf("said %v: the volume was written to: %+v", said, now)
+					t.Errorf("record %v: the volume was written to: %+v", said, now)
 				}
 			}
 		})
 	}
 }
 
-// TestRevisionOfAnotherSetIsNoJournal: the StatefulSet controller copies annotations and labels of a set onto its revisions.
+// TestRevisionOfAnotherSetIsNoJournal: the StatefulSet controller copies annotations and labels of a set to its
+// revisions.
 func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -185,7 +197,8 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Eventually("there is a revision with the annotations of a journal", func() string {
-		revisions, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "=" + operation})
+		revisions, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(),
+			metav1.ListOptions{LabelSelector: api.OperationLabel + "=" + operation})
 		if err != nil {
 			return err.Error()
 		}
@@ -203,9 +216,9 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	}
 }
 
-// TestNamespaceDeletedMidwayLeavesNoVolumeForever: the set, its claims and the journal go with the namespace, while no function runs. The
-// volume of the operation gets its window, then its own reclaim policy.
-func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
+// TestNamespaceDeletedDuringResizeLeavesNoVolume: the set, its claims and the journal disappear with the namespace
+// while no function runs. The volume gets its retention, and then its own reclaim policy.
+func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -219,7 +232,7 @@ func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	}
 	first := w.Drive(dies)
 	w.Eventually("the volume is held", func() string {
-		_ = first.Tick(context.Background()) // answers with an error once it is dead
+		_ = first.Tick(context.Background()) // the dead process returns an error
 		if v := volumeOf(t, w, old); !api.Linked(v, v.Labels[api.OperationLabel], api.RoleSource) {
 			return "it is not"
 		}
@@ -229,22 +242,23 @@ func TestNamespaceDeletedMidwayLeavesNoVolumeForever(t *testing.T) {
 	drive := w.Drive(nil)
 	ticks(t, drive, 1)
 	if v := volumeOf(t, w, old); v.Annotations[api.RetainedUntilAnnotation] != "" {
-		t.Error("it was given a window before its grace time was over")
+		t.Error("it has a retention before the end of its grace time")
 	}
 	longWithoutClaim(t, w, old)
 	ticks(t, drive, 1)
 	v := volumeOf(t, w, old)
 	if v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		t.Fatalf("it is not kept for its window: %+v", v)
+		t.Fatalf("it is not retained: %+v", v)
 	}
-	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil || until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
+	if until, err := time.Parse(time.RFC3339, v.Annotations[api.RetainedUntilAnnotation]); err != nil ||
+		until.Before(time.Now().Add(w.Settings.Retention-time.Minute)) {
 		t.Fatalf("it is kept until %s (%v)", until, err)
 	}
-	goes(t, w, drive, old)
+	untilVolumeGone(t, w, drive, old)
 }
 
-// TestNamespaceDeletedWhileMembersAreHeld: the namespace waits for the pods that are held, and Drydock lets them go.
-func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
+// TestNamespaceDeletedDuringHoldIsGone: the namespace waits for the held pods, and Drydock releases them.
+func TestNamespaceDeletedDuringHoldIsGone(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[stoppingNow])
 	var old []string
@@ -254,15 +268,15 @@ func TestNamespaceDeletedWhileMembersAreHeld(t *testing.T) {
 	drive := r.reach()
 	r.stop.release(r.World)
 	deleteNamespace(t, r.World, func() string {
-		_ = drive.Tick(context.Background()) // writes to the namespace are refused
+		_ = drive.Tick(context.Background()) // the API server rejects writes to the namespace
 		return ""
 	})
 	for _, name := range old {
-		goes(t, r.World, drive, name)
+		untilVolumeGone(t, r.World, drive, name)
 	}
 }
 
-// deleteNamespace deletes the world's namespace, and waits until it is gone and nothing else is awaited.
+// deleteNamespace deletes the world's namespace, and waits until it is gone and awaited returns nothing.
 func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
 	t.Helper()
 	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{}); err != nil {
@@ -277,20 +291,21 @@ func deleteNamespace(t *testing.T, w *kit.World, awaited func() string) {
 	})
 }
 
-// longWithoutClaim has the volume look as if its claim had gone an hour ago.
+// longWithoutClaim makes the volume look as if its claim disappeared an hour ago.
 func longWithoutClaim(t *testing.T, w *kit.World, volume string) {
 	t.Helper()
 	long := fmt.Sprintf(`{"status":{"lastPhaseTransitionTime":%q}}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
-	_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.MergePatchType, []byte(long), metav1.PatchOptions{}, "status")
+	_, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), volume, types.MergePatchType, []byte(long),
+		metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 }
 
-// goes waits until the volume is gone, with its grace time and its window over.
-func goes(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
+// untilVolumeGone ends the grace time and the retention of the volume, and waits until it is gone.
+func untilVolumeGone(t *testing.T, w *kit.World, drive *kit.Drive, volume string) {
 	t.Helper()
-	w.Eventually("volume "+volume+" is given back to its policy, and gone", func() string {
+	w.Eventually("volume "+volume+" has its own policy again, and is gone", func() string {
 		v := volumeOf(t, w, volume)
 		switch {
 		case v == nil:

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ import (
 
 const gatewayAccount = "system:serviceaccount:drydock:wake-gateway"
 
-// newGateway makes a gateway with its account's rights in the world's namespace, and no other.
+// newGateway returns a gateway with the rights of its account in the world's namespace.
 func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *gateway.Gateway {
 	t.Helper()
 	if saboteur == nil {
@@ -43,7 +42,7 @@ func newGateway(t *testing.T, w *kit.World, saboteur *kit.Saboteur) *gateway.Gat
 	return gatewayThrough(t, w, saboteur.Wrap)
 }
 
-// gatewayThrough is newGateway with a transport of its own.
+// gatewayThrough is newGateway with a transport wrapper.
 func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gateway.Gateway {
 	t.Helper()
 	_, err := w.Kube.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
@@ -55,7 +54,8 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 		t.Fatal(err)
 	}
 	config := rest.CopyConfig(w.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: gatewayAccount, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: gatewayAccount,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	if wrap != nil {
 		config.Wrap(wrap)
 	}
@@ -63,9 +63,9 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 	settings.Namespaces = []string{w.Namespace}
 	g := gateway.New(kube.NewClient(config), settings, gateway.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(g.Stop)
-	// Rights come into force some moments after they are written.
+	// Rights come into force after a moment.
 	w.Eventually("the gateway may read", func() string {
-		if code := visit(t, g, "poke?names=%s/nobody", w.Namespace); code.Code != http.StatusNotFound {
+		if code := visit(t, g, "poke?names=%s/missing", w.Namespace); code.Code != http.StatusNotFound {
 			return code.Body.String()
 		}
 		return ""
@@ -73,7 +73,7 @@ func gatewayThrough(t *testing.T, w *kit.World, wrap transport.WrapperFunc) *gat
 	return g
 }
 
-// visit asks for a strategy.
+// visit requests a strategy from the gateway.
 func visit(t *testing.T, g *gateway.Gateway, query string, args ...any) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRecorder()
@@ -85,7 +85,7 @@ func sessionStatus(r *httptest.ResponseRecorder) string {
 	return r.Header().Get("X-Sablier-Session-Status")
 }
 
-// withoutReadiness has a pod say that it is not ready, and waits until its set counts one replica less.
+// withoutReadiness makes a pod unready, and waits until its set has one ready replica less.
 func withoutReadiness(w *kit.World, set string, ordinal int) {
 	w.T.Helper()
 	before := w.Set(set).Status.ReadyReplicas
@@ -103,7 +103,7 @@ func withoutReadiness(w *kit.World, set string, ordinal int) {
 	})
 }
 
-// siteSet is a set of two replicas that a clock puts to sleep.
+// siteSet returns a set with two replicas and an idle timeout.
 func siteSet(name, group string) *appsv1.StatefulSet {
 	set := kit.WorldSet(name, 2, "64Mi")
 	set.Annotations[api.IdleTimeoutAnnotation] = "30m"
@@ -113,17 +113,18 @@ func siteSet(name, group string) *appsv1.StatefulSet {
 	return set
 }
 
-// storeSleep writes the record of a sleep as idle-timeout does.
+// storeSleep writes the record of a sleep, like idle-timeout.
 func storeSleep(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
 	doc := &api.Sleep{
-		Header:   api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
+		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase,
+			Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
 		Replicas: 2,
 	}
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
 }
 
-// putToSleep has the set asleep, by hand.
+// putToSleep scales the set to zero and stores the record of a sleep.
 func putToSleep(w *kit.World, name string) {
 	w.T.Helper()
 	w.Scale(name, 0)
@@ -146,7 +147,7 @@ func awakeUntil(t *testing.T, w *kit.World, name string) time.Time {
 	return at
 }
 
-func TestGatewayWritesASessionOnceAndNeverShortensIt(t *testing.T) {
+func TestGatewayWritesSessionOnceAndNeverShortensIt(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -154,7 +155,8 @@ func TestGatewayWritesASessionOnceAndNeverShortensIt(t *testing.T) {
 	g := newGateway(t, w, writes)
 	start := time.Now()
 	for _, length := range []string{"20m", "20m", "20m", "1m", "10s", "19m"} {
-		if r := visit(t, g, "poke?names=statefulset_%s_web_1&session_duration=%s", w.Namespace, length); r.Code != 200 || sessionStatus(r) != "ready" {
+		if r := visit(t, g, "poke?names=statefulset_%s_web_1&session_duration=%s", w.Namespace, length); r.Code != 200 ||
+			sessionStatus(r) != "ready" {
 			t.Fatalf("%d %s", r.Code, r.Body)
 		}
 	}
@@ -170,7 +172,7 @@ func TestGatewayWritesASessionOnceAndNeverShortensIt(t *testing.T) {
 	}
 }
 
-func TestGatewaysAtOnceAgree(t *testing.T) {
+func TestConcurrentGatewaysKeepLongestSession(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -195,11 +197,11 @@ func TestGatewaysAtOnceAgree(t *testing.T) {
 		visit(t, g, "dynamic?names=%s/web&session_duration=15m", w.Namespace)
 	}
 	if after := len(one.Writes()) + len(other.Writes()); after != before {
-		t.Errorf("%d writes for what is written already", after-before)
+		t.Errorf("%d writes for sessions that are stored already", after-before)
 	}
 }
 
-func TestGatewayLooksAgainAfterAConflict(t *testing.T) {
+func TestGatewayRepeatsWriteAfterConflict(t *testing.T) {
 	t.Parallel()
 	for _, what := range []kit.Sabotage{kit.Answer409, kit.Answer500} {
 		w := kit.NewWorld(t)
@@ -213,7 +215,7 @@ func TestGatewayLooksAgainAfterAConflict(t *testing.T) {
 	}
 }
 
-func TestGatewayRefusesWhatHasNotOptedIn(t *testing.T) {
+func TestGatewayRefusesSetsWithoutOptIn(t *testing.T) {
 	t.Parallel()
 	w, other := kit.NewWorld(t), kit.NewWorld(t)
 	stranger := siteSet("stranger", "site")
@@ -229,7 +231,7 @@ func TestGatewayRefusesWhatHasNotOptedIn(t *testing.T) {
 	for query, code := range map[string]int{
 		"poke?names=" + w.Namespace + "/stranger":                       404,
 		"poke?names=" + w.Namespace + "/restless":                       404,
-		"poke?names=" + w.Namespace + "/nobody":                         404,
+		"poke?names=" + w.Namespace + "/missing":                        404,
 		"poke?names=" + other.Namespace + "/far":                        404,
 		"dynamic?names=" + other.Namespace + "/far":                     404,
 		"poke?group=" + other.Namespace + "/site":                       404,
@@ -251,7 +253,7 @@ func TestGatewayRefusesWhatHasNotOptedIn(t *testing.T) {
 	}
 }
 
-func TestGatewayWakesAGroupByOneOfIt(t *testing.T) {
+func TestGatewayWakesGroupByOneMember(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"db", "web"} {
@@ -273,7 +275,7 @@ func TestGatewayWakesAGroupByOneOfIt(t *testing.T) {
 	}
 }
 
-func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
+func TestGatewayBlocksUntilSetIsReady(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -283,14 +285,14 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	answered := make(chan *httptest.ResponseRecorder, 1)
-	// A machine that is busy takes long to start pods: the limits are there to end the test, and say nothing of the gateway.
+	// A busy machine starts pods slowly. The limits only end the test.
 	go func() { answered <- visit(t, g, "blocking?names=%s/web&timeout=4m", w.Namespace) }()
 	select {
 	case r := <-answered:
 		t.Fatalf("it answers while the set sleeps: %d %s", r.Code, r.Body)
 	case <-time.After(500 * time.Millisecond):
 	}
-	storeSleep(w, "web", api.Waking) // as idle-timeout does for the deadline that the gateway wrote
+	storeSleep(w, "web", api.Waking) // like idle-timeout after the gateway has written the deadline
 	w.Scale("web", 2)
 	select {
 	case r := <-answered:
@@ -303,7 +305,7 @@ func TestGatewayBlocksUntilTheSetIsReady(t *testing.T) {
 	awakeUntil(t, w, "web")
 }
 
-func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
+func TestGatewayEndsWaitWithItsCaller(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -312,27 +314,30 @@ func TestGatewayEndsAWaitWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/strategies/blocking?names="+w.Namespace+"/web", nil))
+	g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet,
+		"/api/strategies/blocking?names="+w.Namespace+"/web", nil))
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it waited on for %s", took)
 	}
 }
 
-// TestI4AVisitWakesASet: from asleep to ready, by a visitor and the functions, with as many replicas as there were.
+// TestVisitWakesSet: the visit and the functions wake the set, with its previous replicas.
 // Invariants: I4.
-func TestI4AVisitWakesASet(t *testing.T) {
+func TestVisitWakesSet(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	g := newGateway(t, w, nil)
-	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
+	if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 ||
+		sessionStatus(r) != "not-ready" {
 		t.Fatalf("%d %s", r.Code, r.Body)
 	}
 	w.UntilSleep(drive, "web", api.Succeeded)
-	w.Eventually("the visitor gets to the site", func() string { // what was seen is remembered for a moment
-		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 || sessionStatus(r) != "ready" {
+	w.Eventually("the visitor gets to the site", func() string { // the gateway caches its state for a moment
+		if r := visit(t, g, "dynamic?names=statefulset_%s_web_1&session_duration=10m", w.Namespace); r.Code != 200 ||
+			sessionStatus(r) != "ready" {
 			return fmt.Sprintf("%d %s", r.Code, r.Body)
 		}
 		return ""
@@ -346,8 +351,8 @@ func TestI4AVisitWakesASet(t *testing.T) {
 	}
 }
 
-// TestGatewayKeepsASiteUpWhileAReplicaIsNotReady: visitors of a site that is awake get there as long as one replica is ready.
-func TestGatewayKeepsASiteUpWhileAReplicaIsNotReady(t *testing.T) {
+// TestGatewayServesSiteWithUnreadyReplica: visitors reach a site that is awake while one replica is ready.
+func TestGatewayServesSiteWithUnreadyReplica(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"db", "web"} {
@@ -364,8 +369,8 @@ func TestGatewayKeepsASiteUpWhileAReplicaIsNotReady(t *testing.T) {
 	}
 }
 
-// TestGatewayWaitsForAsManyReplicasAsTheSetSays: while a set wakes, its annotation says how many replicas are enough.
-func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
+// TestGatewayWaitsForReplicasOfWakeReady: the annotation says how many ready replicas suffice while the set wakes.
+func TestGatewayWaitsForReplicasOfWakeReady(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", ""))
@@ -383,9 +388,9 @@ func TestGatewayWaitsForAsManyReplicasAsTheSetSays(t *testing.T) {
 	}
 }
 
-// TestGatewayTellsThatNoVisitWakesASet: of a set that somebody else has scaled to zero the visitor is told so, and its group goes on
-// without it. With wake-replicas a visit wakes it.
-func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
+// TestGatewayReportsSetThatNoVisitWakes: the visitor of a set that a user has scaled to zero gets a 409. The other sets
+// of the group are served. With wake-replicas a visit wakes the set.
+func TestGatewayReportsSetThatNoVisitWakes(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	for _, name := range []string{"batch", "db", "web"} {
@@ -404,8 +409,11 @@ func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
 			t.Errorf("%s: %d %s", what, r.Code, r.Body)
 		}
 	}
-	for strategy, says := range map[string]string{"dynamic": "is switched off", "poke": api.WakeReplicasAnnotation, "blocking": api.WakeReplicasAnnotation} {
-		if r := visit(t, g, strategy+"?names=%s/batch", w.Namespace); r.Code != 409 || sessionStatus(r) != "not-ready" || !strings.Contains(r.Body.String(), says) {
+	// the page names no annotation
+	words := map[string]string{"dynamic": " off", "poke": api.WakeReplicasAnnotation, "blocking": api.WakeReplicasAnnotation}
+	for strategy, word := range words {
+		if r := visit(t, g, strategy+"?names=%s/batch", w.Namespace); r.Code != 409 || sessionStatus(r) != "not-ready" ||
+			!mentions(r.Body.String(), word) {
 			t.Errorf("%s: %d %s", strategy, r.Code, r.Body)
 		}
 	}
@@ -419,11 +427,11 @@ func TestGatewayTellsThatNoVisitWakesASet(t *testing.T) {
 		}
 		return ""
 	})
-	awakeUntil(t, w, "batch") // its own: the deadline of another member would not wake it
+	awakeUntil(t, w, "batch") // its own deadline: the deadline of another member would not wake it
 }
 
-// TestGatewayWritesOneAnnotationAndNothingElse: whatever it is asked for, its only write is a patch of that.
-func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
+// TestGatewayWritesOnlyOneAnnotation: its only write is a patch of awake-until, for every request.
+func TestGatewayWritesOnlyOneAnnotation(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("web", "site"))
@@ -435,8 +443,10 @@ func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
 	writes := &recorder{}
 	g := gatewayThrough(t, w, writes.wrap)
 	before := w.Set("down").DeepCopy()
-	for _, query := range []string{"dynamic?names=%s/web", "poke?group=%[1]s/site&session_duration=5h", "blocking?names=%s/down&timeout=1ms",
-		"dynamic?names=%s/down&session_duration=1h", "poke?names=%[1]s/held", "poke?names=%[1]s/web&names=optional:%[1]s/none", "dynamic?names=%s/web&theme=none"} {
+	for _, query := range []string{"dynamic?names=%s/web", "poke?group=%[1]s/site&session_duration=5h",
+		"blocking?names=%s/down&timeout=1ms",
+		"dynamic?names=%s/down&session_duration=1h", "poke?names=%[1]s/held", "poke?names=%[1]s/web&names=optional:%[1]s/none",
+		"dynamic?names=%s/web&theme=none"} {
 		visit(t, g, query, w.Namespace)
 	}
 	if len(writes.bodies) < 2 {
@@ -455,12 +465,13 @@ func TestGatewayWritesOneAnnotationAndNothingElse(t *testing.T) {
 	}
 	after := w.Set("down")
 	delete(after.Annotations, api.AwakeUntilAnnotation)
-	if !reflect.DeepEqual(after.Spec, before.Spec) || !maps.Equal(after.Annotations, before.Annotations) || !maps.Equal(after.Labels, before.Labels) {
+	if !reflect.DeepEqual(after.Spec, before.Spec) || !maps.Equal(after.Annotations, before.Annotations) ||
+		!maps.Equal(after.Labels, before.Labels) {
 		t.Errorf("more has changed than the session:\n%v\n%v", before.ObjectMeta, after.ObjectMeta)
 	}
 }
 
-// recorder keeps what is written.
+// recorder records the bodies of writes.
 type recorder struct {
 	mu     sync.Mutex
 	bodies []string
@@ -489,9 +500,9 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake: it does not sleep with its group, so the group's deadline does not wake it, and
-// one of its own does.
-func TestGatewayVisitWakesAMemberAtZeroOfAGroupThatIsAwake(t *testing.T) {
+// TestVisitWakesMemberAtZeroOfAwakeGroup: the group's deadline does not wake the member, because it does not sleep with
+// the group. A deadline of its own does.
+func TestVisitWakesMemberAtZeroOfAwakeGroup(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(siteSet("db", "site"))

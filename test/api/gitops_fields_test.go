@@ -12,8 +12,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestToolsConvergeOnFields: each tool applies a manifest with another service, another order of pods and labels of a template, finds nothing left
-// to do when the set was created again, and applies the old manifest as a request of its own.
+// TestToolsConvergeOnFields: each tool applies a manifest with another service, another pod management policy and
+// labels of a template. It finds no difference after the set was created again, and applies the old manifest as a new
+// request.
 func TestToolsConvergeOnFields(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string]func(a *applied, set *appsv1.StatefulSet){
@@ -42,16 +43,16 @@ func TestToolsConvergeOnFields(t *testing.T) {
 			pods := a.identity()
 			set := reshaped("64Mi")
 			apply(a, set)
-			a.asked(reshapedRequest)
-			a.isNotWritten("the same manifest is applied", func() { apply(a, set) })
+			a.expectRequested(reshapedRequest)
+			a.expectUnchanged("the same manifest is applied", func() { apply(a, set) })
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-			a.has(set)
-			a.isNotWritten("the manifest is applied to what there is", func() { apply(a, set) })
-			a.synced(name, set)
+			a.expectFields(set)
+			a.expectUnchanged("the manifest is applied to what there is", func() { apply(a, set) })
+			a.expectSynced(name, set)
 			apply(a, old)
-			a.becomesWithout(api.Succeeded, reshapedRequest)
-			a.has(old)
-			a.isNotWritten("the old manifest is applied to what there is", func() { apply(a, old) })
+			a.untilOtherRequest(api.Succeeded, reshapedRequest)
+			a.expectFields(old)
+			a.expectUnchanged("the old manifest is applied to what there is", func() { apply(a, old) })
 			if now := a.identity(); now != pods {
 				t.Errorf("pods and managers were %s, and are %s", pods, now)
 			}
@@ -60,8 +61,8 @@ func TestToolsConvergeOnFields(t *testing.T) {
 	}
 }
 
-// synced expects that the tool finds no difference between the manifest and the set.
-func (a *applied) synced(tool string, set *appsv1.StatefulSet) {
+// expectSynced expects that the tool finds no difference between manifest and set.
+func (a *applied) expectSynced(tool string, set *appsv1.StatefulSet) {
 	a.t.Helper()
 	said, want := "", ""
 	switch {

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// tryTool runs bin/gitops or bin/argo, which have the libraries of deployment tools: see test/gitops.
+// tryTool runs bin/gitops or bin/argo, which use the libraries of the deployment tools: see test/gitops.
 func (a *applied) tryTool(name string, args ...string) (string, error) {
 	a.t.Helper()
 	command := exec.Command(filepath.Join(kit.Root(a.t), "bin", name), args...)
@@ -24,7 +24,7 @@ func (a *applied) tryTool(name string, args ...string) (string, error) {
 	return string(said), err
 }
 
-// tool is tryTool, which has to succeed.
+// tool is tryTool for a command that must succeed.
 func (a *applied) tool(name string, args ...string) string {
 	a.t.Helper()
 	said, err := a.tryTool(name, args...)
@@ -34,17 +34,17 @@ func (a *applied) tool(name string, args ...string) string {
 	return said
 }
 
-// chart writes a chart with the set.
+// chart writes a chart with the set, and returns its folder.
 func chart(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
 	folder := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(folder, "templates"), 0o700))
-	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), textOf(t, set), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "templates", "set.yaml"), manifestText(t, set), 0o600))
 	must(t, os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: web\nversion: 1.0.0\n"), 0o600))
 	return folder
 }
 
-// toolWorld has the policies, and no set yet.
+// toolWorld returns a world with the apply policies and without a set.
 func toolWorld(t *testing.T) *applied {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -52,8 +52,8 @@ func toolWorld(t *testing.T) *applied {
 	return &applied{World: w, t: t, drive: w.Drive(nil)}
 }
 
-// TestHelm: an upgrade of the release to a larger size succeeds, and the volumes follow. A rollback before that changes nothing, since Helm
-// sends only what differs from the live set; one after that is refused.
+// TestHelm: an upgrade of the release to a larger size succeeds, and the volumes follow. A repeated upgrade changes
+// nothing. An upgrade to a smaller size is rejected.
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string][]string{"upgrade": nil, "upgrade --atomic": {"--atomic"}} {
@@ -65,23 +65,24 @@ func TestHelm(t *testing.T) {
 			bigger := chart(t, deployed(kit.GrowingClass, "128Mi"))
 			upgrade := append([]string{"helm", "upgrade", a.Namespace, "web", bigger}, more...)
 			a.tool("gitops", upgrade...)
-			a.asks("data=128Mi+", "64Mi")
-			a.isNotWritten("the same release is upgraded to", func() { a.tool("gitops", upgrade...) })
+			a.expectRequest("data=128Mi+", "64Mi")
+			a.expectUnchanged("the same release is upgraded to", func() { a.tool("gitops", upgrade...) })
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "128Mi", "data-web-0")
-			a.isNotWritten("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
-			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
+			a.expectUnchanged("the release is upgraded to what there is", func() { a.tool("gitops", upgrade...) })
+			if said, err := a.tryTool("gitops", "helm", "upgrade", a.Namespace, "web",
+				chart(t, deployed(kit.GrowingClass, "64Mi"))); err == nil ||
 				!strings.Contains(said, "updates to statefulset spec") {
 				t.Errorf("a smaller size: %v: %s", err, said)
 			}
-			a.asks("data=128Mi+", "128Mi")
+			a.expectRequest("data=128Mi+", "128Mi")
 			expectWhole(t, a.World, "web", 1, "data-web-0")
 		})
 	}
 }
 
-// TestHelmRollback: Helm sends only what differs between the manifests and the live set, and the templates do not yet. So a rollback does not take
-// the request back.
+// TestHelmRollback: Helm sends only the difference between manifest and live set, and the live templates have not
+// changed yet. So a rollback does not withdraw the request.
 func TestHelmRollback(t *testing.T) {
 	t.Parallel()
 	a := toolWorld(t)
@@ -89,14 +90,14 @@ func TestHelmRollback(t *testing.T) {
 	untilReady(a.World, a.drive, "web", 1)
 	a.tool("gitops", "helm", "upgrade", a.Namespace, "web", chart(t, deployed(kit.GrowingClass, "128Mi")))
 	a.tool("gitops", "helm", "rollback", a.Namespace, "web")
-	a.asks("data=128Mi+", "64Mi")
+	a.expectRequest("data=128Mi+", "64Mi")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
-	a.asks("data=128Mi+", "128Mi")
+	a.expectRequest("data=128Mi+", "128Mi")
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestFlux: Flux finds that nothing is left to apply as soon as the request is made, and also when the templates have followed. The old manifest
-// takes the request back.
+// TestFlux: Flux finds nothing to apply as soon as the request exists, and after the templates have changed. The old
+// manifest withdraws the request.
 func TestFlux(t *testing.T) {
 	t.Parallel()
 	a := toolWorld(t)
@@ -111,16 +112,16 @@ func TestFlux(t *testing.T) {
 	untilReady(a.World, a.drive, "web", 1)
 	flux("64Mi", "unchanged")
 	flux("128Mi", "configured")
-	a.asks("data=128Mi+", "64Mi")
+	a.expectRequest("data=128Mi+", "64Mi")
 	flux("128Mi", "unchanged")
 	flux("64Mi", "configured")
-	a.asks("", "64Mi")
+	a.expectRequest("", "64Mi")
 	flux("64Mi", "unchanged")
 	flux("128Mi", "configured")
 	flux("128Mi", "unchanged")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 	flux("128Mi", "unchanged")
-	a.asks("data=128Mi+", "128Mi")
+	a.expectRequest("data=128Mi+", "128Mi")
 	if said, err := a.tryTool("gitops", "flux", a.Namespace, write(t, deployed(kit.GrowingClass, "64Mi"))); err == nil {
 		t.Errorf("a smaller size was applied: %s", said)
 	}
@@ -128,18 +129,21 @@ func TestFlux(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestArgoCD: the set is OutOfSync until the manifest is applied; with a diff by the server it is Synced then, else when the templates have followed.
-// Each further sync writes nothing. By default a manifest that is taken back is Synced at once, so only a sync by hand withdraws the request. A diff by the server alone takes no notice of what admission changes, and so never sees that there is something
-// to apply: IncludeMutationWebhook has to be on.
+// TestArgoCD: the set is OutOfSync until the manifest is applied. With a diff by the server it is Synced then, else
+// when the templates have changed. Each further sync writes nothing.
+//
+// By default a reverted manifest is Synced at once, so only a manual sync withdraws the request. A diff by the server
+// alone ignores the changes of admission and never finds a difference: IncludeMutationWebhook must be on.
 func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		diff, sync        []string
-		asked, withdrawal string // what the diff says while the request is carried out, of the manifest and of the one before
+		asked, withdrawal string // the result of the diff while the request is carried out, for the new and the old manifest
 		blind             bool
 	}{
 		"by default": {nil, nil, "OutOfSync", "Synced", false},
-		"ServerSideDiff and IncludeMutationWebhook": {[]string{"--server-side-diff", "--include-mutation-webhook"}, []string{"--server-side-apply"},
+		"ServerSideDiff and IncludeMutationWebhook": {[]string{"--server-side-diff", "--include-mutation-webhook"},
+			[]string{"--server-side-apply"},
 			"Synced", "OutOfSync", false},
 		"ServerSideDiff": {[]string{"--server-side-diff"}, []string{"--server-side-apply"}, "Synced", "Synced", true},
 	} {
@@ -167,12 +171,12 @@ func TestArgoCD(t *testing.T) {
 			}
 			expect("128Mi", "OutOfSync")
 			argo("sync", "128Mi", row.sync)
-			a.asks("data=128Mi+", "64Mi")
+			a.expectRequest("data=128Mi+", "64Mi")
 			expect("128Mi", row.asked)
 			expect("64Mi", row.withdrawal)
-			a.isNotWritten("the same manifest is synchronized", func() { argo("sync", "128Mi", row.sync) })
+			a.expectUnchanged("the same manifest is synchronized", func() { argo("sync", "128Mi", row.sync) })
 			argo("sync", "64Mi", row.sync)
-			a.asks("", "64Mi")
+			a.expectRequest("", "64Mi")
 			expect("64Mi", "Synced")
 			argo("sync", "128Mi", row.sync)
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
@@ -183,27 +187,28 @@ func TestArgoCD(t *testing.T) {
 	}
 }
 
-// TestHealthOfAResize: the checks in config/gitops, by the engines of Argo CD and Flux.
-func TestHealthOfAResize(t *testing.T) {
+// TestHealthOfResize runs the checks in config/gitops with the engines of Argo CD and Flux.
+func TestHealthOfResize(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.Class)
 	expect := func(when, want string) {
 		t.Helper()
-		if got := strings.TrimSpace(a.tool("gitops", "health", a.Namespace, "web", filepath.Join(kit.Root(t), "config", "gitops"))); got != want {
+		if got := strings.TrimSpace(a.tool("gitops", "health", a.Namespace, "web",
+			filepath.Join(kit.Root(t), "config", "gitops"))); got != want {
 			t.Errorf("%s: %s, want %s", when, got, want)
 		}
 	}
 	expect("at rest", "Healthy Current")
 	bigger := deployed(kit.Class, "128Mi")
 	bigger.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand)
-	a.applies(bigger)
+	a.applySet(bigger)
 	expect("applied", "Progressing InProgress")
 	expectPhase(t, a.Finish(a.drive, "web"), api.Refused)
 	expect("refused", "Degraded Failed")
 
 	delete(bigger.Annotations, api.ResizeMethodAnnotation)
 	bigger.Annotations[api.CutoverAnnotation] = api.CutoverApprove
-	a.applies(bigger)
+	a.applySet(bigger)
 	a.Eventually("the member waits for an approval", func() string {
 		_ = a.drive.Tick(t.Context())
 		if status := a.Status("web"); len(status.Members) != 1 || status.Members[0].Phase != api.MemberWaiting {
@@ -213,13 +218,13 @@ func TestHealthOfAResize(t *testing.T) {
 	})
 	expect("while it waits", "Progressing InProgress")
 	delete(bigger.Annotations, api.CutoverAnnotation)
-	a.applies(bigger)
-	a.becomes(api.Succeeded)
+	a.applySet(bigger)
+	a.untilPhase(api.Succeeded)
 	untilReady(a.World, a.drive, "web", 1)
 	expect("resized", "Healthy Current")
 
 	a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=1Gi@no-such-class"})
-	a.becomes(api.Refused)
+	a.untilPhase(api.Refused)
 	expect("asked for by hand and refused", "Degraded Failed")
 	a.Kubectl("annotate", "sts/web", api.ResizeAnnotation+"-")
 	expect("not asked for any more", "Healthy Current")

@@ -15,7 +15,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// fullWorld has a set of two members with a claim of 64Mi each, and the rule; "" is none. Nothing is in use.
+// fullWorld returns a world with a set of two members, claims of 64Mi that are nearly empty, and the rule unless it is
+// empty.
 func fullWorld(t *testing.T, rule string, change ...func(*appsv1.StatefulSet)) (*kit.World, *kit.Drive, *kit.Prometheus) {
 	t.Helper()
 	set := growingSet(2, "data")
@@ -52,7 +53,7 @@ func untilSize(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims
 	})
 }
 
-// staysAt ticks three times, and expects nothing to change.
+// staysAt lets three ticks pass, and expects no change.
 func staysAt(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims ...string) {
 	t.Helper()
 	before := w.Set("web").ResourceVersion
@@ -63,10 +64,10 @@ func staysAt(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims .
 	}
 }
 
-// TestGrowUpToTheLimit: a volume with enough free stays; a full one has all claims and the template grow, without a stop of a pod; at the limit
-// nothing grows, and that is said once. A member that is added gets the new size.
+// TestGrowUpToLimit: with enough free space nothing grows. A full volume makes all claims and the template grow,
+// without a restart. At the limit nothing grows, and one Event says so. A new member gets the new size.
 // Invariants: I7.
-func TestGrowUpToTheLimit(t *testing.T) {
+func TestGrowUpToLimit(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule)
 	pods := podUIDs(t, w)
 	usage.Use("data-web-1", "30Mi")
@@ -105,12 +106,13 @@ func TestGrowByInodes(t *testing.T) {
 	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
-// TestGrowByTheDefaultOfANamespace: its ConfigMap has the rules of sets without their own.
-func TestGrowByTheDefaultOfANamespace(t *testing.T) {
+// TestGrowByNamespaceDefault: the ConfigMap of the namespace has the rules for sets without rules.
+func TestGrowByNamespaceDefault(t *testing.T) {
 	w, drive, usage := fullWorld(t, "")
 	usage.Use("data-web-1", "60Mi")
 	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap}, Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap},
+		Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
 	if _, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), config, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,8 @@ func TestGrowByTheDefaultOfANamespace(t *testing.T) {
 	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
-// TestGrowMakesClaimsEqual: the full claim is smaller than another one of its template. Another template, which is as full and has no rule, stays.
+// TestGrowMakesClaimsEqual: the full claim is smaller than another claim of its template. A template without a rule
+// does not grow, although its claims are as full.
 func TestGrowMakesClaimsEqual(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule, func(s *appsv1.StatefulSet) {
 		logs := s.Spec.VolumeClaimTemplates[0].DeepCopy()
@@ -140,8 +143,8 @@ func TestGrowMakesClaimsEqual(t *testing.T) {
 	expectSize(t, w, "64Mi", "logs-web-0", "logs-web-1")
 }
 
-// TestGrowStopsNoMember: a claim that cannot grow in place is not copied, and a pod whose file system grows only when it is mounted is not
-// restarted. Both are said.
+// TestGrowStopsNoMember: a claim that cannot grow in place is not copied. A pod is not restarted for its file system.
+// Events report both.
 func TestGrowStopsNoMember(t *testing.T) {
 	t.Run("a class without expansion", func(t *testing.T) {
 		w, drive, usage := fullWorld(t, growRule, func(s *appsv1.StatefulSet) {
@@ -158,7 +161,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 		w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsWhenMounted })
 		w.Settings.ExpandPatience, w.Settings.ExpandTimeout = 1100*time.Millisecond, 8*time.Second
 		pods, drive := podUIDs(t, w), w.Drive(nil)
-		<-time.After(1100 * time.Millisecond) // pods and conditions are told apart by the second
+		<-time.After(1100 * time.Millisecond) // timestamps of pods and conditions have whole seconds
 		usage.Use("data-web-1", "60Mi")
 		w.Eventually("the growth is given up", func() string {
 			ticks(t, drive, 1)
@@ -171,12 +174,12 @@ func TestGrowStopsNoMember(t *testing.T) {
 			t.Errorf("pods %s, were %s", now, pods)
 		}
 		expectEvents(t, w, "web", "Warning FileSystemWaits", "Warning DeadlineExceeded")
-		staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1") // they go on asking
+		staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1") // they still ask for it
 	})
 }
 
-// TestGrowAfterTheStorageRefused: growth is tried again only after the pause.
-func TestGrowAfterTheStorageRefused(t *testing.T) {
+// TestGrowPausesAfterRefusalByStorage: the next growth has to wait for the end of the pause.
+func TestGrowPausesAfterRefusalByStorage(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule)
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
 	usage.Use("data-web-1", "60Mi")
@@ -190,8 +193,8 @@ func TestGrowAfterTheStorageRefused(t *testing.T) {
 	expectEvents(t, w, "web", "Warning ExpandInfeasible")
 }
 
-// TestOldManifestAfterGrowth: a manifest with the size from before is applied again, by either side of kubectl. It fails nowhere, takes nothing
-// of the growth back, and everything else of it is stored.
+// TestOldManifestAfterGrowth: a manifest with the old size is applied again, by either kind of kubectl apply. It
+// succeeds, does not revert the growth, and its other fields are stored.
 func TestOldManifestAfterGrowth(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
@@ -209,30 +212,31 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 				set.Annotations[api.GrowAnnotation] = growRule
 				return set
 			}
-			a.applies(manifest("64Mi"))
+			a.applySet(manifest("64Mi"))
 			untilSize(t, a.World, a.drive, "96Mi", "data-web-0")
-			a.applies(manifest("64Mi")) // kubectl becomes the manager of the templates again
-			a.writesNothing(manifest("64Mi"))
+			a.applySet(manifest("64Mi")) // kubectl becomes the manager of the templates again
+			a.expectNoWriteByApply(manifest("64Mi"))
 			if said, err := kubectl(t, a.World, append(append([]string{"diff"}, apply[1:]...), write(t, manifest("64Mi")))...); err != nil {
 				t.Errorf("kubectl diff: %v: %s", err, said)
 			}
 			labelled := manifest("64Mi")
 			labelled.Labels["team"] = "storage"
-			a.applies(labelled)
-			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" || set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
+			a.applySet(labelled)
+			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" ||
+				set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
 				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
 			}
 			ticks(t, a.drive, 2)
 			expectSize(t, a.World, "96Mi", "data-web-0")
-			says(t, a.applies(manifest("160Mi")), "are taken as request data=160Mi+.")
+			expectWarning(t, a.applySet(manifest("160Mi")), "data=160Mi+")
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			expectSize(t, a.World, "160Mi", "data-web-0")
 		})
 	}
 }
 
-// TestGrowUpToALimitWithAnExponent: the fence of the account takes the request whatever way the limit is written.
-func TestGrowUpToALimitWithAnExponent(t *testing.T) {
+// TestGrowUpToLimitWithExponent: the fence of the account accepts the request for every notation of the limit.
+func TestGrowUpToLimitWithExponent(t *testing.T) {
 	w, drive, usage := fullWorld(t, "data=below:50%,by:64Mi,max:1e8")
 	usage.Use("data-web-1", "40Mi")
 	untilSize(t, w, drive, "100M", "data-web-0", "data-web-1")

@@ -18,17 +18,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// lostClaim is a claim that another process deletes in the middle of a resize, and how that ends.
+// lostClaim is a claim that another client deletes during a resize, and the end of that resize.
 type lostClaim struct {
 	at        string // the stop
-	temporary bool   // else the set's own
+	temporary bool   // else the set's claim
 	phase     api.Phase
 	reason    api.Reason // if it fails
 }
 
-// TestI1ClaimDeletedByHand: its data is not lost, and no pod is started on an empty volume instead of it.
+// TestDeletedClaimDuringResizeLosesNoData: no pod starts on an empty volume instead.
 // Invariants: I1, I8.
-func TestI1ClaimDeletedByHand(t *testing.T) {
+func TestDeletedClaimDuringResizeLosesNoData(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]lostClaim{
 		"the set's, " + finalNow:      {at: finalNow, phase: api.Failed, reason: api.ClaimLost},
@@ -46,7 +46,7 @@ func TestI1ClaimDeletedByHand(t *testing.T) {
 			if row.temporary {
 				name = api.TargetName(r.Status("web").Operation, name, 0)
 			}
-			r.TryDeleteClaim(name) // of the copies that are verified, one may have been swapped already
+			r.TryDeleteClaim(name) // the other verified copy may have been swapped already
 			_ = drive.Tick(context.Background())
 			r.stop.release(r.World)
 			status := r.Finish(drive, "web")
@@ -58,21 +58,21 @@ func TestI1ClaimDeletedByHand(t *testing.T) {
 	}
 }
 
-// TestI1ClaimDeletedByHandWhileTheSetRuns: it goes when its pod does, as without Drydock. The set is not stopped then, so that its pod
-// goes on; and the volume, which would have gone along with the claim, is kept.
+// TestDeletedClaimOfRunningPodStopsNothing: the claim disappears with its pod, as without Drydock. The set is not
+// stopped, so the pod keeps running. The volume, which would have been deleted with the claim, is retained.
 // Invariants: I1.
-func TestI1ClaimDeletedByHandWhileTheSetRuns(t *testing.T) {
+func TestDeletedClaimOfRunningPodStopsNothing(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[copyNow])
 	drive := r.reach()
-	volume, pods := r.Claim("data-web-0").Spec.VolumeName, setsPods(t, r.World)
+	volume, pods := r.Claim("data-web-0").Spec.VolumeName, memberPodUIDs(t, r.World)
 	r.DeleteClaim("data-web-0")
 	status := r.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	if status.Reason != api.ClaimLost || wasStopped(status) || !strings.Contains(status.Message, "kubectl get pv "+volume) {
 		t.Errorf("stopped %v: %s", wasStopped(status), describe(status))
 	}
-	if now := setsPods(t, r.World); now != pods {
+	if now := memberPodUIDs(t, r.World); now != pods {
 		t.Errorf("pods %s, were %s", now, pods)
 	}
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
@@ -86,8 +86,8 @@ func TestI1ClaimDeletedByHandWhileTheSetRuns(t *testing.T) {
 	expectKept(t, r.World, volume, "data-web-0")
 }
 
-// setsPods tells whether pods of the set were started again.
-func setsPods(t *testing.T, w *kit.World) string {
+// memberPodUIDs returns the set's pods with their UIDs, so that a test notices a restarted pod.
+func memberPodUIDs(t *testing.T, w *kit.World) string {
 	t.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
@@ -101,7 +101,7 @@ func setsPods(t *testing.T, w *kit.World) string {
 	return strings.Join(uids, ", ")
 }
 
-// expectKept checks that a volume is there, with the newest data of the claim's name, and is kept for its window.
+// expectKept checks that a volume exists with the newest data of the claim, and is retained.
 func expectKept(t *testing.T, w *kit.World, volume, claim string) {
 	t.Helper()
 	is, err := w.Kube.CoreV1().PersistentVolumes().Get(context.Background(), volume, metav1.GetOptions{})
@@ -116,9 +116,10 @@ func expectKept(t *testing.T, w *kit.World, volume, claim string) {
 	}
 }
 
-// TestI1ReclaimPolicyDelete: the class's policy, as most have it, would take each volume along with its claim.
+// TestReclaimPolicyDeleteLosesNoVolume: the class has the most common policy, which would delete each volume with its
+// claim.
 // Invariants: I1.
-func TestI1ReclaimPolicyDelete(t *testing.T) {
+func TestReclaimPolicyDeleteLosesNoVolume(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
@@ -145,7 +146,7 @@ func TestI1ReclaimPolicyDelete(t *testing.T) {
 	}})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if looks < 10 {
-		t.Errorf("it was looked at %d times only", looks)
+		t.Errorf("there were only %d checks", looks)
 	}
 	for volume, claim := range old {
 		if is := w.Claim(claim).Spec.VolumeName; is == volume {
@@ -161,10 +162,10 @@ func TestI1ReclaimPolicyDelete(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI1ClaimRetentionPolicyDelete: with whenDeleted the garbage collector deletes claims whose owner is the set that was there
-// before. Both are afterwards as they were, and true.
+// TestClaimRetentionPolicyIsRestored: with whenDeleted the garbage collector deletes claims whose owner is the previous
+// set. Afterwards policy and owners are as before.
 // Invariants: I1.
-func TestI1ClaimRetentionPolicyDelete(t *testing.T) {
+func TestClaimRetentionPolicyIsRestored(t *testing.T) {
 	t.Parallel()
 	const keep, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	for name, policy := range map[string]appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
@@ -175,7 +176,10 @@ func TestI1ClaimRetentionPolicyDelete(t *testing.T) {
 		for how, phase := range map[string]api.Phase{"and it succeeds": api.Succeeded, "and it fails": api.Failed} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				r := newResized(t, stops[finalNow], func(_ *kit.World, set *appsv1.StatefulSet) { set.Spec.PersistentVolumeClaimRetentionPolicy = &policy })
+				r := newResized(t, stops[finalNow], func(_ *kit.World,
+					set *appsv1.StatefulSet) {
+					set.Spec.PersistentVolumeClaimRetentionPolicy = &policy
+				})
 				drive := r.reach()
 				r.Node.Set(func(n *kit.Node) { n.FailFinal = phase == api.Failed })
 				r.stop.release(r.World)
@@ -187,8 +191,8 @@ func TestI1ClaimRetentionPolicyDelete(t *testing.T) {
 	}
 }
 
-// expectPolicy checks that the set has the policy again, and that its claims are owned by whom the policy says. An owner that does not
-// exist any more would be the end of a claim.
+// expectPolicy checks that the set has the policy again, and that its claims have the matching owners. A claim with a
+// deleted owner would be deleted.
 func expectPolicy(t *testing.T, r *resized, policy appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy) {
 	t.Helper()
 	if is := r.Set("web").Spec.PersistentVolumeClaimRetentionPolicy; *is != policy {
@@ -209,13 +213,16 @@ func expectPolicy(t *testing.T, r *resized, policy appsv1.StatefulSetPersistentV
 	})
 }
 
-// TestI1SetDeletedWithItsClaims: whoever deletes a set with whenDeleted Delete wants its claims to go. What Drydock had held, it keeps
-// for the window all the same.
+// TestSetDeletedWithItsClaimsRetainsVolumes: the policy whenDeleted Delete deletes the claims. Drydock retains the
+// volumes of its operation for their retention.
 // Invariants: I1.
-func TestI1SetDeletedWithItsClaims(t *testing.T) {
+func TestSetDeletedWithItsClaimsRetainsVolumes(t *testing.T) {
 	t.Parallel()
 	policy := appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: "Retain", WhenDeleted: "Delete"}
-	r := newResized(t, stops[finalNow], func(_ *kit.World, set *appsv1.StatefulSet) { set.Spec.PersistentVolumeClaimRetentionPolicy = &policy })
+	r := newResized(t, stops[finalNow], func(_ *kit.World,
+		set *appsv1.StatefulSet) {
+		set.Spec.PersistentVolumeClaimRetentionPolicy = &policy
+	})
 	drive := r.reach()
 	volume := r.Claim("data-web-0").Spec.VolumeName
 	r.DeleteSet("web", metav1.DeletePropagationBackground)
@@ -233,10 +240,10 @@ func TestI1SetDeletedWithItsClaims(t *testing.T) {
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 }
 
-// troubled is what befalls movers, and how that ends.
+// troubled is a case of failing movers, and the end of the resize.
 type troubled struct {
 	at      string        // the stop
-	times   []kit.Trouble // of the movers that run next, and then no more
+	times   []kit.Trouble // of the next movers, before the others run without a failure
 	always  kit.Trouble
 	timeout time.Duration // of the copy
 	phase   api.Phase
@@ -244,21 +251,24 @@ type troubled struct {
 	says    string
 }
 
-// TestI8MoverInTrouble: one that is evicted, lost or killed is made again by its Job. What never gets better ends in a failure that
-// says what to do, and the set is given back.
+// TestFailingMoverIsReplaced: the Job replaces an evicted, lost or killed mover. A permanent failure ends the resize
+// with a remedy in its message, and the set runs as before.
 // Invariants: I4, I5, I8.
-func TestI8MoverInTrouble(t *testing.T) {
+func TestFailingMoverIsReplaced(t *testing.T) {
 	t.Parallel()
-	const long = 10 * time.Minute // the Job controller waits longer and longer between tries
+	const long = 10 * time.Minute // the Job controller waits longer with each try
 	for name, row := range map[string]troubled{
-		"evicted, " + copyNow:            {at: copyNow, times: []kit.Trouble{kit.Evicted}, timeout: long, phase: api.Succeeded},
-		"evicted, " + finalNow:           {at: finalNow, times: []kit.Trouble{kit.Evicted, kit.Evicted}, timeout: long, phase: api.Succeeded},
-		"deleted, " + finalNow:           {at: finalNow, times: []kit.Trouble{kit.Deleted}, timeout: long, phase: api.Succeeded},
-		"out of memory, " + finalNow:     {at: finalNow, times: []kit.Trouble{kit.OutOfMemory}, timeout: long, phase: api.Succeeded},
-		"always out of memory, warm":     {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
-		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed, says: api.MoverAnnotation},
+		"evicted, " + copyNow: {at: copyNow, times: []kit.Trouble{kit.Evicted}, timeout: long, phase: api.Succeeded},
+		"evicted, " + finalNow: {at: finalNow, times: []kit.Trouble{kit.Evicted, kit.Evicted}, timeout: long,
+			phase: api.Succeeded},
+		"deleted, " + finalNow:       {at: finalNow, times: []kit.Trouble{kit.Deleted}, timeout: long, phase: api.Succeeded},
+		"out of memory, " + finalNow: {at: finalNow, times: []kit.Trouble{kit.OutOfMemory}, timeout: long, phase: api.Succeeded},
+		"always out of memory, warm": {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed,
+			says: api.MoverAnnotation},
+		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed,
+			reason: api.CopyFailed, says: api.MoverAnnotation},
 		"always evicted": {at: finalNow, always: kit.Evicted, timeout: time.Minute, phase: api.Failed, reason: api.DeadlineExceeded,
-			says: "look at the mover pods"},
+			says: "mover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,7 +278,8 @@ func TestI8MoverInTrouble(t *testing.T) {
 			r.Node.Set(func(n *kit.Node) { n.Troubles, n.Trouble = row.times, row.always })
 			r.stop.release(r.World)
 			status := r.Finish(drive, "web")
-			if status.Phase != row.phase || row.phase == api.Failed && status.Reason != row.reason || !strings.Contains(status.Message, row.says) {
+			if status.Phase != row.phase || row.phase == api.Failed && status.Reason != row.reason ||
+				!strings.Contains(status.Message, row.says) {
 				t.Errorf("%s; want %s %s that says %q", describe(status), row.phase, row.reason, row.says)
 			}
 			if row.at == copyNow && row.phase == api.Failed && wasStopped(status) {
@@ -282,10 +293,11 @@ func TestI8MoverInTrouble(t *testing.T) {
 	}
 }
 
-// TestI6MachineIsGone: with the movers on it, and with the set's pods if they run. No event tells; that the pods are gone is found out
-// by Kubernetes, after a minute, and the rest by the tick. What was first copied there is not believed elsewhere.
+// TestLostMachine: the machine with the movers is lost, with the set's pods if they run. No event reports it.
+// Kubernetes notices the lost pods after a minute, and the tick does the rest. A first copy from there is not used
+// elsewhere.
 // Invariants: I5, I6, I8.
-func TestI6MachineIsGone(t *testing.T) {
+func TestLostMachine(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{copyNow, finalNow} {
 		t.Run(at, func(t *testing.T) {

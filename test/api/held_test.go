@@ -21,22 +21,23 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// as is a client that the API server takes for the account.
-func as(w *kit.World, user string) *kit.World {
+// asUser returns a client that impersonates the account.
+func asUser(w *kit.World, user string) *kit.World {
 	config := rest.CopyConfig(w.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters", "system:authenticated"}}
 	return &kit.World{T: w.T, Namespace: w.Namespace, Config: config, Kube: kubernetes.NewForConfigOrDie(config)}
 }
 
-// kubectl runs as an administrator.
+// kubectl runs kubectl as an administrator.
 func kubectl(t *testing.T, w *kit.World, args ...string) (string, error) {
 	t.Helper()
-	output, err := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", kit.APIPath(t), "-n", w.Namespace}, args...)...).CombinedOutput()
+	output, err := exec.Command(kit.Kubectl(t), append([]string{"--kubeconfig", kit.APIPath(t), "-n", w.Namespace},
+		args...)...).CombinedOutput()
 	return string(output), err
 }
 
-// manifest writes what a deployment tool has of the set to a file.
-func manifest(t *testing.T, replicas int32) string {
+// manifestFile writes the manifest of a deployment tool to a file.
+func manifestFile(t *testing.T, replicas int32) string {
 	t.Helper()
 	set := kit.WorldSet("web", replicas, "64Mi", "data")
 	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
@@ -52,11 +53,12 @@ func manifest(t *testing.T, replicas int32) string {
 }
 
 func merge(w *kit.World, set, body string) error {
-	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), set, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	return err
 }
 
-// recordOf is the record of a resize of which the members are in the phases.
+// recordOf returns the annotation with a resize record whose members are in the phases.
 func recordOf(phase api.Phase, members ...api.MemberPhase) map[string]string {
 	record := &api.Resize{Header: api.Header{Version: api.RecordVersion, Operation: operation, Kind: api.KindResize, Phase: phase}}
 	for i, m := range members {
@@ -65,48 +67,59 @@ func recordOf(phase api.Phase, members ...api.MemberPhase) map[string]string {
 	return map[string]string{api.StatusAnnotation: record.Encode()}
 }
 
-// expectDenied checks that the answer says who refuses, why, where to look and what to do.
-func expectDenied(t *testing.T, what, answer string, err error) {
+// The policies that deny to raise the replicas of a StatefulSet with held members: by a write to the set, and by its subresource scale.
+const (
+	heldSetsPolicy   = "drydock-held-sets"
+	heldScalesPolicy = "drydock-held-scales"
+)
+
+// expectDenied checks that the policy has denied the request, and that the answer names the cause, the annotation with the progress and
+// the annotation that aborts.
+func expectDenied(t *testing.T, what, policy, answer string, err error) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("%s: it was allowed", what)
 		return
 	}
 	answer = strings.Join(strings.Fields(answer+" "+err.Error()), " ")
-	for _, says := range []string{"forbidden", "Drydock holds members of this StatefulSet", "podManagementPolicy Parallel", "annotation drydock.dev/status", api.AbortAnnotation} {
-		if !strings.Contains(answer, says) {
-			t.Errorf("%s: %q does not say %q", what, answer, says)
-		}
+	if words := []string{"forbidden", policy + "'", "Parallel", api.StatusAnnotation, api.AbortAnnotation}; !mentions(answer, words...) {
+		t.Errorf("%s: %q, want it to mention %q", what, answer, words)
 	}
 }
 
-// TestNobodyRaisesReplicasWhileMembersAreHeld: by whatever write, and whoever it is. Of a set whose pods start in parallel the new members
-// would start beside those that are held.
-func TestNobodyRaisesReplicasWhileMembersAreHeld(t *testing.T) {
+// TestReplicasCannotBeRaisedWhileMembersAreHeld by any write of any user. With parallel pod management the new members
+// would start beside the held ones.
+func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	for _, held := range []map[string]string{recordOf(api.Moving, api.MemberMoved, api.MemberStopping), recordOf(api.Moving, api.MemberFinalPass),
+	for _, held := range []map[string]string{recordOf(api.Moving, api.MemberMoved, api.MemberStopping),
+		recordOf(api.Moving, api.MemberFinalPass),
 		recordOf(api.Reverting, api.MemberKept, api.MemberSwapping)} {
 		w.Annotate("web", held)
 		w.ScaleUpDenied("web")
 		out, err := kubectl(t, w, "scale", "sts/web", "--replicas=2")
-		expectDenied(t, "kubectl scale", out, err)
-		expectDenied(t, "a patch", "", merge(w, "web", `{"spec":{"replicas":2}}`))
-		expectDenied(t, "a patch that removes the record at the same time", "", merge(w, "web", `{"metadata":{"annotations":null},"spec":{"replicas":2}}`))
-		expectDenied(t, "a patch that opts out at the same time", "", merge(w, "web", `{"metadata":{"labels":{"drydock.dev/managed":null}},"spec":{"replicas":2}}`))
-		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifest(t, 2))
-		expectDenied(t, "a server-side apply", out, err)
-		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler", "system:serviceaccount:argocd:argocd-application-controller",
+		expectDenied(t, "kubectl scale", heldScalesPolicy, out, err)
+		expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":2}}`))
+		for what, metadata := range map[string]string{
+			"removes the record": `{"annotations":null}`, "opts out": `{"labels":{"drydock.dev/managed":null}}`,
+		} {
+			err := merge(w, "web", `{"metadata":`+metadata+`,"spec":{"replicas":2}}`)
+			expectDenied(t, "a patch that also "+what, heldSetsPolicy, "", err)
+		}
+		out, err = kubectl(t, w, "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", manifestFile(t, 2))
+		expectDenied(t, "a server-side apply", heldSetsPolicy, out, err)
+		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler",
+			"system:serviceaccount:argocd:argocd-application-controller",
 			"system:serviceaccount:drydock:idle-timeout", "system:admin"} {
-			expectDenied(t, user, "", as(w, user).TryScaleTo("web", 3))
-			expectDenied(t, user, "", merge(as(w, user), "web", `{"spec":{"replicas":3}}`))
+			expectDenied(t, user, heldScalesPolicy, "", asUser(w, user).TryScaleTo("web", 3))
+			expectDenied(t, user, heldSetsPolicy, "", merge(asUser(w, user), "web", `{"spec":{"replicas":3}}`))
 		}
 	}
 }
 
-// TestReplicasOfOtherSetsMayBeRaised: no member is held, or nothing starts beside those that are.
+// TestReplicasOfOtherSetsMayBeRaised: no member is held, or the pod management is ordered.
 func TestReplicasOfOtherSetsMayBeRaised(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -156,7 +169,7 @@ func patchStatus(w *kit.World, set string) error {
 	return err
 }
 
-// TestScaleUpDuringHoldIsRefusedAndResizeSucceeds: the autoscaler that asks meanwhile gets its replicas when the members are back.
+// TestScaleUpDuringHoldIsRefusedAndResizeSucceeds: an autoscaler gets its replicas when the members are back.
 func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -181,13 +194,13 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 		return ""
 	})
 	w.ScaleUpDenied("web")
-	expectDenied(t, "an autoscaler", "", w.TryScaleTo("web", 3))
-	expectDenied(t, "a patch", "", merge(w, "web", `{"spec":{"replicas":3}}`))
+	expectDenied(t, "an autoscaler", heldScalesPolicy, "", w.TryScaleTo("web", 3))
+	expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":3}}`))
 	w.Node.Set(func(n *kit.Node) { n.Hold = false })
 	if record := w.Finish(drive, "web"); record.Phase != api.Succeeded {
 		t.Fatalf("phase %s: %s: %s", record.Phase, record.Reason, record.Message)
 	}
-	w.Eventually("anybody may scale the set", func() string {
+	w.Eventually("the set may be scaled", func() string {
 		if err := w.TryScaleTo("web", 3); err != nil {
 			return err.Error()
 		}
@@ -198,7 +211,8 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 	}
 }
 
-// TestResizeOfStoppedSetLocksMembers: a member without a pod is locked by one that never runs, within the fences, and nothing is left.
+// TestResizeOfStoppedSetLocksMembers: a lock pod that never runs takes the name of a member without a pod. The fences
+// allow it, and nothing is left.
 func TestResizeOfStoppedSetLocksMembers(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -220,7 +234,7 @@ func TestResizeOfStoppedSetLocksMembers(t *testing.T) {
 	w.Scale("web", 2)
 	w.Eventually("both members run", func() string {
 		if w.Set("web").Status.ReadyReplicas != 2 {
-			return "they do not"
+			return "not both"
 		}
 		return ""
 	})

@@ -18,8 +18,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// letters reads the dead letters on set web.
-func letters(t *testing.T, w *kit.World) []api.Letter {
+// deadLetters reads the dead letters on set web.
+func deadLetters(t *testing.T, w *kit.World) []api.Letter {
 	t.Helper()
 	list, err := api.LoadDeadLetters(w.Set("web"))
 	if err != nil {
@@ -28,13 +28,14 @@ func letters(t *testing.T, w *kit.World) []api.Letter {
 	return list
 }
 
-// refOf names set web in events.
+// refOf returns a reference to set web for events.
 func refOf(w *kit.World) events.Ref {
 	set := w.Set("web")
-	return events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Operation: "0123456789ab"}
+	return events.Ref{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion,
+		Operation: "0123456789ab"}
 }
 
-func giveUp(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
+func sendToDeadLetter(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
 	t.Helper()
 	if err := drive.GiveUp(context.Background(), e, answer); err != nil {
 		t.Fatal(err)
@@ -44,13 +45,13 @@ func giveUp(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
 var noRoom = kit.Answer{By: api.Backup, Code: 422, Text: "no room\nmore"}
 
 // Invariants: I7.
-func TestI7DeadLetterIsListedOnce(t *testing.T) {
+func TestDeadLetterIsListedOnce(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	drive := w.Drive(nil)
-	giveUp(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
-	list := letters(t, w)
+	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
+	list := deadLetters(t, w)
 	if len(list) != 1 || list[0].Type != events.OwnerPaused || list[0].Code != 422 || list[0].Message != "no room" ||
 		list[0].Operation != "0123456789ab" || list[0].Destination != "http://backup.drydock.svc.cluster.local" {
 		t.Fatalf("%+v", list)
@@ -61,7 +62,7 @@ func TestI7DeadLetterIsListedOnce(t *testing.T) {
 	drive = w.Drive(writes)
 	same := noRoom
 	same.Text = "in other words"
-	giveUp(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), same)
+	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), same)
 	if err := drive.Tick(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestI7DeadLetterIsListedOnce(t *testing.T) {
 	}
 }
 
-func TestDeadLettersAtOnceAreAllListed(t *testing.T) {
+func TestConcurrentDeadLettersAreAllListed(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -85,53 +86,56 @@ func TestDeadLettersAtOnceAreAllListed(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if list := letters(t, w); len(list) != 6 {
+	if list := deadLetters(t, w); len(list) != 6 {
 		t.Errorf("%d of 6 are listed: %+v", len(list), list)
 	}
 }
 
-func TestDeadLetterOfASetThatHasNotOptedInWritesNothingOnIt(t *testing.T) {
+func TestDeadLetterDoesNotWriteToSetWithoutOptIn(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	delete(set.Labels, api.ManagedLabel)
 	w.CreateSet(set)
-	giveUp(t, w.Drive(nil), events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
-	if list := letters(t, w); list != nil {
+	sendToDeadLetter(t, w.Drive(nil), events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
+	if list := deadLetters(t, w); list != nil {
 		t.Errorf("%+v", list)
 	}
 	expectEvents(t, w, "web", "Warning DeadLettered")
 }
 
-// TestI8ARefusedListIsTold: the annotations of an object have a limit, which a user's own may have used up.
+// TestDeadLetterWithoutRoomCausesEvent: the annotations of an object have a limit, which the user's annotations may
+// have used up.
 // Invariants: I8.
-func TestI8ARefusedListIsTold(t *testing.T) {
+func TestDeadLetterWithoutRoomCausesEvent(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations["notes"] = strings.Repeat("x", 256<<10-100)
 	w.CreateSet(set)
-	giveUp(t, w.Drive(nil), events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
-	if list := letters(t, w); list != nil {
+	sendToDeadLetter(t, w.Drive(nil), events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
+	if list := deadLetters(t, w); list != nil {
 		t.Fatalf("there was room: %+v", list)
 	}
 	expectEvents(t, w, "web", "Warning DeadLettered")
 }
 
-// TestDeadLettersOfAnOperationGoWithItsSuccess: source events about the operation's own objects are on its set's list.
-func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
-	holdWarm(w, true)
+// TestDeadLettersOfOperationDisappearWithItsSuccess: source events of the operation's objects are on the set's list,
+// too.
+func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	claim := w.Claim("data-web-0")
-	giveUp(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.Answer{By: api.Sift, Code: 503, Text: "away"})
-	giveUp(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
-	list := letters(t, w)
-	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 || !strings.HasSuffix(list[0].Subject, "/persistentvolumeclaims/data-web-0") {
+	sendToDeadLetter(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.Answer{By: api.Sift, Code: 503, Text: "away"})
+	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
+	list := deadLetters(t, w)
+	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 ||
+		!strings.HasSuffix(list[0].Subject, "/persistentvolumeclaims/data-web-0") {
 		t.Fatalf("%+v", list)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if _, there := w.Set("web").Annotations[api.DeadLettersAnnotation]; there {
 		t.Error("the list is still there")
@@ -139,7 +143,7 @@ func TestDeadLettersOfAnOperationGoWithItsSuccess(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// sourceEvent is what Knative's ApiServerSource sends of an update of the object.
+// sourceEvent returns the event of Knative's ApiServerSource for an update of the object.
 func sourceEvent(t *testing.T, version, kind string, object any) event.Event {
 	t.Helper()
 	text, err := json.Marshal(object)

@@ -63,7 +63,8 @@ func TestRollingResizeStopsOneMemberAtATime(t *testing.T) {
 			set.Spec.PodManagementPolicy = policy
 			before := w.CreateSet(set)
 			pods := watchPods(t, w)
-			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass, api.StrategyAnnotation: string(api.StrategyRolling)})
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass,
+				api.StrategyAnnotation: string(api.StrategyRolling)})
 
 			record := w.Finish(w.Drive(nil), "web")
 			expectPhase(t, record, api.Succeeded)
@@ -99,8 +100,8 @@ func TestRollingResizeMovesPrimaryLast(t *testing.T) {
 	}
 }
 
-// TestMemberThatBecomesThePrimaryIsMovedLast: the primary changes while the first member waits for its stop.
-func TestMemberThatBecomesThePrimaryIsMovedLast(t *testing.T) {
+// TestMemberThatBecomesPrimaryMovesLast: the primary changes while the first member waits for its stop.
+func TestMemberThatBecomesPrimaryMovesLast(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 3, "64Mi", "data"))
@@ -121,8 +122,8 @@ func TestMemberThatBecomesThePrimaryIsMovedLast(t *testing.T) {
 	}
 }
 
-// TestMemberReturnsToAnotherNode: its node takes no pods any more when the member is stopped, as in a drain. Its mover keeps the volumes
-// attached to the old node, and must not keep the member from them.
+// TestMemberReturnsToAnotherNode: the member's node is cordoned while the member is stopped, as in a drain. The mover
+// keeps the volumes attached to the old node. It must not block the member.
 func TestMemberReturnsToAnotherNode(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -151,7 +152,7 @@ func nodeOf(t *testing.T, w *kit.World, pod string) string {
 	return is.Spec.NodeName
 }
 
-// untilWaiting drives until the member's copy is made and its stop waits for an approval.
+// untilWaiting ticks until the member's copy has converged and its stop waits for an approval.
 func untilWaiting(w *kit.World, drive *kit.Drive, ordinal int) {
 	w.T.Helper()
 	w.Eventually(fmt.Sprintf("member %d waits", ordinal), func() string {
@@ -166,7 +167,7 @@ func untilWaiting(w *kit.World, drive *kit.Drive, ordinal int) {
 	})
 }
 
-// stopOrder returns the ordinals of the members in the order in which they were told to stop.
+// stopOrder returns the ordinals in the order in which the members were stopped.
 func stopOrder(record *api.Resize) []int {
 	members := slices.Clone(record.Members)
 	slices.SortStableFunc(members, func(a, b api.Member) int { return a.Held.Compare(b.Held.Time) })
@@ -186,15 +187,15 @@ func expectClass(t *testing.T, w *kit.World, class string, claims ...string) {
 	}
 }
 
-// podWatch sees every state of the set's pods.
+// podWatch records every state of the set's pods.
 type podWatch struct {
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
 	seen  map[string]map[string]bool // UIDs of pods by name
-	least int                        // ready at once since the start
+	least int                        // the lowest number of ready pods so far
 }
 
-// watchPods begins to watch the ready pods of set web.
+// watchPods starts to watch the pods of set web.
 func watchPods(t *testing.T, w *kit.World) *podWatch {
 	t.Helper()
 	p := &podWatch{pods: map[string]*corev1.Pod{}, seen: map[string]map[string]bool{}}
@@ -206,7 +207,8 @@ func watchPods(t *testing.T, w *kit.World) *podWatch {
 		p.see(&list.Items[i], false)
 	}
 	p.least = p.ready()
-	watch, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(context.Background(), metav1.ListOptions{LabelSelector: "app=web", ResourceVersion: list.ResourceVersion})
+	watch, err := w.Kube.CoreV1().Pods(w.Namespace).Watch(context.Background(),
+		metav1.ListOptions{LabelSelector: "app=web", ResourceVersion: list.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +247,7 @@ func (p *podWatch) ready() int {
 	return n
 }
 
-// expectStarts checks how many pods of each name there have been.
+// expectStarts checks the number of pods with each name so far.
 func (p *podWatch) expectStarts(t *testing.T, want map[string]int) {
 	t.Helper()
 	p.mu.Lock()
@@ -255,11 +257,11 @@ func (p *podWatch) expectStarts(t *testing.T, want map[string]int) {
 		is[name] = len(uids)
 	}
 	if fmt.Sprint(is) != fmt.Sprint(want) {
-		t.Errorf("there have been so many pods of each name: %v, want %v", is, want)
+		t.Errorf("pods of each name: %v, want %v", is, want)
 	}
 }
 
-// expectReady checks that never fewer pods were ready.
+// expectReady checks that at least that many pods were ready at all times.
 func (p *podWatch) expectReady(t *testing.T, least int) {
 	t.Helper()
 	p.mu.Lock()

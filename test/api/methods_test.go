@@ -20,17 +20,18 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// copiedWorld has a set whose pods run.
-func copiedWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
+// readyWorld returns a new world with the set, ready.
+func readyWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
 	return growingWorld(t, set)
 }
 
-func holdWarm(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
+func holdFirstPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
 
-// movers are the pods that copy, or have copied.
+// movers returns the pods of movers, including ended ones.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {
 	t.Helper()
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: api.OperationLabel + "," + batchv1.JobNameLabel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +42,11 @@ func has(pod corev1.Pod, arg string) bool {
 	return slices.Contains(pod.Spec.InitContainers[0].Args, arg)
 }
 
-// TestI1ShrinkToASmallerVolume: set, template and claims ask for less then; the mover was told which margin to keep.
+// TestShrinkToSmallerVolume: set, template and claims have the smaller size, and the mover gets the margin.
 // Invariants: I1.
-func TestI1ShrinkToASmallerVolume(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
-	holdWarm(w, true)
+func TestShrinkToSmallerVolume(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
@@ -53,7 +54,7 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.InitContainers[0].Args)
 		}
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
 	if size := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); size != "64Mi" {
@@ -62,7 +63,7 @@ func TestI1ShrinkToASmallerVolume(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// untilWarming waits until so many movers make first passes while the set runs.
+// untilWarming waits until n movers make first passes while the set runs.
 func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	t.Helper()
 	w.Eventually("first passes are made while the set runs", func() string {
@@ -80,62 +81,65 @@ func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	})
 }
 
-// TestAccessModeAndClassChange: the claims, and the set's template, have them then.
+// TestAccessModeAndClassChange checks the claims and the set's template.
 func TestAccessModeAndClassChange(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data", "logs"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi:RWX,logs=64Mi@" + kit.OtherClass + ":RWO+ROX"})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class, "logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
+	for name, want := range map[string]string{"data-web-0": "[ReadWriteMany] " + kit.Class,
+		"logs-web-1": "[ReadWriteOnce ReadOnlyMany] " + kit.OtherClass} {
 		c := w.Claim(name)
 		if is := fmt.Sprint(c.Spec.AccessModes, " ", *c.Spec.StorageClassName); is != want {
 			t.Errorf("claim %s is %s, want %s", name, is, want)
 		}
 	}
-	if modes := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.AccessModes; !slices.Equal(modes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
+	if modes := w.Set("web").Spec.VolumeClaimTemplates[0].Spec.AccessModes; !slices.Equal(modes,
+		[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}) {
 		t.Errorf("the template asks for %v", modes)
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "logs-web-0", "logs-web-1")
 }
 
-// TestBlockVolumeIsCopiedAsADevice: and one that is to shrink is refused, since nothing tells how much of it is in use.
-func TestBlockVolumeIsCopiedAsADevice(t *testing.T) {
+// TestBlockVolumeIsCopiedAsDevice: shrinking a block volume is refused, because its usage is unknown.
+func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
-	w, drive := copiedWorld(t, set)
+	w, drive := readyWorld(t, set)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=32Mi"})
 	if status := w.Finish(drive, "web"); status.Phase != api.Refused || status.Reason != api.ShrinkRefused {
 		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	mover := movers(t, w)[0].Spec.InitContainers[0]
 	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 1 || !slices.Contains(mover.Args, "--claim=data,device") {
 		t.Errorf("%+v", mover)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if mode := w.Claim("data-web-0").Spec.VolumeMode; mode == nil || *mode != corev1.PersistentVolumeBlock {
-		t.Error("the claim is no block volume any more")
+		t.Error("the claim is not a block volume any more")
 	}
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestFirstPassesRunBesideThePods: on their node, read-only, and as many movers at once as allowed.
-func TestFirstPassesRunBesideThePods(t *testing.T) {
+// TestFirstPassesRunBesidePods: movers run on the pods' nodes, with read-only sources, up to the limit.
+func TestFirstPassesRunBesidePods(t *testing.T) {
 	set := kit.WorldSet("web", 3, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "2"
-	w, drive := copiedWorld(t, set)
-	holdWarm(w, true)
+	w, drive := readyWorld(t, set)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
 		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" || !pod.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly {
+		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" ||
+			!pod.Spec.Volumes[1].PersistentVolumeClaim.ReadOnly {
 			t.Errorf("mover %s: %+v", pod.Name, pod.Spec.Affinity)
 		}
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Succeeded)
 	for _, m := range record.Members {
@@ -146,14 +150,15 @@ func TestFirstPassesRunBesideThePods(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestFirstPassesThatNeverConvergeStopNoMember: both figures are told.
+// TestFirstPassesThatNeverConvergeStopNoMember: the message has the forecast and its limit.
 func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.NeverConverge = true })
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.StrategyAnnotation: string(api.StrategyRolling)})
 	record := w.Finish(drive, "web")
-	if record.Phase != api.Failed || record.Reason != api.NotConverged || !strings.Contains(record.Message, "90 s") || !strings.Contains(record.Message, "60 s") {
+	if record.Phase != api.Failed || record.Reason != api.NotConverged || !strings.Contains(record.Message, "90 s") ||
+		!strings.Contains(record.Message, "60 s") {
 		t.Error(describe(record))
 	}
 	if now := podUIDs(t, w); now != pods {
@@ -162,15 +167,16 @@ func TestFirstPassesThatNeverConvergeStopNoMember(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI8FailureOfTheWarmCopyCostsNoDowntime: the set is never stopped.
+// TestFailedFirstPassStopsNoMember: the resize fails without downtime.
 // Invariants: I8.
-func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+func TestFailedFirstPassStopsNoMember(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.FailMovers = true })
 	pods := podUIDs(t, w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || wasStopped(status) || !strings.Contains(status.Message, "no space left") {
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || wasStopped(status) ||
+		!strings.Contains(status.Message, "no space left") {
 		t.Errorf("%s %s, stopped %v: %s", status.Phase, status.Reason, wasStopped(status), status.Message)
 	}
 	if now := podUIDs(t, w); now != pods {
@@ -179,11 +185,11 @@ func TestI8FailureOfTheWarmCopyCostsNoDowntime(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI4AbortDuringTheWarmCopy: a set that was scaled meanwhile keeps what it was given.
+// TestAbortDuringFirstPassKeepsScale: a set that was scaled during the operation keeps its replicas.
 // Invariants: I4.
-func TestI4AbortDuringTheWarmCopy(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
-	holdWarm(w, true)
+func TestAbortDuringFirstPassKeepsScale(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	w.Scale("web", 3)
@@ -193,16 +199,17 @@ func TestI4AbortDuringTheWarmCopy(t *testing.T) {
 	if status.Phase != api.Failed || status.Reason != api.Aborted || wasStopped(status) {
 		t.Errorf("%s %s, stopped %v", status.Phase, status.Reason, wasStopped(status))
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1")
 }
 
-// TestI8WarmCopyThatDoesNotStart: the mover has no place beside the pod, so the claim is copied when the set is stopped.
+// TestFirstPassWithoutRoomRunsAfterStop: the mover has no room beside the pod, so the claim is copied when the set is
+// stopped.
 // Invariants: I8.
-func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
+func TestFirstPassWithoutRoomRunsAfterStop(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.StartTimeout = 8 * time.Second // the last mover has as long, on a machine that may be busy
+	w.Settings.StartTimeout = 8 * time.Second // the last mover has the same limit, on a machine that may be busy
 	drive := w.Drive(nil)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	w.CreateSet(set)
@@ -217,17 +224,18 @@ func TestI8WarmCopyThatDoesNotStart(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestMoverOptions: of the set, and of the namespace for what the set does not say.
+// TestMoverOptions: the set's options override the namespace's options.
 func TestMoverOptions(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations[api.MoverAnnotation] = "{resources: {limits: {memory: 2Gi}}, tolerations: [{key: movers, operator: Exists}]}"
-	w, drive := copiedWorld(t, set)
-	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
-		Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
+	w, drive := readyWorld(t, set)
+	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
+			Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	pod := movers(t, w)[0].Spec
@@ -235,12 +243,13 @@ func TestMoverOptions(t *testing.T) {
 	if pod.Containers[0].Resources.Limits.Memory().String() != "2Gi" || !tolerates || pod.ImagePullSecrets[0].Name != "registry" {
 		t.Errorf("%+v", pod)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	w.Annotate("web", map[string]string{api.MoverAnnotation: "{resource: {}}", api.ResizeAnnotation: "data=160Mi"})
 	w.Eventually("it is refused", func() string {
 		ticks(t, drive, 1)
-		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.MoverInvalid || !strings.Contains(status.Message, "resource") {
+		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.MoverInvalid ||
+			!strings.Contains(status.Message, "resource") {
 			return fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
 		}
 		return ""

@@ -23,8 +23,8 @@ import (
 	"drydock.dev/test/model"
 )
 
-// TestModelCanDoWhatControllersDid: a run of the model can repeat each write of a real API server and its controllers during a resize.
-// With DRYDOCK_RECORD_TRACES the traces are stored, for the tests of the model without a cluster.
+// TestModelCanDoWhatControllersDid: the model can repeat each write of a real API server and its controllers during a
+// resize. With DRYDOCK_RECORD_TRACES the traces are stored, for the tests of the model without a cluster.
 func TestModelCanDoWhatControllersDid(t *testing.T) {
 	t.Parallel()
 	for name, r := range model.Recordings() {
@@ -33,7 +33,8 @@ func TestModelCanDoWhatControllersDid(t *testing.T) {
 			w := kit.NewWorld(t)
 			seen := record(t, w)
 			w.CreateSet(setOf(r.Scenario))
-			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass, api.StrategyAnnotation: string(r.Strategy)})
+			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi@" + kit.OtherClass,
+				api.StrategyAnnotation: string(r.Strategy)})
 			d := w.Drive(nil)
 			if r.Act != "" {
 				disturb(t, w, d, r)
@@ -51,7 +52,7 @@ func TestModelCanDoWhatControllersDid(t *testing.T) {
 	}
 }
 
-// disturb acts as the user of the recording while the member stays in the phase.
+// disturb acts like the user of the recording while the member stays in the phase.
 func disturb(t *testing.T, w *kit.World, d *kit.Drive, r model.Recording) {
 	t.Helper()
 	w.Node.Set(func(n *kit.Node) { n.Hold, n.HoldStops = r.Phase == api.MemberFinalPass, r.Phase == api.MemberStopping })
@@ -110,16 +111,16 @@ func expectPossible(t *testing.T, r model.Recording, trace model.Trace) {
 	t.Error(err)
 }
 
-// recording has every version of the objects of a world.
+// recording is every version of the objects of a world.
 type recording struct {
 	w    *kit.World
 	mu   sync.Mutex
 	seen []model.Seen
 	bad  error
-	last map[types.UID]string // resourceVersions of what exists
+	last map[types.UID]string // resourceVersions of the existing objects
 }
 
-// record watches a world in which nothing exists yet.
+// record watches an empty world.
 func record(t *testing.T, w *kit.World) *recording {
 	t.Helper()
 	r := &recording{w: w, last: map[types.UID]string{}}
@@ -162,7 +163,7 @@ func (r *recording) see(e watch.Event) {
 	}
 }
 
-// all returns the versions, as soon as the last write to each object was seen.
+// all returns the versions after the last write to each object was recorded.
 func (r *recording) all(t *testing.T) []model.Seen {
 	t.Helper()
 	r.w.Eventually("everything is recorded", func() string {
@@ -187,7 +188,7 @@ func (r *recording) all(t *testing.T) []model.Seen {
 	return r.seen
 }
 
-// exists lists the objects with their resourceVersions.
+// exists returns the existing objects with their resourceVersions.
 func (r *recording) exists(t *testing.T) map[types.UID]string {
 	t.Helper()
 	ctx, all, is := context.Background(), metav1.ListOptions{}, map[types.UID]string{}

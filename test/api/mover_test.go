@@ -11,9 +11,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// What movers warn of stays in the status, and is told in Events, once for each claim although there are two passes.
-func TestMoverWarningsReachStatusAndEvents(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+// TestMoverWarningsReachRecordAndEvents: the record keeps the warnings of movers. There is one Event for each claim,
+// although there are two passes.
+func TestMoverWarningsReachRecordAndEvents(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.Warning = "2 subvolumes are plain directories in the target" })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	status := w.Finish(drive, "web")
@@ -35,19 +36,22 @@ func TestMoverWarningsReachStatusAndEvents(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// A mover that finds its target in use ends the operation while the set runs, and its Job makes no second try.
-func TestMoverThatFindsForeignDataEndsTheResizeWhileTheSetRuns(t *testing.T) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
-	holdWarm(w, true)
+// TestMoverThatFindsForeignDataEndsResize: a mover with data in its target ends the operation while the set runs, and
+// its Job makes no second try.
+func TestMoverThatFindsForeignDataEndsResize(t *testing.T) {
+	w, drive := readyWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	w.Node.Set(func(n *kit.Node) {
 		n.FailMovers = true
-		n.Failure = moverreport.MemberReport{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty, Message: "the target's root holds 1 entry"}
+		n.Failure = moverreport.MemberReport{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty,
+			Message: "the target's root holds 1 entry"}
 	})
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "TargetNotEmpty") || wasStopped(status) {
+	if status.Phase != api.Failed || status.Reason != api.CopyFailed || !strings.Contains(status.Message, "TargetNotEmpty") ||
+		wasStopped(status) {
 		t.Errorf("%s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 }

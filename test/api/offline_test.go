@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// offlineWorld has a ready set on storage that expands only what is detached.
+// offlineWorld returns a new world with the ready set on storage that expands only detached volumes.
 func offlineWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) {
 	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpandOffline)
 	w, drive := growingWorld(t, set)
@@ -22,7 +22,7 @@ func offlineWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive
 	return w, drive
 }
 
-// expectSameVolumes checks that each claim is the one that it was, on the volume that it had, with the policy that it had, and of the size.
+// expectSameVolumes checks that each claim is unchanged except for its size, with the same volume and reclaim policy.
 func expectSameVolumes(t *testing.T, w *kit.World, claims, size string, names ...string) {
 	t.Helper()
 	if now := w.ClaimUIDs(); now != claims {
@@ -45,7 +45,8 @@ func expectSameVolumes(t *testing.T, w *kit.World, claims, size string, names ..
 	}
 }
 
-// TestMembersAreHeldWhileTheirVolumesGrow: one at a time without being told so, each evicted once and held until its volumes have grown.
+// TestMembersAreHeldWhileTheirVolumesGrow: by default one member at a time is evicted once, and held until its volumes
+// have grown.
 func TestMembersAreHeldWhileTheirVolumesGrow(t *testing.T) {
 	w, _ := offlineWorld(t, growingSet(3, "data"))
 	claims, uid := w.ClaimUIDs(), w.Set("web").UID
@@ -73,7 +74,8 @@ func TestMembersAreHeldWhileTheirVolumesGrow(t *testing.T) {
 	t.Logf("%d API writes", len(writes.Writes()))
 }
 
-// TestMembersStopTogetherWhileTheirVolumesGrow: where that is asked for; a claim of an ordinal that is scaled away grows, too.
+// TestMembersStopTogetherWhileTheirVolumesGrow: the strategy whole stops all members. The claim of a removed ordinal
+// grows, too.
 func TestMembersStopTogetherWhileTheirVolumesGrow(t *testing.T) {
 	set := growingSet(3, "data")
 	set.Annotations[api.StrategyAnnotation] = string(api.StrategyWhole)
@@ -97,13 +99,14 @@ func TestMembersStopTogetherWhileTheirVolumesGrow(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// untilGrowing waits until a member is stopped, and its claims ask for more.
+// untilGrowing waits until a member is stopped and its claims grow.
 func untilGrowing(t *testing.T, w *kit.World, drive *kit.Drive) *api.Resize {
 	t.Helper()
 	var status *api.Resize
 	w.Eventually("a member's claims are to grow", func() string {
 		ticks(t, drive, 1)
-		if status = w.Status("web"); status == nil || !slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.Phase == api.MemberGrowing }) {
+		if status = w.Status("web"); status == nil || !slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return m.Phase == api.MemberGrowing }) {
 			return fmt.Sprintf("%+v", status)
 		}
 		return ""
@@ -111,8 +114,9 @@ func untilGrowing(t *testing.T, w *kit.World, drive *kit.Drive) *api.Resize {
 	return status
 }
 
-// TestGrowthOfAHeldMemberThatIsAborted: the pod runs again, its claim asks for no more than it may, and the set has its old template.
-func TestGrowthOfAHeldMemberThatIsAborted(t *testing.T) {
+// TestAbortedGrowthOfHeldMember: the pod runs again, its claim asks for the smallest allowed size, and the set has its
+// old template.
+func TestAbortedGrowthOfHeldMember(t *testing.T) {
 	w, drive := offlineWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
 	claims := w.ClaimUIDs()
@@ -136,8 +140,8 @@ func TestGrowthOfAHeldMemberThatIsAborted(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestGrowthOfAHeldMemberThatIsInfeasible: no other member is stopped, and the storage's words are told.
-func TestGrowthOfAHeldMemberThatIsInfeasible(t *testing.T) {
+// TestInfeasibleGrowthOfHeldMember: no other member is stopped, and the message quotes the storage.
+func TestInfeasibleGrowthOfHeldMember(t *testing.T) {
 	w, drive := offlineWorld(t, growingSet(2, "data"))
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -151,7 +155,7 @@ func TestGrowthOfAHeldMemberThatIsInfeasible(t *testing.T) {
 	untilReady(w, drive, "web", 2)
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 
-	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsDetached }) // the pool got larger
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsDetached }) // the pool has become larger
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
@@ -164,8 +168,8 @@ func TestGrowthOfAHeldMemberThatIsInfeasible(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestAHeldMemberIsGivenBackWhenAnotherIsLost: while its volume is to grow; it is stopped once more when all are ready.
-func TestAHeldMemberIsGivenBackWhenAnotherIsLost(t *testing.T) {
+// TestHeldMemberIsReleasedWhenAnotherIsLost: it is stopped once more when all members are ready.
+func TestHeldMemberIsReleasedWhenAnotherIsLost(t *testing.T) {
 	set := growingSet(2, "data")
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	w, drive := offlineWorld(t, set)
@@ -173,7 +177,7 @@ func TestAHeldMemberIsGivenBackWhenAnotherIsLost(t *testing.T) {
 	claims := w.ClaimUIDs()
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilGrowing(t, w, drive)
-	w.Node.Set(func(n *kit.Node) { n.HoldPods = true }) // it does not come back at once
+	w.Node.Set(func(n *kit.Node) { n.HoldPods = true }) // the other member does not come back at once
 	w.ForceDeletePod("web-0")
 	w.Eventually("the member is given back", func() string {
 		ticks(t, drive, 1)
@@ -192,7 +196,7 @@ func TestAHeldMemberIsGivenBackWhenAnotherIsLost(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestGrowthOfHeldMembersWaitsForApproval: nothing is stopped before, and nothing of a claim is written.
+// TestGrowthOfHeldMembersWaitsForApproval: before that no member stops and no claim is written.
 func TestGrowthOfHeldMembersWaitsForApproval(t *testing.T) {
 	set := growingSet(1, "data")
 	set.Annotations[api.CutoverAnnotation] = api.CutoverApprove

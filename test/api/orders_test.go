@@ -28,7 +28,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// handled counts the events that reach a function.
+// handled counts the events of a function.
 type handled struct{ count int }
 
 func (h *handled) Handle(context.Context, event.Event) (*event.Event, error) {
@@ -36,19 +36,21 @@ func (h *handled) Handle(context.Context, event.Event) (*event.Event, error) {
 	return nil, nil
 }
 
-// TestOrderNeedsASenderWhoMayPatchTheSet asks the real API server, with the rights of idle-timeout's account, about tokens of real
-// accounts.
-func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
+// TestOrderNeedsSenderWithRightToPatchSet asks the real API server about tokens of real accounts, with the rights of
+// idle-timeout's account.
+func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.Drive(nil) // installs the rights
 	editor, viewer := token(w, "editor", "edit"), token(w, "viewer", "view")
 	config := rest.CopyConfig(kit.APIConfig(t))
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:idle-timeout", Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:drydock:idle-timeout",
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	orders := serve.Orders{Access: kube.NewClient(config)}
 
 	inner := &handled{}
 	function := serve.NewEventHandler("idle-timeout", inner, time.Minute, orders, telemetry.Off(), slog.New(slog.DiscardHandler))
-	broker := orders.Guard(serve.NewEventHandler("broker", inner, time.Minute, serve.Orders{}, telemetry.Off(), slog.New(slog.DiscardHandler)))
+	broker := orders.Guard(serve.NewEventHandler("broker", inner, time.Minute, serve.Orders{}, telemetry.Off(),
+		slog.New(slog.DiscardHandler)))
 	elsewhere := events.Ref{Namespace: "kube-system", Name: "web"}
 	web := events.Ref{Namespace: w.Namespace, Name: "web"}
 	group, err := events.NewForGroup(events.Wake, w.Namespace, "shop", "1")
@@ -63,7 +65,7 @@ func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
 		"a hint needs no token":                  {events.NewByHand(events.ResizeRequested, web, "1"), "", http.StatusAccepted},
 		"no token":                               {events.NewByHand(events.Sleep, web, "1"), "", http.StatusForbidden},
 		"not a token":                            {events.NewByHand(events.Sleep, web, "1"), "secret-text", http.StatusForbidden},
-		"who may only read":                      {events.NewByHand(events.Retry, web, "1"), viewer, http.StatusForbidden},
+		"with the right to read":                 {events.NewByHand(events.Retry, web, "1"), viewer, http.StatusForbidden},
 		"who may patch, in another namespace":    {events.NewByHand(events.Sleep, elsewhere, "1"), editor, http.StatusForbidden},
 		"who may patch":                          {events.NewByHand(events.Sleep, web, "1"), editor, http.StatusAccepted},
 		"about a group, who may only read":       {group, viewer, http.StatusForbidden},
@@ -75,7 +77,8 @@ func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
 				answer := post(t, handler, row.event, row.token, structured)
 				taken := row.want == http.StatusAccepted
 				if ok := answer.Code < 300; ok != taken || !taken && answer.Code != row.want || taken != (inner.count == 1) {
-					t.Errorf("%s, %s, structured %v: code %d, %d handled: %s", name, place, structured, answer.Code, inner.count, answer.Body)
+					t.Errorf("%s, %s, structured %v: code %d, %d handled: %s", name, place, structured, answer.Code, inner.count,
+						answer.Body)
 				}
 				if row.token != "" && strings.Contains(answer.Body.String(), row.token) {
 					t.Errorf("%s, %s: the answer quotes the token", name, place)
@@ -85,11 +88,12 @@ func TestOrderNeedsASenderWhoMayPatchTheSet(t *testing.T) {
 	}
 }
 
-// token makes an account with a role in the world's namespace, and a token for it.
+// token returns a token of a new account with the role in the world's namespace.
 func token(w *kit.World, name, role string) string {
 	w.T.Helper()
 	ctx := context.Background()
-	_, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -99,7 +103,8 @@ func token(w *kit.World, name, role string) string {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	made, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	made, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// rowOf is the row about the kind.
+// rowOf returns the registry row of the kind.
 func rowOf(t *testing.T, group, kind string) owners.Row {
 	t.Helper()
 	row, ok := owners.BuiltIn().Find(group, kind)
@@ -30,15 +30,15 @@ func rowOf(t *testing.T, group, kind string) owners.Row {
 	return row
 }
 
-// content is what people and operators see of a custom resource.
+// content returns the parts of a custom resource that users and operators see.
 func content(o *unstructured.Unstructured) map[string]any {
 	return map[string]any{"labels": o.GetLabels(), "annotations": o.GetAnnotations(), "spec": o.Object["spec"]}
 }
 
-// TestI5EveryOwnerIsPausedAndResumed resizes a set of each row's first kind: while the set is stopped, its owner is paused;
-// afterwards the owner is what it was.
+// TestEveryOwnerIsPausedAndResumed resizes a set of each row's first kind. The owner is paused while the set is
+// stopped, and is unchanged afterwards.
 // Invariants: I5.
-func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
+func TestEveryOwnerIsPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	kit.NewWorld(t).MayPause(allowed()...)
 	for _, row := range owners.BuiltIn() {
@@ -55,14 +55,14 @@ func TestI5EveryOwnerIsPausedAndResumed(t *testing.T) {
 	}
 }
 
-// isStopping reports whether members are moved, and not all of them have been released.
+// isStopping reports whether a moving member has not been released yet.
 func isStopping(record *api.Resize) bool {
 	return record != nil && record.Phase == api.Moving && slices.ContainsFunc(record.Members, func(m api.Member) bool {
 		return m.Phase != api.MemberStarting && m.Phase != api.MemberMoved
 	})
 }
 
-// expectPausedMeanwhile resizes a set that the resource controls.
+// expectPausedMeanwhile resizes a set of the custom resource, and checks that the resource is paused during the move.
 func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind string, controller *unstructured.Unstructured) {
 	t.Helper()
 	before := content(w.Custom(row, kind, "main"))
@@ -71,7 +71,7 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive, paused := w.Drive(nil), 0
 	drive.Passed = func(e event.Event) {
-		// The record is read on both sides of the owner: an event may be delivered late.
+		// The record is read before and after the owner, because an event may be delivered late.
 		began, isPaused, ended := w.Status("web"), row.Paused(w.Custom(row, kind, "main")), w.Status("web")
 		switch {
 		case ended == nil && isPaused:
@@ -83,8 +83,8 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 		}
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	if paused < 2 { // when it is paused, when the copies have converged, and when they are whole
-		t.Errorf("the owner was looked at %d times, want 2 or more", paused)
+	if paused < 2 { // when it is paused, when the copies have converged, and when they are verified
+		t.Errorf("the owner was checked %d times, want 2 or more", paused)
 	}
 	expectResumed(t, w, drive, row, kind, before)
 	if got := *w.Set("web").Spec.Replicas; got != 1 {
@@ -92,7 +92,7 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 	}
 }
 
-// expectResumed ticks until the owner is what it was, and nothing is left (I9).
+// expectResumed ticks until the owner is unchanged and nothing is left (I9).
 func expectResumed(t *testing.T, w *kit.World, drive *kit.Drive, row owners.Row, kind string, before map[string]any) {
 	t.Helper()
 	w.Eventually("the owner is resumed (I5)", func() string {
@@ -106,9 +106,9 @@ func expectResumed(t *testing.T, w *kit.World, drive *kit.Drive, row owners.Row,
 	})
 }
 
-// TestI5TheTopOwnerIsPaused: Percona's operator writes the lower resource, so a pause there would be undone.
+// TestTopOwnerIsPaused: Percona's operator writes the lower resource and would revert a pause there.
 // Invariants: I5.
-func TestI5TheTopOwnerIsPaused(t *testing.T) {
+func TestTopOwnerIsPaused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.MayPause("percona-pg")
@@ -122,7 +122,7 @@ func TestI5TheTopOwnerIsPaused(t *testing.T) {
 	}
 }
 
-// ownedWorld has a set that a Prometheus controls, and a request.
+// ownedWorld returns a world with a requested resize of a set that a Prometheus controls.
 func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "monitoring.coreos.com", "Prometheus")
@@ -135,12 +135,12 @@ func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
 	return w, row
 }
 
-// pausedNow drives the functions until the set's owner is paused, and no further.
+// pausedNow ticks until the set's owner is paused, and no further.
 func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 	t.Helper()
 	drive := w.Drive(nil)
-	holdWarm(w, true) // or a look may go on to the end
-	defer holdWarm(w, false)
+	holdFirstPass(w, true) // else a tick may run to the end
+	defer holdFirstPass(w, false)
 	w.Eventually("the operation is under way", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
@@ -153,9 +153,9 @@ func pausedNow(t *testing.T, w *kit.World) *kit.Drive {
 	return drive
 }
 
-// TestI5AHumansPauseStays: before, during and after.
+// TestPauseOfUserStays before, during and after the resize.
 // Invariants: I5.
-func TestI5AHumansPauseStays(t *testing.T) {
+func TestPauseOfUserStays(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) {
@@ -168,9 +168,9 @@ func TestI5AHumansPauseStays(t *testing.T) {
 	}
 }
 
-// TestI5TheSetIsDeletedMidway: nothing tells of the operation then but its records.
+// TestSetDeletedDuringPauseResumesOwner: only the records show the operation then.
 // Invariants: I5.
-func TestI5TheSetIsDeletedMidway(t *testing.T) {
+func TestSetDeletedDuringPauseResumesOwner(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	before := content(w.Custom(row, "Prometheus", "main"))
@@ -179,9 +179,9 @@ func TestI5TheSetIsDeletedMidway(t *testing.T) {
 	expectResumed(t, w, drive, row, "Prometheus", before)
 }
 
-// TestI5TheOwnerIsDeletedMidway: nothing is left of it to resume, and the operation goes on.
+// TestOwnerDeletedDuringResize: there is nothing to resume, and the operation continues.
 // Invariants: I5.
-func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
+func TestOwnerDeletedDuringResize(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	drive := pausedNow(t, w)
@@ -195,9 +195,9 @@ func TestI5TheOwnerIsDeletedMidway(t *testing.T) {
 	})
 }
 
-// TestI5AbortedAndResumed: an operation that is rolled back gives its owner back too.
+// TestAbortResumesOwner after the operation was reverted.
 // Invariants: I5.
-func TestI5AbortedAndResumed(t *testing.T) {
+func TestAbortResumesOwner(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	before := content(w.Custom(row, "Prometheus", "main"))
@@ -207,9 +207,9 @@ func TestI5AbortedAndResumed(t *testing.T) {
 	expectResumed(t, w, drive, row, "Prometheus", before)
 }
 
-// TestI5SomebodyElseResumesMidway: what they decided stays, in the end.
+// TestResumeByUserStays: the owner is resumed after the resize.
 // Invariants: I5.
-func TestI5SomebodyElseResumesMidway(t *testing.T) {
+func TestResumeByUserStays(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	before := content(w.Custom(row, "Prometheus", "main"))
@@ -221,12 +221,12 @@ func TestI5SomebodyElseResumesMidway(t *testing.T) {
 	expectResumed(t, w, drive, row, "Prometheus", before)
 }
 
-// denied is an operator that pause-owner may not pause until a test gives the rights.
+// denied is an operator without a grant for pause-owner, until a test grants it.
 const denied = "tidb"
 
-// TestI5WithoutRightsNothingIsStopped: the set says what is missing, and how to give it; with it a retry succeeds.
+// TestOwnerWithoutRightsStopsNothing: the message says how to grant the rights. A retry then succeeds.
 // Invariants: I5, I10.
-func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
+func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "pingcap.com", "TidbCluster")
 	w.MayNotPause(denied)
@@ -240,7 +240,8 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	expectRefusedOnce(t, w, drive, "cache")
-	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) || wasStopped(status) {
+	if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "kubectl drydock rbac --owners "+denied) ||
+		wasStopped(status) {
 		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, wasStopped(status))
 	}
 	w.MayPause(denied)
@@ -260,12 +261,12 @@ func TestI5WithoutRightsNothingIsStopped(t *testing.T) {
 	if _, left := w.Set("cache").Annotations[api.RetryAnnotation]; left {
 		t.Error("the retry is still asked for")
 	}
-	tell(t, w, drive, events.Wake, "cache")
+	sendSetEvent(t, w, drive, events.Wake, "cache")
 	w.UntilSleep(drive, "cache", api.Succeeded)
 	expectResumed(t, w, drive, row, "TidbCluster", before)
 }
 
-// expectRefusedOnce: the set is not put to sleep, is told why with an Event, and is then left alone for a while.
+// expectRefusedOnce checks that the set stays awake, that an Event has the reason, and that the next try has to wait.
 func expectRefusedOnce(t *testing.T, w *kit.World, drive *kit.Drive, name string) {
 	t.Helper()
 	sleep := w.UntilSleep(drive, name, api.Refused)

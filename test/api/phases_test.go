@@ -19,9 +19,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestI8AbortAtEveryPhase: each member stays on the volumes that it has, all of its claims on the old ones, or all on the new ones.
+// TestAbortAtEveryPhase: all claims of a member stay on their old volumes, or all on the new ones.
 // Invariants: I1, I4, I5, I8, I9.
-func TestI8AbortAtEveryPhase(t *testing.T) {
+func TestAbortAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, moved := range map[string][]string{
 		growsNow: nil, plannedNow: nil, copyNow: nil, waitNow: nil, stoppingNow: nil, finalNow: nil, verifiedNow: nil,
@@ -32,12 +32,12 @@ func TestI8AbortAtEveryPhase(t *testing.T) {
 			r := newResized(t, stops[name])
 			drive := r.reach()
 			r.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
-			_ = drive.Tick(context.Background()) // it sees the annotation
+			_ = drive.Tick(context.Background()) // a function reads the annotation
 			r.stop.release(r.World)
 			record := r.Finish(drive, "web")
 			expectPhase(t, record, api.Failed)
 			r.expectGivenBack(t, drive)
-			if name == verifiedNow { // one may have been swapped before the copy of the other was verified
+			if name == verifiedNow { // one may have been swapped before the other copy was verified
 				moved = movedClaims(record)
 			}
 			expectAbort(t, r, drive, record, moved)
@@ -45,7 +45,7 @@ func TestI8AbortAtEveryPhase(t *testing.T) {
 	}
 }
 
-// movedClaims are those of the members that are on their new volumes, as the record says.
+// movedClaims returns the claims of the members that are on their new volumes, according to the record.
 func movedClaims(record *api.Resize) []string {
 	var names []string
 	for _, member := range record.Members {
@@ -56,7 +56,7 @@ func movedClaims(record *api.Resize) []string {
 	return names
 }
 
-// expectAbort checks that an abort is told and not repeated, and which claims are on their new volumes.
+// expectAbort checks that the abort is reported and not repeated, and which claims are on their new volumes.
 func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize, moved []string) {
 	t.Helper()
 	if record.Reason != api.Aborted || record.FailedAt != r.stop.phase || !slices.Contains(drive.Seen, "operation.failed") {
@@ -69,7 +69,8 @@ func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize,
 			t.Errorf("claim %s asks for %d Mi, moved are %v", claim, is, moved)
 		}
 	}
-	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size[len(moved) > 0] {
+	if template := r.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().Value() >> 20; template != size[len(
+		moved) > 0] {
 		t.Errorf("the template asks for %d Mi, moved are %v", template, moved)
 	}
 	ticks(t, drive, 2)
@@ -79,15 +80,15 @@ func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize,
 	}
 }
 
-// failing describes how a resize fails at a stop, and how it ends after a retry.
+// failing is a failure of a resize at a stop, and the end of its retry.
 type failing struct {
-	// soon are settings whose time is over at once.
+	// soon shortens settings so that their time is over at once.
 	soon func(*api.Settings)
-	// fail has the operation fail where it is, mend takes that away.
+	// fail makes the operation fail at its stop. mend removes the cause.
 	fail, mend func(r *resized)
 	reason     api.Reason
-	says       string // what to do, in the message
-	// then is how the operation of the retry ends, or, where there is nothing left to do, the same as before.
+	says       string // a word of the remedy in the message
+	// then is the phase at the end of the retry. If nothing is left to do, it is unchanged.
 	then api.Phase
 }
 
@@ -100,9 +101,9 @@ var failures = map[string]failing{
 	copyNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
 	waitNow: {reason: api.DeadlineExceeded, says: api.RetryAnnotation, then: api.Succeeded,
 		soon: func(s *api.Settings) { s.CopyTimeout = 5 * time.Second }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
-	// What was written since the first passes does not fit any more.
+	// The data that was written since the first passes does not fit any more.
 	finalNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
-	startNow: {reason: api.NotReady, says: "look at the pod", then: api.Failed,
+	startNow: {reason: api.NotReady, says: "pod web-", then: api.Failed,
 		soon: func(s *api.Settings) { s.ReadyTimeout = 0 }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
 }
 
@@ -115,10 +116,10 @@ func noSpace(r *resized) {
 
 func space(r *resized) { r.Node.Set(func(n *kit.Node) { n.FailMovers, n.FailFinal = false, false }) }
 
-// TestI8RetryAfterFailureAtEveryPhase: every failure is told, with what to do. Each member keeps the volumes that it has, and a
-// retry goes on from there.
+// TestRetryAfterFailureAtEveryPhase: every failure is reported with a remedy. Each member keeps its volumes, and a
+// retry continues from there.
 // Invariants: I1, I4, I5, I8, I9.
-func TestI8RetryAfterFailureAtEveryPhase(t *testing.T) {
+func TestRetryAfterFailureAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, row := range failures {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +153,8 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 	t.Helper()
 	expectPhase(t, status, api.Failed)
 	if status.Reason != row.reason || status.FailedAt != r.stop.phase || !strings.Contains(status.Message, row.says) {
-		t.Errorf("%s at %s: %q, want %s at %s that says %q", status.Reason, status.FailedAt, status.Message, row.reason, r.stop.phase, row.says)
+		t.Errorf("%s at %s: %q, want %s at %s, with a message that mentions %q", status.Reason, status.FailedAt, status.Message,
+			row.reason, r.stop.phase, row.says)
 	}
 	expectEvents(t, r.World, "web", "Warning "+string(row.reason))
 	if !slices.Contains(drive.Seen, "operation.failed") {
@@ -163,7 +165,7 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 	}
 }
 
-// untilRetried ticks until the retry is taken and has come to its end.
+// untilRetried ticks until the retry has ended in the phase.
 func (r *resized) untilRetried(t *testing.T, drive *kit.Drive, then api.Phase) {
 	t.Helper()
 	r.Eventually("the retry ends", func() string {
@@ -178,10 +180,10 @@ func (r *resized) untilRetried(t *testing.T, drive *kit.Drive, then api.Phase) {
 	})
 }
 
-// TestI3SetDeletedAtEveryPhase: also when its user applies it again at once. What was begun is undone or completed claim by claim; a
-// new set is never mixed up with the one before.
+// TestSetDeletedAtEveryPhase: its user may apply it again at once. Each claim is reverted or completed. The new set is
+// never confused with the previous one.
 // Invariants: I1, I3, I5, I9.
-func TestI3SetDeletedAtEveryPhase(t *testing.T) {
+func TestSetDeletedAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name := range stops {
 		for what, again := range map[string]bool{"": false, " and applied again": true} {
@@ -208,14 +210,14 @@ func deleted(t *testing.T, r *resized, again bool) {
 		}
 		return strings.Join(r.Leftovers(), ", ")
 	})
-	if r.stop.phase != api.Expanding && r.stop.phase != api.Planned { // they are recorded on the set only
+	if r.stop.phase != api.Expanding && r.stop.phase != api.Planned { // they are recorded only on the set
 		expectEvents(t, r.World, "web", "Warning SetReplaced")
 	}
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 	now := r.Set("web")
 	if !again {
 		if now != nil {
-			t.Error("a set that its user has deleted was created again")
+			t.Error("the deleted set was created again")
 		}
 		for _, problem := range r.Whole(r.claim...) {
 			t.Error(problem)
@@ -228,9 +230,10 @@ func deleted(t *testing.T, r *resized, again bool) {
 	}
 }
 
-// TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase: its user wants the claims to go with it. Nothing of the operation keeps one. Claims that
-// have been replaced may stay, with all data: it is the StatefulSet controller that makes the set their owner, and it had no time to.
-func TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase(t *testing.T) {
+// TestSetDeletedWithItsClaimsAtEveryPhase: the user wants to delete the claims with the set, and no object of the
+// operation keeps one. Replaced claims may stay with all data, because the StatefulSet controller had no time to make
+// the set their owner.
+func TestSetDeletedWithItsClaimsAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, mayStay := range map[string]bool{
 		copyNow: false, waitNow: false, stoppingNow: false, finalNow: false, verifiedNow: true, swapNow: true, startNow: true,
@@ -263,7 +266,7 @@ func TestSetThatTakesItsClaimsAlongIsDeletedAtEveryPhase(t *testing.T) {
 	}
 }
 
-// apply creates a set, without waiting for it.
+// apply creates a set without waiting for it.
 func (r *resized) apply(set *appsv1.StatefulSet) {
 	r.T.Helper()
 	set.Namespace = r.Namespace

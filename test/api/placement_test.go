@@ -13,17 +13,19 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestMoversOfAStoppedSetArePlacedLikeItsPods: the API server takes the rules that are made of the set's, and the second claim of the
-// member follows the first to its node.
-func TestMoversOfAStoppedSetArePlacedLikeItsPods(t *testing.T) {
+// TestMoversOfStoppedSetArePlacedLikeItsPods: the API server accepts the scheduling rules that Drydock derives from the
+// set. The mover of the second claim follows the first one to its node.
+func TestMoversOfStoppedSetArePlacedLikeItsPods(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data", "wal")
 	apart := corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname", LabelSelector: set.Spec.Selector}
 	pod := &set.Spec.Template.Spec
-	pod.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart}}}
+	pod.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{apart}}}
 	pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-		{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: set.Spec.Selector, MatchLabelKeys: []string{"controller-revision-hash"}}}
+		{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: set.Spec.Selector,
+			MatchLabelKeys: []string{"controller-revision-hash"}}}
 	pod.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: *kit.Quantity("2Gi")}
 	w.CreateSet(set)
 	drive := w.Drive(nil)
@@ -41,7 +43,8 @@ func TestMoversOfAStoppedSetArePlacedLikeItsPods(t *testing.T) {
 	w.Eventually("two movers run", func() string {
 		_ = drive.Tick(context.Background())
 		var err error
-		if list, err = w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel}); err != nil {
+		if list, err = w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(),
+			metav1.ListOptions{LabelSelector: api.OperationLabel}); err != nil {
 			return err.Error()
 		}
 		if len(list.Items) != 2 {

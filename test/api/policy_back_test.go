@@ -11,20 +11,21 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A deployment tool puts whenScaled back while the first copy is made. When the set is stopped, that would cost the claims that no
-// operation is about, with their volumes.
+// TestRetentionPolicyRestoredByToolDuringFirstPass: a deployment tool restores whenScaled during the first pass. When
+// the set stops, that would delete the claims outside the operation, with their volumes.
 // Invariants: I1.
-func TestI1RetentionPolicyPutBackWhileTheSetIsCopied(t *testing.T) {
+func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data", "logs")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
-	w, drive := copiedWorld(t, set)
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	w, drive := readyWorld(t, set)
 	logs := w.Claim("logs-web-0")
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 1)
 	w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
 		t.Errorf("%s: %s", status.Reason, status.Message)
 	}

@@ -16,15 +16,16 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// A deployment tool that ignores replicas puts whenScaled back while the pods of a set that falls asleep are ending: the StatefulSet
-// controller would delete their claims with them.
+// TestRetentionPolicyRestoredByToolWhilePodsEnd: a deployment tool that ignores replicas restores whenScaled while the
+// pods of the set end. The StatefulSet controller would delete their claims with them.
 // Invariants: I1.
-func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
+func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	set.Spec.Template.Finalizers = []string{"example.com/ends-slowly"}
 	w.CreateSet(set)
 	before, drive := w.Claim("data-web-0").UID, w.Drive(nil)
@@ -48,7 +49,8 @@ func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
 			return ""
 		})
 	}
-	if _, err := pods.Patch(context.Background(), "web-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(context.Background(), "web-0", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("the set sleeps", func() string {
@@ -58,7 +60,8 @@ func TestI1RetentionPolicyPutBackWhilePodsEnd(t *testing.T) {
 		}
 		return ""
 	})
-	if claim := w.Claim("data-web-0"); claim == nil || claim.UID != before || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
+	if claim := w.Claim("data-web-0"); claim == nil || claim.UID != before || claim.DeletionTimestamp != nil ||
+		len(claim.OwnerReferences) > 0 {
 		t.Errorf("I1: the claim of the sleeping set is %v", claim)
 	}
 	if _, err := sets.Patch(context.Background(), "web", types.MergePatchType, again, metav1.PatchOptions{}); err != nil {

@@ -24,20 +24,23 @@ const (
 	withoutIt     = `{"metadata":{"finalizers":["kubernetes.io/pvc-protection"]}}`
 )
 
-// limitMemory bounds the memory of each container in the namespace.
+// limitMemory limits the memory of each container in the namespace.
 func limitMemory(w *kit.World, most string) {
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "memory"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(most)}}}}}
 	if _, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{}); err != nil {
 		w.T.Fatal(err)
 	}
 	untilPodIsRefused(w)
 }
 
-// untilPodIsRefused waits until the API server knows the namespace's new rules: a pod that may use 1Gi, as whoever it likes, breaks them.
+// untilPodIsRefused waits until the rules of the namespace are in force: then they deny a pod with 1Gi of memory as any
+// user.
 func untilPodIsRefused(w *kit.World) {
 	w.Eventually("the rules are in force", func() string {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), podOf1Gi(),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) {
 			return fmt.Sprint(err)
 		}
@@ -46,18 +49,19 @@ func untilPodIsRefused(w *kit.World) {
 }
 
 func podOf1Gi() *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "dev.local/busybox:1",
-		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "dev.local/busybox:1",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}}}}}
 }
 
-// TestDetectResizeCreatesPodsInDryRunsOnly: the right to create pods is worth nothing else.
-func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
+// TestDetectResizeCreatesPodsOnlyInDryRuns: its right to create pods has no other use.
+func TestDetectResizeCreatesPodsOnlyInDryRuns(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
-	pods := as(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
+	pods := asUser(w, "system:serviceaccount:drydock:detect-resize").Kube.CoreV1().Pods(w.Namespace)
 	w.Eventually("the policy is in force", func() string {
-		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "dry runs only") {
+		if _, err := pods.Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); !deniedBy(err, "drydock-dry-run-pods") {
 			_ = w.Kube.CoreV1().Pods(w.Namespace).Delete(t.Context(), "trial", metav1.DeleteOptions{})
 			return fmt.Sprint(err)
 		}
@@ -67,11 +71,11 @@ func TestDetectResizeCreatesPodsInDryRunsOnly(t *testing.T) {
 		t.Errorf("a dry run: %v", err)
 	}
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Create(t.Context(), podOf1Gi(), metav1.CreateOptions{}); err != nil {
-		t.Errorf("by somebody else: %v", err)
+		t.Errorf("by another user: %v", err)
 	}
 }
 
-// untilHeld drives the functions until the operation waits for the finalizer.
+// untilHeld ticks until the operation waits for the finalizer.
 func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
 	t.Helper()
 	w.Eventually(what, func() string {
@@ -83,10 +87,11 @@ func untilHeld(t *testing.T, w *kit.World, drive *kit.Drive, what string) {
 	})
 }
 
-// TestSnapshotDuringFirstCopyKeepsTheSetRunning: a finalizer that comes after the preflight is found before anything stops.
-func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
+// TestFinalizerDuringFirstPassKeepsSetRunning: a finalizer that appears after the preflight is found before a member
+// stops.
+func TestFinalizerDuringFirstPassKeepsSetRunning(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	w.Eventually("the first copy runs", func() string {
 		_ = drive.Tick(context.Background())
@@ -96,7 +101,7 @@ func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
 		return ""
 	})
 	w.PatchClaim("data-web-0", withFinalizer)
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	untilHeld(t, w, drive, "the operation waits for the finalizer")
 	for range 3 {
 		_ = drive.Tick(context.Background())
@@ -111,8 +116,8 @@ func TestSnapshotDuringFirstCopyKeepsTheSetRunning(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestFinalizerBeforeTheSwitchLeavesTheClaimAlone: a deletion cannot be taken back, so it does not begin.
-func TestFinalizerBeforeTheSwitchLeavesTheClaimAlone(t *testing.T) {
+// TestFinalizerBeforeSwapKeepsClaim: a deletion cannot be reverted, so it does not begin.
+func TestFinalizerBeforeSwapKeepsClaim(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	uid := w.Claim("data-web-0").UID
 	came := false
@@ -130,7 +135,7 @@ func TestFinalizerBeforeTheSwitchLeavesTheClaimAlone(t *testing.T) {
 		}
 		return ""
 	})
-	_ = drive.Tick(context.Background()) // which looks again and again for eight seconds
+	_ = drive.Tick(context.Background()) // it tries again for eight seconds
 	if claim := w.Claim("data-web-0"); claim.DeletionTimestamp != nil || claim.UID != uid || len(claim.Finalizers) != 2 {
 		t.Errorf("the claim was touched: deleted %v, finalizers %v", claim.DeletionTimestamp, claim.Finalizers)
 	}

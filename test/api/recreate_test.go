@@ -24,8 +24,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// deployed is a set as a deployment tool has it: with an annotation, a pod annotation, a node selector and a toleration that a later
-// version of the manifest drops.
+// deployed returns the set of a deployment tool, with an annotation, a pod annotation and a toleration that a later
+// version of the manifest removes.
 func deployed(class, size string) *appsv1.StatefulSet {
 	set := kit.WorldSet("web", 1, size, "data")
 	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
@@ -36,8 +36,8 @@ func deployed(class, size string) *appsv1.StatefulSet {
 	return set
 }
 
-// textOf is the manifest as people write it, without a status.
-func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
+// manifestText returns the manifest without a status, as a user writes it.
+func manifestText(t *testing.T, set *appsv1.StatefulSet) []byte {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 	must(t, err)
@@ -50,7 +50,7 @@ func textOf(t *testing.T, set *appsv1.StatefulSet) []byte {
 // write writes the manifest to a file.
 func write(t *testing.T, set *appsv1.StatefulSet) string {
 	t.Helper()
-	text := textOf(t, set)
+	text := manifestText(t, set)
 	path := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -58,9 +58,9 @@ func write(t *testing.T, set *appsv1.StatefulSet) string {
 	return path
 }
 
-// TestApplyAfterAResizeNeedsNoForce: who managed the set's fields manages them still, also after a crash between the creation of the
-// new set and the write that restores its managedFields.
-func TestApplyAfterAResizeNeedsNoForce(t *testing.T) {
+// TestApplyAfterResizeNeedsNoForce: the managers of the set's fields are unchanged, even if the process dies between
+// the creation of the new set and the write that restores its managedFields.
+func TestApplyAfterResizeNeedsNoForce(t *testing.T) {
 	t.Parallel()
 	serverSide := []string{"apply", "--server-side", "--field-manager=gitops", "-f"}
 	for name, row := range map[string]struct {
@@ -110,7 +110,7 @@ func TestApplyAfterAResizeNeedsNoForce(t *testing.T) {
 	}
 }
 
-// crashAfterCreation lets functions run that die before their first write after the set was created again.
+// crashAfterCreation runs functions that die before their first write after the set was created again.
 func crashAfterCreation(w *kit.World, before *appsv1.StatefulSet) {
 	w.T.Helper()
 	saboteur := &kit.Saboteur{What: kit.DieBefore}
@@ -132,13 +132,14 @@ func crashAfterCreation(w *kit.World, before *appsv1.StatefulSet) {
 	}
 }
 
-// awaitRefusal waits until the API server refuses to create a set like the one there is.
+// awaitRefusal waits until the API server refuses to create the set.
 func awaitRefusal(w *kit.World) {
 	w.T.Helper()
 	w.Eventually("the creation is refused", func() string {
 		set := w.Set("web")
 		set.UID, set.ResourceVersion, set.ManagedFields = "", "", nil
-		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			return fmt.Sprint(err)
 		}
@@ -146,8 +147,9 @@ func awaitRefusal(w *kit.World) {
 	})
 }
 
-// TestSetThatCouldNotBeCreatedAgainIsNotDeleted: the API server would refuse it, which an update of the set does not show.
-func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
+// TestSetThatCannotBeCreatedAgainIsNotDeleted: the API server would reject its creation. An update of the set does not
+// show that.
+func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	policy := func(w *kit.World) { w.DenyCreation("apps", "statefulsets", "false") }
 	quota := func(hard string) func(*kit.World) {
@@ -158,8 +160,8 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 		forbid func(*kit.World)
 		says   string
 	}{
-		"a policy":                            {kit.Class, policy, "not on my watch"},
-		"a policy, while it runs":             {kit.GrowingClass, policy, "not on my watch"},
+		"a policy":                            {kit.Class, policy, "denied by a test"},
+		"a policy, while it runs":             {kit.GrowingClass, policy, "denied by a test"},
 		"a quota without room for one more":   {kit.Class, quota("1"), "exceeded quota"},
 		"a quota that was lowered to nothing": {kit.Class, quota("0"), "exceeded quota"},
 		"a quota, while it runs":              {kit.GrowingClass, quota("1"), "exceeded quota"},
@@ -170,7 +172,7 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(row.class)
 			w := kit.NewWorld(t)
 			before := w.CreateSet(set)
-			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // what is known before is found before
+			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // the preflight does not find it yet
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			drive := w.Drive(nil)
 			w.Eventually("the request is taken", func() string {
@@ -184,7 +186,8 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			awaitRefusal(w)
 			w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
 			status := w.Finish(drive, "web")
-			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) || !strings.Contains(status.Message, api.RetryAnnotation) {
+			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) ||
+				!strings.Contains(status.Message, api.RetryAnnotation) {
 				t.Errorf("%s; want Failed RecreateRefused that says %q", describe(status), row.says)
 			}
 			if now := w.Set("web"); now.UID != before.UID {
@@ -200,13 +203,14 @@ func TestSetThatCouldNotBeCreatedAgainIsNotDeleted(t *testing.T) {
 	}
 }
 
-// blockingOwner is an owner reference that only an account with rights on the owner's finalizers may write.
+// blockingOwner returns an owner reference that only an account with rights on the owner's finalizers may write.
 func blockingOwner(kind, name string, uid any) string {
-	return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":%q,"uid":"%v","blockOwnerDeletion":true}]}}`, kind, name, uid)
+	return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":%q,"uid":"%v","blockOwnerDeletion":true}]}}`,
+		kind, name, uid)
 }
 
-// TestOwnersThatBlockTheirDeletion: the API server runs with OwnerReferencesPermissionEnforcement. Set and claims are created all the
-// same, and block their owner again where restore has the right to say so.
+// TestOwnersThatBlockTheirDeletion: the API server runs with OwnerReferencesPermissionEnforcement. Set and claims are
+// created again, and block the owner's deletion again if restore has the right.
 func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 	t.Parallel()
 	for kind, granted := range map[string]bool{"ConfigMap": false, "Secret": true} {
@@ -218,9 +222,11 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 			var err error
 			if granted {
 				w.Grant("system:serviceaccount:drydock:restore", "update", "secrets/finalizers")
-				owner, err = w.Kube.CoreV1().Secrets(w.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
+				owner, err = w.Kube.CoreV1().Secrets(w.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "main"}},
+					metav1.CreateOptions{})
 			} else {
-				owner, err = w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
+				owner, err = w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(ctx,
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -235,7 +241,8 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 			if now.UID == before.UID {
 				t.Error("the set was not created again")
 			}
-			for what, owners := range map[string][]metav1.OwnerReference{"set": now.OwnerReferences, "claim": w.Claim("data-web-0").OwnerReferences} {
+			for what, owners := range map[string][]metav1.OwnerReference{"set": now.OwnerReferences,
+				"claim": w.Claim("data-web-0").OwnerReferences} {
 				if len(owners) != 1 || owners[0].UID != owner.GetUID() || ptr.Deref(owners[0].BlockOwnerDeletion, false) != granted {
 					t.Errorf("%s: owners %+v", what, owners)
 				}
@@ -245,8 +252,8 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 	}
 }
 
-// TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted: the deleted set would stay for as long as the finalizer's controller likes.
-func TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted(t *testing.T) {
+// TestLateFinalizerKeepsSetFromDeletion: a deleted set would stay until the controller of the finalizer removes it.
+func TestLateFinalizerKeepsSetFromDeletion(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.CopyTimeout = 20 * time.Second
@@ -274,8 +281,9 @@ func TestFinalizerThatComesLateKeepsTheSetFromBeingDeleted(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestResizedSetIsStillHeldForItsCleanup when it is deleted: its finalizer does not keep restore from replacing it, and comes back.
-func TestResizedSetIsStillHeldForItsCleanup(t *testing.T) {
+// TestResizedSetIsHeldForItsCleanup: its finalizer does not keep restore from replacing it, and the new set has it
+// again.
+func TestResizedSetIsHeldForItsCleanup(t *testing.T) {
 	w, drive := heldWorld(t, 1)
 	before := w.Set("web")
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})

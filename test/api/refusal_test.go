@@ -16,80 +16,84 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// refusal is a request that cannot be carried out: it ends in a status and a Warning that say what to do, and nothing
-// is touched.
+// refusal is a request that Drydock refuses. The record and a Warning name the cause and the remedy, and nothing is
+// touched.
 type refusal struct {
 	set     func(*appsv1.StatefulSet) // changes the set before it is created
 	arrange func(*kit.World)          // changes the world before the request
 	request string
 	reason  api.Reason
-	says    string // what to do, in the message
+	says    []string // the names, figures and commands in the message
 }
 
 // Invariants: I8.
-func TestI8RefusalsTouchNothingAndSayWhatToDo(t *testing.T) {
+func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]refusal{
-		"a malformed value":   {request: "data=big", reason: api.RequestInvalid, says: "write"},
-		"an unknown template": {request: "logs=128Mi", reason: api.UnknownTemplate, says: "has [data]"},
-		"an unknown class":    {request: "data=128Mi@nvme", reason: api.UnknownClass, says: "kubectl get storageclass"},
+		"a malformed value":   {request: "data=big", reason: api.RequestInvalid, says: []string{api.ResizeAnnotation, "data=big"}},
+		"an unknown template": {request: "logs=128Mi", reason: api.UnknownTemplate, says: []string{`"logs"`, "StatefulSet web", "[data]"}},
+		"an unknown class":    {request: "data=128Mi@nvme", reason: api.UnknownClass, says: []string{"nvme", "kubectl get storageclass"}},
 		"in place, which the class does not allow": {
 			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.ResizeMethodAnnotation] = string(api.MethodExpand) },
-			request: "data=128Mi", reason: api.ExpandImpossible, says: "does not allow volume expansion",
+			request: "data=128Mi", reason: api.ExpandImpossible, says: []string{"data-web-0", "128Mi", kit.Class,
+				api.ResizeMethodAnnotation},
 		},
-		"a set without templates": {set: func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, request: "data=128Mi", reason: api.NoTemplates, says: "remove the annotation"},
+		"a set without templates": {
+			set:     func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil },
+			request: "data=128Mi", reason: api.NoTemplates, says: []string{"StatefulSet web", api.ResizeAnnotation},
+		},
 		"a name at the limit of 63 characters": {
 			set: func(s *appsv1.StatefulSet) {
 				s.Name = "web" + strings.Repeat("x", 60)
 				s.Spec.Replicas = new(int32) // its pods could not be created
 			},
-			request: "data=128Mi", reason: api.NameTooLong, says: "shorter name"},
+			request: "data=128Mi", reason: api.NameTooLong, says: []string{"web" + strings.Repeat("x", 60), "63"}},
 		"a pod template that runs as root": {
 			set:     func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil },
-			request: "data=128Mi", reason: api.RootMoverNeeded, says: "kubectl label namespace"},
+			request: "data=128Mi", reason: api.RootMoverNeeded, says: []string{"kubectl label namespace", api.RootMoverLabel}},
 		"an owner that would undo the stop": {
 			arrange: func(w *kit.World) { w.Own("web") },
-			request: "data=128Mi", reason: api.OwnerNotPausable, says: api.OwnerPolicyAnnotation},
+			request: "data=128Mi", reason: api.OwnerNotPausable, says: []string{api.OwnerPolicyAnnotation}},
 		"a claim of a foreign set": {
 			arrange: func(w *kit.World) { w.PatchClaim("data-web-0", `{"metadata":{"labels":{"app":"other"}}}`) },
-			request: "data=128Mi", reason: api.ForeignClaim, says: "give it the labels"},
-		"a pod of somebody else on the claim": {
+			request: "data=128Mi", reason: api.ForeignClaim, says: []string{"data-web-0", "StatefulSet web", "app:web"}},
+		"a foreign pod on the claim": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") },
-			request: "data=128Mi", reason: api.ForeignConsumer, says: "Delete the pod"},
+			request: "data=128Mi", reason: api.ForeignConsumer, says: []string{"data-web-0", "pod debug", "StatefulSet web"}},
 		"a claim with another controller's finalizer": {
 			arrange: func(w *kit.World) {
 				w.PatchClaim("data-web-0", withFinalizer)
 				w.T.Cleanup(func() { w.PatchClaim("data-web-0", withoutIt) })
 			},
-			request: "data=128Mi", reason: api.ForeignFinalizer, says: "remove the finalizer"},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: []string{"data-web-0", "example.com/keep"}},
 		"a set with another controller's finalizer": {
 			arrange: func(w *kit.World) {
 				w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
 				w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
 			},
-			request: "data=128Mi", reason: api.ForeignFinalizer, says: "StatefulSet web has the finalizer"},
+			request: "data=128Mi", reason: api.ForeignFinalizer, says: []string{"StatefulSet web", "example.com/keep"}},
 		"no quota": {
 			arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "150Mi") },
-			request: "data=128Mi", reason: api.QuotaExceeded, says: "Raise the quota"},
-		"a quota that wants a CPU limit, which a mover has not": {
+			request: "data=128Mi", reason: api.QuotaExceeded, says: []string{"ResourceQuota quota", "150Mi", "requests.storage"}},
+		"a quota that requires a CPU limit, which a mover lacks": {
 			arrange: func(w *kit.World) { w.CreateQuota("limits.cpu", "10") },
-			request: "data=128Mi", reason: api.Rejected, says: "must specify limits.cpu for: final,first"},
+			request: "data=128Mi", reason: api.Rejected, says: []string{"must specify limits.cpu for: final,first"}},
 		"a limit range that a mover exceeds": {
 			arrange: func(w *kit.World) { limitMemory(w, "512Mi") },
-			request: "data=128Mi", reason: api.Rejected, says: "maximum memory usage per Container is 512Mi"},
+			request: "data=128Mi", reason: api.Rejected, says: []string{"maximum memory usage per Container is 512Mi"}},
 		"a Pod Security level that a root mover violates": {
 			arrange: func(w *kit.World) {
 				w.LabelNamespace(api.RootMoverLabel, api.AllowValue)
 				w.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
 				untilPodIsRefused(w)
 			},
-			request: "data=128Mi", reason: api.Rejected, says: "violates PodSecurity"},
+			request: "data=128Mi", reason: api.Rejected, says: []string{"violates PodSecurity"}},
 		"a service account that does not exist": {
-			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "serviceAccountName: nobody" },
-			request: "data=128Mi", reason: api.Rejected, says: `serviceaccount "nobody" not found`},
+			set:     func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "serviceAccountName: missing" },
+			request: "data=128Mi", reason: api.Rejected, says: []string{`serviceaccount "missing" not found`}},
 		"a limit range": {
 			arrange: func(w *kit.World) { w.CreateLimit("100Mi") },
-			request: "data=128Mi", reason: api.LimitExceeded, says: "raise the limit"},
+			request: "data=128Mi", reason: api.LimitExceeded, says: []string{"LimitRange limits", "100Mi", "128Mi"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +119,9 @@ func refused(t *testing.T, row refusal) {
 	drive := w.Drive(writes)
 
 	status := w.Finish(drive, made.Name)
-	if status.Phase != api.Refused || status.Reason != row.reason || !strings.Contains(status.Message, row.says) {
-		t.Errorf("%s %s: %q, want %s Refused with a message that says %q", status.Phase, status.Reason, status.Message, row.reason, row.says)
+	if status.Phase != api.Refused || status.Reason != row.reason || !mentions(status.Message, row.says...) {
+		t.Errorf("%s %s: %q, want %s Refused with a message that mentions %q", status.Phase, status.Reason, status.Message, row.reason,
+			row.says)
 	}
 	expectEvents(t, w, made.Name, "Warning "+string(row.reason))
 	after := w.Set(made.Name)
@@ -131,12 +136,12 @@ func refused(t *testing.T, row refusal) {
 		_ = drive.Tick(context.Background())
 	}
 	if again := len(writes.Writes()); again != n {
-		t.Errorf("a refused request is written down again at each tick: %v", writes.Writes()[n:])
+		t.Errorf("a tick writes a refused request again: %v", writes.Writes()[n:])
 	}
 }
 
 // Invariants: I8.
-func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
+func TestRetryRepeatsRefusedRequest(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -163,7 +168,7 @@ func TestI8RetryTakesUpARefusedRequest(t *testing.T) {
 }
 
 // Invariants: I8.
-func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
+func TestUnreadableRecordIsReportedAndNeverOverwritten(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -180,9 +185,9 @@ func TestI8UnreadableStatusIsReportedAndNeverOverwritten(t *testing.T) {
 	}
 }
 
-// TestI3HostileStatusCannotReachOtherVolumes: whoever may annotate a set must not get at volumes of another namespace.
+// TestHostileRecordCannotReachOtherVolumes: a user who may annotate a set must not reach volumes of another namespace.
 // Invariants: I3, I10.
-func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
+func TestHostileRecordCannotReachOtherVolumes(t *testing.T) {
 	t.Parallel()
 	victim, attacker := kit.NewWorld(t), kit.NewWorld(t)
 	victim.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))
@@ -191,7 +196,8 @@ func TestI3HostileStatusCannotReachOtherVolumes(t *testing.T) {
 	size := resource.MustParse("64Mi")
 	for _, phase := range []api.Phase{api.Moving, api.Finishing, api.Reverting} {
 		forged := &api.Resize{
-			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase, Set: api.SetRef{Name: "web", UID: set.UID}},
+			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: "Resize", Phase: phase,
+				Set: api.SetRef{Name: "web", UID: set.UID}},
 			Members: []api.Member{{Phase: api.MemberSwapping, Attempt: 1, Claims: []api.Move{{
 				Claim: "data-web-0", UID: types.UID("x"), Template: "data", From: size, To: size, OldVolume: volume, NewVolume: volume}}}},
 		}

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRefusedRequestBeginsWhenItsCauseIsGone: nobody has to ask again.
+// TestRefusedRequestBeginsWhenItsCauseIsGone without another request.
 func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -34,11 +34,11 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.ResizeMethodAnnotation: string(api.MethodCopy)})
 			}},
-		"the options of the mover are mended": {
+		"the options of the mover are fixed": {
 			set:    func(s *appsv1.StatefulSet) { s.Annotations[api.MoverAnnotation] = "speed: high" },
 			reason: api.MoverInvalid,
 			mend:   func(w *kit.World) { w.Annotate("web", map[string]string{api.MoverAnnotation: "priorityClassName: ''"}) }},
-		"the owner policy says to go on": {
+		"the owner policy ignores the owner": {
 			arrange: func(w *kit.World) { w.Own("web") }, reason: api.OwnerNotPausable,
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
@@ -50,10 +50,11 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 		"the class is there": {
 			request: "of that class", reason: api.UnknownClass,
 			mend: func(w *kit.World) { createClassLike(w, kit.Class, w.Namespace+"-later") }},
-		"the pod of somebody else is gone": {
+		"the foreign pod is gone": {
 			arrange: func(w *kit.World) { w.CreatePodOn("debug", "data-web-0") }, reason: api.ForeignConsumer,
 			mend: func(w *kit.World) {
-				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+				must(w.T.(*testing.T), w.Kube.CoreV1().Pods(w.Namespace).Delete(w.T.Context(), "debug",
+					metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 			}},
 		"the limit range that a mover exceeds is gone": {
 			arrange: func(w *kit.World) { limitMemory(w, "512Mi") }, reason: api.Rejected,
@@ -94,7 +95,7 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	}
 }
 
-// createClassLike makes another class of the same provisioner. It ends with the test.
+// createClassLike creates another class of the same provisioner. It ends with the test.
 func createClassLike(w *kit.World, model, name string) {
 	class, err := w.Kube.StorageV1().StorageClasses().Get(w.T.Context(), model, metav1.GetOptions{})
 	must(w.T.(*testing.T), err)

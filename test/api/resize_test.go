@@ -1,7 +1,5 @@
 //go:build cluster
 
-// Package api tests the functions against a real API server with the real StatefulSet, Job and volume controllers.
-// Only machines are played: see kit.Node. There is no event source either; everything is found by the tick (I6).
 package api
 
 import (
@@ -16,7 +14,7 @@ import (
 )
 
 // Invariants: I6.
-func TestI6ResizeByAnnotationWithTicksAlone(t *testing.T) {
+func TestResizeByAnnotationWithTicksAlone(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	before := w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data", "logs"))
@@ -39,7 +37,7 @@ func TestI6ResizeByAnnotationWithTicksAlone(t *testing.T) {
 		t.Errorf("the template asks for %s", size)
 	}
 	if after.Annotations["team"] != "data" || after.Labels[api.ManagedLabel] != "true" {
-		t.Errorf("the new set lost what people wrote on it: %v %v", after.Annotations, after.Labels)
+		t.Errorf("the new set lost annotations or labels of users: %v %v", after.Annotations, after.Labels)
 	}
 	expectEvents(t, w, "web", "Normal ResizeDetected", "Normal ResizeCompleted")
 	retired := 0
@@ -58,7 +56,7 @@ func TestResizeAfterOrphanDeleteAndApply(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 3, "64Mi", "data"))
-	w.Scale("web", 2) // leaves claim 2 behind, which is to be resized too
+	w.Scale("web", 2) // leaves claim 2 behind, which is resized, too
 	w.DeleteSet("web", metav1.DeletePropagationOrphan)
 	bigger := kit.WorldSet("web", 2, "128Mi", "data")
 	bigger.Annotations[api.ResizeAnnotation] = api.AutoRequest
@@ -74,7 +72,7 @@ func TestResizeAfterOrphanDeleteAndApply(t *testing.T) {
 }
 
 // Invariants: I7.
-func TestI7UpToDateSetCausesNoWrite(t *testing.T) {
+func TestUpToDateSetCausesNoWrite(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 1, "64Mi", "data")
@@ -99,7 +97,7 @@ func expectPhase(t *testing.T, status *api.Resize, phase api.Phase) {
 	}
 }
 
-// wasStopped reports whether a member was told to stop.
+// wasStopped reports whether a member was stopped.
 func wasStopped(record *api.Resize) bool {
 	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Held != nil })
 }
@@ -113,7 +111,7 @@ func expectSize(t *testing.T, w *kit.World, size string, claims ...string) {
 	}
 }
 
-// expectWhole checks what must be true after every operation, however it ended.
+// expectWhole checks the invariants at the end of every operation, with success or without.
 func expectWhole(t *testing.T, w *kit.World, set string, replicas int32, claims ...string) {
 	t.Helper()
 	w.Eventually("every replica is back (I4)", func() string {

@@ -4,7 +4,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,18 +12,22 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOldVolumesAreBoundedOnTheServer: resizes in a row cannot multiply a namespace's storage.
-func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
+// TestOldVolumesAreBounded: repeated resizes cannot multiply the storage of a namespace.
+func TestOldVolumesAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		arrange func(*kit.World)
 		reason  api.Reason
+		says    []string
 		mend    func(*kit.World)
 	}{
 		"by a setting": {arrange: func(w *kit.World) { w.Settings.RetainedVolumes = 1 }, reason: api.TooManyRetained,
+			says: []string{"data-web-0", "DRYDOCK_RETAINED_VOLUMES"},
 			mend: func(w *kit.World) { w.Settings.RetainedVolumes = 2 }},
-		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") }, reason: api.QuotaExceeded,
-			mend: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
+		"by a quota of storage": {arrange: func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "250Mi") },
+			reason: api.QuotaExceeded,
+			says:   []string{"ResourceQuota quota", "250Mi", "old volumes"},
+			mend:   func(w *kit.World) { w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,7 +48,7 @@ func TestOldVolumesAreBoundedOnTheServer(t *testing.T) {
 				}
 				return ""
 			})
-			if status.Reason != row.reason || !strings.Contains(status.Message, "old volumes") {
+			if status.Reason != row.reason || !mentions(status.Message, row.says...) {
 				t.Fatalf("%s: %s", status.Reason, status.Message)
 			}
 			row.mend(w)

@@ -16,8 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// retired has a set that was resized, and returns its old volume, which had the policy.
-func retired(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
+// retiredWorld returns a world with a resized set, and its old volume, whose own reclaim policy is policy.
+func retiredWorld(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.World, *kit.Drive, string) {
 	t.Helper()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -31,12 +31,13 @@ func retired(t *testing.T, policy corev1.PersistentVolumeReclaimPolicy) (*kit.Wo
 
 func patchVolume(t *testing.T, w *kit.World, name, body string) {
 	t.Helper()
-	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumes().Patch(context.Background(), name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// volume reads a volume; nil if it does not exist.
+// volume reads a volume. It returns nil if the volume does not exist.
 func volume(w *kit.World, name string) *corev1.PersistentVolume {
 	for _, v := range w.Volumes() {
 		if v.Name == name {
@@ -46,15 +47,17 @@ func volume(w *kit.World, name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// endWindow has the volume's window be over.
+// endWindow ends the retention of the volume.
 func endWindow(t *testing.T, w *kit.World, name string) {
 	t.Helper()
-	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
+	patchVolume(t, w, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.RetainedUntilAnnotation,
+		time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)))
 }
 
-// released says what of ours is left on a volume.
+// released returns the first trace of Drydock on a volume, or an empty string.
 func released(v *corev1.PersistentVolume) string {
-	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation, api.ClaimManifestAnnotation} {
+	for _, key := range []string{api.OperationAnnotation, api.RetainedUntilAnnotation, api.ReclaimPolicyAnnotation,
+		api.ClaimManifestAnnotation} {
 		if v.Annotations[key] != "" {
 			return key + " is still there"
 		}
@@ -65,26 +68,29 @@ func released(v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// TestI9OldVolumeInItsWindow: it is kept until then with what was on it, and then given back to the policy that it had.
+// TestOldVolumeIsRetained: it keeps its data until the end of its retention, and then gets its own reclaim policy back.
 // Invariants: I9.
-func TestI9OldVolumeInItsWindow(t *testing.T) {
+func TestOldVolumeIsRetained(t *testing.T) {
 	t.Parallel()
-	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false, corev1.PersistentVolumeReclaimRetain: true} {
+	for policy, stays := range map[corev1.PersistentVolumeReclaimPolicy]bool{corev1.PersistentVolumeReclaimDelete: false,
+		corev1.PersistentVolumeReclaimRetain: true} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			w, drive, old := retired(t, policy)
+			w, drive, old := retiredWorld(t, policy)
 			before := volume(w, old)
 			until, err := time.Parse(time.RFC3339, before.Annotations[api.RetainedUntilAnnotation])
 			finished := w.Status("web").Finished.Time
-			if err != nil || until.Before(finished.Add(w.Settings.Retention-time.Minute)) || until.After(finished.Add(w.Settings.Retention)) {
+			if err != nil || until.Before(finished.Add(w.Settings.Retention-time.Minute)) ||
+				until.After(finished.Add(w.Settings.Retention)) {
 				t.Errorf("kept until %s (%v), finished %s", until, err, finished)
 			}
 			ticks(t, drive, 3)
-			if now := volume(w, old); now == nil || now.ResourceVersion != before.ResourceVersion || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			if now := volume(w, old); now == nil || now.ResourceVersion != before.ResourceVersion ||
+				now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 				t.Errorf("within its window it was written to: %+v", now)
 			}
 			endWindow(t, w, old)
-			w.Eventually("it is given back to its policy", func() string {
+			w.Eventually("it has its own policy again", func() string {
 				if err := drive.Tick(context.Background()); err != nil {
 					return err.Error()
 				}
@@ -106,11 +112,11 @@ func TestI9OldVolumeInItsWindow(t *testing.T) {
 	}
 }
 
-// TestI9OldVolumeOfASetThatIsGone: the tick finds it all the same.
+// TestOldVolumeOfDeletedSetIsReleased by the tick.
 // Invariants: I9.
-func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
+func TestOldVolumeOfDeletedSetIsReleased(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	w.DeleteSet("web", metav1.DeletePropagationBackground)
 	endWindow(t, w, old)
 	w.Eventually("it is gone", func() string {
@@ -124,17 +130,19 @@ func TestI9OldVolumeOfASetThatIsGone(t *testing.T) {
 	})
 }
 
-// TestI1OldVolumeTakenIntoUse: somebody looks something up in it, by a claim of his own. At the end of the window it gets its policy
-// back; as long as the claim is there, it stays, with its data.
+// TestOldVolumeInUseIsKept: a user reads it through another claim. After its retention it has its own policy again.
+// While the claim exists, it stays with its data.
 // Invariants: I1, I9.
-func TestI1OldVolumeTakenIntoUse(t *testing.T) {
+func TestOldVolumeInUseIsKept(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	has, _ := w.Node.Version(old, "data-web-0")
-	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`, w.Namespace))
+	patchVolume(t, w, old, fmt.Sprintf(`{"spec":{"claimRef":{"name":"lookup","namespace":%q,"uid":null,"resourceVersion":null}}}`,
+		w.Namespace))
 	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Name, claim.Spec.VolumeName = "lookup", old
-	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is bound", func() string {
@@ -167,11 +175,12 @@ func TestI1OldVolumeTakenIntoUse(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestI1OldVolumePutBack: by hand, as docs/resize.md says, and resized again later: then it is in no window any more.
+// TestOldVolumePutBackByHandIsResizedAgain: a user follows docs/resize.md. The volume has no retention until the next
+// resize.
 // Invariants: I1, I9.
-func TestI1OldVolumePutBack(t *testing.T) {
+func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 	t.Parallel()
-	w, drive, old := retired(t, corev1.PersistentVolumeReclaimDelete)
+	w, drive, old := retiredWorld(t, corev1.PersistentVolumeReclaimDelete)
 	fresh := w.Claim("data-web-0").Spec.VolumeName
 	w.PatchSet("web", fmt.Sprintf(`{"spec":{"replicas":0},"metadata":{"annotations":{%q:null}}}`, api.ResizeAnnotation))
 	untilReady(w, drive, "web", 0)
@@ -186,7 +195,8 @@ func TestI1OldVolumePutBack(t *testing.T) {
 	patchVolume(t, w, old, `{"spec":{"claimRef":{"uid":null,"resourceVersion":null}}}`)
 	claim := kit.WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Name, claim.Spec.VolumeName, claim.Labels = "data-web-0", old, map[string]string{"app": "web"}
-	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
@@ -196,7 +206,8 @@ func TestI1OldVolumePutBack(t *testing.T) {
 
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	if now := volume(w, old); now == nil || now.Annotations[api.RetainedUntilAnnotation] == "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if now := volume(w, old); now == nil || now.Annotations[api.RetainedUntilAnnotation] == "" ||
+		now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("it is not kept for a window again: %+v", now)
 	}
 	expectSize(t, w, "160Mi", "data-web-0")

@@ -4,7 +4,6 @@ package api
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"drydock.dev/shared/api"
@@ -12,7 +11,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// failed makes a world whose set is as it was after a copy that failed; movers do not fail any more.
+// failed returns a world after a failed copy. Movers do not fail any more.
 func failed(t *testing.T) (*kit.World, *kit.Drive) {
 	t.Helper()
 	w := kit.NewWorld(t)
@@ -25,7 +24,7 @@ func failed(t *testing.T) (*kit.World, *kit.Drive) {
 	return w, drive
 }
 
-// send delivers an event and everything that follows from it, without any tick.
+// send delivers an event and every event that follows, without a tick.
 func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 	t.Helper()
 	if err := drive.Send(context.Background(), events.NewByHand(eventType, ref, "by-hand")); err != nil {
@@ -37,7 +36,7 @@ func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 }
 
 // Invariants: I8.
-func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
+func TestRetryEventRepeatsFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	ref := refOf(w)
@@ -47,7 +46,7 @@ func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 	if status.Phase.Terminal() || status.Attempt != 2 {
 		t.Fatalf("phase %s, attempt %d: the retry was not taken", status.Phase, status.Attempt)
 	}
-	send(t, drive, events.Retry, ref) // the same event once more
+	send(t, drive, events.Retry, ref) // the same event again
 	if again := w.Status("web"); again.Operation != status.Operation {
 		t.Errorf("operation %s, then %s", status.Operation, again.Operation)
 	}
@@ -60,7 +59,7 @@ func TestI8RetryEventTakesUpAFailedOperation(t *testing.T) {
 }
 
 // Invariants: I7.
-func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
+func TestRetryEventWithoutFailureWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -70,7 +69,7 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 	ref.Operation = ""
 	send(t, drive, events.Retry, ref)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	send(t, drive, events.Retry, ref) // a request that has not begun has not failed either
+	send(t, drive, events.Retry, ref) // a request that has not begun cannot have failed
 	if made := writes.Writes(); len(made) != 0 || len(drive.Seen) != 2 || w.Set("web").Generation != before.Generation {
 		t.Errorf("writes %v, events %v", made, drive.Seen)
 	}
@@ -82,12 +81,12 @@ func TestI7RetryEventWhereNothingFailedWritesNothing(t *testing.T) {
 }
 
 // Invariants: I8.
-func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
+func TestRetryCommandRepeatsFailedOperation(t *testing.T) {
 	t.Parallel()
 	w, drive := failed(t)
 	operation := w.Status("web").Operation
 	out, err := command(t, w, "retry", "sts/web")
-	if err != nil || !strings.Contains(out, operation) || !strings.Contains(out, "CopyFailed") {
+	if err != nil || !mentions(out, operation, string(api.CopyFailed)) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	before := w.Set("web")
@@ -97,12 +96,13 @@ func TestI8RetryCommandTakesUpAFailedOperation(t *testing.T) {
 	if err := drive.Tick(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "nothing to take up again") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation) {
 		t.Errorf("while the operation runs: %v", err)
 	}
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	before = w.Set("web")
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "succeeded") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil ||
+		!mentions(err.Error(), w.Namespace+"/web", w.Status("web").Operation, "succeeded") {
 		t.Errorf("after a success: %v", err)
 	}
 	if w.Set("web").ResourceVersion != before.ResourceVersion {

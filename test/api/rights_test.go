@@ -15,12 +15,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRightsOverOwnersInOneNamespace: what kubectl drydock rbac --in prints is enough to pause an owner there. While they are gone the
-// owner stays paused, and the set says so; when they are back it is resumed.
+// TestRightsOverOwnersInOneNamespace: the output of kubectl drydock rbac --in suffices to pause an owner there. Without
+// the rights the owner stays paused and the set reports it. With them it is resumed.
 func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Settings.Owners = "[{operator: " + w.Namespace + ", group: " + w.Namespace + ".example.com, kinds: [{name: Store, plural: stores}], pause: [{field: spec.paused, value: true}]}]"
+	w.Settings.Owners = "[{operator: " + w.Namespace + ", group: " + w.Namespace +
+		".example.com, kinds: [{name: Store, plural: stores}], pause: [{field: spec.paused, value: true}]}]"
 	rows := filepath.Join(t.TempDir(), "rows.yaml")
 	if err := os.WriteFile(rows, []byte(w.Settings.Owners), 0o600); err != nil {
 		t.Fatal(err)
@@ -48,8 +49,8 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.Kubectl("delete", "rolebinding", "drydock-owners-"+w.Namespace)
-	tell(t, w, drive, events.Wake, "web")
-	w.Eventually("the set tells that its owner stays paused", func() string {
+	sendSetEvent(t, w, drive, events.Wake, "web")
+	w.Eventually("the set reports that its owner stays paused", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
@@ -58,12 +59,12 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 		}
 		return ""
 	})
-	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerStays") {
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning "+string(api.OwnerStays)) {
 		t.Errorf("events %s", told)
 	}
 	w.Kubectl("apply", "-f", manifest)
 	expectResumed(t, w, drive, row, "Store", before)
 	if sleep := w.Sleep("web"); sleep.OwnerProblem != "" {
-		t.Errorf("it tells still: %s", sleep.OwnerProblem)
+		t.Errorf("it still reports: %s", sleep.OwnerProblem)
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// resizedWorld has a set whose two claims were copied to larger volumes.
+// resizedWorld returns a world with a set whose two claims were copied to larger volumes.
 func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
-	w, drive := copiedWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
+	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	done := w.Finish(drive, "web")
 	expectPhase(t, done, api.Succeeded)
 	return w, drive, done
 }
 
-// regret asks for the volumes that the operation has left behind.
-func regret(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
+// rollBack requests a rollback of the operation, and returns the record of its end.
+func rollBack(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
 	for _, move := range done.Moves() {
 		w.Node.Recede(move.Claim, move.OldVolume)
@@ -62,10 +62,10 @@ func volumesOf(status *api.Resize) (before, after map[string]string) {
 	return before, after
 }
 
-// TestI1RollbackToTheOldVolumes: they come back, with the old template, and nothing begins again by itself. What was left behind
-// by that can come back in its turn.
+// TestRollbackToOldVolumes: the set has its old volumes and its old template, and no operation follows. The volumes
+// that the rollback has replaced can be restored, too.
 // Invariants: I1.
-func TestI1RollbackToTheOldVolumes(t *testing.T) {
+func TestRollbackToOldVolumes(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	before, after := volumesOf(done)
 	text, err := command(t, w, "rollback", "sts/web")
@@ -76,7 +76,7 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 		t.Fatal("it was asked for without --yes")
 	}
 
-	back := regret(t, w, drive, done)
+	back := rollBack(t, w, drive, done)
 	expectPhase(t, back, api.Succeeded)
 	if !back.IsRollback() {
 		t.Errorf("kind %s", back.Kind)
@@ -88,13 +88,15 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 		t.Errorf("the template asks for %s", size)
 	}
 	for claim, name := range after {
-		if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" ||
+			v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 			t.Errorf("the volume %s that claim %s had is not kept: %v", name, claim, v)
 		}
 	}
 	for claim, name := range before {
-		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || v.Labels[api.OperationLabel] != "" {
-			t.Errorf("volume %s, which claim %s has back, is not as it was: %v", name, claim, v)
+		if v := volume(w, name); v == nil || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+			v.Labels[api.OperationLabel] != "" {
+			t.Errorf("volume %s, which claim %s has again, has changed: %v", name, claim, v)
 		}
 	}
 
@@ -112,11 +114,11 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 		must(t, drive.Tick(context.Background()))
 	}
 	if now := w.Status("web"); now.Operation != back.Operation {
-		t.Fatalf("operation %s has begun by itself", now.Operation)
+		t.Fatalf("operation %s has begun without a request", now.Operation)
 	}
 	expectSize(t, w, "64Mi", "data-web-2")
 
-	again := regret(t, w, drive, back)
+	again := rollBack(t, w, drive, back)
 	expectPhase(t, again, api.Succeeded)
 	expectOn(t, w, after)
 	expectSize(t, w, "128Mi", "data-web-0", "data-web-1")
@@ -124,9 +126,10 @@ func TestI1RollbackToTheOldVolumes(t *testing.T) {
 	expectWhole(t, w, "web", 3, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestI1RollbackThatIsAborted leaves everything as it was, at whatever write: the set on its volumes, the old ones kept.
+// TestAbortedRollbackChangesNothing: after an abort at any write the set has its volumes, and the old ones are
+// retained.
 // Invariants: I1.
-func TestI1RollbackThatIsAborted(t *testing.T) {
+func TestAbortedRollbackChangesNothing(t *testing.T) {
 	for k := 1; k <= 10; k += 3 {
 		t.Run(fmt.Sprintf("after write %d", k), func(t *testing.T) {
 			w, _, done := resizedWorld(t)
@@ -155,11 +158,13 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 			}
 			expectOn(t, w, after)
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
-			if link := linkOfVolume(w, before["data-web-0"]); link.Operation != done.Operation || link != linkOfVolume(w, before["data-web-1"]) {
+			if link := linkOfVolume(w, before["data-web-0"]); link.Operation != done.Operation ||
+				link != linkOfVolume(w, before["data-web-1"]) {
 				t.Errorf("the old volumes are %+v's, want operation %s's", link, done.Operation)
 			}
 			for claim, name := range before {
-				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+				if v := volume(w, name); v == nil || v.Annotations[api.RetainedUntilAnnotation] == "" ||
+					v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 					t.Errorf("the old volume %s of claim %s is not kept: %v", name, claim, v)
 				}
 			}
@@ -167,7 +172,7 @@ func TestI1RollbackThatIsAborted(t *testing.T) {
 	}
 }
 
-// linkOfVolume says what the volume is to which operation.
+// linkOfVolume returns operation and role of the volume.
 func linkOfVolume(w *kit.World, name string) (is struct {
 	Operation string
 	Role      api.Role
@@ -178,35 +183,35 @@ func linkOfVolume(w *kit.World, name string) (is struct {
 	return is
 }
 
-// TestI8RollbackIsAskedForAgain after it was given up, and takes place; a retry is not enough.
+// TestAbortedRollbackCanBeRequestedAgain: a retry is rejected, another rollback succeeds.
 // Invariants: I8.
-func TestI8RollbackIsAskedForAgain(t *testing.T) {
+func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 	w, _, done := resizedWorld(t)
 	before, _ := volumesOf(done)
 	saboteur := &kit.Saboteur{}
 	saboteur.OnWrite = func(string) {
-		if len(saboteur.Writes()) == 7 { // both volumes are held
+		if len(saboteur.Writes()) == 7 { // both volumes are retained
 			w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
 		}
 	}
 	drive := w.Drive(saboteur)
-	given := regret(t, w, drive, done)
+	given := rollBack(t, w, drive, done)
 	if given.Reason != api.Aborted || given.RollsBack != done.Operation {
 		t.Fatalf("%+v", given)
 	}
 	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "kubectl drydock rollback") {
 		t.Errorf("a retry answers %v", err)
 	}
-	given.Members = nil // what goes back is the same
-	status := regret(t, w, drive, given)
+	given.Members = nil // the claims to roll back are the same
+	status := rollBack(t, w, drive, given)
 	expectPhase(t, status, api.Succeeded)
 	expectOn(t, w, before)
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestI8RollbackIsRefused with a reason, and the document of what was to be rolled back stays.
+// TestRefusedRollbackKeepsRecord: an Event has the reason, and the record of the resize stays.
 // Invariants: I8.
-func TestI8RollbackIsRefused(t *testing.T) {
+func TestRefusedRollbackKeepsRecord(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	for name, row := range map[string]struct {
 		operation, reason string
@@ -215,7 +220,8 @@ func TestI8RollbackIsRefused(t *testing.T) {
 		"another operation": {"0123456789ab", "RollbackImpossible", func() {}},
 		"the window is over": {done.Operation, "RollbackImpossible", func() {
 			for _, move := range done.Moves() {
-				patchVolume(t, w, move.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`, api.RetainedUntilAnnotation))
+				patchVolume(t, w, move.OldVolume, fmt.Sprintf(`{"metadata":{"annotations":{%q:"2020-01-01T00:00:00Z"}}}`,
+					api.RetainedUntilAnnotation))
 			}
 		}},
 	} {
@@ -226,7 +232,7 @@ func TestI8RollbackIsRefused(t *testing.T) {
 				return err.Error()
 			}
 			if _, asked := w.Set("web").Annotations[api.RollbackAnnotation]; asked {
-				return "it is asked for still"
+				return "the request is still there"
 			}
 			if events := strings.Join(w.Events("web"), ", "); !strings.Contains(events, "Warning "+row.reason) {
 				return events

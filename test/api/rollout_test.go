@@ -21,10 +21,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRolloutCostsOneInvocationAnEventAndNoCall: every status update of a rollout goes to sift, nowhere else, and sift
-// does not ask the API server.
+// TestRolloutCostsOneInvocationPerEventAndNoCall: only sift gets the status updates of a rollout, and it does not ask
+// the API server.
 // Invariants: I7.
-func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
+func TestRolloutCostsOneInvocationPerEventAndNoCall(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 2, "64Mi", "data")
@@ -52,14 +52,15 @@ func TestRolloutCostsOneInvocationAnEventAndNoCall(t *testing.T) {
 			woken++
 		}
 	}
-	t.Logf("a rollout of 2 replicas and a label: %d updates, as many invocations of sift, %d other functions woken, %d API calls", len(updates), woken, calls)
+	t.Logf("a rollout of 2 replicas and a label: %d updates, as many invocations of sift, %d other functions woken, %d API calls",
+		len(updates), woken, calls)
 	if len(updates) < 4 || woken != 0 || calls != 0 {
 		t.Errorf("%d updates woke %d functions and cost %d API calls", len(updates), woken, calls)
 	}
 }
 
-// rollOut changes the pod template, and a label that concerns nobody, and returns every update of the set until the
-// rollout is complete.
+// rollOut changes the pod template and an irrelevant label. It returns every update of the set until the rollout is
+// complete.
 func rollOut(t *testing.T, w *kit.World) []*unstructured.Unstructured {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

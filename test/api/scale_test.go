@@ -5,7 +5,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -20,11 +19,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// autoscaler is the account of Kubernetes' own autoscaler.
+// autoscaler is the account of Kubernetes' autoscaler.
 const autoscaler = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
-// TestScaleInEveryPhaseIsLeftAlone: the set has the replicas that an autoscaler or a user gave it last, and every claim is whole.
-func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
+// TestScaleAtEveryPhaseIsKept: the set keeps the replicas of the autoscaler or the user, and every claim is complete.
+func TestScaleAtEveryPhaseIsKept(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{plannedNow, copyNow, waitNow, stoppingNow, finalNow, verifiedNow, swapNow, startNow} {
 		for _, replicas := range []int32{1, 3} {
@@ -32,7 +31,7 @@ func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
 				t.Parallel()
 				r := newResized(t, stops[name])
 				drive := r.reach()
-				if err := as(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
+				if err := asUser(r.World, autoscaler).TryScaleTo("web", replicas); err != nil {
 					t.Fatal(err)
 				}
 				_ = drive.Tick(context.Background())
@@ -46,17 +45,19 @@ func TestScaleInEveryPhaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAutoscalerWorksDuringTheStop: a real HorizontalPodAutoscaler, which without metrics keeps to its bounds, scales the set while both
-// members are held.
-func TestAutoscalerWorksDuringTheStop(t *testing.T) {
+// TestAutoscalerScalesHeldSet: a real HorizontalPodAutoscaler, which keeps within its bounds without metrics, scales
+// the set while both members are held.
+func TestAutoscalerScalesHeldSet(t *testing.T) {
 	t.Parallel()
 	r := newResized(t, stops[stoppingNow])
 	drive := r.reach()
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"},
-		MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
-	}}
-	if _, err := r.Kube.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).Create(t.Context(), scaler, metav1.CreateOptions{}); err != nil {
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"},
+			MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
+		}}
+	if _, err := r.Kube.AutoscalingV2().HorizontalPodAutoscalers(r.Namespace).Create(t.Context(), scaler,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.Eventually("the autoscaler has scaled the set", func() string {
@@ -73,8 +74,8 @@ func TestAutoscalerWorksDuringTheStop(t *testing.T) {
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 }
 
-// TestHoldThatIsTakenOffMeansCopyingAgain: the pod starts and writes, so the copy is stale.
-func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
+// TestRemovedHoldRepeatsCopy: the pod starts and writes, so the copy is stale.
+func TestRemovedHoldRepeatsCopy(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{stoppingNow, finalNow, verifiedNow} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
 			}
 			ordinal := 0
 			if old := r.Claim("data-web-0"); old == nil || old.DeletionTimestamp != nil || r.size(old.Name) == 128 {
-				ordinal = 1 // the swap of the first has begun before the copy of the other was verified
+				ordinal = 1 // the swap of the first has begun before the other copy was verified
 			}
 			r.ReleasePod(fmt.Sprintf("web-%d", ordinal))
 			r.Eventually("the pod runs", func() string {
@@ -106,8 +107,8 @@ func TestHoldThatIsTakenOffMeansCopyingAgain(t *testing.T) {
 	}
 }
 
-// TestHoldThatIsTakenOffAgainAndAgainEndsTheResize: the members are not stopped in vain for ever.
-func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
+// TestRepeatedlyRemovedHoldEndsResize: the members are not stopped again and again.
+func TestRepeatedlyRemovedHoldEndsResize(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -119,20 +120,20 @@ func TestHoldThatIsTakenOffAgainAndAgainEndsTheResize(t *testing.T) {
 	}})
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
-	if record.Reason != api.StartedByOthers || !strings.Contains(record.Message, "4 times") {
+	if record.Reason != api.StartedByOthers || !mentions(record.Message, " 4 ") {
 		t.Error(describe(record))
 	}
 	expectSize(t, w, "64Mi", "data-web-0")
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestGitOpsThatAppliesTheOldManifestChangesNothing: its apply is refused from the first stop on, since templates cannot be changed, and
-// does no harm before.
-func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
+// TestOldManifestOfGitOpsChangesNothing: the API server rejects it from the first stop on, because templates cannot be
+// changed. Before that it is harmless.
+func TestOldManifestOfGitOpsChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
-	old := manifest(t, 2)
+	old := manifestFile(t, 2)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	applied := 0
 	drive := w.Drive(nil)
@@ -158,9 +159,10 @@ func TestGitOpsThatAppliesTheOldManifestChangesNothing(t *testing.T) {
 	}
 }
 
-// TestI4WhoMadeTheAutoscaler: what made it might scale from zero, too. It is paused for the time, or nothing is touched.
+// TestMakerOfAutoscalerIsPaused: the maker of an autoscaler could scale the set from zero. It is paused, or nothing is
+// touched.
 // Invariants: I4.
-func TestI4WhoMadeTheAutoscaler(t *testing.T) {
+func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 	t.Parallel()
 	t.Run("KEDA", func(t *testing.T) {
 		t.Parallel()
@@ -183,7 +185,7 @@ func TestI4WhoMadeTheAutoscaler(t *testing.T) {
 		}
 		expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 		if stopped == 0 {
-			t.Errorf("it was looked at %d times", stopped)
+			t.Errorf("it was checked %d times", stopped)
 		}
 		expectResumed(t, w, drive, row, "ScaledObject", before)
 		expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
@@ -193,7 +195,8 @@ func TestI4WhoMadeTheAutoscaler(t *testing.T) {
 		w := kit.NewWorld(t)
 		w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
 		maker := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-		made, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "maker"}}, metav1.CreateOptions{})
+		made, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "maker"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

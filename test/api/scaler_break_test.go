@@ -15,8 +15,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOneStatusDoesNotHideOtherScalers: the API server takes times that Go cannot read, and all Scalers are read as one list.
-func TestOneStatusDoesNotHideOtherScalers(t *testing.T) {
+// TestUnreadableScalerDoesNotHideOthers: the API server accepts times that Go cannot parse, and all Scalers are read as
+// one list.
+func TestUnreadableScalerDoesNotHideOthers(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	if err := s.create("other", v1alpha1.ScalerSpec{}); err != nil {
@@ -30,20 +31,21 @@ func TestOneStatusDoesNotHideOtherScalers(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestTenantCannotForgeAHook: a Job that somebody else makes under the name of a hook, and lets succeed, would have members removed.
-func TestTenantCannotForgeAHook(t *testing.T) {
+// TestTenantCannotForgeHook: a successful Job with the name of a hook would let members be removed.
+func TestTenantCannotForgeHook(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	_, client := tenant(t, w)
 	set := w.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
 	link := api.Link{Operation: "0123456789ab", Role: api.RoleScaleHook, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: set.UID}}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: api.ScaleHookName(link.Operation, "pre"), Labels: map[string]string{api.OperationLabel: link.Operation},
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: api.ScaleHookName(link.Operation, "pre"),
+		Labels:      map[string]string{api.OperationLabel: link.Operation},
 		Annotations: map[string]string{api.OperationAnnotation: link.Encode()}},
 		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{Name: "hook", Image: "forged"}}}}}}
 	jobs := client.BatchV1().Jobs(w.Namespace)
 	_, err := jobs.Create(t.Context(), job, metav1.CreateOptions{})
-	expectForbidden(t, "a hook", "Only Drydock writes the label and the annotation", err)
+	expectForbidden(t, "a hook", linksPolicy, err)
 	job.Labels, job.Annotations = nil, nil
 	if _, err := jobs.Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
 		t.Errorf("a Job of the tenant's own: %v", err)

@@ -15,8 +15,9 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// TestFightOverTheCountIsTold: after three reverts the count of the other client stays for a while, and the condition says so.
-func TestFightOverTheCountIsTold(t *testing.T) {
+// TestContestedCountIsReported: after three reverts the count of the other client stays for a while, and the condition
+// says so.
+func TestContestedCountIsReported(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	fights := 0
@@ -30,7 +31,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 		}
 		return ""
 	})
-	if fights < 4 || fights > 5 { // one may come before the first look
+	if fights < 4 || fights > 5 { // one may come before the first tick
 		t.Errorf("the other client has scaled %d times", fights)
 	}
 	ticks(t, s.drive, 3)
@@ -46,7 +47,7 @@ func TestFightOverTheCountIsTold(t *testing.T) {
 	})
 }
 
-// TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not call it missing.
+// TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not report it as missing.
 func TestTargetIsBeingDeleted(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)

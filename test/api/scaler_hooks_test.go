@@ -20,22 +20,23 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// tries is a hook whose pods may fail so often.
-func tries(image string, backoffLimit int32) *v1alpha1.Hook {
+// hookWithTries returns a hook with the backoff limit.
+func hookWithTries(image string, backoffLimit int32) *v1alpha1.Hook {
 	hook := hookJob(image)
 	hook.Job.BackoffLimit = backoffLimit
 	return hook
 }
 
-// calls is a hook by HTTP.
-func calls(url string) *v1alpha1.Hook {
+// hookByHTTP returns a hook by HTTP.
+func hookByHTTP(url string) *v1alpha1.Hook {
 	return &v1alpha1.Hook{HTTP: &v1alpha1.HookHTTP{URL: url, Timeout: "10s"}}
 }
 
 // pods returns the pods of the Job.
 func (s scalers) pods(job *batchv1.Job) []corev1.Pod {
 	s.T.Helper()
-	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -54,8 +55,9 @@ func (s scalers) pod(job *batchv1.Job) corev1.Pod {
 	return s.pods(job)[0]
 }
 
-// TestHookFindsAFile with what its variables say. (The kubelet writes it from the pod's annotation; test/e2e reads it.)
-func TestHookFindsAFile(t *testing.T) {
+// TestHookGetsFile: it has the same content as the variables. The kubelet writes it from the pod's annotation, and
+// test/e2e reads it.
+func TestHookGetsFile(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.hold(true)
@@ -70,22 +72,24 @@ func TestHookFindsAFile(t *testing.T) {
 	if diff := cmp.Diff(want, facts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == api.HookDir && m.ReadOnly }) {
+	if mounts := pod.Spec.Containers[0].VolumeMounts; !slices.ContainsFunc(mounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == api.HookDir && m.ReadOnly }) {
 		t.Errorf("%+v", mounts)
 	}
 	s.hooks.hold(false)
 	s.untilStage(v1alpha1.StageIdle, 0)
 }
 
-// TestTemplateThatTakesThePlaceOfTheFile is refused before anything runs.
-func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
+// TestTemplateWithPathOfFileIsRefused before anything runs.
+func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	taken := hookJob("post")
 	taken.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
-	s.until("its user is told", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") || !strings.Contains(got, "hooks.post.job.template") {
+	s.until("the condition reports it", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") ||
+			!mentions(got, "hooks.post.job.template") {
 			return got
 		}
 		return ""
@@ -95,9 +99,9 @@ func TestTemplateThatTakesThePlaceOfTheFile(t *testing.T) {
 	}
 }
 
-// TestHookMayFailSomeTimes: the Job tries again, and the scaling continues when one of its pods has succeeded.
+// TestHookMayFailSomeTimes: the Job tries again, and the scaling continues after the first success.
 func TestHookMayFailSomeTimes(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: tries("fails", 3)}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("fails", 3)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail("fails")
 	s.scale(2)
@@ -115,18 +119,20 @@ func TestHookMayFailSomeTimes(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestHookByHTTPIsAPodOfTheNamespace, which a restricted namespace admits: no request leaves from a function.
-func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
+// TestHookByHTTPIsPodOfNamespace: a restricted namespace admits it, and no function sends a request.
+func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 	const url = "http://drain.shop.svc:8080/hook?a=$(DRYDOCK_SET)"
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls(url)}})
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP(url)}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
 	s.hooks.hold(true)
 	s.scale(2)
 	pod := s.pod(s.hook("pre"))
 	c := pod.Spec.Containers[0]
-	if want := []string{"call", "--url=http://drain.shop.svc:8080/hook?a=$$(DRYDOCK_SET)", "--timeout=10s", "--report=/dev/termination-log"}; !slices.Equal(c.Args, want) ||
-		c.Image != s.Settings.Image || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 || len(pod.Spec.Volumes) != 1 {
+	if want := []string{"call", "--url=http://drain.shop.svc:8080/hook?a=$$(DRYDOCK_SET)", "--timeout=10s",
+		"--report=/dev/termination-log"}; !slices.Equal(c.Args, want) ||
+		c.Image != s.Settings.Image || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 ||
+		len(pod.Spec.Volumes) != 1 {
 		t.Errorf("%+v", pod.Spec)
 	}
 	if n := statefulset.Replicas(s.Set("web")); n != 1 {
@@ -137,14 +143,15 @@ func TestHookByHTTPIsAPodOfTheNamespace(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestRefusedCallFailsTheScaling, and the status has the pod's message.
-func TestRefusedCallFailsTheScaling(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: calls("http://drain/hook")}})
+// TestRefusedCallFailsScaling: the status has the pod's message.
+func TestRefusedCallFailsScaling(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://drain/hook")}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail(s.Settings.Image)
 	s.scale(2)
 	s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !strings.Contains(got, "container call ended with exit code 3: web-1 has") {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") ||
+			!mentions(got, "container call", " 3", "web-1 has") {
 			return fmt.Sprintf("%s: %s", scaler.Status.Stage, got)
 		}
 		return ""

@@ -28,7 +28,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scalers are the Scalers of a world.
+// scalers is a world with Scalers.
 type scalers struct {
 	*kit.World
 	drive *kit.Drive
@@ -37,11 +37,11 @@ type scalers struct {
 
 func scalersOf(w *kit.World) scalers { return scalers{w, w.Drive(nil), playScaleHooks(w)} }
 
-// scaleHooks plays what the containers of a Scaler's hooks do: each ends as soon as it runs, unless it is held.
+// scaleHooks plays the containers of a Scaler's hooks: each ends as soon as it runs, unless it is held.
 type scaleHooks struct {
 	mu    sync.Mutex
 	held  bool
-	fails string // the image that exits with 3, and says why
+	fails string // the image that exits with 3 and a message
 }
 
 func (h *scaleHooks) hold(on bool) {
@@ -56,7 +56,7 @@ func (h *scaleHooks) fail(image string) {
 	h.fails = image
 }
 
-// playScaleHooks begins to play, until the test ends.
+// playScaleHooks plays hooks until the test ends.
 func playScaleHooks(w *kit.World) *scaleHooks {
 	h := &scaleHooks{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,25 +77,28 @@ func playScaleHooks(w *kit.World) *scaleHooks {
 func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
 	if err != nil {
-		return // it is tried again
+		return // the next round tries again
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, pod := range pods.Items {
-		if h.held || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || !strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
+		if h.held || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+			!strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
 			continue
 		}
 		end, phase := &corev1.ContainerStateTerminated{}, corev1.PodSucceeded
 		if pod.Spec.Containers[0].Image == h.fails {
-			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed
+			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error",
+				Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed
 		}
 		pod.Status.Phase = phase
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Terminated: end}}}
-		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // it is tried again
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+			State: corev1.ContainerState{Terminated: end}}}
+		_, _ = w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // the next round tries again
 	}
 }
 
-// scaledWorld has a set that runs, with a Scaler.
+// scaledWorld returns a new world with a ready set and a Scaler.
 func scaledWorld(t *testing.T, replicas int32, spec v1alpha1.ScalerSpec) scalers {
 	t.Helper()
 	t.Parallel()
@@ -143,12 +146,13 @@ func (s scalers) patch(name string, content map[string]any, subresources ...stri
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	if _, err := s.resource().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := s.resource().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{},
+		subresources...); err != nil {
 		s.T.Fatal(err)
 	}
 }
 
-// scale is what kubectl scale and an autoscaler do.
+// scale scales the Scaler like kubectl scale and an autoscaler.
 func (s scalers) scale(count int) {
 	s.patch("web", map[string]any{"spec": map[string]any{"replicas": count}}, "scale")
 }
@@ -157,7 +161,7 @@ func (s scalers) retry() {
 	s.patch("web", map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.RetryAnnotation: ""}}})
 }
 
-// until ticks until the Scaler is as check wants it.
+// until ticks until check returns an empty string, and returns the Scaler.
 func (s scalers) until(what string, check func(*v1alpha1.Scaler) string) *v1alpha1.Scaler {
 	s.T.Helper()
 	var scaler *v1alpha1.Scaler
@@ -216,7 +220,7 @@ func (s scalers) hook(kind string) *batchv1.Job {
 	return found
 }
 
-// env is what the hook was told.
+// env returns the variables of the hook, without their prefix.
 func env(job *batchv1.Job) map[string]string {
 	told := map[string]string{}
 	for _, e := range job.Spec.Template.Spec.Containers[0].Env {
@@ -225,8 +229,8 @@ func env(job *batchv1.Job) map[string]string {
 	return told
 }
 
-// TestScalerTakesTheCountThatThereIs: creating a Scaler scales nothing, and its status tells what there is.
-func TestScalerTakesTheCountThatThereIs(t *testing.T) {
+// TestScalerAdoptsPresentCount: creating a Scaler scales nothing, and its status shows the present count.
+func TestScalerAdoptsPresentCount(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{})
 	generation := s.Set("web").Generation
 	s.untilStage(v1alpha1.StageIdle, 2)
@@ -237,7 +241,8 @@ func TestScalerTakesTheCountThatThereIs(t *testing.T) {
 		return ""
 	})
 	set := s.Set("web")
-	if *scaler.Spec.Replicas != 2 || set.Generation != generation || scaler.Status.Target.UID != set.UID || scaler.Status.Selector != metav1.FormatLabelSelector(set.Spec.Selector) {
+	if *scaler.Spec.Replicas != 2 || set.Generation != generation || scaler.Status.Target.UID != set.UID ||
+		scaler.Status.Selector != metav1.FormatLabelSelector(set.Spec.Selector) {
 		t.Errorf("spec %v, generation %d, was %d, status %+v", scaler.Spec.Replicas, set.Generation, generation, scaler.Status)
 	}
 	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
@@ -250,20 +255,22 @@ func TestScalerTakesTheCountThatThereIs(t *testing.T) {
 	}
 }
 
-// TestScaleDownWaitsForItsHook: the count changes when the hook before it has succeeded, and the hook is told which ordinals go.
+// TestScaleDownWaitsForItsHook: the count changes after the hook has succeeded. The hook gets the removed ordinals.
 func TestScaleDownWaitsForItsHook(t *testing.T) {
-	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3), Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("post")}})
+	s := scaledWorld(t, 3, v1alpha1.ScalerSpec{Replicas: ptr.To[int32](3),
+		Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("post")}})
 	s.untilStage(v1alpha1.StageIdle, 3)
 	s.hooks.hold(true)
 	s.scale(1)
 	pre := s.hook("pre")
 	told := env(pre)
-	for key, want := range map[string]string{"DIRECTION": "down", "CURRENT": "3", "DESIRED": "1", "REMOVED": "1,2", "ADDED": "", "SET": "web", "SCALER": "web", "HOOK": "pre"} {
+	for key, want := range map[string]string{"DIRECTION": "down", "CURRENT": "3", "DESIRED": "1", "REMOVED": "1,2", "ADDED": "",
+		"SET": "web", "SCALER": "web", "HOOK": "pre"} {
 		if told[key] != want {
 			t.Errorf("DRYDOCK_%s is %q, want %q", key, told[key], want)
 		}
 	}
-	s.scale(2) // a newer wish waits for the end
+	s.scale(2) // a newer request waits for the end
 	ticks(t, s.drive, 3)
 	if n := statefulset.Replicas(s.Set("web")); n != 3 {
 		t.Fatalf("the set has %d replicas while the hook runs", n)
@@ -299,8 +306,8 @@ func (s scalers) noHooksAreLeft() {
 	})
 }
 
-// TestFailedHookStopsTheScaling: nothing is scaled, the hook for a failure runs once, and a retry takes the stage up again.
-func TestFailedHookStopsTheScaling(t *testing.T) {
+// TestFailedHookStopsScaling: the count does not change, the onFailure hook runs once, and a retry repeats the stage.
+func TestFailedHookStopsScaling(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("fails"), OnFailure: hookJob("report")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.fail("fails")
@@ -312,11 +319,12 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 		}
 		return ""
 	})
-	if f := scaler.Status.Failed; scaler.Status.Stage != v1alpha1.StageFailed || f == nil || f.FailedAt != v1alpha1.StagePreScaling || f.Reason != string(api.HookFailed) {
+	if f := scaler.Status.Failed; scaler.Status.Stage != v1alpha1.StageFailed || f == nil || f.FailedAt != v1alpha1.StagePreScaling ||
+		f.Reason != string(api.HookFailed) {
 		t.Errorf("%s, %+v", scaler.Status.Stage, f)
 	}
-	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") || !strings.Contains(got, api.RetryAnnotation) ||
-		!strings.Contains(got, "; container hook ended with exit code 3: web-1 has [1m shards. ") {
+	if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") ||
+		!mentions(got, api.RetryAnnotation, "container hook", " 3", "web-1 has [1m shards") {
 		t.Error(got)
 	}
 	ticks(t, s.drive, 3)
@@ -340,8 +348,8 @@ func TestFailedHookStopsTheScaling(t *testing.T) {
 	}
 }
 
-// TestRefusedHookFailsTheScaling: the API server takes no container of that name. The hook for a failure runs all the same.
-func TestRefusedHookFailsTheScaling(t *testing.T) {
+// TestRefusedHookFailsScaling: the API server rejects the container's name. The onFailure hook still runs.
+func TestRefusedHookFailsScaling(t *testing.T) {
 	refused := hookJob("pre")
 	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: refused, OnFailure: hookJob("report")}})
@@ -362,8 +370,8 @@ func TestRefusedHookFailsTheScaling(t *testing.T) {
 	}
 }
 
-// TestFailedPostHookIsTakenUpThere: a retry runs the hook that has failed, and not only the rest.
-func TestFailedPostHookIsTakenUpThere(t *testing.T) {
+// TestRetryRepeatsFailedPostHook, not only the rest of the scaling.
+func TestRetryRepeatsFailedPostHook(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("fails")}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.hooks.fail("fails")
@@ -377,14 +385,14 @@ func TestFailedPostHookIsTakenUpThere(t *testing.T) {
 	s.hooks.hold(true)
 	s.retry()
 	if again := s.hook("post"); strings.Contains(again.Name, failed.Status.Operation) {
-		t.Errorf("the retry takes Job %s for its own", again.Name)
+		t.Errorf("the retry uses the old Job %s", again.Name)
 	}
 	s.hooks.hold(false)
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestScalingHasADeadline: members that do not get ready end the scaling, and not the set.
-func TestScalingHasADeadline(t *testing.T) {
+// TestScalingHasDeadline: members that do not become ready end the scaling. The set stays.
+func TestScalingHasDeadline(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Deadlines: v1alpha1.ScalerDeadlines{Scaling: "2s"}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.Node.Set(func(n *kit.Node) { n.HoldPods = true })
@@ -403,20 +411,22 @@ func TestScalingHasADeadline(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestStrangersCount: what somebody else writes into the set is put back, or taken over.
-func TestStrangersCount(t *testing.T) {
+// TestForeignCountIsRevertedOrAdopted, as the conflict policy says.
+func TestForeignCountIsRevertedOrAdopted(t *testing.T) {
 	for policy, want := range map[v1alpha1.ConflictPolicy]int32{v1alpha1.ConflictRevert: 2, v1alpha1.ConflictAdopt: 3} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{ConflictPolicy: policy})
 			s.untilStage(v1alpha1.StageIdle, 2)
 			s.force(3)
 			s.until("the counts agree", func(scaler *v1alpha1.Scaler) string {
-				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
+				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil ||
+					*scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
 					return fmt.Sprintf("set %d, Scaler %v", set, scaler.Spec.Replicas)
 				}
 				return ""
 			})
-			event := map[v1alpha1.ConflictPolicy]string{v1alpha1.ConflictRevert: "Warning CountReverted", v1alpha1.ConflictAdopt: "Warning CountAdopted"}[policy]
+			event := map[v1alpha1.ConflictPolicy]string{v1alpha1.ConflictRevert: "Warning CountReverted",
+				v1alpha1.ConflictAdopt: "Warning CountAdopted"}[policy]
 			if !slices.Contains(s.Events("web"), event) {
 				t.Errorf("no Event %s: %v", event, s.Events("web"))
 			}
@@ -424,14 +434,14 @@ func TestStrangersCount(t *testing.T) {
 	}
 }
 
-// TestSecondScalerIsRefused: the first one goes on, and the second one's condition says why it does nothing.
+// TestSecondScalerIsRefused: the first one continues, and the condition of the second one has the reason.
 func TestSecondScalerIsRefused(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	if err := s.create("other", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](4)}); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the second one is told", func(*v1alpha1.Scaler) string {
+	s.until("the second Scaler reports it", func(*v1alpha1.Scaler) string {
 		if got := condition(s.get("other"), v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetTaken") {
 			return got
 		}
@@ -455,8 +465,8 @@ func TestSecondScalerIsRefused(t *testing.T) {
 	})
 }
 
-// TestDeletedScalerLeavesTheSet with its count, and without a record.
-func TestDeletedScalerLeavesTheSet(t *testing.T) {
+// TestDeletedScalerLeavesSet with its count and without a record.
+func TestDeletedScalerLeavesSet(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.hooks.hold(true)
@@ -465,7 +475,7 @@ func TestDeletedScalerLeavesTheSet(t *testing.T) {
 	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually("nothing tells of the Scaler", func() string {
+	s.Eventually("nothing is left of the Scaler", func() string {
 		if err := s.drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
@@ -480,15 +490,16 @@ func TestDeletedScalerLeavesTheSet(t *testing.T) {
 	}
 }
 
-// TestTargetIsReplaced: another set of the same name is noticed, and no hook runs for the old one.
-func TestTargetIsReplaced(t *testing.T) {
+// TestReplacedTarget: the Scaler notices another set with the same name, and runs no hook for the previous one.
+func TestReplacedTarget(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	before := s.untilStage(v1alpha1.StageIdle, 1)
 	foreground := metav1.DeletePropagationForeground
-	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web",
+		metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the target is missed", func(scaler *v1alpha1.Scaler) string {
+	s.until("the target is missing", func(scaler *v1alpha1.Scaler) string {
 		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetMissing") {
 			return got
 		}
@@ -496,7 +507,8 @@ func TestTargetIsReplaced(t *testing.T) {
 	})
 	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
 	s.until("the new one is known", func(scaler *v1alpha1.Scaler) string {
-		if scaler.Status.Target.UID == before.Status.Target.UID || !strings.HasPrefix(condition(scaler, v1alpha1.ConditionHealthy), "True") {
+		if scaler.Status.Target.UID == before.Status.Target.UID ||
+			!strings.HasPrefix(condition(scaler, v1alpha1.ConditionHealthy), "True") {
 			return condition(scaler, v1alpha1.ConditionHealthy)
 		}
 		return ""
@@ -506,8 +518,8 @@ func TestTargetIsReplaced(t *testing.T) {
 	}
 }
 
-// TestSchemaOfAScaler: what makes no sense is refused by the API server.
-func TestSchemaOfAScaler(t *testing.T) {
+// TestSchemaOfScaler: the API server rejects invalid values.
+func TestSchemaOfScaler(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	for name, spec := range map[string]v1alpha1.ScalerSpec{
@@ -525,13 +537,13 @@ func TestSchemaOfAScaler(t *testing.T) {
 		"an hpa from 0":       {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](0), MaxReplicas: 2}}},
 		"an hpa of fewer":     {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](3), MaxReplicas: 2}}},
 		"an hpa of none":      {Mode: &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{}}},
-		"endless tries":       {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", 11)}},
-		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: tries("pre", -1)}},
-		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: calls("ftp://drain/")}},
-		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://user:word@drain/")}},
-		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: calls("http:///hook")}},
-		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://:80/hook")}},
-		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: calls("http://%zz/")}},
+		"endless tries":       {Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("pre", 11)}},
+		"tries below none":    {Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("pre", -1)}},
+		"another protocol":    {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("ftp://drain/")}},
+		"a URL with a user":   {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://user:word@drain/")}},
+		"a URL with no host":  {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http:///hook")}},
+		"a URL with a port":   {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://:80/hook")}},
+		"no URL":              {Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://%zz/")}},
 	} {
 		if err := s.create("bad", spec); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: %v", name, err)

@@ -21,7 +21,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// operatorOf does what an operator does that knows its stop: while it is on, its set has none, and then what it had.
+// operatorOf plays an operator that supports a stop: while the stop is set, its set has no replicas, else the given
+// ones.
 func operatorOf(w *kit.World, row owners.Row, kind string, replicas int) {
 	want := replicas
 	if row.Held(owners.ByStop, w.Custom(row, kind, "main")) {
@@ -32,7 +33,7 @@ func operatorOf(w *kit.World, row owners.Row, kind string, replicas int) {
 	}
 }
 
-// specFor is a resource's spec in which each of the row's settings has a place.
+// specFor returns a spec of the custom resource that has every setting of the row.
 func specFor(row owners.Row) map[string]any {
 	if row.Operator == "k8ssandra" {
 		return map[string]any{"cassandra": map[string]any{"datacenters": []any{
@@ -41,10 +42,10 @@ func specFor(row owners.Row) map[string]any {
 	return map[string]any{"replicas": int64(3), "numberOfInstances": int64(3)}
 }
 
-// TestI5EveryOwnerConsentsToASleep: each row's first kind is paused, or stops the set itself, while the set sleeps; when it
-// is awake, the resource is what it was.
+// TestEveryOwnerConsentsToSleep: each row's first kind is paused, or stops the set itself, while the set sleeps. When
+// the set is awake, the resource is unchanged.
 // Invariants: I5.
-func TestI5EveryOwnerConsentsToASleep(t *testing.T) {
+func TestEveryOwnerConsentsToSleep(t *testing.T) {
 	t.Parallel()
 	kit.NewWorld(t).MayPause(allowed()...)
 	for _, row := range owners.BuiltIn() {
@@ -72,8 +73,8 @@ func TestI5EveryOwnerConsentsToASleep(t *testing.T) {
 			if now := w.Custom(row, kind, "main"); !row.Held(by, now) {
 				t.Errorf("the set sleeps, and its owner is not held: %v", now.Object)
 			}
-			tell(t, w, drive, events.Wake, "web")
-			w.Eventually("it is awake, and the owner what it was (I5)", func() string {
+			sendSetEvent(t, w, drive, events.Wake, "web")
+			w.Eventually("the set is awake and the owner unchanged (I5)", func() string {
 				if by == owners.ByStop {
 					operatorOf(w, row, kind, 3)
 				}
@@ -100,7 +101,7 @@ func allowed() []string {
 	return names
 }
 
-// awaitAsleep ticks until set web sleeps; others do what they do meanwhile.
+// awaitAsleep ticks until set web sleeps. others runs before each tick.
 func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *api.Sleep {
 	t.Helper()
 	w.Eventually("the set sleeps", func() string {
@@ -121,7 +122,7 @@ func awaitAsleep(t *testing.T, w *kit.World, drive *kit.Drive, others func()) *a
 
 const redis = "RedisReplication"
 
-// ownedSleeper has an idle set of three that a RedisReplication controls.
+// ownedSleeper returns a world with an idle set of three replicas that a RedisReplication controls.
 func ownedSleeper(t *testing.T) (*kit.World, owners.Row) {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "redis.redis.opstreelabs.in", redis)
@@ -132,9 +133,9 @@ func ownedSleeper(t *testing.T) (*kit.World, owners.Row) {
 	return w, row
 }
 
-// TestI5AHumansPauseOutlivesASleep: what a person has paused stays so.
+// TestPauseOfUserOutlivesSleep of the set.
 // Invariants: I5.
-func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
+func TestPauseOfUserOutlivesSleep(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) {
@@ -142,7 +143,7 @@ func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
 	})
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectAwake(t, w, drive, "web", 3)
 	if now := w.Custom(row, redis, "main"); !row.Paused(now) || len(now.GetAnnotations()) != 1 {
@@ -150,10 +151,10 @@ func TestI5AHumansPauseOutlivesASleep(t *testing.T) {
 	}
 }
 
-// TestI5ReplicasThatComeBack: an operator that was late is told again a few times; one that goes on is reported, and the set
-// is left to it.
+// TestOwnerThatRestoresReplicas: an operator that was late is stopped again a few times. After that the sleep ends with
+// a report, and the set runs.
 // Invariants: I5.
-func TestI5ReplicasThatComeBack(t *testing.T) {
+func TestOwnerThatRestoresReplicas(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		times int
@@ -163,7 +164,7 @@ func TestI5ReplicasThatComeBack(t *testing.T) {
 			t.Parallel()
 			w, registered := ownedSleeper(t)
 			drive, came := w.Drive(nil), 0
-			w.Eventually("the sleep ends so", func() string {
+			w.Eventually("the sleep has the expected phase", func() string {
 				set := w.Set("web")
 				if sleep := w.Sleep("web"); sleep != nil && sleep.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
 					came++
@@ -196,9 +197,9 @@ func TestI5ReplicasThatComeBack(t *testing.T) {
 	}
 }
 
-// TestI5ScaledUpByHand: somebody who scales a sleeping set up wants it awake with that many.
+// TestScaledUpByUserIsAwake with the user's replicas.
 // Invariants: I5.
-func TestI5ScaledUpByHand(t *testing.T) {
+func TestScaledUpByUserIsAwake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -212,9 +213,9 @@ func TestI5ScaledUpByHand(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// TestI5AnOwnedSetScaledUpByHand, when its operator can no longer be the one who was late: its owner is resumed.
+// TestOwnedSetScaledUpByUserIsAwake: too much time has passed for a late write of its operator. The owner is resumed.
 // Invariants: I5.
-func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
+func TestOwnedSetScaledUpByUserIsAwake(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
@@ -231,9 +232,9 @@ func TestI5AnOwnedSetScaledUpByHand(t *testing.T) {
 	expectResumed(t, w, drive, row, redis, before)
 }
 
-// TestI5OwnerDeletedWhileTheSetSleeps: an operator that is paused may never let its resource go, so it is resumed.
+// TestOwnerDeletedWhileSetSleepsIsResumed: a paused operator might never remove its finalizer.
 // Invariants: I5.
-func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
+func TestOwnerDeletedWhileSetSleepsIsResumed(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"redis.example/operator"}) })
@@ -256,9 +257,9 @@ func TestI5OwnerDeletedWhileTheSetSleeps(t *testing.T) {
 	w.UpdateCustom(row, redis, "main", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
 }
 
-// TestI5SetDeletedWhileItSleeps: nobody is left to wake, and the owner is resumed.
+// TestSetDeletedWhileItSleepsResumesOwner, although there is no set to wake.
 // Invariants: I5.
-func TestI5SetDeletedWhileItSleeps(t *testing.T) {
+func TestSetDeletedWhileItSleepsResumesOwner(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
@@ -268,9 +269,9 @@ func TestI5SetDeletedWhileItSleeps(t *testing.T) {
 	expectResumed(t, w, drive, row, redis, before)
 }
 
-// TestI4KEDAIsPausedWhileTheSetSleeps: what made the autoscaler would scale the set also from zero.
+// TestKEDAIsPausedWhileSetSleeps: the maker of the autoscaler would scale the set from zero.
 // Invariants: I4.
-func TestI4KEDAIsPausedWhileTheSetSleeps(t *testing.T) {
+func TestKEDAIsPausedWhileSetSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
 	w.MayPause(row.Operator)
@@ -284,45 +285,49 @@ func TestI4KEDAIsPausedWhileTheSetSleeps(t *testing.T) {
 	if now := w.Custom(row, "ScaledObject", "main"); !row.Paused(now) {
 		t.Errorf("%v", now.Object)
 	}
-	tell(t, w, drive, events.Activity, "web")
+	sendSetEvent(t, w, drive, events.Activity, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectResumed(t, w, drive, row, "ScaledObject", before)
 }
 
-// TestI4AnAutoscalerLetsItsTargetSleep: Kubernetes' own does nothing while its target is at zero.
+// TestAutoscalerLetsItsTargetSleep: Kubernetes' autoscaler does nothing while its target is at zero.
 // Invariants: I4.
-func TestI4AnAutoscalerLetsItsTargetSleep(t *testing.T) {
+func TestAutoscalerLetsItsTargetSleep(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)
 	autoscale(t, w, 1, nil)
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// autoscale makes a HorizontalPodAutoscaler of set web.
+// autoscale creates a HorizontalPodAutoscaler of set web.
 func autoscale(t *testing.T, w *kit.World, minimum int32, controller *unstructured.Unstructured) {
 	t.Helper()
 	metric := autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: "queue"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: kit.Quantity("1")}}}
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet", Name: "web"},
-		MinReplicas:    &minimum, MaxReplicas: 5, Metrics: []autoscalingv2.MetricSpec{metric}}}
+		Metric: autoscalingv2.MetricIdentifier{Name: "queue"}, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType,
+			Value: kit.Quantity("1")}}}
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet",
+				Name: "web"},
+			MinReplicas: &minimum, MaxReplicas: 5, Metrics: []autoscalingv2.MetricSpec{metric}}}
 	if controller != nil {
 		scaler.OwnerReferences = []metav1.OwnerReference{{APIVersion: controller.GetAPIVersion(), Kind: controller.GetKind(),
 			Name: controller.GetName(), UID: controller.GetUID(), Controller: ptr.To(true)}}
 	}
-	if _, err := w.Kube.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).Create(context.Background(), scaler, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.AutoscalingV2().HorizontalPodAutoscalers(w.Namespace).Create(context.Background(), scaler,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestAStopTakesAllSetsOfItsOwner: an operator stops all its sets, so all have to be about to sleep; the first that wakes
-// wakes all.
-func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
+// TestOwnerStopsAllItsSets: an operator stops all its sets together, so all must be ready to sleep. The first one that
+// wakes wakes all.
+func TestOwnerStopsAllItsSets(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "cassandra.datastax.com", "CassandraDatacenter")
 	w.MayPause(row.Operator)
@@ -368,7 +373,7 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 		})
 	}
 	both(api.Asleep)
-	tell(t, w, drive, events.Wake, "rack2")
+	sendSetEvent(t, w, drive, events.Wake, "rack2")
 	both(api.Succeeded)
 	expectAwake(t, w, drive, "web", 2)
 	expectAwake(t, w, drive, "rack2", 2)
@@ -377,17 +382,17 @@ func TestAStopTakesAllSetsOfItsOwner(t *testing.T) {
 	}
 }
 
-// TestI5ScalingIsDenied: the API server will not have the set scaled to zero. The sleep is given up with the reason, nothing
-// has changed, and the owner is resumed.
+// TestDeniedScalingEndsSleep: the API server denies to scale the set to zero. The record has the reason, the set is
+// unchanged, and the owner is resumed.
 // Invariants: I5.
-func TestI5ScalingIsDenied(t *testing.T) {
+func TestDeniedScalingEndsSleep(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	w.DenyScalingToZero("web")
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Failed)
-	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "not on my watch") {
+	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "denied by a test") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	expectAwake(t, w, drive, "web", 3)

@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// idleSet creates a set that nobody has used for two hours, with a timeout of one. It is ready.
+// idleSet creates a ready set that was last used two hours ago, with a timeout of one hour.
 func idleSet(w *kit.World, name string, replicas int32, annotations map[string]string) {
 	set := kit.WorldSet(name, replicas, "64Mi", "data")
 	set.Annotations[api.IdleTimeoutAnnotation] = "1h"
@@ -29,7 +29,7 @@ func idleSet(w *kit.World, name string, replicas int32, annotations map[string]s
 	w.CreateSet(set)
 }
 
-// expectAwake checks that the set runs with so many replicas, as it did before, and that nothing is left (I4, I9).
+// expectAwake checks that the set runs with the replicas and that nothing is left (I4, I9).
 func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, replicas int32) {
 	t.Helper()
 	w.Eventually("nothing is left", func() string {
@@ -43,16 +43,16 @@ func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, repl
 	}
 }
 
-func tell(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
+func sendSetEvent(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
 	t.Helper()
 	if err := w.Tell(drive, eventType, set); err != nil {
 		t.Fatalf("%s about %s: %v", eventType, set, err)
 	}
 }
 
-// TestI4SleepAndWake: three replicas sleep, and three wake up.
+// TestSleepAndWake: three replicas sleep and wake.
 // Invariants: I4.
-func TestI4SleepAndWake(t *testing.T) {
+func TestSleepAndWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -69,9 +69,9 @@ func TestI4SleepAndWake(t *testing.T) {
 		}
 	}
 	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("a set that sleeps woke functions: %v", drive.Seen)
+		t.Errorf("functions ran for a sleeping set: %v", drive.Seen)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep = w.UntilSleep(drive, "web", api.Succeeded)
 	if sleep.Reason != api.Awake || sleep.Ready == nil || sleep.Finished == nil || sleep.Deadline != nil {
 		t.Errorf("%+v", sleep)
@@ -86,8 +86,8 @@ func containsAll(all, want []string) bool {
 	return !slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// TestPausedUntilRemoved: no activity wakes a set that somebody has paused, and it wakes when the annotation goes.
-func TestPausedUntilRemoved(t *testing.T) {
+// TestPausedSetSleepsUntilAnnotationIsRemoved: no activity wakes it.
+func TestPausedSetSleepsUntilAnnotationIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := kit.WorldSet("web", 2, "64Mi", "data")
@@ -97,7 +97,7 @@ func TestPausedUntilRemoved(t *testing.T) {
 	if sleep := w.UntilSleep(drive, "web", api.Asleep); sleep.Request != "paused" || sleep.Replicas != 2 {
 		t.Errorf("%+v", sleep)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	if sleep := w.Sleep("web"); sleep.Phase != api.Asleep {
 		t.Errorf("%s %s", sleep.Phase, sleep.Message)
 	}
@@ -106,7 +106,7 @@ func TestPausedUntilRemoved(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// TestGroupSleepsAndWakesInOrder: what others depend on stops last and starts first.
+// TestGroupSleepsAndWakesInOrder: a set stops after its dependents and starts before them.
 func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -154,10 +154,10 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	}
 }
 
-// TestI4WhatTheSetTellsIsLost: somebody replaces the annotations of a set that sleeps, or takes its opt-in label away; its
-// replicas come back.
+// TestSleepingSetWithLostAnnotationsWakes: a user replaces the annotations or removes the opt-in label. The replicas
+// are restored.
 // Invariants: I4.
-func TestI4WhatTheSetTellsIsLost(t *testing.T) {
+func TestSleepingSetWithLostAnnotationsWakes(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"the document":                      `{"metadata":{"annotations":{"drydock.dev/sleep":null}}}`,
@@ -185,9 +185,9 @@ func TestI4WhatTheSetTellsIsLost(t *testing.T) {
 	}
 }
 
-// TestI3ASleepOfAnotherSet: a set that is made again with the annotations of one that slept is not taken for it.
+// TestSleepOfAnotherSetIsIgnored: a set is created with the annotations of a set that slept.
 // Invariants: I3.
-func TestI3ASleepOfAnotherSet(t *testing.T) {
+func TestSleepOfAnotherSetIsIgnored(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 3, nil)
@@ -201,13 +201,13 @@ func TestI3ASleepOfAnotherSet(t *testing.T) {
 	expectAwake(t, w, drive, "web", 2)
 }
 
-// TestBadInputIsToldOnce: the set stays awake, says why, and is not looked at again until it is mended.
-func TestBadInputIsToldOnce(t *testing.T) {
+// TestInvalidInputIsReportedOnce: the set stays awake, and no function runs until the input is fixed.
+func TestInvalidInputIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ key, bad, good, says string }{
 		"a timeout":  {api.IdleTimeoutAnnotation, "abc", "1h", "30m"},
 		"a window":   {api.KeepWarmAnnotation, "Mon 8-17", "Mon 08:00-08:01 UTC", "Europe/Berlin"},
-		"a member":   {api.DependsOnAnnotation, "nobody", "", "nobody"},
+		"a member":   {api.DependsOnAnnotation, "missing", "", "missing"},
 		"a probe":    {api.ActivityProbeAnnotation, "ping", "", "http:PORT/PATH"},
 		"a deadline": {api.AwakeUntilAnnotation, "tomorrow", "2020-01-01T00:00:00Z", "RFC 3339"},
 	} {
@@ -217,13 +217,14 @@ func TestBadInputIsToldOnce(t *testing.T) {
 			idleSet(w, "web", 2, map[string]string{row.key: row.bad})
 			drive := w.Drive(nil)
 			sleep := w.UntilSleep(drive, "web", api.Refused)
-			if sleep.Reason != api.RequestInvalid || !strings.Contains(sleep.Message, row.says) || !strings.Contains(sleep.Message, row.key) {
+			if sleep.Reason != api.RequestInvalid || !strings.Contains(sleep.Message, row.says) ||
+				!strings.Contains(sleep.Message, row.key) {
 				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			version := w.Set("web").ResourceVersion
 			drive.Seen = nil
 			if err := drive.Tick(context.Background()); err != nil || len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-				t.Errorf("it is told again: %v, %v", drive.Seen, err)
+				t.Errorf("it is reported again: %v, %v", drive.Seen, err)
 			}
 			body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, row.key)
 			if row.good != "" {
@@ -235,8 +236,8 @@ func TestBadInputIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAProbeThatNeverAnswers leaves its set awake.
-func TestAProbeThatNeverAnswers(t *testing.T) {
+// TestProbeWithoutAnswerKeepsSetAwake checks the reason of the refusal.
+func TestProbeWithoutAnswerKeepsSetAwake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.ProbeTimeout = 300 * time.Millisecond
@@ -248,9 +249,9 @@ func TestAProbeThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// TestI3ResizeWaitsForTheSetToWake: a set that sleeps is not resized, and is when it is awake.
+// TestResizeWaitsForSetToWake: a sleeping set is not resized until it is awake.
 // Invariants: I3.
-func TestI3ResizeWaitsForTheSetToWake(t *testing.T) {
+func TestResizeWaitsForSetToWake(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 1, nil)
@@ -265,7 +266,7 @@ func TestI3ResizeWaitsForTheSetToWake(t *testing.T) {
 	if status := w.Status("web"); status != nil {
 		t.Errorf("%+v", status)
 	}
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.UntilSleep(drive, "web", api.Succeeded)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	expectAwake(t, w, drive, "web", 1)

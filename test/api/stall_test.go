@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,17 +15,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// backupAccount is backup's, as config/ names it.
+// backupAccount is the account of backup in config/.
 const backupAccount = "system:serviceaccount:drydock:backup"
 
-// expectStall ticks until the status names the cause, which has to be within a minute.
-func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause string) {
+// expectStall ticks until the record is MoverStalled and its message mentions the cause. That has to take less than a minute.
+func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause ...string) {
 	t.Helper()
 	begun := time.Now()
-	w.Eventually("the status names "+cause, func() string {
+	w.Eventually(fmt.Sprintf("the record mentions %q", cause), func() string {
 		_ = drive.Tick(context.Background())
 		status := w.Status("web")
-		if status == nil || status.Reason != api.MoverStalled || !strings.Contains(status.Message, cause) {
+		if status == nil || status.Reason != api.MoverStalled || !mentions(status.Message, cause...) {
 			return describe(status)
 		}
 		return ""
@@ -35,15 +36,15 @@ func expectStall(t *testing.T, w *kit.World, drive *kit.Drive, cause string) {
 	expectEvents(t, w, "web", "Warning MoverStalled")
 }
 
-// TestImageThatCannotBePulledIsNamedWithinAMinute, and the operation goes on when it can be.
-func TestImageThatCannotBePulledIsNamedWithinAMinute(t *testing.T) {
+// TestImageThatCannotBePulledIsNamedWithinOneMinute: the operation continues as soon as it can be pulled.
+func TestImageThatCannotBePulledIsNamedWithinOneMinute(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	w.Node.Set(func(n *kit.Node) { n.NoImage = true })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
-	expectStall(t, w, drive, "ImagePullBackOff: Back-off pulling image dev.local/drydock:dev (pod web-0)")
+	expectStall(t, w, drive, "ImagePullBackOff", "dev.local/drydock:dev", "pod web-0")
 	if status := w.Status("web"); wasStopped(status) {
 		t.Errorf("the set was stopped for a mover that cannot run: %s", describe(status))
 	}
@@ -56,8 +57,8 @@ func TestImageThatCannotBePulledIsNamedWithinAMinute(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestImageThatIsNeverPulledFailsBeforeTheSetIsStopped: a mover that has its node and does not start would not start later either.
-func TestImageThatIsNeverPulledFailsBeforeTheSetIsStopped(t *testing.T) {
+// TestImageThatIsNeverPulledFailsBeforeStop: a mover that has its node and does not start would not start later either.
+func TestImageThatIsNeverPulledFailsBeforeStop(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.Settings.StartTimeout = 30 * time.Second
@@ -72,12 +73,12 @@ func TestImageThatIsNeverPulledFailsBeforeTheSetIsStopped(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
-// TestPodsThatAQuotaRefusesAreNamedWithinAMinute: the quota comes when one of two movers runs, so no preflight can know. The Job has
-// no pod that could tell.
-func TestPodsThatAQuotaRefusesAreNamedWithinAMinute(t *testing.T) {
+// TestPodsThatQuotaRefusesAreNamedWithinOneMinute: the quota appears when one of two movers runs, so no preflight can
+// find it. The Job has no pod with a status.
+func TestPodsThatQuotaRefusesAreNamedWithinOneMinute(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.Grant(backupAccount, "list", "events") // a test of an older tree may have taken it from the account they share
+	w.Grant(backupAccount, "list", "events") // a test of an older version may have removed it from the shared account
 	w.Settings.StartTimeout = 40 * time.Second
 	set := kit.WorldSet("web", 2, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "1"
@@ -102,8 +103,8 @@ func TestPodsThatAQuotaRefusesAreNamedWithinAMinute(t *testing.T) {
 	}
 }
 
-// TestSidecarThatOutlivesTheCopyKeepsNothing: the copy is known by the end of its own container.
-func TestSidecarThatOutlivesTheCopyKeepsNothing(t *testing.T) {
+// TestSidecarThatOutlivesCopyBlocksNothing: the end of the copy's own container ends the copy.
+func TestSidecarThatOutlivesCopyBlocksNothing(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))

@@ -18,16 +18,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestStolenStandaloneToken: the process has no right of its own. It may work under the functions' accounts, where the fences hold, and
-// under no other.
+// TestStolenStandaloneToken: the process has no rights. It may impersonate the functions' accounts, where the fences
+// apply, and no other.
 func TestStolenStandaloneToken(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	account := filepath.Join(kit.Root(t), "deploy", "standalone", "account.yaml")
-	if out, err := exec.Command(kit.Kubectl(t), "--kubeconfig", kit.APIPath(t), "apply", "--server-side", "--force-conflicts", "-f", account).CombinedOutput(); err != nil {
+	if out, err := exec.Command(kit.Kubectl(t), "--kubeconfig", kit.APIPath(t), "apply", "--server-side", "--force-conflicts", "-f",
+		account).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s := steal(t, l, "drydock-standalone")
+	s := stealToken(t, l, "drydock-standalone")
 	for _, all := range thefts {
 		for _, theft := range all {
 			if s.may(t, theft.what, theft.try(s)) {
@@ -60,7 +61,7 @@ func TestStolenStandaloneToken(t *testing.T) {
 	}
 	for _, user := range []rest.ImpersonationConfig{{UserName: "admin"}, {UserName: "system:serviceaccount:kube-system:default"},
 		{UserName: "system:serviceaccount:drydock:backup", Groups: []string{"system:masters"}}} {
-		if err := s.as(t, user).listSets(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
+		if err := s.asUser(t, user).listSets(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
 			t.Errorf("working as %v: %v", user, err)
 		}
 	}
@@ -71,13 +72,13 @@ func (s *thief) listSets() error {
 	return err
 }
 
-// impersonates is the thief under an account of Drydock's namespace.
+// impersonates returns the thief as an account of Drydock's namespace.
 func (s *thief) impersonates(t *testing.T, account string) *thief {
 	t.Helper()
-	return s.as(t, kube.As(&rest.Config{}, api.Function(account)).Impersonate)
+	return s.asUser(t, kube.As(&rest.Config{}, api.Function(account)).Impersonate)
 }
 
-func (s *thief) as(t *testing.T, user rest.ImpersonationConfig) *thief {
+func (s *thief) asUser(t *testing.T, user rest.ImpersonationConfig) *thief {
 	t.Helper()
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = user

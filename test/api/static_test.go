@@ -16,14 +16,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// archive is a volume of an administrator, with data on it.
+// archive creates a volume of an administrator, with data.
 func archive(t *testing.T, w *kit.World, class string, ref *corev1.ObjectReference) *corev1.PersistentVolume {
 	t.Helper()
 	volume, err := w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "archive-" + w.Namespace},
-		Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: *kit.Quantity("1Gi")}, StorageClassName: class,
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas.example.com", Path: "/archive"}}, ClaimRef: ref},
+		Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: *kit.Quantity("1Gi")},
+			StorageClassName: class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{
+				corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas.example.com",
+				Path: "/archive"}}, ClaimRef: ref},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +47,12 @@ func createClass(t *testing.T, w *kit.World, name, provisioner string, mode stor
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
-// TestVolumeOfAnAdministratorIsNeverACopysTarget: it would be wiped by the mover, and deleted when the operation is aborted.
-func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
+// TestVolumeOfAdministratorIsNeverTargetOfCopy: the mover would wipe it, and an abort would delete it.
+func TestVolumeOfAdministratorIsNeverTargetOfCopy(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		mode     storagev1.VolumeBindingMode
-		reserved bool // for the temporary claim's name
+		reserved bool // for the temporary claim
 	}{
 		"bound at once":                    {storagev1.VolumeBindingImmediate, false},
 		"bound with the first consumer":    {storagev1.VolumeBindingWaitForFirstConsumer, false},
@@ -63,7 +66,8 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 			createClass(t, w, class, "kit.example.com", row.mode)
 			var ref *corev1.ObjectReference
 			if row.reserved {
-				ref = &corev1.ObjectReference{Namespace: w.Namespace, Name: api.TargetName(api.OperationID(set.UID, request, 1), "data-web-0", 0)}
+				ref = &corev1.ObjectReference{Namespace: w.Namespace,
+					Name: api.TargetName(api.OperationID(set.UID, request, 1), "data-web-0", 0)}
 			}
 			volume := archive(t, w, class, ref)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: request})
@@ -78,7 +82,7 @@ func TestVolumeOfAnAdministratorIsNeverACopysTarget(t *testing.T) {
 	}
 }
 
-// expectUntouched: nothing of Drydock's is on the volume, and it is there for its owner.
+// expectUntouched checks that the volume exists without any annotation of Drydock.
 func expectUntouched(t *testing.T, w *kit.World, volume *corev1.PersistentVolume) {
 	t.Helper()
 	if broken := w.Whole("data-web-0"); len(broken) > 0 {

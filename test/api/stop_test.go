@@ -17,18 +17,19 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// stop is a place of a resize at which it can be held, so that something happens to it just there.
+// stop is a point of a resize at which the tests halt it and act.
 type stop struct {
 	phase api.Phase
-	// growing: the claims are of a class that grows in place; else they are copied.
+	// growing: the class of the claims expands in place. Otherwise the claims are copied.
 	growing bool
-	// halt has the operation come no further, begin drives it, at reports whether it has got there, release lets it go on.
+	// halt keeps the operation at the stop, begin drives it, at reports whether it is there, and release lets it
+	// continue.
 	halt, release func(w *kit.World)
 	begin         func(w *kit.World) *kit.Drive
 	at            func(w *kit.World, status *api.Resize) bool
 }
 
-// What the tables of this package call the stops.
+// Names of the stops in the tables of this package.
 const (
 	growsNow    = "while claims grow"
 	plannedNow  = "before the owner consents"
@@ -47,7 +48,7 @@ var stops = map[string]stop{
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) }},
 	plannedNow: {phase: api.Planned, begin: dies, at: anywhere, halt: nothing, release: nothing},
 	copyNow: {phase: api.Moving, begin: undisturbed, at: firstPassesRun,
-		halt: func(w *kit.World) { holdWarm(w, true) }, release: func(w *kit.World) { holdWarm(w, false) }},
+		halt: func(w *kit.World) { holdFirstPass(w, true) }, release: func(w *kit.World) { holdFirstPass(w, false) }},
 	waitNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberWaiting),
 		halt: func(w *kit.World) { w.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove}) },
 		release: func(w *kit.World) {
@@ -59,7 +60,7 @@ var stops = map[string]stop{
 		halt:    func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = true }) },
 		release: func(w *kit.World) { w.Node.Set(func(n *kit.Node) { n.HoldStops = false }) }},
 	finalNow: {phase: api.Moving, begin: undisturbed, at: membersAre(api.MemberFinalPass),
-		halt: func(w *kit.World) { hold(w, true) }, release: func(w *kit.World) { hold(w, false) }},
+		halt: func(w *kit.World) { holdPods(w, true) }, release: func(w *kit.World) { holdPods(w, false) }},
 	verifiedNow: {phase: api.Moving, begin: diesWhenCopied, at: membersAre(api.MemberSwapping), halt: nothing, release: nothing},
 	swapNow: {phase: api.Moving, begin: keepsTemporaryClaim, at: oneIsSwapped, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
@@ -73,25 +74,25 @@ func anywhere(*kit.World, *api.Resize) bool { return true }
 
 func undisturbed(w *kit.World) *kit.Drive { return w.Drive(nil) }
 
-// dies is a process that ends as soon as it has written down that there is an operation.
+// dies returns functions that end after the first write of the record.
 func dies(w *kit.World) *kit.Drive { return w.Drive(&kit.Saboteur{At: 1, What: kit.DieAfter}) }
 
-// are reports whether there are two members, and all of them are in the phase.
-func are(record *api.Resize, phase api.MemberPhase) bool {
+// allInPhase reports whether there are two members, both in the phase.
+func allInPhase(record *api.Resize, phase api.MemberPhase) bool {
 	return record != nil && len(record.Members) == 2 &&
 		!slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != phase })
 }
 
-// membersAre reports whether all members have come to the phase.
+// membersAre reports whether both members are in the phase.
 func membersAre(phase api.MemberPhase) func(*kit.World, *api.Resize) bool {
-	return func(_ *kit.World, record *api.Resize) bool { return are(record, phase) }
+	return func(_ *kit.World, record *api.Resize) bool { return allInPhase(record, phase) }
 }
 
-// once does something after the first write that brings all members to the phase.
-func once(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur)) *kit.Drive {
+// onceInPhase calls act after the first write that brings both members to the phase.
+func onceInPhase(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur)) *kit.Drive {
 	saboteur, done := &kit.Saboteur{}, false
 	saboteur.OnWrite = func(string) {
-		if set := w.Set("web"); !done && set != nil && are(w.Status("web"), phase) {
+		if set := w.Set("web"); !done && set != nil && allInPhase(w.Status("web"), phase) {
 			done = true
 			act(saboteur)
 		}
@@ -99,17 +100,17 @@ func once(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Saboteur))
 	return w.Drive(saboteur)
 }
 
-// diesWhenCopied is a process that ends when every copy is verified, before anything is done with them.
+// diesWhenCopied returns functions that end when every copy is verified, before they use the copies.
 func diesWhenCopied(w *kit.World) *kit.Drive {
-	return once(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
+	return onceInPhase(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
 }
 
-// withoutPods lets no pod be created any more once the copies are made.
+// withoutPods returns functions that cannot create pods after the copies are made.
 func withoutPods(w *kit.World) *kit.Drive {
-	return once(w, api.MemberSwapping, func(*kit.Saboteur) { w.CreateQuota(corev1.ResourcePods, "0") })
+	return onceInPhase(w, api.MemberSwapping, func(*kit.Saboteur) { w.CreateQuota(corev1.ResourcePods, "0") })
 }
 
-// firstPassesRun: the init containers of both movers run.
+// firstPassesRun reports whether the first init containers of both movers run.
 func firstPassesRun(w *kit.World, record *api.Resize) bool {
 	running := 0
 	for _, pod := range movers(w.T, w) {
@@ -117,10 +118,10 @@ func firstPassesRun(w *kit.World, record *api.Resize) bool {
 			running++
 		}
 	}
-	return running == 2 && are(record, api.MemberCopying)
+	return running == 2 && allInPhase(record, api.MemberCopying)
 }
 
-// podsEnd: both pods are held and were told to stop.
+// podsEnd reports whether both pods are held and terminating.
 func podsEnd(w *kit.World, record *api.Resize) bool {
 	ending := 0
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "app=web"})
@@ -132,30 +133,32 @@ func podsEnd(w *kit.World, record *api.Resize) bool {
 			ending++
 		}
 	}
-	return ending == 2 && are(record, api.MemberStopping)
+	return ending == 2 && allInPhase(record, api.MemberStopping)
 }
 
-// oneIsSwapped: the other claim waits for its new volume.
+// oneIsSwapped reports whether one claim is swapped and the other one waits for its new volume.
 func oneIsSwapped(w *kit.World, record *api.Resize) bool {
 	kept, other := w.Claim("data-web-0"), w.Claim("data-web-1")
-	return kept != nil && kept.Spec.VolumeName == record.Move("data-web-0").OldVolume && other != nil && other.Status.Phase == corev1.ClaimBound &&
+	return kept != nil && kept.Spec.VolumeName == record.Move("data-web-0").OldVolume && other != nil &&
+		other.Status.Phase == corev1.ClaimBound &&
 		other.Spec.VolumeName == record.Move("data-web-1").NewVolume
 }
 
-// keeper is a finalizer as backup tools put on claims.
+// keeper is a finalizer like those of backup tools on claims.
 const keeper = "example.com/keep"
 
-// keepsTemporaryClaim has another process keep the temporary claim of data-web-0 once its member is told to stop, so that its volume does not
-// get free.
+// keepsTemporaryClaim returns functions after whose stop of the members another client keeps the temporary claim of
+// data-web-0. Then its volume does not become free.
 func keepsTemporaryClaim(w *kit.World) *kit.Drive {
-	return once(w, api.MemberStopping, func(*kit.Saboteur) { keepClaim(w, true) }) // all members come to it with one write
+	return onceInPhase(w, api.MemberStopping, func(*kit.Saboteur) { keepClaim(w, true) }) // all members reach it with one write
 }
 
-// keepClaim puts the keeper on the temporary claim of data-web-0, or takes it off.
+// keepClaim adds the keeper to the temporary claim of data-web-0, or removes it.
 func keepClaim(w *kit.World, keep bool) {
 	w.T.Helper()
-	w.Eventually("somebody's finalizer is on the claim, or off it", func() string {
-		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	w.Eventually("the foreign finalizer is added or removed", func() string {
+		claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(),
+			metav1.ListOptions{LabelSelector: api.OperationLabel})
 		if err != nil {
 			return err.Error()
 		}
@@ -181,7 +184,7 @@ func keepOne(w *kit.World, claim *corev1.PersistentVolumeClaim, keep bool) error
 	return err
 }
 
-// set is one that can be held at the stop.
+// set returns a set for the stop.
 func (s stop) set() *appsv1.StatefulSet {
 	if s.growing {
 		return growingSet(2, "data")
@@ -189,16 +192,16 @@ func (s stop) set() *appsv1.StatefulSet {
 	return kit.WorldSet("web", 2, "64Mi", "data")
 }
 
-// resized is a world with a resize of a set that an operator's resource controls.
+// resized is a world with a resize of a set that a custom resource controls.
 type resized struct {
 	*kit.World
 	stop  stop
 	row   owners.Row
-	owner map[string]any // as it was before
+	owner map[string]any // before the resize
 	claim []string
 }
 
-// newResized has a set whose resize will come as far as the stop. What is given changes world and set before.
+// newResized creates a set whose resize will halt at the stop. The changes are applied to world and set first.
 func newResized(t *testing.T, s stop, changes ...func(*kit.World, *appsv1.StatefulSet)) *resized {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "monitoring.coreos.com", "Prometheus")
@@ -217,12 +220,12 @@ func newResized(t *testing.T, s stop, changes ...func(*kit.World, *appsv1.Statef
 	return r
 }
 
-// reach drives the resize as far as the stop, or to its failure there, and returns who is to go on.
+// reach drives the resize to the stop, or to its failure there, and returns new functions.
 func (r *resized) reach() *kit.Drive {
 	r.T.Helper()
 	drive := r.stop.begin(r.World)
 	r.Eventually("the resize is "+string(r.stop.phase), func() string {
-		_ = drive.Tick(context.Background()) // one that dies answers with an error
+		_ = drive.Tick(context.Background()) // a dead process returns an error
 		status := r.Status("web")
 		if status == nil || status.FailedAt != r.stop.phase && (status.Phase != r.stop.phase || !r.stop.at(r.World, status)) {
 			return describe(status)
@@ -241,15 +244,15 @@ func describe(status *api.Resize) string {
 	return string(status.Phase) + " " + string(status.Reason) + ": " + status.Message
 }
 
-// expectGivenBack checks what has to be true whenever an operation has ended: the replicas are back (I4), every claim is whole (I1),
-// the owner is not paused (I5), nothing is left (I9).
+// expectGivenBack checks the invariants after every operation: the replicas are back (I4), every claim is complete
+// (I1), the owner is not paused (I5), nothing is left (I9).
 func (r *resized) expectGivenBack(t *testing.T, drive *kit.Drive) {
 	t.Helper()
 	expectWhole(t, r.World, "web", 2, r.claim...)
 	expectResumed(t, r.World, drive, r.row, "Prometheus", r.owner)
 }
 
-// size is what a claim asks for, in whole Mi: one byte more is an expansion that was taken back.
+// size returns the requested size of a claim in whole Mi. One byte more is an expansion that was reverted.
 func (r *resized) size(claim string) int64 {
 	return r.Claim(claim).Spec.Resources.Requests.Storage().Value() >> 20
 }

@@ -30,12 +30,12 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSweepOfLargeSetsStaysWithinItsMemory runs sift as a process of its own, as it is deployed. Its memory limit is 128 MiB; a sweep
-// that exceeds it is killed, and so is every sweep after it.
-func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
+// TestSweepOfLargeSetsStaysWithinMemory runs sift as a separate process, like a deployment. Its memory limit is 128
+// MiB. A sweep beyond it is killed, and so is every later sweep.
+func TestSweepOfLargeSetsStaysWithinMemory(t *testing.T) {
 	const (
 		sets  = 300
-		large = 250 << 10 // all annotations of an object may have 256 KiB
+		large = 250 << 10 // the limit for all annotations of an object is 256 KiB
 	)
 	w := kit.NewWorld(t)
 	texts := []map[string]string{
@@ -46,16 +46,17 @@ func TestSweepOfLargeSetsStaysWithinItsMemory(t *testing.T) {
 		{api.DependsOnAnnotation: strings.Repeat("web,", large/4)},
 	}
 	createSets(w, sets, func(i int) *appsv1.StatefulSet {
-		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"), build.Label(api.GroupLabel, "shop"))
+		set := build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"),
+			build.Label(api.GroupLabel, "shop"))
 		set.Annotations = texts[i%len(texts)]
 		return set
 	})
 	expectSweeps(t, w, sets)
 }
 
-// TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory: annotations are bounded, all else of an object is bounded by what the API server
-// stores at all.
-func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
+// TestSweepOfSetsWithLargeTemplatesStaysWithinMemory: annotations have a limit. All other fields are bounded only by
+// the API server's limit of an object.
+func TestSweepOfSetsWithLargeTemplatesStaysWithinMemory(t *testing.T) {
 	const (
 		sets  = 60 // more than a page
 		large = 1200 << 10
@@ -69,10 +70,10 @@ func TestSweepOfSetsWithLargeTemplatesStaysWithinItsMemory(t *testing.T) {
 	expectSweeps(t, w, sets)
 }
 
-// TestManyTicksAtOnceStayWithinTheMemory: where Knative authenticates no sender, every pod can send ticks.
-func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
+// TestConcurrentTicksStayWithinMemory: if Knative authenticates no sender, every pod can send ticks.
+func TestConcurrentTicksStayWithinMemory(t *testing.T) {
 	const (
-		ticks = 20 // as many events as Knative gives a pod at once
+		ticks = 20 // Knative gives a pod that many events at once
 		sets  = 100
 		large = 200 << 10
 	)
@@ -91,7 +92,7 @@ func TestManyTicksAtOnceStayWithinTheMemory(t *testing.T) {
 	expectMemory(t, process, fmt.Sprintf("%d ticks at once", ticks))
 }
 
-// startSift starts sift for the namespace of the world.
+// startSift starts sift for the world's namespace.
 func startSift(t *testing.T, w *kit.World) (address string, process int, output *bytes.Buffer) {
 	t.Helper()
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
@@ -108,7 +109,7 @@ func expectSweeps(t *testing.T, w *kit.World, sets int) {
 	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
 }
 
-// claimsBomb is a record of the size that is much larger when it is decoded.
+// claimsBomb returns a record of the size that becomes much larger when it is decoded.
 func claimsBomb(size int) string {
 	const head = `{"version":2,"operation":"0123456789ab","kind":"Sleep","phase":"Asleep","set":{"name":"web"},"claims":[{}`
 	return head + strings.Repeat(",{}", (size-len(head))/3) + "]}"
@@ -134,7 +135,7 @@ func createSets(w *kit.World, count int, make func(i int) *appsv1.StatefulSet) {
 
 func newResults(count int) chan error { return make(chan error, count) }
 
-// startFunction builds and starts a function as it is deployed, and returns its address and process id.
+// startFunction builds and starts a function like a deployment, and returns its address, process id and output.
 func startFunction(t *testing.T, name string, variables ...string) (address string, process int, output *bytes.Buffer) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "drydock")
@@ -163,7 +164,7 @@ func startFunction(t *testing.T, name string, variables ...string) (address stri
 	return "http://127.0.0.1:" + port + "/", command.Process.Pid, output
 }
 
-// sendTick sends a tick until the process answers.
+// sendTick sends a tick until the process accepts it.
 func sendTick(t *testing.T, address, id string, output *bytes.Buffer) {
 	t.Helper()
 	tick := event.New()
@@ -183,7 +184,7 @@ func sendTick(t *testing.T, address, id string, output *bytes.Buffer) {
 	t.Fatalf("sift does not answer: %v: %s", err, output)
 }
 
-// functionMemory is the memory limit of a function as it is deployed.
+// functionMemory is the memory limit of a deployed function.
 const functionMemory = 128 << 20
 
 func expectMemory(t *testing.T, process int, what string) {
@@ -195,7 +196,7 @@ func expectMemory(t *testing.T, process int, what string) {
 	}
 }
 
-// peakMemory is the most resident memory that the process has had, in bytes.
+// peakMemory returns the highest resident memory of the process in bytes.
 func peakMemory(t *testing.T, process int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))

@@ -10,14 +10,15 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestStolenTokensWhereWebhooksChangeTemplates: the label drydock.dev/template-webhooks=allow lets every account that writes sets change a
-// pod template, but not its service account, and not so that the pods get hold of their node. docs/security.md says so.
+// TestStolenTokensWhereWebhooksChangeTemplates: the label drydock.dev/template-webhooks=allow lets every account that
+// writes sets change a pod template. It cannot change the service account, or give the pods access to their node.
+// docs/security.md says so.
 func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 	t.Parallel()
-	l := lay(t)
+	l := layLoot(t)
 	thieves := map[string]*thief{}
 	for _, account := range accounts {
-		thieves[account] = steal(t, l, account)
+		thieves[account] = stealToken(t, l, account)
 	}
 	l.w.LabelNamespace("drydock.dev/template-webhooks", api.AllowValue)
 	container := func(more string) string {
@@ -30,7 +31,8 @@ func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 		return ""
 	})
 	for what, row := range map[string]struct{ body, who string }{
-		"another image":           {container(""), "backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks wake-gateway"},
+		"another image": {container(""),
+			"backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks wake-gateway"},
 		"another service account": {`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`, ""},
 		"a privileged container":  {container(`,"securityContext":{"privileged":true}`), ""},
 		"a capability":            {container(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), ""},

@@ -27,20 +27,21 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// dry is a dry run, which the API server authorises and admits like the real write.
+// dry requests a dry run. The API server authorizes and admits it like a real write.
 var dry = []string{metav1.DryRunAll}
 
-// loot is what a thief finds in the cluster.
+// loot is the cluster that the thieves find.
 type loot struct {
 	w *kit.World
-	// web has opted in and an operation, plain has not opted in; both run. Their volumes are Retain and Delete.
+	// web has opted in and has an operation. plain has not opted in. Both run. Their volumes have the policies Retain
+	// and Delete.
 	web, plain   *appsv1.StatefulSet
-	copy, volume string // volumes: an operation's copy, and another of the reclaim policy Retain
-	// mover is the pod of a mover that waits.
+	copy, volume string // volumes: the copy of an operation, and another volume with the reclaim policy Retain
+	// mover is the pod of a waiting mover.
 	mover string
 }
 
-// thief has the token of an account and nothing else.
+// thief is a client with only the token of an account.
 type thief struct {
 	loot
 	kube   kubernetes.Interface
@@ -48,10 +49,11 @@ type thief struct {
 	ctx    context.Context
 }
 
-// steal takes the account's token.
-func steal(t *testing.T, l loot, account string) *thief {
+// stealToken creates a token of the account.
+func stealToken(t *testing.T, l loot, account string) *thief {
 	t.Helper()
-	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := l.w.Kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("taking the token of %s: %v", account, err)
 	}
@@ -60,7 +62,7 @@ func steal(t *testing.T, l loot, account string) *thief {
 	return &thief{loot: l, config: config, kube: kubernetes.NewForConfigOrDie(config), ctx: t.Context()}
 }
 
-// may says whether the API server would do it. Any other answer than a refusal by rights or fences fails the test.
+// may reports whether the API server accepts the write. Any error except a denial fails the test.
 func (s *thief) may(t *testing.T, what string, err error) bool {
 	t.Helper()
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -70,7 +72,8 @@ func (s *thief) may(t *testing.T, what string, err error) bool {
 }
 
 func (s *thief) patchSet(name, body string) error {
-	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -78,20 +81,22 @@ func (s *thief) annotateSet(name, key string) error {
 	return s.patchSet(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"stolen"}}}`, key))
 }
 
-// askGrowth asks for a resize as grow-volumes does, and says in its memory what it has asked for.
+// askGrowth requests a resize like grow-volumes, and records the remembered request.
 func (s *thief) askGrowth(request, remembered string) error {
 	return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`, api.ResizeAnnotation, request, api.GrowthAnnotation,
 		`{"version":1,"request":"`+remembered+`"}`))
 }
 
-// createToken makes a token of an account of Drydock, in a dry run.
+// createToken creates a token of Drydock's account in a dry run.
 func (s *thief) createToken(account string) error {
-	_, err := s.kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(s.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{DryRun: dry})
+	_, err := s.kube.CoreV1().ServiceAccounts(api.HomeNamespace).CreateToken(s.ctx, account, &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
 func (s *thief) deleteSet(name string, propagation metav1.DeletionPropagation) error {
-	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
+	return s.kube.AppsV1().StatefulSets(s.w.Namespace).Delete(s.ctx, name,
+		metav1.DeleteOptions{DryRun: dry, PropagationPolicy: &propagation})
 }
 
 func (s *thief) createSet(change func(*appsv1.StatefulSet)) error {
@@ -108,7 +113,8 @@ func (s *thief) patchVolume(name, body string) error {
 }
 
 func (s *thief) patchClaim(name, body string) error {
-	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
 	return err
 }
 
@@ -118,16 +124,19 @@ func (s *thief) deleteClaim(name string) error {
 
 func (s *thief) createClaim(change func(*corev1.PersistentVolumeClaim)) error {
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: api.TargetName(operation, "data-web-0", 1), Labels: map[string]string{api.OperationLabel: operation}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(kit.Class),
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
+		ObjectMeta: metav1.ObjectMeta{Name: api.TargetName(operation, "data-web-0", 1),
+			Labels: map[string]string{api.OperationLabel: operation}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: ptr.To(kit.Class),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
 	}
 	change(claim)
 	_, err := s.kube.CoreV1().PersistentVolumeClaims(s.w.Namespace).Create(s.ctx, claim, metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
-// createPod runs the very pod that cleanup-pod runs, but for the change.
+// createPod creates cleanup-pod's pod with a change.
 func (s *thief) createPod(namespace string, change func(*corev1.Pod)) error {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 	pod := resources.MakeCleanupPod(s.web, template, operation, 7, nil)
@@ -137,10 +146,11 @@ func (s *thief) createPod(namespace string, change func(*corev1.Pod)) error {
 	return err
 }
 
-// createHook runs the very Job that restore runs before a member is stopped, but for the change.
+// createHook creates restore's Job before a member stops, with a change.
 func (s *thief) createHook(change func(*batchv1.Job)) error {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
-	link := api.Link{Operation: operation, Role: api.RoleHook, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID}, Member: ptr.To(0)}
+	link := api.Link{Operation: operation, Role: api.RoleHook, Namespace: s.w.Namespace, Set: api.SetRef{Name: "web", UID: s.web.UID},
+		Member: ptr.To(0)}
 	job := resources.MakeHook(s.web, resources.BeforeMember, template, link, 1, kit.Settings())
 	change(job)
 	_, err := s.kube.BatchV1().Jobs(s.w.Namespace).Create(s.ctx, job, metav1.CreateOptions{DryRun: dry})
@@ -152,22 +162,24 @@ func (s *thief) deletePod(name string) error {
 }
 
 func (s *thief) createRevision(name string, annotations map[string]string) error {
-	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, Annotations: annotations},
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{api.OperationLabel: operation}, Annotations: annotations},
 		Data: runtime.RawExtension{Raw: []byte(`{}`)}}
 	_, err := s.kube.AppsV1().ControllerRevisions(s.w.Namespace).Create(s.ctx, revision, metav1.CreateOptions{DryRun: dry})
 	return err
 }
 
-// operation is the id of an operation that is made up.
+// operation is the id of an invented operation.
 const operation = "0123456789ab"
 
-// linkTo is the link of an object with the role.
+// linkTo returns a link with the role.
 func linkTo(l loot, role api.Role) string {
-	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID}, Claim: "data-web-0"}.Encode()
+	return api.Link{Operation: operation, Role: role, Namespace: l.w.Namespace, Set: api.SetRef{Name: "web", UID: l.web.UID},
+		Claim: "data-web-0"}.Encode()
 }
 
-// lay puts into the cluster what the thieves are after.
-func lay(t *testing.T) loot {
+// layLoot creates the objects that the thieves are after.
+func layLoot(t *testing.T) loot {
 	t.Helper()
 	l := loot{w: kit.NewWorld(t)}
 	l.web = l.w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -189,10 +201,12 @@ func lay(t *testing.T) loot {
 	if _, err := core.PersistentVolumes().Patch(ctx, l.volume, types.MergePatchType, kept, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := core.ServiceAccounts(l.w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := core.ServiceAccounts(l.w.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
+	loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "loose"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 	if _, err := core.Pods(l.w.Namespace).Create(ctx, loose, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +224,7 @@ func lay(t *testing.T) loot {
 	return l
 }
 
-// createRealPod is no dry run: one is allowed to ask whether a pod would be admitted.
+// createRealPod is createPod without a dry run, because in a dry run the function may try any pod.
 func (s *thief) createRealPod(change func(*corev1.Pod)) error {
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 	pod := resources.MakeCleanupPod(s.web, template, operation, 7, nil)
@@ -218,7 +232,7 @@ func (s *thief) createRealPod(change func(*corev1.Pod)) error {
 	return s.createReal(pod)
 }
 
-// createReal creates the pod. One that exists already was not refused: that is found last.
+// createReal creates the pod. An existing pod counts as accepted, because the API server finds that last.
 func (s *thief) createReal(pod *corev1.Pod) error {
 	_, err := s.kube.CoreV1().Pods(s.w.Namespace).Create(s.ctx, pod, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -230,7 +244,7 @@ func (s *thief) createReal(pod *corev1.Pod) error {
 func (s *thief) readLog(pod string) error {
 	err := s.kube.CoreV1().Pods(s.w.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).Do(s.ctx).Error()
 	if err != nil && !apierrors.IsForbidden(err) {
-		return nil // it was allowed; there is no node to ask
+		return nil // the API server has allowed it; there is no node to ask
 	}
 	return err
 }
@@ -244,12 +258,14 @@ func (s *thief) exec(pod string) error {
 	return err
 }
 
-// layHeld makes a set of which one member is held, while both of its claims are being deleted. Only one claim is part of an operation.
+// layHeld creates a set with one held member whose two claims are being deleted. Only one claim belongs to an
+// operation.
 func (l *loot) layHeld(t *testing.T) {
 	t.Helper()
 	l.w.CreateSet(kit.WorldSet("part", 2, "64Mi", "data"))
 	pods, claims := l.w.Kube.CoreV1().Pods(l.w.Namespace), l.w.Kube.CoreV1().PersistentVolumeClaims(l.w.Namespace)
-	if _, err := pods.Patch(t.Context(), "part-0", types.MergePatchType, []byte(holdPatch(*l, api.RoleHeld)), metav1.PatchOptions{}); err != nil {
+	if _, err := pods.Patch(t.Context(), "part-0", types.MergePatchType, []byte(holdPatch(*l, api.RoleHeld)),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.w.PatchClaim("data-part-0", `{"metadata":{"labels":{"drydock.dev/operation":"`+operation+`"}}}`)
@@ -265,7 +281,7 @@ func (l *loot) layMover(t *testing.T) {
 	t.Helper()
 	l.w.Node.Set(func(n *kit.Node) { n.Hold = true })
 	mover := (&thief{loot: *l}).moverOf("data")
-	mover.Attempt = 1 // thieves make the next one
+	mover.Attempt = 1 // thieves create the next one
 	job := resources.MakeMover(mover)
 	job.Spec.ActiveDeadlineSeconds = nil
 	if _, err := l.w.Kube.BatchV1().Jobs(l.w.Namespace).Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
@@ -286,7 +302,7 @@ func (l *loot) layMover(t *testing.T) {
 	})
 }
 
-// strange are pods whose controllers only look like a StatefulSet, or like the Job of a mover.
+// strange are pods whose controllers only resemble a StatefulSet or the Job of a mover.
 var strange = map[string]metav1.OwnerReference{
 	"strange-0": {APIVersion: "apps.example.com/v1", Kind: "StatefulSet", Name: "strange"},
 	"strange-1": {APIVersion: "apps/v1", Kind: "Other", Name: "strange"},
@@ -299,7 +315,8 @@ func (l *loot) layStrange(t *testing.T) {
 	t.Helper()
 	for name, owner := range strange {
 		owner.UID, owner.Controller = types.UID(name), ptr.To(true)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation}, OwnerReferences: []metav1.OwnerReference{owner}},
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.OperationLabel: operation},
+			OwnerReferences: []metav1.OwnerReference{owner}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "sh", Image: "dev.local/any:1"}}}}
 		if _, err := l.w.Kube.CoreV1().Pods(l.w.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -307,7 +324,7 @@ func (l *loot) layStrange(t *testing.T) {
 	}
 }
 
-// powerful adds a capability.
+// powerful returns a security context with the capability.
 func powerful(capability corev1.Capability) *corev1.SecurityContext {
 	return &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{capability}}}
 }

@@ -18,10 +18,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestI3RequestsInARow: one operation at a time. The request that an operation began with is the one that it ends with; the last of those
-// that came meanwhile follows, and no other.
+// TestRequestsInRow: a set has one operation at a time. An operation keeps its request until its end. Only the latest
+// of the later requests follows.
 // Invariants: I3.
-func TestI3RequestsInARow(t *testing.T) {
+func TestRequestsInRow(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{growsNow, plannedNow, copyNow, waitNow, finalNow, verifiedNow, startNow} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestI3RequestsInARow(t *testing.T) {
 	}
 }
 
-// until ticks until the resize has come there.
+// until ticks until the resize meets the condition.
 func (r *resized) until(drive *kit.Drive, what string, there func(*api.Resize) bool) {
 	r.T.Helper()
 	r.Eventually(what, func() string {
@@ -68,9 +68,10 @@ func (r *resized) until(drive *kit.Drive, what string, there func(*api.Resize) b
 	})
 }
 
-// TestI3SleepAndResizeAtOnce: whichever begins, the other waits for its end, and the set has its replicas in between.
+// TestSleepAndResizeAtOnce: the first one runs, the other one waits for its end, and the set has its replicas in
+// between.
 // Invariants: I3.
-func TestI3SleepAndResizeAtOnce(t *testing.T) {
+func TestSleepAndResizeAtOnce(t *testing.T) {
 	t.Parallel()
 	pause := map[string]string{api.PausedAnnotation: "true"}
 	resize := map[string]string{api.ResizeAnnotation: "data=128Mi"}
@@ -104,13 +105,13 @@ func TestI3SleepAndResizeAtOnce(t *testing.T) {
 	}
 }
 
-// TestI3CleanupAsksDuringAResize: the set is scaled down while it is copied for the first time. What is left behind is cleaned up when
-// the resize is over, and not before, when the set is at zero.
+// TestCleanupWaitsForResize: the set is scaled down during the first pass. The removed member is cleaned up after the
+// resize, not while the set is at zero.
 // Invariants: I3.
-func TestI3CleanupAsksDuringAResize(t *testing.T) {
+func TestCleanupWaitsForResize(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
-	holdWarm(w, true)
+	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 3)
 	w.Scale("web", 2)
@@ -124,7 +125,7 @@ func TestI3CleanupAsksDuringAResize(t *testing.T) {
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
-	holdWarm(w, false)
+	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	if order := w.Node.Cleaned(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
@@ -133,10 +134,10 @@ func TestI3CleanupAsksDuringAResize(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "data-web-2")
 }
 
-// TestI7TwoProcessesAtOnce: two of every function, as during a rollout of Drydock itself, both of which look at everything all the
-// time. Each step is made once.
+// TestTwoProcessesAtOnce: two processes of every function run at the same time, as in a rollout of Drydock. Each step
+// is made once.
 // Invariants: I7.
-func TestI7TwoProcessesAtOnce(t *testing.T) {
+func TestTwoProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{"copy": "data=128Mi", "shrink": "data=32Mi", "grow": "data=128Mi"} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestI7TwoProcessesAtOnce(t *testing.T) {
 			if now := append(first.Writes(), second.Writes()...); len(now) != n {
 				t.Errorf("written after the end: %v", now)
 			}
-			want := 4 // the old ones are kept
+			want := 4 // the old volumes are retained
 			if name == "grow" {
 				want = 2
 			}
@@ -181,9 +182,9 @@ func TestI7TwoProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsLostIsBoundAgain: another process reserves the volume of a claim that is already bound to it, as one could whose look has missed
-// the claim. Kubernetes calls the claim lost then, and never binds it again.
-func TestClaimThatIsLostIsBoundAgain(t *testing.T) {
+// TestLostClaimIsBoundAgain: another client reserves the volume of a claim that is already bound to it, as with stale
+// data. Kubernetes then marks the claim as lost and never binds it again.
+func TestLostClaimIsBoundAgain(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
@@ -220,8 +221,8 @@ func awaitClaim(w *kit.World, name string, phase corev1.PersistentVolumeClaimPha
 	})
 }
 
-// untilOver ticks with every drive at once, until the operation is over. That one finds a write of the other in its way is no error;
-// one that never gets on is.
+// untilOver ticks with every drive at once until the operation has ended. A conflict between them is no error, but a
+// drive without progress is.
 func untilOver(w *kit.World, drives []*kit.Drive) error {
 	var all sync.WaitGroup
 	failed := make([]error, len(drives))
@@ -238,7 +239,7 @@ func untilOver(w *kit.World, drives []*kit.Drive) error {
 				}
 				set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(ctx, "web", metav1.GetOptions{})
 				if err != nil {
-					continue // it is just created again
+					continue // it is being created again
 				}
 				if status, err := api.LoadResize(set); err == nil && status != nil && status.Phase.Terminal() {
 					failed[i] = nil

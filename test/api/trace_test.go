@@ -20,11 +20,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestOneResizeIsOneTrace, although each tick, of which one resize takes several, is a trace of its own.
+// TestOneResizeIsOneTrace, although a resize takes several ticks and each tick is a trace of its own.
 func TestOneResizeIsOneTrace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	for _, name := range []string{"web", "log"} { // two at once: a trace each
+	for _, name := range []string{"web", "log"} { // two at once, with a trace each
 		w.CreateSet(kit.WorldSet(name, 1, "64Mi", "data"))
 		w.Annotate(name, map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	}
@@ -51,7 +51,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	expectWholeTrees(t, spans())
 }
 
-// expectOneTrace: every span that is about the operation, of whichever function, is in its trace, and none other is.
+// expectOneTrace checks that the trace has every span of the operation, of all functions, and no other span.
 func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trace string) {
 	t.Helper()
 	functions, linked, writes := map[string]bool{}, map[string]bool{}, 0
@@ -61,20 +61,21 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 			writes++
 		}
 		if of == operation && in != trace || of != "" && of != operation && in == trace {
-			t.Errorf("span %q is about operation %s and in trace %s, want %s in %s", s.Name(), of, in, operation, trace)
+			t.Errorf("span %q of operation %s is in trace %s, want %s in %s", s.Name(), of, in, operation, trace)
 		}
 		if of != operation {
 			continue
 		}
 		functions[valueOf(s, "faas.name")] = true
-		t.Logf("%s %s: %s, %d links, child of %s", operation, s.Name(), valueOf(s, "drydock.plan.reason"), len(s.Links()), s.Parent().SpanID())
+		t.Logf("%s %s: %s, %d links, child of %s", operation, s.Name(), valueOf(s, "drydock.plan.reason"), len(s.Links()),
+			s.Parent().SpanID())
 		for _, l := range s.Links() {
 			linked[l.SpanContext.TraceID().String()] = true
 		}
 	}
 	for _, f := range []string{"detect-resize", "pause-owner", "backup", "restore"} {
 		if !functions[f] {
-			t.Errorf("no span of %s about operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
+			t.Errorf("no span of %s for operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
 		}
 	}
 	if len(linked) < 2 || writes < 10 {
@@ -82,7 +83,7 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 	}
 }
 
-// expectWholeTrees: every parent is a span that there is.
+// expectWholeTrees checks that every parent is a recorded span.
 func expectWholeTrees(t *testing.T, spans []sdktrace.ReadOnlySpan) {
 	t.Helper()
 	known := map[string]bool{}
@@ -105,7 +106,7 @@ func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 	return ""
 }
 
-// TestTracingOffLeavesNoTrace: neither in an event nor in what is stored.
+// TestTracingOffLeavesNoTrace in events or stored objects.
 func TestTracingOffLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

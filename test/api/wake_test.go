@@ -14,22 +14,22 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// operatorHelps is an operator without which no pod of its set gets ready, as Galera's, which has to recover the cluster. While
-// it is paused it does nothing.
+// operatorHelps plays an operator without which no pod of its set becomes ready, like Galera's, which must recover the
+// cluster. It does nothing while it is paused.
 func operatorHelps(w *kit.World, row owners.Row, kind string) {
 	paused := row.Paused(w.Custom(row, kind, "main"))
 	w.Node.Set(func(n *kit.Node) { n.HoldPods = paused })
 }
 
-// TestPodsThatNeedTheirOperatorGetReady: the owner is resumed when the replicas are back. At ready would be never.
-func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
+// TestPodsThatNeedTheirOperatorBecomeReady: the owner is resumed when the replicas are back, before they are ready.
+func TestPodsThatNeedTheirOperatorBecomeReady(t *testing.T) {
 	t.Parallel()
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	operatorHelps(w, row, redis)
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	w.Eventually("the set wakes", func() string {
 		operatorHelps(w, row, redis)
 		if err := drive.Tick(context.Background()); err != nil {
@@ -44,8 +44,8 @@ func TestPodsThatNeedTheirOperatorGetReady(t *testing.T) {
 	expectResumed(t, w, drive, row, redis, before)
 }
 
-// TestPodsThatNeedTheirOperatorGetReadyAfterAResize: the same at the end of a resize by copy.
-func TestPodsThatNeedTheirOperatorGetReadyAfterAResize(t *testing.T) {
+// TestPodsThatNeedTheirOperatorBecomeReadyAfterResize: the same is true at the end of a resize by copy.
+func TestPodsThatNeedTheirOperatorBecomeReadyAfterResize(t *testing.T) {
 	t.Parallel()
 	w, row := ownedWorld(t)
 	before := content(w.Custom(row, "Prometheus", "main"))
@@ -64,8 +64,9 @@ func TestPodsThatNeedTheirOperatorGetReadyAfterAResize(t *testing.T) {
 	expectResumed(t, w, drive, row, "Prometheus", before)
 }
 
-// TestSetWakesAlthoughItsOperatorIsAway: the operator stopped the set and never starts it. Drydock does, and says so.
-func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
+// TestSetWakesWithoutItsOperator: the operator has stopped the set and never starts it. Drydock starts it and reports
+// that.
+func TestSetWakesWithoutItsOperator(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	w.MayPause(row.Operator)
@@ -77,12 +78,12 @@ func TestSetWakesAlthoughItsOperatorIsAway(t *testing.T) {
 	w.OwnedBy("web", owner)
 	drive := w.Drive(nil)
 	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
-	tell(t, w, drive, events.Wake, "web")
+	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep := w.UntilSleep(drive, "web", api.Succeeded)
-	if !strings.Contains(sleep.Message, "its operator has not started it") || !strings.Contains(sleep.Message, "3 replicas") {
+	if !mentions(sleep.Message, "operator", " 3 ", "20s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
-	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning OwnerAway") {
+	if told := strings.Join(w.Events("web"), ", "); !strings.Contains(told, "Warning "+string(api.OwnerAway)) {
 		t.Errorf("events %s", told)
 	}
 	expectAwake(t, w, drive, "web", 3)

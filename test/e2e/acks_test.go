@@ -18,21 +18,22 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// acknowledging is a database that appends numbers to a file, and prints each when it is written: what is printed is acknowledged.
+// acknowledging is a database that appends numbers to a file, and prints each number after its write. A printed number
+// is acknowledged.
 const acknowledging = `cd /data || exit 1
 [ -e sum ] || { dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null; sha256sum big > sum; } || exit 1
 touch log && i=$(tail -n 1 log) && : ${i:=0} && touch filled || exit 1
 trap exit TERM; while :; do i=$((i+1)); echo $i >> log && echo $i; sleep 0.1 & wait; done`
 
-// acks is a set whose acknowledged numbers are known outside of its volumes.
+// acks is a set whose acknowledged numbers are recorded outside its volumes.
 type acks struct {
 	service
 	replicas int
 	mu       sync.Mutex
-	last     map[string]int // the highest number that the pod of this name has acknowledged
+	last     map[string]int // the highest number that the pod with the name has acknowledged
 }
 
-// newAcks makes the set, and reads from now on what its pods acknowledge.
+// newAcks creates the set, and records the acknowledgements of its pods from now on.
 func newAcks(t *testing.T, set *appsv1.StatefulSet) *acks {
 	t.Helper()
 	s := &acks{service: service{stage.New(t)}, replicas: int(*set.Spec.Replicas), last: map[string]int{}}
@@ -51,7 +52,7 @@ func newAcks(t *testing.T, set *appsv1.StatefulSet) *acks {
 	return s
 }
 
-// acksSet is a set for newAcks.
+// acksSet returns a set for newAcks.
 func acksSet(replicas int32, strategy api.Strategy) *appsv1.StatefulSet {
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas = ptr.To(replicas)
@@ -60,7 +61,7 @@ func acksSet(replicas int32, strategy api.Strategy) *appsv1.StatefulSet {
 	return set
 }
 
-// follow reads what the pod acknowledges until its container ends.
+// follow reads the acknowledgements of the pod until its container ends.
 func (s *acks) follow(ctx context.Context, pod string) {
 	s.readLog(ctx, pod, func(line string) {
 		n, err := strconv.Atoi(line)
@@ -83,7 +84,8 @@ func (s *acks) acknowledged() map[string]int {
 	return all
 }
 
-// expectWhole waits until the set has its replicas, and checks that no acknowledged number is missing and nothing of Drydock's is left.
+// expectWhole waits until the set has its replicas. It checks that no acknowledged number is missing and no object of
+// Drydock is left.
 func (s *acks) expectWhole(t *testing.T) {
 	t.Helper()
 	s.Eventually("all replicas are ready", func() string {
@@ -110,7 +112,7 @@ func (s *acks) expectWhole(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// expectMovedTo waits until a resize of every claim has succeeded, and checks the size that they ask for.
+// expectMovedTo waits for the success of a resize of every claim, and checks the requested size.
 func (s *acks) expectMovedTo(t *testing.T, size string) *api.Resize {
 	t.Helper()
 	status := s.AwaitEnd(t)
@@ -138,7 +140,7 @@ func (s *acks) awaitHeld() string {
 	return held[0]
 }
 
-// crash ends the process of a pod. What runs beside it in the container, as kubectl's shell, is killed then.
+// crash kills the process of a pod. Other processes of the container, such as kubectl's shell, are killed, too.
 func (s *acks) crash(t *testing.T, pod string) {
 	t.Helper()
 	_, _ = s.TryKubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "kill", "1")

@@ -11,11 +11,11 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// atRest is how many sets take turns, so that the data of each has rested when its turn comes again.
+// atRest is the number of sets that take turns, so that the data of each has rested when its turn comes.
 const atRest = 8
 
-// BenchmarkAddedDowntime compares the stop of a member in a resize with a plain restart of the same pod just before. An iteration is such a
-// pair. What a resize adds is the difference within a pair.
+// BenchmarkAddedDowntime compares the stop of a member in a resize with a restart of the same pod just before. An
+// iteration is such a pair. The downtime that a resize adds is the difference within a pair.
 func BenchmarkAddedDowntime(b *testing.B) {
 	for _, class := range []string{stage.Class, stage.SlowClass} {
 		b.Run(class, func(b *testing.B) { addedDowntime(b, class) })

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestCopyOfVolumesThatAttachSlowly: each volume takes ten seconds to attach and to detach, and stays attached to the node as long as a pod
+// TestCopyOfVolumesThatAttachSlowly: attaching and detaching take ten seconds each. A volume stays attached while a pod
 // or a mover uses it.
 func TestCopyOfVolumesThatAttachSlowly(t *testing.T) {
 	t.Parallel()
@@ -22,7 +22,7 @@ func TestCopyOfVolumesThatAttachSlowly(t *testing.T) {
 	s.Patience = 5 * time.Minute
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.SlowClass)
-	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // the class can expand, too
+	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // the class allows expansion, too
 	s.CreateSet(set)
 	before := s.Data(t)
 	drydock(t, s)

@@ -19,9 +19,10 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// TestDrydockIsAwayForLongerThanALease: a copy has converged and a budget keeps the gate closed when Drydock is killed. The mover ends, since
-// nobody renews its lease; no member is stopped. When Drydock is back, another mover brings the copy up to date.
-func TestDrydockIsAwayForLongerThanALease(t *testing.T) {
+// TestDrydockIsAwayForLongerThanLease: a copy has converged and a budget keeps members from stopping when Drydock is
+// killed. The mover ends because its lease is not renewed, and no member stops. When Drydock is back, another mover
+// brings the copy up to date.
+func TestDrydockIsAwayForLongerThanLease(t *testing.T) {
 	t.Parallel()
 	s := newAcks(t, acksSet(2, api.StrategyRolling))
 	s.Patience = moverreport.DefaultLease + 5*time.Minute
@@ -48,7 +49,7 @@ func TestDrydockIsAwayForLongerThanALease(t *testing.T) {
 	s.expectMovedTo(t, "160Mi")
 }
 
-// lostLease reports whether the pod is a mover whose final pass was not ordered in time.
+// lostLease reports whether the pod is a mover that got no signal for its final pass in time.
 func lostLease(pod corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == moverreport.FinalContainer && c.State.Terminated != nil && c.State.Terminated.ExitCode == moverreport.CodeLeaseLost

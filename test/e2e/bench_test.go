@@ -15,15 +15,15 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// load is a pod with data. It ends as soon as it is told to, and is ready as soon as it runs.
+// load is a pod with data. It is ready and ends without delay.
 type load struct {
 	name string
-	fill string // a script that makes the data in the working folder
+	fill string // a script that creates the data in the working folder
 	mebi int    // size of the volume
-	run  string // a script that runs beside; empty for none
+	run  string // a script that runs in parallel; empty for none
 }
 
-// set has one replica.
+// set returns a set with one replica.
 func (l load) set() *appsv1.StatefulSet {
 	set := stage.Workload(fmt.Sprintf("%dMi", l.mebi))
 	set.Spec.Replicas = ptr.To[int32](1)
@@ -31,20 +31,21 @@ func (l load) set() *appsv1.StatefulSet {
 	if l.run != "" {
 		beside = "(" + l.run + ") & "
 	}
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", "cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
-		beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
+	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
+		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
+			beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
 	return set
 }
 
-// settling is how long data has to be left alone for the first copy to be believed (two minutes, mover.DefaultSettled), with some
-// seconds for the clock and for the way to the mover.
+// settling is the time without changes after which the mover trusts the first copy (two minutes, mover.DefaultSettled),
+// with some seconds for clocks and messages.
 const settling = 125 * time.Second
 
 // rested is a load on its stage.
 type rested struct {
 	load
 	*stage.Stage
-	since         time.Time // of the data's last change
+	since         time.Time // of the data's latest change
 	down, restart []float64
 }
 
@@ -60,14 +61,15 @@ func (r *rested) measure(b *testing.B) {
 	b.Logf("%s: restart %.1f s, down %.1f s: %s", r.name, r.restart[len(r.restart)-1], r.down[len(r.down)-1], r.clock())
 }
 
-// clock is what the status says of when what was done, in seconds since the member was told to stop.
+// clock returns the record's times of the member, in seconds since it was stopped.
 func (r *rested) clock() string {
 	status, text := r.Status("web"), ""
 	member := status.Member(0)
 	for _, at := range []struct {
 		what string
 		time *metav1.Time
-	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready", member.Ready}} {
+	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready",
+		member.Ready}} {
 		if at.time != nil && member.Held != nil {
 			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(member.Held.Time).Seconds())
 		}
@@ -75,7 +77,7 @@ func (r *rested) clock() string {
 	return text
 }
 
-// BenchmarkRequests counts what drydock-standalone asks of the API server for one resize of one claim, by method.
+// BenchmarkRequests counts the API requests of drydock-standalone for one resize of one claim, by method.
 func BenchmarkRequests(b *testing.B) {
 	for _, method := range []struct{ name, class string }{{"copy", stage.Class}, {"expand", stage.GrowingClass}} {
 		b.Run(method.name, func(b *testing.B) {
@@ -89,7 +91,7 @@ func BenchmarkRequests(b *testing.B) {
 				api.reset()
 				s.Resize(b, quantity(size))
 				b.StopTimer()
-				api.quiet() // what follows the end: old volumes let go, claims unlinked
+				api.quiet() // the work after the end: old volumes are released, claims are unlinked
 				b.StartTimer()
 				n := api.counts()
 				writes, reads, watches = append(writes, n["write"]), append(reads, n["read"]), append(watches, n["watch"])
@@ -102,7 +104,7 @@ func BenchmarkRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstAct measures from the moment that the request is on the set to Drydock's first write, many times.
+// BenchmarkFirstAct measures the time from a request to Drydock's first write.
 func BenchmarkFirstAct(b *testing.B) {
 	const tries = 5 // an iteration
 	s := stage.New(b)
@@ -131,7 +133,7 @@ func BenchmarkFirstAct(b *testing.B) {
 	b.ReportMetric(took[len(took)-1], "max-ms")
 }
 
-// small has one replica with a few bytes.
+// small returns a set with one replica and a few bytes of data.
 func small(class string) *appsv1.StatefulSet {
 	set := load{fill: "echo row > file", mebi: 64}.set()
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class

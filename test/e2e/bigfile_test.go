@@ -13,12 +13,12 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// bigFile is the file's size in GiB where the environment does not say. The node needs twice that, and a few GiB more.
+// bigFile is the default size of the file in GiB. The node needs twice that, and a few GiB more.
 const bigFile = 4
 
-// BenchmarkBigFile moves a member with one big file, fully allocated, of which one percent is written to each minute. The stop is bounded by
-// reading the file and writing the blocks that differ. It compares the forecast with the time from the stop to the release of the pod.
-// DRYDOCK_BENCH_GIB sets the file's size.
+// BenchmarkBigFile moves a member with one large, fully allocated file. One percent of it changes each minute. The stop
+// lasts as long as reading the file and writing the changed blocks. The benchmark compares the forecast with the time
+// from the stop to the release of the pod. DRYDOCK_BENCH_GIB sets the file's size.
 func BenchmarkBigFile(b *testing.B) {
 	gib, err := strconv.Atoi(os.Getenv("DRYDOCK_BENCH_GIB"))
 	if err != nil {
@@ -45,7 +45,8 @@ func BenchmarkBigFile(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// bigWorkload writes one MiB somewhere in a file of that many, as often as makes one percent of it a minute.
+// bigWorkload returns a load with a file of that many MiB. It writes one MiB at a time, so often that one percent
+// changes each minute.
 func bigWorkload(mebi int) load {
 	change := fmt.Sprintf(`while :; do dd if=/dev/urandom of=big bs=1M count=1 seek=$(( (RANDOM * 32768 + RANDOM) %% %d )) conv=notrunc 2> dd.log; `+
 		`sleep %.3f; done`, mebi, 6000/float64(mebi))

@@ -12,21 +12,22 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// fillDevice writes once to the device, at its beginning and near its end, and says so.
+// fillDevice writes once to the beginning of the device and near its end, and prints that it has finished.
 const fillDevice = `if ! head -c 6 /dev/data | grep -q filled; then
   dd if=/dev/urandom of=/dev/data bs=1M count=20 seek=1 conv=notrunc 2>/dev/null && dd if=/dev/urandom of=/dev/data bs=1M count=3 seek=60 conv=notrunc 2>/dev/null
   echo filled | dd of=/dev/data conv=notrunc,fsync 2>/dev/null
 fi; touch /tmp/filled; trap exit TERM; while :; do sleep 1 & wait; done`
 
-// TestI1BlockVolumeKeepsEveryByte: raw devices, of which the pods, which are not root, write every part themselves.
+// TestBlockVolumeKeepsEveryByte: pods without root rights write to block devices.
 // Invariants: I1.
-func TestI1BlockVolumeKeepsEveryByte(t *testing.T) {
+func TestBlockVolumeKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	db := &set.Spec.Template.Spec.Containers[0]
-	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c", fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c",
+		fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
 	db.ReadinessProbe.Exec.Command = []string{"test", "-e", "/tmp/filled"}
 	s.CreateSet(set)
 	s.AwaitReady(t)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// lockedBuffer takes a process' output while the test reads it.
+// lockedBuffer collects the output of a process while the test reads it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

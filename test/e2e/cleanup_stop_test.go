@@ -15,10 +15,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestI1ACleanupThatIsStoppedHasNotSucceeded: a container that ends with 0 when it is told to makes its pod succeeded in the
-// kubelet's eyes. Whoever tells it to, its claim stays, and with it what the replica had.
+// TestStoppedCleanupHasNotSucceeded: if the container exits with 0 on its stop signal, the kubelet reports its pod as
+// succeeded. Whatever has stopped it, the claim stays with its data.
 // Invariants: I1.
-func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
+func TestStoppedCleanupHasNotSucceeded(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := cleaned(2, "trap 'exit 0' TERM; while :; do sleep 1 & wait; done")
@@ -33,18 +33,19 @@ func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
 	first := awaitCleaner(s, "")
 	s.Eventually("the metrics page counts it as running", func() string {
 		page := metricsPage(t, address)
-		running, pending := sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="running"`), sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="pending"`)
+		running, pending := sumOf(t, page, "drydock_cleanup_ordinals", `drydock_state="running"`), sumOf(t, page,
+			"drydock_cleanup_ordinals", `drydock_state="pending"`)
 		if running != 1 || pending != 0 {
 			return linesWith(page, "drydock_cleanup_")
 		}
 		return ""
 	})
 	s.Kubectl(t, "", "-n", s.Namespace, "delete", "pod", "web-1", "--wait=false")
-	awaitCleaner(s, first) // it is made again
+	awaitCleaner(s, first) // it is created again
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Fatalf("the claims have UIDs %v, had %v", now, claims)
 	}
-	s.Scale("web", 2) // which stops it too
+	s.Scale("web", 2) // this stops it, too
 	s.AwaitReady(t)
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Errorf("the claims have UIDs %v, had %v", now, claims)
@@ -56,7 +57,7 @@ func TestI1ACleanupThatIsStoppedHasNotSucceeded(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// awaitCleaner waits until a cleanup pod of ordinal 1 runs that is not the one known, and returns its UID.
+// awaitCleaner waits until another cleanup pod of ordinal 1 than the known one runs, and returns its UID.
 func awaitCleaner(s *stage.Stage, known types.UID) types.UID {
 	var uid types.UID
 	s.Eventually("a cleanup pod runs", func() string {
@@ -64,7 +65,8 @@ func awaitCleaner(s *stage.Stage, known types.UID) types.UID {
 		switch {
 		case err != nil:
 			return err.Error()
-		case pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || pod.UID == known:
+		case pod.Labels[api.OperationLabel] == "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil ||
+			pod.UID == known:
 			return string(pod.Status.Phase)
 		}
 		uid = pod.UID

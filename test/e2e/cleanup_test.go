@@ -27,8 +27,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestCleanupMovesEveryShard runs examples/shards as it is: four replicas with shards of their own become one that has all of
-// them. The pods run where nothing else may than what the restricted Pod Security level allows.
+// TestCleanupMovesEveryShard runs examples/shards unchanged: four replicas with different shards become one replica
+// with all shards. The namespace enforces the restricted Pod Security level.
 // Invariants: I1.
 func TestCleanupMovesEveryShard(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,7 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	awaitReplicas(s, "shards", 1)
 
 	if diff := cmp.Diff(before, shards(t, s, 1)); diff != "" {
-		t.Errorf("the shards are not those that there were: %s", diff)
+		t.Errorf("the shards have changed: %s", diff)
 	}
 	expectOrder(t, s)
 	expectOnlyFirstReplica(t, s, claims[0])
@@ -62,18 +62,19 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	expectFresh(t, s, before, claims)
 }
 
-// awaitReplicas waits until the set has so many replicas, all ready, and no other.
+// awaitReplicas waits until the set has exactly n pods, all ready.
 func awaitReplicas(s *stage.Stage, name string, n int32) {
 	s.Eventually(fmt.Sprintf("%s has %d ready replicas", name, n), func() string {
 		set := s.Set(name)
-		if set.Status.ObservedGeneration < set.Generation || *set.Spec.Replicas != n || set.Status.Replicas != n || set.Status.ReadyReplicas != n {
+		if set.Status.ObservedGeneration < set.Generation || *set.Spec.Replicas != n || set.Status.Replicas != n ||
+			set.Status.ReadyReplicas != n {
 			return fmt.Sprintf("%d of %d are ready, %d are asked for", set.Status.ReadyReplicas, set.Status.Replicas, *set.Spec.Replicas)
 		}
 		return ""
 	})
 }
 
-// awaitAccounted waits until Drydock has understood the template and has seen the replicas.
+// awaitAccounted waits until Drydock has accepted the template and recorded the replicas.
 func awaitAccounted(s *stage.Stage, name string, replicas int) {
 	s.Eventually("the replicas are accounted for", func() string {
 		if doc := s.Cleanup(name); doc == nil || doc.Span == nil || doc.Span.End != replicas {
@@ -83,7 +84,7 @@ func awaitAccounted(s *stage.Stage, name string, replicas int) {
 	})
 }
 
-// awaitCleanup waits until the set's cleanup has come to this end.
+// awaitCleanup waits until the set's cleanup has ended with the phase and the reason.
 func awaitCleanup(s *stage.Stage, name string, phase api.Phase, reason api.Reason) *api.Cleanup {
 	var doc *api.Cleanup
 	s.Eventually(fmt.Sprintf("the cleanup is %s %s", phase, reason), func() string {
@@ -95,7 +96,7 @@ func awaitCleanup(s *stage.Stage, name string, phase api.Phase, reason api.Reaso
 	return doc
 }
 
-// shards are the checksums of all shards of the first replicas, by name.
+// shards returns the checksums of all shards of the first replicas, by name.
 func shards(t *testing.T, s *stage.Stage, replicas int) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -105,7 +106,7 @@ func shards(t *testing.T, s *stage.Stage, replicas int) map[string]string {
 	return all
 }
 
-// shardsOf are those of one replica.
+// shardsOf returns the checksums of one replica's shards.
 func shardsOf(t *testing.T, s *stage.Stage, ordinal int) map[string]string {
 	t.Helper()
 	sums := map[string]string{}
@@ -119,7 +120,7 @@ func shardsOf(t *testing.T, s *stage.Stage, ordinal int) map[string]string {
 	return sums
 }
 
-// claimUIDs are those of the claims of the first ordinals.
+// claimUIDs returns the UIDs of the claims of the first ordinals.
 func claimUIDs(t *testing.T, s *stage.Stage, name string, ordinals int) []types.UID {
 	t.Helper()
 	uids := make([]types.UID, ordinals)
@@ -133,8 +134,8 @@ func claimUIDs(t *testing.T, s *stage.Stage, name string, ordinals int) []types.
 	return uids
 }
 
-// expectOrder checks that one ordinal after the other was cleaned up, as the replica that took the shards in has seen it, and
-// as Drydock tells it.
+// expectOrder checks that the ordinals were cleaned up one after the other, according to the replica that got the
+// shards and to Drydock's Events.
 func expectOrder(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	log := s.Exec(t, "shards-0", "cat /data/moved.log")
@@ -151,7 +152,7 @@ func expectOrder(t *testing.T, s *stage.Stage) {
 	}
 }
 
-// oneByOne are the steps of a cleanup in which no ordinal begins before the one above it has ended.
+// oneByOne returns the steps of a cleanup that begins an ordinal after the end of the previous one.
 func oneByOne(ordinals ...int) []string {
 	var all []string
 	for _, ordinal := range ordinals {
@@ -162,20 +163,21 @@ func oneByOne(ordinals ...int) []string {
 
 var ordinalInMessage = regexp.MustCompile(`-(\d+)\b`)
 
-// steps are the beginnings and ends of ordinals that the Events on the set tell of.
+// steps returns the beginnings and ends of ordinals in the set's Events.
 func steps(t *testing.T, s *stage.Stage, set string) []string {
 	t.Helper()
 	var all []string
 	for _, e := range story(t, s, set) {
 		t.Logf("%s %s %s: %s", e.FirstTimestamp.UTC().Format(time.TimeOnly), e.Type, e.Reason, e.Message)
-		if ordinal := ordinalInMessage.FindStringSubmatch(e.Message); e.Reason == string(api.CleanupStarted) || e.Reason == string(api.ClaimsDeleted) {
+		if ordinal := ordinalInMessage.FindStringSubmatch(e.Message); e.Reason == string(api.CleanupStarted) ||
+			e.Reason == string(api.ClaimsDeleted) {
 			all = append(all, e.Reason+" "+ordinal[1])
 		}
 	}
 	return all
 }
 
-// story are Drydock's Events on the set, in the order in which they were written.
+// story returns Drydock's Events on the set in the order of their creation.
 func story(t *testing.T, s *stage.Stage, set string) []corev1.Event {
 	t.Helper()
 	list, err := s.Kube.CoreV1().Events(s.Namespace).List(context.Background(), metav1.ListOptions{
@@ -194,7 +196,8 @@ func story(t *testing.T, s *stage.Stage, set string) []corev1.Event {
 	return events
 }
 
-// expectOnlyFirstReplica waits until nothing is left of the other replicas, and checks that nobody touched what the first one has.
+// expectOnlyFirstReplica waits until nothing is left of the other replicas, and checks that the claim of the first one
+// is unchanged.
 func expectOnlyFirstReplica(t *testing.T, s *stage.Stage, claim types.UID) {
 	t.Helper()
 	awaitPods(s, "shards-0")
@@ -204,7 +207,7 @@ func expectOnlyFirstReplica(t *testing.T, s *stage.Stage, claim types.UID) {
 	}
 }
 
-// awaitPods waits until these pods are all that there are.
+// awaitPods waits until exactly these pods exist.
 func awaitPods(s *stage.Stage, names ...string) {
 	s.Eventually(fmt.Sprintf("the pods are %v", names), func() string {
 		list, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{})
@@ -219,7 +222,7 @@ func awaitPods(s *stage.Stage, names ...string) {
 	})
 }
 
-// awaitClaims waits until these claims, and a volume of each, are all that there are.
+// awaitClaims waits until exactly these claims exist, with a volume each.
 func awaitClaims(s *stage.Stage, names ...string) {
 	s.Eventually(fmt.Sprintf("the claims are %v", names), func() string {
 		list, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(context.Background(), metav1.ListOptions{})
@@ -237,7 +240,7 @@ func awaitClaims(s *stage.Stage, names ...string) {
 	})
 }
 
-// expectMetrics reads the page that a Prometheus would, and checks what it says about three ordinals that ended well.
+// expectMetrics reads the metrics like a Prometheus, and checks those of three successful ordinals.
 func expectMetrics(t *testing.T, address string) {
 	t.Helper()
 	page := metricsPage(t, address)
@@ -264,12 +267,12 @@ func metricsPage(t *testing.T, address string) string {
 	return string(page)
 }
 
-// linesWith are those of the text that have the word.
+// linesWith returns the lines that have the word.
 func linesWith(text, word string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.Contains(line, word) }), "\n")
 }
 
-// sumOf adds up the metric's series that have the label.
+// sumOf adds up the metric's series with the label.
 func sumOf(t *testing.T, page, metric, label string) float64 {
 	t.Helper()
 	sum := 0.0
@@ -287,7 +290,7 @@ func sumOf(t *testing.T, page, metric, label string) float64 {
 	return sum
 }
 
-// expectFresh checks that the second and the third replica have started with claims, and shards, that did not exist before.
+// expectFresh checks that the second and the third replica have started with new claims and new shards.
 func expectFresh(t *testing.T, s *stage.Stage, before map[string]string, claims []types.UID) {
 	t.Helper()
 	for ordinal, now := range claimUIDs(t, s, "shards", 3) {
@@ -308,10 +311,10 @@ func expectFresh(t *testing.T, s *stage.Stage, before map[string]string, claims 
 	}
 }
 
-// TestCleanupThatFails: the data of an ordinal whose cleanup fails stays, the set says why, and a mended template ends it well.
-// It is not parallel, since the process takes its settings from the test's environment.
+// TestFailedCleanupKeepsData: the set reports the failure, and a fixed template completes the cleanup. It is not
+// parallel, because the process takes its settings from the test's environment.
 // Invariants: I8.
-func TestCleanupThatFails(t *testing.T) {
+func TestFailedCleanupKeepsData(t *testing.T) {
 	t.Setenv("DRYDOCK_CLEANUP_TRIES", "2")
 	t.Setenv("DRYDOCK_CLEANUP_BACKOFF", "1s")
 	s := stage.New(t)
@@ -321,18 +324,19 @@ func TestCleanupThatFails(t *testing.T) {
 	awaitAccounted(s, "web", 2)
 	s.Scale("web", 1)
 	doc := awaitCleanup(s, "web", api.Failed, api.CleanupFailed)
-	const words = "looking for another place | there is no other place"
-	if !strings.Contains(doc.Message, words) {
-		t.Errorf("the document says %q, want the container's last words", doc.Message)
+	output := []string{"looking for another place", "there is no other place"}
+	if !containsAll(doc.Message, output) {
+		t.Errorf("the record says %q, want the last output of the container", doc.Message)
 	}
 	awaitPods(s, "web-0")
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Errorf("the claims have UIDs %v, had %v", now, claims)
 	}
-	expectWarning(t, s, words)
+	expectWarning(t, s, output)
 	t.Logf("kubectl describe:\n%s", s.Kubectl(t, "", "-n", s.Namespace, "describe", "statefulset", "web"))
 
-	s.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: cleanerTemplate("rm -r /data/filled /data/small"), api.RetryAnnotation: "now"})
+	s.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: cleanerTemplate("rm -r /data/filled /data/small"),
+		api.RetryAnnotation: "now"})
 	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
 	awaitPods(s, "web-0")
 	awaitClaims(s, "data-web-0")
@@ -341,7 +345,7 @@ func TestCleanupThatFails(t *testing.T) {
 	}
 }
 
-// cleaned is the stage's workload, whose replicas end one by one and are cleaned up by the script.
+// cleaned returns the stage's workload. Its replicas end one by one, and the script cleans them up.
 func cleaned(replicas int32, script string) *appsv1.StatefulSet {
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas, set.Spec.PodManagementPolicy = ptr.To(replicas), appsv1.OrderedReadyPodManagement
@@ -365,19 +369,25 @@ spec:
 `, stage.WorkloadImage, script)
 }
 
-// expectWarning checks that the set has a Warning that says how the cleanup failed.
-func expectWarning(t *testing.T, s *stage.Stage, words string) {
+// containsAll reports whether the text contains every word.
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+}
+
+// expectWarning checks that the set has a Warning CleanupFailed with every word.
+func expectWarning(t *testing.T, s *stage.Stage, words []string) {
 	t.Helper()
 	events := story(t, s, "web")
 	if !slices.ContainsFunc(events, func(e corev1.Event) bool {
-		return e.Type == corev1.EventTypeWarning && e.Reason == string(api.CleanupFailed) && strings.Contains(e.Message, words)
+		return e.Type == corev1.EventTypeWarning && e.Reason == string(api.CleanupFailed) && containsAll(e.Message, words)
 	}) {
-		t.Errorf("no Warning %s says %q: %v", api.CleanupFailed, words, events)
+		t.Errorf("no Warning %s mentions %q: %v", api.CleanupFailed, words, events)
 	}
 }
 
-// TestCleanupBeforeASetGoes: a set that is deleted is drained from the top, and goes when nothing of it is left.
-func TestCleanupBeforeASetGoes(t *testing.T) {
+// TestCleanupBeforeSetIsDeleted: a deleted set is cleaned up, the highest ordinal first, and is gone when nothing is
+// left.
+func TestCleanupBeforeSetIsDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := cleaned(3, "rm -r /data/filled /data/small && sync && sleep 1")

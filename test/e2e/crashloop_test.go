@@ -13,13 +13,12 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// needsRoom is acknowledging for a database that does not start without a mebibyte of room.
+// needsRoom is acknowledging for a database that starts only with a free MiB.
 const needsRoom = `dd if=/dev/zero of=/data/scratch bs=1M count=1 2>/dev/null || exit 1; rm /data/scratch
 ` + acknowledging
 
-// TestCrashLoopingMemberWithAFullDisk: the member that does not start any more, since its disk is full, gets its larger volume first, and
-// starts.
-func TestCrashLoopingMemberWithAFullDisk(t *testing.T) {
+// TestCrashLoopingMemberWithFullDisk: the member that cannot start gets its larger volume first, and starts.
+func TestCrashLoopingMemberWithFullDisk(t *testing.T) {
 	t.Parallel()
 	set := acksSet(2, api.StrategyRolling)
 	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", needsRoom}

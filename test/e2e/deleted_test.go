@@ -13,10 +13,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestSetIsDeletedInEveryWayDuringAResize: the set is deleted in the middle, and created again by others with its old templates and its
-// request: in the foreground while members are held, in the background while a mover waits, and without its pods while one copies. Each
-// time Drydock undoes what it has begun, and begins anew.
-func TestSetIsDeletedInEveryWayDuringAResize(t *testing.T) {
+// TestSetIsDeletedInEveryWayDuringResize: a client deletes the set and creates it again with its old templates and its
+// request. It is deleted in the foreground while members are held, in the background while a mover waits, and without
+// its pods during a copy. Each time Drydock reverts its work and begins again.
+func TestSetIsDeletedInEveryWayDuringResize(t *testing.T) {
 	t.Parallel()
 	manifest := stage.StoppingFor(3, acksSet(2, api.StrategyWhole))
 	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi"
@@ -37,7 +37,7 @@ func TestSetIsDeletedInEveryWayDuringAResize(t *testing.T) {
 	s.expectMovedTo(t, "160Mi")
 }
 
-// createAgain creates the set as others do who want it to be there: until it is.
+// createAgain creates the set, and tries again until it exists.
 func (s *acks) createAgain(t *testing.T, set *appsv1.StatefulSet) {
 	t.Helper()
 	set.Namespace = s.Namespace

@@ -16,12 +16,11 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// engineNamespace is where deploy/standalone runs.
+// engineNamespace is the namespace of deploy/standalone.
 const engineNamespace = "drydock"
 
-// TestDeployedEngineFailsOver runs deploy/standalone as it ships, with its account's rights and no other, and deletes
-// the replica that holds the lease in the middle of a resize. It looks after the whole cluster, so no other test runs
-// beside it.
+// TestDeployedEngineFailsOver runs deploy/standalone with the rights of its account, and deletes the replica with the
+// lease during a resize. It manages the whole cluster, so no other test runs in parallel.
 func TestDeployedEngineFailsOver(t *testing.T) {
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -48,8 +47,10 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 func deployEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "deploy", "standalone"))
-	for image, local := range map[string]string{"image: registry.invalid/drydock-standalone:unset": "image: dev.local/drydock-standalone:dev",
-		`DRYDOCK_IMAGE: ""`: "DRYDOCK_IMAGE: " + stage.Image, "- unset\n": "- " + stage.Image + "\n", `DRYDOCK_ALLOW_TAGS: "false"`: `DRYDOCK_ALLOW_TAGS: "true"`} {
+	for image, local := range map[string]string{
+		"image: registry.invalid/drydock-standalone:unset": "image: dev.local/drydock-standalone:dev",
+		`DRYDOCK_IMAGE: ""`: "DRYDOCK_IMAGE: " + stage.Image, "- unset\n": "- " + stage.Image +
+			"\n", `DRYDOCK_ALLOW_TAGS: "false"`: `DRYDOCK_ALLOW_TAGS: "true"`} {
 		if !strings.Contains(manifests, image) {
 			t.Fatalf("deploy/standalone does not say %q", image)
 		}
@@ -66,7 +67,7 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 	})
 }
 
-// leader waits until a replica other than not holds the lease, and returns its pod.
+// leader waits until another replica than not has the lease, and returns its pod.
 func leader(t *testing.T, s *stage.Stage, not string) string {
 	t.Helper()
 	holder := ""

@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// BenchmarkResize measures from the request to the end of a resize.
+// BenchmarkResize measures the time from the request to the end of a resize.
 func BenchmarkResize(b *testing.B) {
 	s := stage.New(b)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -30,13 +30,14 @@ func BenchmarkResize(b *testing.B) {
 
 func restartPods(t testing.TB, s *stage.Stage) {
 	t.Helper()
-	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"})
+	err := s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// outage runs act and watches from beside it how long not every one of the replicas is ready.
+// outage runs act, and returns how long fewer than all replicas were ready.
 func outage(t testing.TB, s *stage.Stage, replicas int, act func()) time.Duration {
 	t.Helper()
 	began, ended := make(chan time.Time, 1), make(chan time.Time, 1)

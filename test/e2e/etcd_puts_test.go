@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// write puts one key after the other through the Service, from now to the end of the test.
+// write puts one key after the other through the Service until the test ends.
 func (s etcd) write(t *testing.T) *puts {
 	t.Helper()
 	p, i := newPuts(), 0
@@ -28,7 +28,7 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 // expectEveryPut checks that each member has every acknowledged put, and that all members have the same keys.
 func (s etcd) expectEveryPut(t *testing.T, p *puts) {
 	t.Helper()
-	acked := p.acknowledged(t) // the writer goes on, and the hashes are for one revision
+	acked := p.acknowledged(t) // the writer continues, and the hashes are for one revision
 	hashes := map[string]bool{}
 	revision := s.statuses(t.Context())["web-0"].Header.Revision
 	for i := range served {
@@ -52,7 +52,7 @@ func (s etcd) expectEveryPut(t *testing.T, p *puts) {
 	}
 }
 
-// values are all keys of a member with their values.
+// values returns all keys of a member with their values.
 func (s etcd) values(t *testing.T, pod string) map[string]string {
 	t.Helper()
 	var answer struct {

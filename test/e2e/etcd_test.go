@@ -25,7 +25,7 @@ const (
 	etcdPeer   = 2380
 )
 
-// etcd is a cluster of three members, one a pod.
+// etcd is a cluster of three members, one per pod.
 type etcd struct{ service }
 
 func newEtcd(t *testing.T) etcd {
@@ -41,7 +41,7 @@ func newEtcd(t *testing.T) etcd {
 }
 
 func etcdSet() *appsv1.StatefulSet {
-	set := stage.Workload("256Mi") // a log of etcd begins with 64 MiB, and the next one is prepared
+	set := stage.Workload("256Mi") // etcd's log has 64 MiB, and the next one is allocated in advance
 	set.Spec.Replicas = ptr.To[int32](served)
 	set.Annotations[api.StrategyAnnotation] = string(api.StrategyRolling)
 	set.Annotations[api.PrimaryAnnotation] = "role=primary"
@@ -58,14 +58,14 @@ func etcdSet() *appsv1.StatefulSet {
 			fmt.Sprintf("--advertise-client-urls=http://$(NAME).web:%d", etcdClient),
 			fmt.Sprintf("--listen-peer-urls=http://0.0.0.0:%d", etcdPeer),
 			fmt.Sprintf("--initial-advertise-peer-urls=http://$(NAME).web:%d", etcdPeer),
-			"--heartbeat-interval=500", "--election-timeout=5000"}, // on a busy machine no member takes another one for dead
+			"--heartbeat-interval=500", "--election-timeout=5000"}, // on a busy machine no member is taken for dead
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5,
 			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(etcdClient)}}},
 	}
 	return set
 }
 
-// ask calls etcd's JSON gateway through the API server, which reaches pods and Services from wherever the test runs.
+// ask calls etcd's JSON gateway through the API server, which reaches pods and Services from everywhere.
 func (s etcd) ask(ctx context.Context, resource, name, path string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s etcd) ask(ctx context.Context, resource, name, path string, question, an
 	return json.Unmarshal(text, answer)
 }
 
-// etcdStatus is what a member says of itself and of the leader. The gateway writes numbers of 64 bits as text.
+// etcdStatus is the status of a member and its leader. The gateway writes 64-bit numbers as text.
 type etcdStatus struct {
 	Header struct {
 		Member   string `json:"member_id"`
@@ -91,7 +91,7 @@ type etcdStatus struct {
 	Leader string `json:"leader"`
 }
 
-// statuses are those of the members that answer.
+// statuses returns the statuses of the members that answer.
 func (s etcd) statuses(ctx context.Context) map[string]etcdStatus {
 	all := map[string]etcdStatus{}
 	for i := range served {
@@ -103,7 +103,7 @@ func (s etcd) statuses(ctx context.Context) map[string]etcdStatus {
 	return all
 }
 
-// leader is the pod that says so itself; empty if none does.
+// leader returns the pod that reports itself as the leader, or an empty string.
 func (s etcd) leader(ctx context.Context) string {
 	for name, status := range s.statuses(ctx) {
 		if status.Leader != "" && status.Leader == status.Header.Member {
@@ -122,12 +122,14 @@ func (s etcd) lead(t *testing.T, pod string) {
 			return ""
 		}
 		target := map[string]string{"targetID": s.statuses(t.Context())[pod].Header.Member}
-		return fmt.Sprintf("%s leads: %v", leader, s.ask(t.Context(), "pods", leader, "maintenance/transfer-leadership", target, &struct{}{}))
+		return fmt.Sprintf("%s leads: %v", leader, s.ask(t.Context(), "pods", leader, "maintenance/transfer-leadership", target,
+			&struct{}{}))
 	})
 }
 
-// TestEtcdLosesNoAcknowledgedPut: a writer puts keys all through a rolling resize to another class. Every put that was acknowledged is
-// on each member afterwards, there was a quorum at all times, and the leader, which has the highest ordinal, was moved last.
+// TestEtcdLosesNoAcknowledgedPut: a writer puts keys during a rolling resize to another class. Afterwards each member
+// has every acknowledged put. There was a quorum at all times. The leader, which has the highest ordinal, was moved
+// last.
 func TestEtcdLosesNoAcknowledgedPut(t *testing.T) {
 	t.Parallel()
 	s := newEtcd(t)

@@ -15,9 +15,9 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestFieldsReplaceTheSetAroundRunningPods: another service, a label for new claims and a template less. Nothing stops; each pod gets what is new
-// when it is started again, and the claims of the template stay.
-func TestFieldsReplaceTheSetAroundRunningPods(t *testing.T) {
+// TestFieldsReplaceSetAroundRunningPods: another service, a label for new claims and one template less. No pod stops.
+// Each pod gets the changes with its next start, and the claims of the template stay.
+func TestFieldsReplaceSetAroundRunningPods(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := stage.Workload("64Mi")

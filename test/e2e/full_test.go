@@ -13,22 +13,23 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// lastWords is a database that writes most of its data when it is told to end: what fitted in the first pass does not fit any more.
+// lastWords is a database that writes most of its data at its stop, so that the data fits in the first pass and not in
+// the final one.
 const lastWords = `cd /data && { [ -e big ] || dd if=/dev/urandom of=big bs=1M count=12 2>/dev/null; } && touch filled
 late() { %s; }
 trap 'late; sync; exit' TERM; while :; do sleep 1 & wait; done`
 
-// TestI1DiskFullInTheFinalPass: the members are held then, and start again on what they had, with everything that they wrote last; a
-// larger volume takes it.
+// TestDiskFullInFinalPass: the held members start again on their old volumes with all of their data. A larger volume
+// has room for it.
 // Invariants: I1, I8.
-func TestI1DiskFullInTheFinalPass(t *testing.T) {
+func TestDiskFullInFinalPass(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ late, check, has string }{
 		"more bytes than the target has": {
 			late:  `[ -e sum ] || { dd if=/dev/urandom of=late bs=1M count=60 2>/dev/null; sha256sum big late > sum; }`,
 			check: `cd /data && sha256sum -s -c sum && wc -l < sum`, has: "2",
 		},
-		// The volume has room for all of their bytes: that it is full is found out by writing.
+		// The volume has room for all bytes. Only the write finds the missing inodes.
 		"more files than the target has inodes": {
 			late:  `[ -e sum ] || { mkdir -p late; i=0; while [ $i -lt 6000 ]; do : > late/$i; i=$((i+1)); done; sha256sum big > sum; }`,
 			check: `cd /data && sha256sum -s -c sum && ls late | wc -l`, has: "6000",
@@ -74,7 +75,7 @@ func expectFull(t *testing.T, s *stage.Stage) {
 	s.ExpectNothingLeft(t)
 }
 
-// expectSame checks in both pods what was written last.
+// expectSame checks the last writes in both pods.
 func expectSame(t *testing.T, s *stage.Stage, check, has string) {
 	t.Helper()
 	for _, pod := range []string{"web-0", "web-1"} {

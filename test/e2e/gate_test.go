@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,10 +16,10 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestGateOfARollingResize: a set whose pods are only replaced when they are deleted has a newer pod template, then a partition keeps old
-// pods, then the budget, which is for all pods of the namespace, fails to count those of Jobs. No member is stopped until each of this is
-// over. Each member has to be ready for three seconds before the next one stops.
-func TestGateOfARollingResize(t *testing.T) {
+// TestGateOfRollingResize: first a set with the update strategy OnDelete has a newer pod template. Then a partition
+// keeps old pods. Then the budget, which covers all pods of the namespace, fails because of a Job's pod. No member
+// stops before these are resolved. Each member must be ready for three seconds before the next one stops.
+func TestGateOfRollingResize(t *testing.T) {
 	t.Parallel()
 	set := acksSet(2, api.StrategyRolling)
 	set.Spec.MinReadySeconds = 3
@@ -30,9 +29,9 @@ func TestGateOfARollingResize(t *testing.T) {
 	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	s.awaitClosed("its replacement would be of")
+	s.awaitClosed("web-1", "revision")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}}}`)
-	s.awaitClosed("a partition keeps pods of an older revision")
+	s.awaitClosed("partition")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
 	s.awaitClosed("jobs.batch does not implement the scale subresource")
 	withdraw()
@@ -43,7 +42,7 @@ func TestGateOfARollingResize(t *testing.T) {
 	}
 }
 
-// budgetForAll makes a budget for all pods of the namespace. What it returns takes it away.
+// budgetForAll creates a budget for all pods of the namespace, and returns a function that deletes it.
 func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec) (withdraw func()) {
 	t.Helper()
 	spec.Selector = &metav1.LabelSelector{}
@@ -54,7 +53,8 @@ func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec)
 		t.Fatal(err)
 	}
 	s.Eventually("the budget is in force", func() string {
-		if now, err := budgets.Get(t.Context(), made.Name, metav1.GetOptions{}); err != nil || now.Status.ObservedGeneration < now.Generation {
+		if now, err := budgets.Get(t.Context(), made.Name, metav1.GetOptions{}); err != nil ||
+			now.Status.ObservedGeneration < now.Generation {
 			return fmt.Sprintf("it is not: %v", err)
 		}
 		return ""
@@ -66,9 +66,9 @@ func (s *acks) budgetForAll(t *testing.T, spec policyv1.PodDisruptionBudgetSpec)
 	}
 }
 
-// awaitClosed waits until the record says that no member is stopped for this reason.
-func (s *acks) awaitClosed(why string) {
-	s.Eventually("the gate is closed: "+why, func() string {
+// awaitClosed waits until the record is GateClosed, with a message that has every word, while no member is held.
+func (s *acks) awaitClosed(words ...string) {
+	s.Eventually(fmt.Sprintf("the gate is closed: %q", words), func() string {
 		status := s.Status("web")
 		if status == nil {
 			return "there is no status"
@@ -76,7 +76,7 @@ func (s *acks) awaitClosed(why string) {
 		if anyHeld(status) {
 			return "a member is held"
 		}
-		if status.Reason != api.GateClosed || !strings.Contains(status.Message, why) {
+		if status.Reason != api.GateClosed || !containsAll(status.Message, words) {
 			return string(status.Reason) + ": " + status.Message
 		}
 		return ""

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// hungry is a database that writes 0.25 MiB a second, each piece to the disk, until its volume is 90 % full and as large as it may get. Whatever
-// goes wrong ends in the file failed.
+// hungry is a database that writes and flushes 0.25 MiB per second until its volume has its largest size and is 90 % full. A failure is
+// written to the file failed.
 const hungry = `cd /data && touch filled && trap exit TERM && i=0
 while :; do
   if [ -e failed ] || { [ $(df -Pm /data | awk 'NR==2{print $2}') -gt 80 ] && [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
@@ -22,12 +22,12 @@ while :; do
   dd if=/dev/urandom of=rows.$i bs=256k count=1 conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait
 done`
 
-// TestGrowingDatabaseNeverRunsOutOfSpace: it writes more than its volume has had, and no write fails. The kubelet tells how full the volumes
-// are. No pod stops, and all claims have the same size.
+// TestGrowingDatabaseNeverRunsOutOfSpace: it writes more than its first volume can hold, and no write fails. The
+// kubelet reports the usage of the volumes. No pod stops, and all claims have the same size.
 // Invariants: I1.
 func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	t.Setenv("DRYDOCK_GROW_PERIOD", "1m")
-	t.Setenv("DRYDOCK_GROW_KUBELET_INSECURE", "true") // the local kubelet has signed its own certificate
+	t.Setenv("DRYDOCK_GROW_KUBELET_INSECURE", "true") // the local kubelet has a self-signed certificate
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.GrowingClass)

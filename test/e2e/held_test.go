@@ -9,8 +9,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestHeldMemberIsForceDeletedAndAnotherOneDies: the held pod is deleted by force while it stops, and the process of another member ends
-// at the same time.
+// TestHeldMemberIsForceDeletedAndAnotherOneDies: the held pod is deleted by force during its stop, and the process of
+// another member dies at the same time.
 func TestHeldMemberIsForceDeletedAndAnotherOneDies(t *testing.T) {
 	t.Parallel()
 	s := newAcks(t, stage.StoppingFor(4, acksSet(2, api.StrategyRolling)))

@@ -16,7 +16,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestAttributesChangeUnderRunningPods: a real driver changes its volumes while the pods write; what it cannot do is taken back.
+// TestAttributesChangeUnderRunningPods: a real driver changes its volumes while the pods write. An unsupported change
+// is reverted.
 func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -34,8 +35,10 @@ func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	for _, name := range []string{"data-web-0", "data-web-1"} {
 		claim := s.Claim(name)
 		volume := volumeOf(t, s, claim.Spec.VolumeName)
-		if statefulset.CurrentAttributes(claim) != "read-ahead-large" || ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
-			t.Errorf("claim %s has attributes %q, its volume %v", name, statefulset.CurrentAttributes(claim), volume.Spec.VolumeAttributesClassName)
+		if statefulset.CurrentAttributes(claim) != "read-ahead-large" ||
+			ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "read-ahead-large" {
+			t.Errorf("claim %s has attributes %q, its volume %v", name, statefulset.CurrentAttributes(claim),
+				volume.Spec.VolumeAttributesClassName)
 		}
 		if has := claim.Status.Capacity.Storage().String(); has != "96Mi" {
 			t.Errorf("claim %s has %s", name, has)
@@ -53,9 +56,9 @@ func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestMembersAreHeldWhileARealDriverGrowsTheirVolumes: the driver refuses a volume that is attached. One member at a time is away, each once,
-// and what it has written is there; its file system is larger then.
-func TestMembersAreHeldWhileARealDriverGrowsTheirVolumes(t *testing.T) {
+// TestMembersAreHeldWhileRealDriverGrowsTheirVolumes: the driver does not expand an attached volume. One member at a
+// time stops, each once. Its data is unchanged and its file system is larger.
+func TestMembersAreHeldWhileRealDriverGrowsTheirVolumes(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []api.Strategy{api.StrategyRolling, api.StrategyWhole} {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -107,8 +110,9 @@ func volumeOf(t *testing.T, s *stage.Stage, name string) *corev1.PersistentVolum
 	return volume
 }
 
-// TestAttributesThatARealDriverRefuses: the message has its words, and the claims ask for what their volumes have.
-func TestAttributesThatARealDriverRefuses(t *testing.T) {
+// TestAttributesThatRealDriverRefuses: the message quotes the driver, and the claims ask for their previous attributes
+// again.
+func TestAttributesThatRealDriverRefuses(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	class := s.Namespace + "-colour"

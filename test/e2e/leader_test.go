@@ -21,7 +21,7 @@ import (
 type leaders struct {
 	mu    sync.Mutex
 	pods  []string
-	since []time.Time // they have had it
+	since []time.Time // they had the label
 }
 
 func (l *leaders) note(pod string) {
@@ -32,7 +32,7 @@ func (l *leaders) note(pod string) {
 	}
 }
 
-// ledFrom reports whether the pod had the label at all times from the first to the second.
+// ledFrom reports whether the pod had the label all the time between first and second.
 func (l *leaders) ledFrom(pod string, first, second time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *leaders) ledFrom(pod string, first, second time.Time) bool {
 	return false
 }
 
-// labelLeader does what an operator does all the time: the label is on the leader's pod, and on no other.
+// labelLeader plays an operator that keeps the label on the leader's pod only.
 func (s service) labelLeader(t *testing.T, leader func(context.Context) string) *leaders {
 	t.Helper()
 	labelled := &leaders{}
@@ -74,7 +74,7 @@ func (s service) labelLeader(t *testing.T, leader func(context.Context) string) 
 	return labelled
 }
 
-// label gives the pod the leader's label, or takes it away, where that changes something. It reports whether it has succeeded.
+// label adds or removes the leader's label if necessary, and reports whether it has succeeded.
 func (s service) label(ctx context.Context, pod *corev1.Pod, leads bool) bool {
 	value := "null"
 	if leads {
@@ -88,8 +88,8 @@ func (s service) label(ctx context.Context, pod *corev1.Pod, leads bool) bool {
 	return err == nil
 }
 
-// expectLeaderLast checks that each member that was moved before another one was not the leader when it was stopped. The label has to be
-// two seconds old: an operator may be about to change it while Drydock reads it. Times of the record have no fractions of a second.
+// expectLeaderLast checks that no member was the leader when it stopped before another one. Its label must be two
+// seconds old, because an operator may change it while Drydock reads it. Times of the record have whole seconds.
 func (s service) expectLeaderLast(t *testing.T, status *api.Resize, labelled *leaders) {
 	t.Helper()
 	members := slices.SortedFunc(slices.Values(status.Members), func(a, b api.Member) int { return a.Held.Compare(b.Held.Time) })

@@ -17,17 +17,17 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// writer appends the next number to a file every 100 ms, and goes on where it was when it starts again.
+// writer appends the next number to a file every 100 ms. After a restart it continues with the next number.
 const writer = `cd /data && touch log && i=$(tail -n 1 log) && : ${i:=0} && touch filled
 trap exit TERM; while :; do i=$((i+1)); echo $i >> log; sync log 2>/dev/null; sleep 0.1 & wait; done`
 
-// Writing makes the set's pods write all the time.
+// writing makes the set's pods write all the time.
 func writing(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", writer}
 	return set
 }
 
-// expectEveryLine checks that no line is missing or there twice, and returns how many there are.
+// expectEveryLine checks that each line exists once, and returns their number.
 func expectEveryLine(t *testing.T, s *stage.Stage, pod string) int {
 	t.Helper()
 	lines := strings.Fields(s.Exec(t, pod, "cat /data/log"))
@@ -39,7 +39,7 @@ func expectEveryLine(t *testing.T, s *stage.Stage, pod string) int {
 	return len(lines)
 }
 
-// podsOf are the UIDs and restarts of the set's pods.
+// podsOf returns the UIDs and restarts of the set's pods.
 func podsOf(t *testing.T, s *stage.Stage) string {
 	t.Helper()
 	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
@@ -57,9 +57,10 @@ func podsOf(t *testing.T, s *stage.Stage) string {
 	return strings.Join(text, ", ")
 }
 
-// TestI1ExpandWithoutDowntime: the pods write every 100 ms all through it and do not notice; their file system is larger then.
+// TestExpandWithoutDowntime: the pods write every 100 ms without an interruption, and their file system is larger
+// afterwards.
 // Invariants: I1.
-func TestI1ExpandWithoutDowntime(t *testing.T) {
+func TestExpandWithoutDowntime(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := writing(stage.Workload("320Mi"))
@@ -91,14 +92,15 @@ func TestI1ExpandWithoutDowntime(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestI1WarmCopyOfASetThatWrites: what is written during the first passes, and until the member is stopped, is there.
+// TestFirstPassOfWritingSetKeepsEveryLine: the copy has the lines that were written during the first passes and until
+// the stop.
 // Invariants: I1.
-func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
+func TestFirstPassOfWritingSetKeepsEveryLine(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(writing(stage.Workload("64Mi")))
 	s.AwaitReady(t)
-	for _, pod := range []string{"web-0", "web-1"} { // something to copy meanwhile
+	for _, pod := range []string{"web-0", "web-1"} { // the final pass has something to copy
 		s.Exec(t, pod, "dd if=/dev/urandom of=/data/big bs=1M count=24 2>/dev/null")
 	}
 	sums := s.Exec(t, "web-0", "sha256sum < /data/big") + s.Exec(t, "web-1", "sha256sum < /data/big")
@@ -123,9 +125,9 @@ func TestI1WarmCopyOfASetThatWrites(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestI1Shrink: the data and the margin fit; and where they do not, that is found before a member is stopped.
+// TestShrink: the data and the margin fit. If they do not, that is found before a member stops.
 // Invariants: I1, I8.
-func TestI1Shrink(t *testing.T) {
+func TestShrink(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("160Mi"))

@@ -10,10 +10,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestI5AnOperatorThatFights: a small operator gives the set its two replicas back whenever it has others, unless its
-// resource is paused. It has to be quiet while the volumes are copied, and awake afterwards.
+// TestOperatorThatRestoresReplicasIsPaused: an operator restores the two replicas of the set unless its custom resource
+// is paused. It must be paused while the volumes are copied, and active afterwards.
 // Invariants: I5.
-func TestI5AnOperatorThatFights(t *testing.T) {
+func TestOperatorThatRestoresReplicasIsPaused(t *testing.T) {
 	t.Parallel()
 	const kind = "Prometheus"
 	row, _ := owners.BuiltIn().Find("monitoring.coreos.com", kind)

@@ -18,15 +18,15 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestNothingIsAttachedInTheStop: a stopped member starts again on the node that has had its new volume attached since the first pass. To
-// attach it anew would take as long as all else of the stop together.
-func TestNothingIsAttachedInTheStop(t *testing.T) {
+// TestNothingIsAttachedDuringStop: a stopped member starts again on the node where its new volume has been attached
+// since the first pass. Attaching it would take as long as the rest of the stop.
+func TestNothingIsAttachedDuringStop(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.Patience = 5 * time.Minute
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.SlowClass)
-	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // the class can expand, too
+	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy) // the class allows expansion, too
 	set.Annotations[api.StrategyAnnotation] = string(api.StrategyRolling)
 	s.CreateSet(set)
 	before := s.Data(t)
@@ -43,14 +43,15 @@ func TestNothingIsAttachedInTheStop(t *testing.T) {
 		for _, move := range member.Claims {
 			for _, c := range changes() {
 				if c.volume == move.NewVolume && c.at.After(member.Held.Time) && c.at.Before(member.Ready.Time) {
-					t.Errorf("volume %s of claim %s was %s %s after its member was told to stop", c.volume, move.Claim, c.what, c.at.Sub(member.Held.Time))
+					t.Errorf("volume %s of claim %s was %s %s after its member was told to stop", c.volume, move.Claim, c.what,
+						c.at.Sub(member.Held.Time))
 				}
 			}
 		}
 	}
 }
 
-// attachment is a change of whether a volume is attached.
+// attachment records that a volume was attached or detached.
 type attachment struct {
 	volume, what string
 	at           time.Time
@@ -65,7 +66,8 @@ func watchAttachments(t *testing.T, s *stage.Stage) func() []attachment {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	events, err := s.Kube.StorageV1().VolumeAttachments().Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To[int64](3600)})
+	events, err := s.Kube.StorageV1().VolumeAttachments().Watch(ctx,
+		metav1.ListOptions{ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To[int64](3600)})
 	if err != nil {
 		t.Fatal(err)
 	}

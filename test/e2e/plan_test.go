@@ -16,7 +16,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// planOf is what kubectl drydock plan says about the workload. A refusal is no error here.
+// planOf returns the output of kubectl drydock plan for the workload. A refusal is no error here.
 func planOf(t *testing.T, s *stage.Stage, request string) *forecast.Document {
 	t.Helper()
 	var out, problems bytes.Buffer
@@ -33,18 +33,18 @@ func planOf(t *testing.T, s *stage.Stage, request string) *forecast.Document {
 	return d
 }
 
-// TestPlanKnowsHowMuchIsInUse: the kubelet measures it, so the plan says how much is copied, and that a volume of less is too small;
-// and what it says of the stop is not exceeded.
-func TestPlanKnowsHowMuchIsInUse(t *testing.T) {
+// TestPlanKnowsUsage: the kubelet measures the usage. So the plan knows how much is copied, and that a smaller volume
+// is too small. The resize keeps within the planned stop.
+func TestPlanKnowsUsage(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("160Mi"))
 	s.AwaitReady(t)
-	const least, most = 36 << 20, 60 << 20 // there are 36 MiB of big files, and small ones
-	const holes = 8 << 20                  // of the sparse file, which are no use of a disk
+	const least, most = 36 << 20, 60 << 20 // there are 36 MiB of large files, and small ones
+	const holes = 8 << 20                  // holes of the sparse file, which use no space
 	var d *forecast.Document
 	s.Patience = 3 * time.Minute
-	s.Eventually("the kubelet has measured both volumes", func() string { // it does so once a minute
+	s.Eventually("the kubelet has measured both volumes", func() string { // it measures once a minute
 		d = planOf(t, s, "data=200Mi")
 		if d.Copy.Unmeasured > 0 || d.Copy.Measured < 2*least {
 			text, _ := json.Marshal(d)
@@ -80,7 +80,8 @@ func TestPlanKnowsHowMuchIsInUse(t *testing.T) {
 		}
 	}
 	for _, m := range status.Members {
-		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.Ready.Sub(m.Held.Time), d.Stop.From, d.Stop.To)
+		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.Ready.Sub(m.Held.Time), d.Stop.From,
+			d.Stop.To)
 	}
 	s.ExpectNothingLeft(t)
 }

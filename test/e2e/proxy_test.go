@@ -23,16 +23,16 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// proxy stands between a process and the API server and notes what the process asks for. Renewing the lease is not
-// noted: it is by time, not by resize.
+// proxy is between a process and the API server, and counts the requests of the process. It ignores the renewal of the
+// lease, which depends on time and not on a resize.
 type proxy struct {
 	*stage.Stage
 	kubeconfig string
 
 	mu       sync.Mutex
 	requests map[string]float64 // by kind (read, write, watch) and by HTTP method
-	last     time.Time          // of any request but a watch
-	first    time.Time          // write
+	last     time.Time          // of any request except a watch
+	first    time.Time          // of the first write
 }
 
 func newProxy(t testing.TB, s *stage.Stage) *proxy {
@@ -67,7 +67,7 @@ func pointingAt(server string) clientcmdapi.Config {
 	return *config
 }
 
-// stage is the proxy's for a process that shall be counted.
+// stage returns a stage whose process uses the proxy.
 func (p *proxy) stage() *stage.Stage {
 	return &stage.Stage{World: p.World, Kubeconfig: p.kubeconfig}
 }
@@ -102,7 +102,7 @@ func (p *proxy) reset() {
 	p.requests, p.first = map[string]float64{}, time.Time{}
 }
 
-// quiet waits until nothing has been asked for in two seconds.
+// quiet waits until there was no request for two seconds.
 func (p *proxy) quiet() {
 	p.Eventually("Drydock is at rest", func() string {
 		p.mu.Lock()

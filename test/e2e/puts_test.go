@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// puts are keys with their values that a database has acknowledged.
+// puts are the acknowledged keys of a database with their values.
 type puts struct {
 	mu     sync.Mutex
 	acked  map[string]string
 	failed int
 	last   time.Time
-	gap    time.Duration // the longest time between two of them
+	gap    time.Duration // the longest time between two acknowledgements
 }
 
 func newPuts() *puts { return &puts{acked: map[string]string{}, last: time.Now()} }
 
-// note takes down how a put ended.
+// note records the result of a put.
 func (p *puts) note(key, value string, acknowledged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,14 +32,14 @@ func (p *puts) note(key, value string, acknowledged bool) {
 	p.acked[key], p.gap, p.last = value, max(p.gap, time.Since(p.last)), time.Now()
 }
 
-// count is how many puts were acknowledged.
+// count returns the number of acknowledged puts.
 func (p *puts) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.acked)
 }
 
-// acknowledged returns the puts that were acknowledged until now.
+// acknowledged returns the acknowledged puts so far.
 func (p *puts) acknowledged(t *testing.T) map[string]string {
 	t.Helper()
 	p.mu.Lock()
@@ -48,7 +48,7 @@ func (p *puts) acknowledged(t *testing.T) map[string]string {
 	return maps.Clone(p.acked)
 }
 
-// awaitAcknowledged waits until as many puts were acknowledged.
+// awaitAcknowledged waits for the number of acknowledged puts.
 func (s service) awaitAcknowledged(p *puts, want int) {
 	s.Eventually(fmt.Sprintf("%d puts are acknowledged", want), func() string {
 		if n := p.count(); n < want {

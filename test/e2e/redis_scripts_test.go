@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	redisImage = "dev.local/redis:dev" // make redis-image
+	redisImage = "dev.local/redis:dev" // built by make redis-image
 
-	// redisNames are what all scripts of the set begin with. One Sentinel is asked, and told to fail over: two that are told at once could
-	// promote one replica each.
+	// redisNames is the common beginning of the set's scripts. Only one Sentinel is asked and told to fail over,
+	// because two at once could promote one replica each.
 	redisNames = `me=$HOSTNAME.web
 sentinel() { timeout 5 redis-cli -h sentinel-0.sentinel -p 26379 sentinel "$@" 2>/dev/null; }
 primary() { sentinel get-master-addr-by-name main | head -n 1; }
 `
-	// redisStart notes how many puts are on the volume, then starts in the role that Sentinel gives the member. On new volumes, web-2 is the
-	// primary. A primary takes no write while it has no replica. An append-only file that is cut off is an error.
+	// redisStart notes the number of puts on the volume, then starts in the role that Sentinel gives the member. On new
+	// volumes web-2 is the primary. A primary accepts no write without a replica. A truncated append-only file is an
+	// error.
 	redisStart = redisNames + `set -- redis-server --dir /data --appendonly yes --appendfsync always --aof-load-truncated no --save ''
 at=web-2.web
 if [ -e /data/appendonlydir ]; then
@@ -31,13 +32,14 @@ fi
 [ "$at" = "$me" ] || set -- "$@" --replicaof "$at" 6379
 exec "$@" --replica-announce-ip "$me" --min-replicas-to-write 1 --repl-diskless-sync-delay 0 --protected-mode no`
 
-	// redisReady succeeds for a primary, and for a replica that has all that its primary had and is connected to it.
+	// redisReady succeeds for a primary, and for a connected replica with all data of its primary.
 	redisReady = `redis-cli role | grep -qx -e master -e connected`
 
-	// redisStop hands over if the member is the primary, then notes how many puts it has. A primary waits until both replicas have answered
-	// Sentinel within two seconds, because one that Sentinel does not reach is not told of the new primary. Then it takes no more writes,
-	// waits until both have what it has, has Sentinel promote one, and waits until the other one follows that. If it went on taking writes,
-	// those that only the other one has acknowledged would be lost.
+	// redisStop fails over if the member is the primary, then notes its number of puts. A primary waits until both
+	// replicas have answered Sentinel within two seconds, because Sentinel cannot tell an unreachable replica the new
+	// primary. Then it accepts no more writes, waits until both replicas have its data, lets Sentinel promote one, and
+	// waits until the other one follows that. With further writes, a write that only the other replica has acknowledged
+	// would be lost.
 	redisStop = redisNames + `if [ "$(redis-cli role | head -n 1)" = master ]; then
   reached() { sentinel replicas main | grep -A 1 -x last-ok-ping-reply | grep -cx '1\?[0-9]\{1,3\}'; } # milliseconds ago
   until [ "$(reached)" = 2 ]; do sleep 0.2; done
@@ -52,7 +54,7 @@ exec "$@" --replica-announce-ip "$me" --min-replicas-to-write 1 --repl-diskless-
 fi
 redis-cli hlen puts > /data/left`
 
-	// sentinelStart takes a member for lost after ten seconds, so that no busy machine does.
+	// sentinelStart marks a member as lost after ten seconds, so that a busy machine loses none.
 	sentinelStart = `cat > /tmp/sentinel.conf <<END
 port 26379
 protected-mode no
@@ -66,7 +68,8 @@ sentinel parallel-syncs main 2
 END
 exec redis-server /tmp/sentinel.conf --sentinel`
 
-	// redisWriting prints which pod is the primary, and how each put ended. A put is acknowledged when a replica has it, too.
+	// redisWriting prints the primary's pod and the result of each put. A put is acknowledged when a replica has it,
+	// too.
 	redisWriting = redisNames + `(while :; do at=$(primary); [ "$at" = "$was" ] || echo "primary $at"; was=$at; sleep 0.1; done) &
 i=0; at=$(primary)
 while :; do
@@ -80,14 +83,14 @@ while :; do
 done`
 )
 
-// redisClient is a pod that writes, and what it has printed.
+// redisClient is a pod that writes, with its output.
 type redisClient struct {
 	puts *puts
 	mu   sync.Mutex
-	now  string // the pod that is the primary
+	now  string // the primary's pod
 }
 
-// startClient writes from now to the end of the test.
+// startClient writes until the test ends.
 func (s redis) startClient(t *testing.T) *redisClient {
 	t.Helper()
 	s.StartImage(t, redisImage, "client", redisWriting)
@@ -95,7 +98,7 @@ func (s redis) startClient(t *testing.T) *redisClient {
 	s.untilEnd(t, func(ctx context.Context) {
 		lines := 0
 		s.readLog(ctx, "client", func(line string) {
-			if lines++; lines > known { // the log is read from its beginning where the connection ends
+			if lines++; lines > known { // after a lost connection the log is read from its beginning
 				known = lines
 				c.read(line)
 			}
@@ -104,7 +107,7 @@ func (s redis) startClient(t *testing.T) *redisClient {
 	return c
 }
 
-// read takes in a line that the client printed.
+// read parses a line of the client.
 func (c *redisClient) read(line string) {
 	words := strings.Fields(line)
 	switch {

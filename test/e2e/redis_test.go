@@ -21,7 +21,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// redis is a primary with two replicas, and three Sentinels that know which of them is the primary. All have stable names.
+// redis is a primary with two replicas, and three Sentinels that know the primary. All have stable names.
 type redis struct {
 	service
 	client *redisClient
@@ -52,7 +52,7 @@ func newRedis(t *testing.T) redis {
 	return s
 }
 
-// showLogs shows what the members and a Sentinel have said in a test that has failed.
+// showLogs shows the logs of the members and of a Sentinel after a failure.
 func (s redis) showLogs(t *testing.T) {
 	for _, pod := range []string{"sentinel-0", "web-0", "web-1", "web-2"} {
 		if t.Failed() {
@@ -62,7 +62,8 @@ func (s redis) showLogs(t *testing.T) {
 	}
 }
 
-// redisSet is a set whose first primary is the member with the highest ordinal, which a rolling resize would move first otherwise.
+// redisSet returns a set whose first primary has the highest ordinal, which a rolling resize would otherwise move
+// first.
 func redisSet() *appsv1.StatefulSet {
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas = ptr.To[int32](served)
@@ -73,26 +74,28 @@ func redisSet() *appsv1.StatefulSet {
 	pod.Containers[0] = corev1.Container{
 		Name: "redis", Image: redisImage, Command: []string{"sh", "-c", redisStart},
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-		Lifecycle:    &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", redisStop}}}},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c",
+			redisStop}}}},
 		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5,
 			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", redisReady}}}},
 	}
 	return set
 }
 
-// sentinelSet is a set without claims, which is not Drydock's.
+// sentinelSet returns a set without claims that is not managed.
 func sentinelSet() *appsv1.StatefulSet {
 	set := kit.WorldSet("sentinel", 3, "")
 	delete(set.Labels, api.ManagedLabel)
 	set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
-	set.Spec.Template.Spec.Containers[0] = corev1.Container{Name: "sentinel", Image: redisImage, Command: []string{"sh", "-c", sentinelStart}}
+	set.Spec.Template.Spec.Containers[0] = corev1.Container{Name: "sentinel", Image: redisImage,
+		Command: []string{"sh", "-c", sentinelStart}}
 	return set
 }
 
-// leader is the pod that Sentinel names.
+// leader returns the pod that Sentinel names.
 func (s redis) leader(context.Context) string { return s.client.primary() }
 
-// expectFound checks that each member found all of its puts on its new volume, before the primary sent it any.
+// expectFound checks that each member found all of its puts on its new volume before the primary sent any.
 func (s redis) expectFound(t *testing.T) {
 	t.Helper()
 	for i := range served {
@@ -108,8 +111,8 @@ func (s redis) expectFound(t *testing.T) {
 	}
 }
 
-// expectEveryPut waits until each member has what was acknowledged. A replica may be a moment behind the primary, but what is lost never
-// comes.
+// expectEveryPut waits until each member has every acknowledged put. A replica may lag behind the primary for a moment,
+// but lost data never appears.
 func (s redis) expectEveryPut(t *testing.T) {
 	t.Helper()
 	acked := s.client.puts.acknowledged(t)
@@ -131,9 +134,9 @@ func (s redis) expectEveryPut(t *testing.T) {
 	}
 }
 
-// TestRedisLosesNoAcknowledgedPut: a writer puts all through a rolling resize to another class. A put is acknowledged when a replica has
-// it, too. Each such put is on each member afterwards. Two members were ready at all times. The primary, which has the highest ordinal, was
-// moved last, and handed over before it ended, as operators have it do.
+// TestRedisLosesNoAcknowledgedPut: a writer puts keys during a rolling resize to another class. A put is acknowledged
+// when a replica has it, too. Afterwards each member has every such put. Two members were ready at all times. The
+// primary, which has the highest ordinal, was moved last, and failed over before its end.
 func TestRedisLosesNoAcknowledgedPut(t *testing.T) {
 	t.Parallel()
 	s := newRedis(t)
@@ -141,7 +144,7 @@ func TestRedisLosesNoAcknowledgedPut(t *testing.T) {
 	s.awaitAcknowledged(s.client.puts, 50)
 	drydock(t, s.Stage)
 	status := s.moveToOtherClass(t, "160Mi")
-	s.awaitAcknowledged(s.client.puts, s.client.puts.count()+50) // by the primary that there is now
+	s.awaitAcknowledged(s.client.puts, s.client.puts.count()+50) // for the present primary
 	s.expectLeaderLast(t, status, labelled)
 	s.expectFound(t)
 	s.expectEveryPut(t)

@@ -14,9 +14,9 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestI1ResizeKeepsEveryByte is the main job, with every part real.
+// TestResizeKeepsEveryByte is the main case, with every part real.
 // Invariants: I1.
-func TestI1ResizeKeepsEveryByte(t *testing.T) {
+func TestResizeKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -33,9 +33,9 @@ func TestI1ResizeKeepsEveryByte(t *testing.T) {
 	}
 }
 
-// TestI6ResizeWithoutAnyEventSource switches the source off: the tick finds everything, only slower.
+// TestResizeWithoutEventSource: the tick finds everything, but later.
 // Invariants: I6.
-func TestI6ResizeWithoutAnyEventSource(t *testing.T) {
+func TestResizeWithoutEventSource(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -48,7 +48,7 @@ func TestI6ResizeWithoutAnyEventSource(t *testing.T) {
 	}
 }
 
-// TestResizeByOrphanDeleteAndApply is how the field has done it so far: the user re-creates the set, Drydock follows.
+// TestResizeByOrphanDeleteAndApply: the user creates the set again, as usual without Drydock, and Drydock follows.
 // Invariants: I1.
 func TestResizeByOrphanDeleteAndApply(t *testing.T) {
 	t.Parallel()
@@ -63,15 +63,16 @@ func TestResizeByOrphanDeleteAndApply(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// TestI6EngineKilledAgainAndAgain kills the engine in every phase of a member that it can be seen in.
+// TestEngineKilledAgainAndAgain kills the engine in every observable phase of a member.
 // Invariants: I6.
-func TestI6EngineKilledAgainAndAgain(t *testing.T) {
+func TestEngineKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
 	before := s.Data(t)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
-	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping, api.MemberStarting} {
+	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
+		api.MemberStarting} {
 		engine := drydock(t, s, "--leader-elect=false", "--tick", "2s")
 		awaitMember(t, s, phase)
 		stop(engine, syscall.SIGKILL)
@@ -80,9 +81,9 @@ func TestI6EngineKilledAgainAndAgain(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// TestI8UnfaithfulCopyIsRefusedAndNamed: a file of root's in a volume of user 1000 cannot be copied by user 1000.
+// TestUnfaithfulCopyIsRefusedAndNamed: a mover with user 1000 cannot copy a file of root in the volume.
 // Invariants: I8.
-func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
+func TestUnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
@@ -103,7 +104,7 @@ func TestI8UnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	s.ExpectNothingLeft(t)
 }
 
-// TestRootMoverCopiesEveryOwner: the same file with root movers allowed in the namespace.
+// TestRootMoverCopiesEveryOwner: the namespace allows root movers, so the same file is copied.
 // Invariants: I1.
 func TestRootMoverCopiesEveryOwner(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestNodeAgentsAndControllersRestartWhileAMemberIsHeld: the controllers, the container runtime and the kubelet are killed and started
-// again while a pod ends, is held, and its mover waits. No other test runs then, since it would miss them.
-func TestNodeAgentsAndControllersRestartWhileAMemberIsHeld(t *testing.T) {
+// TestNodeAgentsAndControllersRestartWhileMemberIsHeld: the controllers, the container runtime and the kubelet are
+// killed and started again while a pod ends, is held, and its mover waits. No other test runs in parallel, because it
+// would need them.
+func TestNodeAgentsAndControllersRestartWhileMemberIsHeld(t *testing.T) {
 	s := newAcks(t, stage.StoppingFor(4, acksSet(2, api.StrategyRolling)))
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
@@ -30,7 +31,7 @@ func TestNodeAgentsAndControllersRestartWhileAMemberIsHeld(t *testing.T) {
 	s.expectMovedTo(t, "160Mi")
 }
 
-// component is a process of the local cluster, as it was started.
+// component is a process of the local cluster with its command line and environment.
 type component struct {
 	process           *os.Process
 	binary, folder    string
@@ -38,10 +39,10 @@ type component struct {
 	log               string
 }
 
-// supervised are the components that a test has killed once. From then on they are started again whenever they end.
+// supervised are the components that a test has killed. From then on they are restarted whenever they end.
 var supervised = map[string]bool{}
 
-// restart kills a component of the local cluster and has it started again as it was.
+// restart kills a component of the local cluster and starts it again in the same way.
 func restart(t *testing.T, s *stage.Stage, name string) {
 	t.Helper()
 	was := findComponent(t, s, name)
@@ -66,14 +67,14 @@ func restart(t *testing.T, s *stage.Stage, name string) {
 	}
 }
 
-// start starts the component, and does so again whenever it ends, as the service manager of a node does: the kubelet gives up where
+// start starts the component, and restarts it whenever it ends, like the service manager of a node. The kubelet ends if
 // containerd does not listen yet.
 func (c *component) start() error {
 	running, err := c.startOnce()
 	if err != nil {
 		return err
 	}
-	go func() { // for as long as the tests run; the process itself outlives them
+	go func() { // until the tests end; the process itself keeps running
 		for ; err == nil; running, err = c.startOnce() {
 			_ = running.Wait()
 			time.Sleep(time.Second)
@@ -93,8 +94,8 @@ func (c *component) startOnce() (*exec.Cmd, error) {
 	return command, command.Start()
 }
 
-// findComponent finds the process by its environment, as test/cluster does; nil if there is none. What the process has started has the
-// same environment, and another name.
+// findComponent finds the process by its environment, like test/cluster, or returns nil. Its child processes have the
+// same environment and another name.
 func findComponent(t *testing.T, s *stage.Stage, name string) *component {
 	t.Helper()
 	folders, err := filepath.Glob("/proc/[0-9]*")
@@ -112,7 +113,7 @@ func findComponent(t *testing.T, s *stage.Stage, name string) *component {
 	return nil
 }
 
-// words are those of a file in /proc, each ended by a zero byte; none of a process that is gone.
+// words returns the words of a file in /proc, which end with a zero byte. A process that has ended has none.
 func words(folder, file string) []string {
 	text, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil || len(text) == 0 {
@@ -121,7 +122,7 @@ func words(folder, file string) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
-// inspect reads how the process was started.
+// inspect reads the command line and the environment of the process.
 func inspect(t *testing.T, folder string, args, environment []string) *component {
 	t.Helper()
 	link := func(name string) string {

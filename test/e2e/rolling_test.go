@@ -24,18 +24,19 @@ import (
 const (
 	served      = 3 // replicas
 	servicePort = 8080
-	// serving fills the volume once, then answers requests until it is told to end.
+	// serving fills the volume once, then answers requests until its stop.
 	serving = `cd /data && if [ ! -e filled ]; then dd if=/dev/urandom of=big bs=1M count=24 2>/dev/null; mkdir -p small
 i=0; while [ $i -lt 300 ]; do echo "row $i $HOSTNAME" > small/$i; i=$((i+1)); done; sync; touch filled; fi
 httpd -f -p 8080 -h /data & trap "kill $!; exit 0" TERM; wait $!`
-	// calling calls the Service every 20 ms, and writes down how each call ended. Debian's static busybox ends by a segmentation fault with
-	// wget -T, so timeout bounds the time of a call.
+	// calling calls the Service every 20 ms, and records the result of each call. Debian's static busybox crashes with
+	// wget -T, so timeout limits a call.
 	calling = `while :; do if timeout 2 wget -q -O /dev/null http://%s:8080/filled; then echo ok; else echo failed; fi >> /tmp/calls; usleep 20000; done`
 	// contents digests names and contents.
 	contents = `cd /data && find . -path ./lost+found -prune -o -type f -print | sort | xargs sha256sum | sha256sum`
 )
 
-// service is a set of three replicas behind a Service with a PodDisruptionBudget that allows one to be away, and a client of it.
+// service is a set of three replicas behind a Service, with a client and a PodDisruptionBudget that allows one
+// unavailable replica.
 type service struct {
 	*stage.Stage
 }
@@ -51,7 +52,7 @@ func newService(t *testing.T, drains bool) service {
 	pod.Containers[0].Command = []string{"sh", "-c", serving}
 	pod.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1,
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(servicePort)}}}
-	if drains { // it goes on serving until no new call is sent to it
+	if drains { // it keeps serving until it gets no new calls
 		stage.StoppingFor(3, set)
 	}
 	s.CreateSet(set)
@@ -60,7 +61,7 @@ func newService(t *testing.T, drains bool) service {
 	return s
 }
 
-// expose makes the Service, the budget and the client.
+// expose creates the Service, the budget and the client.
 func (s service) expose(t *testing.T, set *appsv1.StatefulSet) {
 	t.Helper()
 	made := s.publish(t, set, servicePort)
@@ -73,7 +74,7 @@ func (s service) expose(t *testing.T, set *appsv1.StatefulSet) {
 	})
 }
 
-// publish makes the Service and the budget.
+// publish creates the Service and the budget.
 func (s service) publish(t *testing.T, set *appsv1.StatefulSet, port int32) *corev1.Service {
 	t.Helper()
 	ctx, labels := t.Context(), set.Spec.Selector.MatchLabels
@@ -86,7 +87,7 @@ func (s service) publish(t *testing.T, set *appsv1.StatefulSet, port int32) *cor
 	return made
 }
 
-// budget makes a budget for the set.
+// budget creates a budget for the set.
 func (s service) budget(t *testing.T, set *appsv1.StatefulSet, spec policyv1.PodDisruptionBudgetSpec) {
 	t.Helper()
 	spec.Selector = set.Spec.Selector
@@ -105,7 +106,7 @@ func (s service) awaitReady() {
 	})
 }
 
-// calls counts those of the client that ended so.
+// calls returns the number of the client's calls with the result.
 func (s service) calls(t *testing.T, how string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s.Exec(t, "client", "grep -c "+how+" /tmp/calls || true"))
@@ -115,7 +116,7 @@ func (s service) calls(t *testing.T, how string) int {
 	return n
 }
 
-// sums digests each replica's data.
+// sums returns a digest of each replica's data.
 func (s service) sums(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -125,7 +126,7 @@ func (s service) sums(t *testing.T) []string {
 	return all
 }
 
-// during acts, and returns how many calls failed meanwhile and how few replicas were ready at the least.
+// during runs act. It returns the number of failed calls and the lowest number of ready replicas.
 func (s service) during(t *testing.T, act func()) (failed, least int) {
 	t.Helper()
 	before := s.calls(t, "failed")
@@ -133,7 +134,7 @@ func (s service) during(t *testing.T, act func()) (failed, least int) {
 	return s.calls(t, "failed") - before, least
 }
 
-// leastReady acts, waits until all replicas are ready, and returns how few were ready at the least.
+// leastReady runs act, waits until all replicas are ready, and returns the lowest number of ready replicas.
 func (s service) leastReady(t *testing.T, act func()) int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -155,8 +156,9 @@ func (s service) leastReady(t *testing.T, act func()) int {
 	return <-fewest
 }
 
-// TestRollingResizeKeepsServing: a client calls the Service every 20 ms. It sees no more failed calls than when the same pods are evicted,
-// and none if the application drains; at no time are two replicas away; the data is the same, on volumes of another class.
+// TestRollingResizeKeepsServing: a client calls the Service every 20 ms. It has no more failed calls than during an
+// eviction of the same pods, and none if the application drains. Two replicas are never unavailable. The data is
+// unchanged, on volumes of another class.
 func TestRollingResizeKeepsServing(t *testing.T) {
 	t.Parallel()
 	for name, drains := range map[string]bool{"the application drains": true, "the application just ends": false} {
@@ -171,11 +173,12 @@ func TestRollingResizeKeepsServing(t *testing.T) {
 				s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi@" + stage.OtherClass})
 				status = s.AwaitEnd(t)
 			})
-			t.Logf("%d calls failed in the resize, %d in the control run, of %d; %d replicas were ready at the least", failed, control, s.calls(t, "ok"), least)
+			t.Logf("%d calls failed in the resize, %d in the control run, of %d; %d replicas were ready at the least", failed, control,
+				s.calls(t, "ok"), least)
 			if status.Phase != api.Succeeded {
 				t.Fatalf("%s %s: %s", status.Phase, status.Reason, status.Message)
 			}
-			if allowed := control + served; !drains && failed > allowed { // one call a pod: which one meets its end is chance
+			if allowed := control + served; !drains && failed > allowed { // one call per pod: some call meets its end
 				t.Errorf("%d calls failed, %d when the pods were evicted", failed, control)
 			}
 			if drains && failed > 0 {
@@ -189,8 +192,8 @@ func TestRollingResizeKeepsServing(t *testing.T) {
 	}
 }
 
-// TestStopsWaitForAnApproval: no pod is stopped before it, and all are after it.
-func TestStopsWaitForAnApproval(t *testing.T) {
+// TestStopsWaitForApproval: no pod stops before it, and all stop after it.
+func TestStopsWaitForApproval(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateSet(stage.Workload("64Mi"))
@@ -200,7 +203,8 @@ func TestStopsWaitForAnApproval(t *testing.T) {
 	s.Annotate("web", map[string]string{api.CutoverAnnotation: api.CutoverApprove, api.ResizeAnnotation: "data=160Mi"})
 	s.Eventually("both members wait", func() string {
 		status := s.Status("web")
-		if status == nil || len(status.Members) != 2 || slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
+		if status == nil || len(status.Members) != 2 || slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return m.Phase != api.MemberWaiting }) {
 			return fmt.Sprintf("status %+v", status)
 		}
 		return ""

@@ -17,9 +17,9 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestScalerDrainsMembersBeforeTheyGo runs examples/drain as it is: three members, each with its rows, become one member with all rows.
-// Then the last one is to go, too, and stays because no member could take its rows.
-func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
+// TestScalerDrainsMembersBeforeRemoval runs examples/drain unchanged: three members, each with its rows, become one
+// member with all rows. The removal of the last one fails, because no member could take its rows.
+func TestScalerDrainsMembersBeforeRemoval(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.LabelNamespace("pod-security.kubernetes.io/enforce", "restricted")
@@ -30,7 +30,7 @@ func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 
 	s.Rescale(t, "store", 1)
 	s.Kubectl(t, "", "-n", s.Namespace, "wait", "scaler", "store", "--for=condition=Progressing=False", "--timeout=3m")
-	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale-hooks may not have seen the new count yet when the wait begins
+	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale-hooks may not have seen the new count when the wait begins
 		t.Errorf("%d replicas after the wait for the end of the scaling", n)
 	}
 	s.AwaitScaler(t, "store", "idle 1")
@@ -53,9 +53,9 @@ func TestScalerDrainsMembersBeforeTheyGo(t *testing.T) {
 	expectNoHooks(t, s)
 }
 
-// TestMembersFollowTheJobs runs examples/autoscale as it is: the autoscaler asks for members while there are jobs. When there are none, the
-// members that go are drained first.
-func TestMembersFollowTheJobs(t *testing.T) {
+// TestMembersFollowJobs runs examples/autoscale unchanged: the autoscaler asks for members while there are jobs. When
+// there are none, the removed members are drained first.
+func TestMembersFollowJobs(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -76,7 +76,8 @@ func TestMembersFollowTheJobs(t *testing.T) {
 	s.AwaitScaler(t, "worker", "idle 1")
 	awaitReplicas(s, "worker", 1)
 	expectNoHooks(t, s)
-	if told := s.Events("worker"); !slices.Contains(told, "Normal "+string(api.ScalingCompleted)) || slices.Contains(told, "Warning "+string(api.HookFailed)) {
+	if told := s.Events("worker"); !slices.Contains(told, "Normal "+string(api.ScalingCompleted)) ||
+		slices.Contains(told, "Warning "+string(api.HookFailed)) {
 		t.Errorf("Events %v", told)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// evictAll evicts one pod after the other, the highest ordinal first, as a drain would: the control run.
+// evictAll evicts one pod after the other, the highest ordinal first, like a drain. It is the control run.
 func (s service) evictAll(t *testing.T) {
 	t.Helper()
 	pods := s.Kube.CoreV1().Pods(s.Namespace)
@@ -34,8 +34,9 @@ func (s service) evictAll(t *testing.T) {
 	for i := served - 1; i >= 0; i-- {
 		name := fmt.Sprintf("web-%d", i)
 		was := uidOf(name)
-		s.Eventually(name+" is evicted", func() string { // the budget learns late that the one before is ready
-			if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}); err != nil {
+		s.Eventually(name+" is evicted", func() string { // the budget may not know yet that the previous pod is ready
+			if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace,
+				Name: name}}); err != nil {
 				return err.Error()
 			}
 			return ""
@@ -50,7 +51,8 @@ func (s service) evictAll(t *testing.T) {
 	}
 }
 
-// expectMoved checks that members were moved one after the other, the highest ordinal first, and have their data on the other class.
+// expectMoved checks that the members were moved one after the other, the highest ordinal first, with their data, to
+// the other class.
 func (s service) expectMoved(t *testing.T, status *api.Resize, before []string) {
 	t.Helper()
 	if after := s.sums(t); !slices.Equal(before, after) {
@@ -59,7 +61,8 @@ func (s service) expectMoved(t *testing.T, status *api.Resize, before []string) 
 	s.expectOneByOne(t, status, 2, 1, 0)
 }
 
-// expectOneByOne checks that the members were moved in this order, each when the one before was ready, and are on the other class.
+// expectOneByOne checks that the members were moved to the other class in this order, each after the previous one was
+// ready.
 func (s service) expectOneByOne(t *testing.T, status *api.Resize, order ...int) {
 	t.Helper()
 	if len(status.Members) != len(order) {
@@ -83,7 +86,8 @@ func (s service) expectOneByOne(t *testing.T, status *api.Resize, order ...int) 
 	s.ExpectNothingLeft(t)
 }
 
-// moveToOtherClass resizes the set to the size on the other class, and returns its record. At no time two members may be away.
+// moveToOtherClass resizes the set to the size on the other class, and returns its record. Two members must never be
+// unavailable at once.
 func (s service) moveToOtherClass(t *testing.T, size string) *api.Resize {
 	t.Helper()
 	var status *api.Resize
@@ -100,7 +104,7 @@ func (s service) moveToOtherClass(t *testing.T, size string) *api.Resize {
 	return status
 }
 
-// untilEnd repeats an act, with a pause of 20 ms, until the test ends.
+// untilEnd repeats an act every 20 ms until the test ends.
 func (s service) untilEnd(t *testing.T, act func(context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -114,11 +118,11 @@ func (s service) untilEnd(t *testing.T, act func(context.Context)) {
 	}()
 }
 
-// readLog reads the lines that a pod prints until its container ends.
+// readLog reads the lines of a pod's log until its container ends.
 func (s service) readLog(ctx context.Context, pod string, read func(line string)) {
 	log, err := s.Kube.CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
-		return // it does not run now
+		return // the pod does not run now
 	}
 	defer log.Close()
 	for lines := bufio.NewScanner(log); lines.Scan(); {
@@ -126,7 +130,7 @@ func (s service) readLog(ctx context.Context, pod string, read func(line string)
 	}
 }
 
-// namePods makes the headless Service that gives each pod of the set a name, also while it is not ready.
+// namePods creates the headless Service that gives each pod of the set a name, even if the pod is not ready.
 func (s service) namePods(t *testing.T, set *appsv1.StatefulSet) {
 	t.Helper()
 	names := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: set.Spec.ServiceName}, Spec: corev1.ServiceSpec{

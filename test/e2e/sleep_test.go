@@ -21,10 +21,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestI4ThreeSleepAndThreeWake: a set of three whose operator gives it its replicas back whenever it has others falls asleep
-// by itself, sleeps, and wakes up as three, with its data.
+// TestThreeReplicasSleepAndWake: the operator of a set restores its three replicas. The set falls asleep by itself, and
+// wakes with three replicas and its data.
 // Invariants: I4.
-func TestI4ThreeSleepAndThreeWake(t *testing.T) {
+func TestThreeReplicasSleepAndWake(t *testing.T) {
 	t.Parallel()
 	const kind = "RedisReplication"
 	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
@@ -42,11 +42,12 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	if sleep.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
 		t.Errorf("%+v", sleep)
 	}
-	<-time.After(5 * time.Second) // the operator has had time to look a hundred times
+	<-time.After(5 * time.Second) // the operator has had time for a hundred rounds
 	if n := operator.Fights(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
-	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway, s.Namespace))
+	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway,
+		s.Namespace))
 	awaitSleep(t, s, api.Succeeded)
 	if set := s.Set("web"); *set.Spec.Replicas != 3 || set.Status.ReadyReplicas != 3 {
 		t.Errorf("%d replicas, %d ready", *set.Spec.Replicas, set.Status.ReadyReplicas)
@@ -58,7 +59,7 @@ func TestI4ThreeSleepAndThreeWake(t *testing.T) {
 	s.ExpectOperatorAtWork(t, row, kind, operator)
 }
 
-// freeAddress is a loopback address that nobody listens on.
+// freeAddress returns a free loopback address.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
@@ -69,7 +70,7 @@ func freeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// visit asks the gateway as a reverse proxy does, and waits until it may go on.
+// visit sends a request to the gateway like a reverse proxy, and waits until it may proceed.
 func visit(t testing.TB, url string) {
 	t.Helper()
 	start := time.Now()
@@ -80,13 +81,14 @@ func visit(t testing.TB, url string) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	status := response.Header.Get("X-Sablier-Session-Status")
-	t.Logf("GET %s\n%s after %s, X-Sablier-Session-Status: %s\n%s", url, response.Status, time.Since(start).Round(time.Millisecond), status, body)
+	t.Logf("GET %s\n%s after %s, X-Sablier-Session-Status: %s\n%s", url, response.Status, time.Since(start).Round(time.Millisecond),
+		status, body)
 	if err != nil || response.StatusCode != http.StatusOK || status != "ready" {
 		t.Errorf("the gateway answers %s, %q: %v", response.Status, status, err)
 	}
 }
 
-// awaitSleep waits until the sleep of set web is in the phase.
+// awaitSleep waits until the sleep of set web has the phase.
 func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Sleep {
 	t.Helper()
 	s.Eventually(fmt.Sprintf("the sleep is %s", phase), func() string {
@@ -98,15 +100,16 @@ func awaitSleep(t testing.TB, s *stage.Stage, phase api.Phase) *api.Sleep {
 	return s.Sleep("web")
 }
 
-// TestConnectionsKeepASetAwake: the probe counts connections in the pods of a set whose time is over. With one it stays
-// awake; without any it falls asleep.
-func TestConnectionsKeepASetAwake(t *testing.T) {
+// TestConnectionsKeepSetAwake: the probe counts connections in the pods of a set after its idle timeout. With a
+// connection the set stays awake, without any it falls asleep.
+func TestConnectionsKeepSetAwake(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas = ptr.To[int32](1)
-	set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers, corev1.Container{Name: "server", Image: stage.WorkloadImage,
-		Command: []string{"sh", "-c", "nc -ll -p 8080 -e cat"}})
+	set.Spec.Template.Spec.Containers = append(set.Spec.Template.Spec.Containers,
+		corev1.Container{Name: "server", Image: stage.WorkloadImage,
+			Command: []string{"sh", "-c", "nc -ll -p 8080 -e cat"}})
 	s.CreateSet(set)
 	address := podIP(s, "web-0")
 	client := s.Start(t, "client", fmt.Sprintf("sleep 100000 | nc %s 8080", address))

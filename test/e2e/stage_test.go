@@ -14,7 +14,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// drydock starts the standalone engine for this stage, under the functions' own accounts and their fences. It is ended with the test, if not before.
+// drydock starts the standalone engine for this stage, with the functions' accounts and their fences. It ends with the
+// test, or before.
 func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	t.Helper()
 	rights.Lock() // several tests run at once
@@ -39,7 +40,7 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	return command
 }
 
-// rights keeps two tests from installing them at once.
+// rights keeps two tests from installing the rights at once.
 var rights sync.Mutex
 
 func stop(command *exec.Cmd, signal syscall.Signal) {

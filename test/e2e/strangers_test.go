@@ -23,7 +23,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// applyEachSecond applies the manifest as GitOps does, also where the set is away: it is created then.
+// applyEachSecond applies the manifest like GitOps. If the set is missing, this creates it.
 func (s *acks) applyEachSecond(t *testing.T, set *appsv1.StatefulSet) {
 	t.Helper()
 	set.APIVersion, set.Kind = "apps/v1", "StatefulSet"
@@ -33,7 +33,8 @@ func (s *acks) applyEachSecond(t *testing.T, set *appsv1.StatefulSet) {
 	}
 	s.untilEnd(t, func(ctx context.Context) {
 		_, _ = s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(ctx, set.Name, types.ApplyPatchType, manifest,
-			metav1.PatchOptions{FieldManager: "gitops", Force: ptr.To(true)}) // from the first stop on it is refused, for its templates
+			// from the first stop on it is rejected, because of its templates
+			metav1.PatchOptions{FieldManager: "gitops", Force: ptr.To(true)})
 		pause(ctx, time.Second)
 	})
 }
@@ -45,7 +46,7 @@ func pause(ctx context.Context, long time.Duration) {
 	}
 }
 
-// moverOf is the mover of the member; nil if there is none.
+// moverOf returns the mover of the member, or nil.
 func (s *acks) moverOf(t *testing.T, ordinal int) *corev1.Pod {
 	t.Helper()
 	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
@@ -61,28 +62,31 @@ func (s *acks) moverOf(t *testing.T, ordinal int) *corev1.Pod {
 	return nil
 }
 
-// evict evicts a pod as a drain does.
+// evict evicts a pod like a drain.
 func (s *acks) evict(ctx context.Context, pod string) error {
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}
 	return s.Kube.CoreV1().Pods(s.Namespace).EvictV1(ctx, eviction)
 }
 
-// final reports whether the mover has made its first passes, and waits for the word that its member has stopped.
+// final reports whether the mover has made its first passes and waits for the signal that its member has stopped.
 func final(mover *corev1.Pod) bool {
 	return slices.ContainsFunc(mover.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == moverreport.FinalContainer && c.State.Running != nil
 	})
 }
 
-// TestRollingResizeAmongStrangers: a manifest with the old templates is applied every second. Before the first stop a mover is evicted, as
-// a drain does, and the next one is told by others that its member has stopped. Then the set is scaled up and down, and members are drained.
-func TestRollingResizeAmongStrangers(t *testing.T) {
+// TestRollingResizeBesideOtherClients: a client applies a manifest with the old templates every second. Before the
+// first stop a drain evicts a mover, and a client sends a false signal to the next one. Then the set is scaled up and
+// down, and members are drained.
+func TestRollingResizeBesideOtherClients(t *testing.T) {
 	t.Parallel()
 	manifest := acksSet(served, api.StrategyRolling)
 	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi@" + stage.OtherClass
 	s := newAcks(t, manifest.DeepCopy())
-	s.Patience = 10 * time.Minute                                                                           // the applied manifest may win the race to create the set more than once
-	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))}) // a mover waits until it allows a stop
+	// the applied manifest may create the set first more than once
+	s.Patience = 10 * time.Minute
+	// a mover waits until it allows a stop
+	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))})
 	s.applyEachSecond(t, manifest)
 	drydock(t, s.Stage)
 	awaitMember(t, s.Stage, api.MemberWaiting)
@@ -103,7 +107,8 @@ func TestRollingResizeAmongStrangers(t *testing.T) {
 	if _, err := pods.Patch(ctx, replaced.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := s.Kube.PolicyV1().PodDisruptionBudgets(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(1))})
@@ -114,9 +119,9 @@ func TestRollingResizeAmongStrangers(t *testing.T) {
 	s.expectWhole(t)
 }
 
-// scaleUntilMoved drains two members, and scales the set up and down, until every claim is of the other class, also that of the member
-// which comes and goes. Another operation begins where the applied manifest has created the set in the moment in which Drydock was about
-// to, and for a claim that comes late.
+// scaleUntilMoved drains two members, and scales the set up and down, until every claim has the other class, including
+// the claim of the removed member. Another operation begins if the applied manifest has created the set just before
+// Drydock, and for a late claim.
 func (s *acks) scaleUntilMoved(t *testing.T) {
 	t.Helper()
 	operations, scaled, up, drained := map[string]bool{}, time.Now(), false, []string{"web-0", "web-1"}
@@ -126,10 +131,10 @@ func (s *acks) scaleUntilMoved(t *testing.T) {
 			return "there is no status"
 		}
 		operations[status.Operation] = true
-		if len(drained) > 0 && s.evict(t.Context(), drained[0]) == nil { // the budget allows it when no member is away
+		if len(drained) > 0 && s.evict(t.Context(), drained[0]) == nil { // the budget allows it if all members are available
 			drained = drained[1:]
 		}
-		if time.Since(scaled) > 6*time.Second { // while a member is held, one more is refused
+		if time.Since(scaled) > 6*time.Second { // while a member is held, the eviction of another one is rejected
 			up, scaled = !up && !s.moved(t), time.Now()
 			_ = s.TryScaleTo("web", map[bool]int32{true: served + 1, false: served}[up])
 		}
@@ -141,7 +146,7 @@ func (s *acks) scaleUntilMoved(t *testing.T) {
 	t.Logf("%d operations", len(operations))
 }
 
-// moved reports whether all claims of the set are of the other class.
+// moved reports whether all claims of the set have the other class.
 func (s *acks) moved(t *testing.T) bool {
 	t.Helper()
 	claims, err := s.Kube.CoreV1().PersistentVolumeClaims(s.Namespace).List(t.Context(), metav1.ListOptions{})

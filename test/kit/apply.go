@@ -11,18 +11,20 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// InstallApply installs the policies of config/overlays/apply in the whole cluster, and waits until they are in force. They stay.
+// InstallApply installs the policies of config/overlays/apply in the whole cluster and waits until they are in force.
+// They are never removed.
 func (w *World) InstallApply() {
 	w.T.Helper()
 	applied.Lock() // several tests run at once
-	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k", filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
+	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
+		filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
 	applied.Unlock()
 	w.awaitApply()
 }
 
 var applied sync.Mutex
 
-// applyOverlay is the overlay that fits the version of the API server.
+// applyOverlay returns the overlay for the version of the API server.
 func (w *World) applyOverlay() string {
 	w.T.Helper()
 	_, err := w.Kube.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().List(context.Background(), metav1.ListOptions{Limit: 1})

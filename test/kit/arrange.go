@@ -18,7 +18,8 @@ import (
 // PatchClaim merges a patch into a claim.
 func (w *World) PatchClaim(name, body string) {
 	w.T.Helper()
-	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Patch(context.Background(), name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	w.must(err)
 }
 
@@ -28,7 +29,7 @@ func (w *World) DeleteClaim(name string) {
 	w.must(w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// CreatePodOn starts a pod of no set on the claim.
+// CreatePodOn creates a pod that uses the claim and belongs to no set.
 func (w *World) CreatePodOn(name, claim string) {
 	w.T.Helper()
 	pod := &corev1.Pod{
@@ -47,7 +48,8 @@ func (w *World) CreatePodOn(name, claim string) {
 func (w *World) CreateQuota(name corev1.ResourceName, hard string) {
 	w.T.Helper()
 	ctx, limit := context.Background(), resource.MustParse(hard)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: limit}}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "quota"},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{name: limit}}}
 	_, err := w.Kube.CoreV1().ResourceQuotas(w.Namespace).Create(ctx, quota, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		patch := fmt.Sprintf(`{"spec":{"hard":{%q:%q}}}`, name, hard)
@@ -67,13 +69,14 @@ func (w *World) CreateQuota(name corev1.ResourceName, hard string) {
 // CreateLimit limits the size of claims.
 func (w *World) CreateLimit(largest string) {
 	w.T.Helper()
-	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-		Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+			Type: corev1.LimitTypePersistentVolumeClaim, Max: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(largest)}}}}}
 	_, err := w.Kube.CoreV1().LimitRanges(w.Namespace).Create(context.Background(), limits, metav1.CreateOptions{})
 	w.must(err)
 }
 
-// ClaimVersions names every claim and volume of the world with its resourceVersion.
+// ClaimVersions returns every claim and volume of the world with its resourceVersion.
 func (w *World) ClaimVersions() string {
 	w.T.Helper()
 	var lines []string
@@ -88,25 +91,27 @@ func (w *World) ClaimVersions() string {
 	return strings.Join(lines, " ")
 }
 
-// Own makes an object that controls the StatefulSet.
+// Own creates a ConfigMap and makes it the controller of the StatefulSet.
 func (w *World) Own(set string) {
 	w.T.Helper()
 	owner, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})
 	w.must(err)
 	w.patchSet(set, []byte(fmt.Sprintf(
-		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`, owner.UID)))
+		`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"operator","uid":%q,"controller":true}]}}`,
+		owner.UID)))
 }
 
 // LabelPod labels a pod.
 func (w *World) LabelPod(name, key, value string) {
 	w.T.Helper()
 	body := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
-	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{})
+	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(body),
+		metav1.PatchOptions{})
 	w.must(err)
 }
 
-// ForceDeletePod deletes a pod as `kubectl delete --force` does, if it is there.
+// ForceDeletePod deletes a pod like `kubectl delete --force`. The pod may be missing.
 func (w *World) ForceDeletePod(name string) {
 	w.T.Helper()
 	err := w.Kube.CoreV1().Pods(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
@@ -115,7 +120,7 @@ func (w *World) ForceDeletePod(name string) {
 	}
 }
 
-// ReleasePod takes every finalizer off a pod, if it is there.
+// ReleasePod removes every finalizer of a pod. The pod may be missing.
 func (w *World) ReleasePod(name string) {
 	w.T.Helper()
 	_, err := w.Kube.CoreV1().Pods(w.Namespace).Patch(context.Background(), name, types.MergePatchType, release, metav1.PatchOptions{})
@@ -124,7 +129,7 @@ func (w *World) ReleasePod(name string) {
 	}
 }
 
-// TryDeleteClaim deletes a claim as a user would, if it is there.
+// TryDeleteClaim deletes a claim as a user would. The claim may be missing.
 func (w *World) TryDeleteClaim(name string) {
 	w.T.Helper()
 	err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -133,7 +138,7 @@ func (w *World) TryDeleteClaim(name string) {
 	}
 }
 
-// HeldPods are the names of the pods that Drydock holds.
+// HeldPods returns the names of the held pods.
 func (w *World) HeldPods() []string {
 	w.T.Helper()
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(context.Background(), metav1.ListOptions{})
@@ -147,7 +152,7 @@ func (w *World) HeldPods() []string {
 	return held
 }
 
-// PodRuns reports whether the pod is there, and was not told to stop.
+// PodRuns reports whether the pod has started and is not terminating.
 func (w *World) PodRuns(name string) bool {
 	w.T.Helper()
 	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})

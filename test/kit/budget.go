@@ -14,7 +14,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// AllowAway has a PodDisruptionBudget say how many pods of the set may be away, and waits until it is in force.
+// AllowAway creates or changes a PodDisruptionBudget with the set's maximum of unavailable pods, and waits until it is
+// in force.
 func (w *World) AllowAway(set string, most int) {
 	w.T.Helper()
 	ctx, budgets := context.Background(), w.Kube.PolicyV1().PodDisruptionBudgets(w.Namespace)
@@ -38,12 +39,12 @@ func (w *World) AllowAway(set string, most int) {
 	})
 }
 
-// Serves reports whether the pod is ready, and was not told to stop.
+// Serves reports whether the pod is ready and not terminating.
 func Serves(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && statefulset.PodReady(pod)
 }
 
-// Away are the names of the set's pods that do not serve, of the first ordinals.
+// Away returns the names of the missing, unready and terminating pods among the set's first replicas.
 func (w *World) Away(set string, replicas int) []string {
 	w.T.Helper()
 	var away []string

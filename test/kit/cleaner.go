@@ -17,21 +17,22 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// cleaners is what a Node knows of cleanup pods and of the claims that they are run on.
+// cleaners is a Node's knowledge of cleanup pods and their claims.
 type cleaners struct {
-	// GuardClaims makes it a violation that a claim is deleted on which no cleanup pod has succeeded.
+	// GuardClaims makes the deletion of a claim a violation unless a cleanup pod has succeeded on the claim.
 	GuardClaims bool
 
-	claims  map[types.UID]string // every claim that was seen, by name
-	last    map[types.UID]string // those of the node's own last look
+	claims  map[types.UID]string // every observed claim, by name
+	last    map[types.UID]string // the claims at the node's latest step
 	deleted map[types.UID]bool
 	cleaned map[types.UID]bool
-	crashed map[types.UID]time.Time // when the container of a cleanup pod has failed last
-	order   []string                // of the pods that succeeded
+	crashed map[types.UID]time.Time // the latest failure of the cleanup pod's container
+	order   []string                // the pods that succeeded
 }
 
 func newCleaners() *cleaners {
-	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{}, cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
+	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{},
+		cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
 }
 
 func isCleaner(pod *corev1.Pod) bool {
@@ -39,7 +40,7 @@ func isCleaner(pod *corev1.Pod) bool {
 	return err == nil && link != nil && link.Role == api.RoleCleaner
 }
 
-// runCleaner lets a cleanup pod come to its end: the data on its claims has found another place.
+// runCleaner ends a cleanup pod. On success, the data of its claims counts as moved elsewhere.
 func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return
@@ -83,11 +84,12 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 	n.setStatus(ctx, pod, *status)
 }
 
-// crashPause is between two runs of a container that fails. The kubelet waits for ten seconds and more: who deletes the pod meanwhile
-// has to have a chance to find it as it was read.
+// crashPause is the time between two runs of a failing container. The kubelet waits for ten seconds and more. Without a
+// pause, a client
+// that deletes the pod would never find it unchanged.
 const crashPause = 400 * time.Millisecond
 
-// failCleaner is what the kubelet reports of a container that has failed and will be started again.
+// failCleaner writes the kubelet's status for a container that has failed and will be restarted.
 func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) {
 	runs := int32(0)
 	if len(status.ContainerStatuses) > 0 {
@@ -100,7 +102,7 @@ func (n *Node) failCleaner(ctx context.Context, pod *corev1.Pod, status *corev1.
 	n.setStatus(ctx, pod, *status)
 }
 
-// watchClaims notices claims that are deleted.
+// watchClaims records deleted claims.
 func (n *Node) watchClaims(seen []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,7 +113,7 @@ func (n *Node) watchClaims(seen []*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// seeClaims notices which claims are there, and which of those that were there before are not any more.
+// seeClaims records the present claims, and the claims that have disappeared since before.
 func (n *Node) seeClaims(before map[types.UID]string, now []*corev1.PersistentVolumeClaim) {
 	there := map[types.UID]bool{}
 	for _, c := range now {
@@ -134,21 +136,22 @@ func (n *Node) lose(uid types.UID, name string) {
 	}
 	n.deleted[uid] = true
 	if n.cleaned[uid] {
-		n.newest[name] = 0 // a replica that comes back begins anew
+		n.newest[name] = 0 // a new pod of the same member needs another cleanup
 	} else if n.GuardClaims {
 		n.violations = append(n.violations, fmt.Sprintf("claim %s was deleted and no cleanup pod had succeeded on it", name))
 	}
 }
 
-// Cleaned are the names of the cleanup pods that have succeeded, in order.
+// Cleaned returns the names of the cleanup pods that have succeeded, in order.
 func (n *Node) Cleaned() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.order)
 }
 
-// DeletedClaims are the names of the claims that were deleted, in order of their names. It looks at this moment: on a
-// busy machine the node's own last look may be older than what a test waits for.
+// DeletedClaims returns the sorted names of the deleted claims. It lists the claims at once, because on a busy machine
+// the node's latest
+// step may be older than the event that a test waits for.
 func (n *Node) DeletedClaims() []string {
 	n.mu.Lock()
 	before := maps.Clone(n.claims)
@@ -170,7 +173,7 @@ func (n *Node) DeletedClaims() []string {
 	return names
 }
 
-// CleanupTemplate is a cleanup pod template as a user writes it.
+// CleanupTemplate is the cleanup pod template of a user.
 const CleanupTemplate = `
 metadata:
   labels: {app: cleanup}
@@ -181,7 +184,7 @@ spec:
       volumeMounts: [{name: data, mountPath: /data}]
 `
 
-// CleanedSet is a WorldSet with a cleanup pod template; its claims are guarded.
+// CleanedSet returns a WorldSet with a cleanup pod template, and guards its claims.
 func (w *World) CleanedSet(name string, replicas int32, templates ...string) *appsv1.StatefulSet {
 	if len(templates) == 0 {
 		templates = []string{"data"}
@@ -193,7 +196,7 @@ func (w *World) CleanedSet(name string, replicas int32, templates ...string) *ap
 	return set
 }
 
-// Cleanup reads the document of the set's latest cleanup; nil if it has none.
+// Cleanup reads the record of the set's latest cleanup, or returns nil.
 func (w *World) Cleanup(name string) *api.Cleanup {
 	w.T.Helper()
 	set := w.Set(name)
@@ -205,7 +208,7 @@ func (w *World) Cleanup(name string) *api.Cleanup {
 	return doc
 }
 
-// UntilCleanup ticks until the set's cleanup is in the phase, with the reason unless it is empty.
+// UntilCleanup ticks until the set's cleanup has the phase, and the reason unless it is empty.
 func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.Reason) *api.Cleanup {
 	w.T.Helper()
 	var doc *api.Cleanup
@@ -224,12 +227,13 @@ func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.
 	return doc
 }
 
-// CreateClaim creates a claim as a user would, and with it a volume: it is bound.
+// CreateClaim creates a claim as a user would, with a volume, and waits until it is bound.
 func (w *World) CreateClaim(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
 	w.T.Helper()
 	claim := WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
 	claim.Namespace, claim.Name, claim.Labels = w.Namespace, name, labels
-	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim, metav1.CreateOptions{FieldManager: "kubectl"})
+	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
+		metav1.CreateOptions{FieldManager: "kubectl"})
 	w.must(err)
 	_, err = w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), makeVolume(made), metav1.CreateOptions{})
 	w.must(err)
@@ -242,7 +246,7 @@ func (w *World) CreateClaim(name string, labels map[string]string) *corev1.Persi
 	return made
 }
 
-// ClaimUIDs tells the claims of the world apart from others of the same names.
+// ClaimUIDs returns the claims of the world with their UIDs, so that a test notices a replaced claim.
 func (w *World) ClaimUIDs() string {
 	w.T.Helper()
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{})

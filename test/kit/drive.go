@@ -1,5 +1,6 @@
-// Package kit is what Drydock's tests share: builders of objects, and a driver that takes the engine's place where a
-// test wants to say itself which event comes when.
+// Package kit holds the parts that Drydock's tests share. World is a namespace on a real API server, Node plays its
+// machines, and Drive
+// runs the functions without an engine, so that a test chooses the events and their order.
 package kit
 
 import (
@@ -22,34 +23,35 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Drive runs the functions without any engine: a tick, then every event that follows from it, one after the other.
-// There is no event source, so whatever gets done is done from the objects alone.
+// Drive runs the functions without an engine: a tick, then every event that follows, one after the other. There is no
+// event source, so
+// the functions work from the objects alone.
 type Drive struct {
 	mu        sync.Mutex
 	queue     []event.Event
 	functions map[api.Function]function.Handler
-	// Seen are the types of the events that passed, in order.
+	// Seen are the types of the delivered events, in order.
 	Seen []string
-	// Passed is told of each event before it is delivered; nil for nobody.
+	// Passed is called with each event before its delivery. It may be nil.
 	Passed func(event.Event)
-	// Shuffle, if not 0, is the seed with which every event is delivered twice and out of order.
+	// Shuffle is a random seed. Unless it is 0, every event is delivered twice and out of order.
 	Shuffle uint64
-	// Drop loses every event that one function sends to another: what goes on goes on by the tick.
+	// Drop discards every event that one function sends to another, so that only ticks drive an operation.
 	Drop bool
-	// Retries is how often an event is delivered again when its function fails.
+	// Retries is how often an event is delivered to a failing function.
 	Retries int
-	// Telemetry follows the events, as package serve has it do; off unless a test sets it.
+	// Telemetry traces the events as package serve does. It is off unless a test sets it.
 	Telemetry *telemetry.Telemetry
 }
 
-// NewDrive makes functions, each with its own account's rights and no other (I10): a verb that config/rbac does not grant
-// fails the test.
+// NewDrive creates the functions, each with the rights of its account only (I10). A verb that config/rbac does not
+// grant fails the test.
 func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
 	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
 	for _, name := range function.Names() {
 		handlers, err := function.Handlers(kube.NewClient(kube.As(config, api.Function(name))), settings, d, log)
 		if err != nil {
-			panic(err) // a test's own settings
+			panic(err) // the settings come from the test
 		}
 		d.functions[api.Function(name)] = handlers[api.Function(name)]
 	}
@@ -68,12 +70,13 @@ func (d *Drive) Send(ctx context.Context, e event.Event) error {
 	d.queue = append(d.queue, e)
 	if d.Shuffle != 0 {
 		d.queue = append(d.queue, e)
-		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue), func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
+		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue),
+			func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
 	}
 	return nil
 }
 
-// Tick sweeps, and delivers everything that follows.
+// Tick sweeps and delivers every event that follows.
 func (d *Drive) Tick(ctx context.Context) error {
 	tick := event.New()
 	tick.SetID("tick")
@@ -85,7 +88,7 @@ func (d *Drive) Tick(ctx context.Context) error {
 	return d.Drain(ctx)
 }
 
-// Drain delivers the queued events and those that answer them.
+// Drain delivers the queued events and their answers.
 func (d *Drive) Drain(ctx context.Context) error {
 	var failed error
 	for {
@@ -121,18 +124,18 @@ func (d *Drive) deliver(ctx context.Context, f api.Function, e event.Event) erro
 	return fmt.Errorf("%s on %s: %w", f, e.Type(), err)
 }
 
-// handle does what package serve does around a function.
+// handle calls a function with the telemetry of package serve.
 func (d *Drive) handle(ctx context.Context, f api.Function, e event.Event) (*event.Event, error) {
-	ctx, hop := d.Telemetry.Receive(ctx, string(f), e, nil)
+	ctx, span := d.Telemetry.Receive(ctx, string(f), e, nil)
 	answer, err := d.functions[f].Handle(ctx, e)
-	hop.End(ctx, serve.ResultOf(answer, err))
+	span.End(ctx, serve.ResultOf(answer, err))
 	if answer != nil {
 		telemetry.Stamp(ctx, answer)
 	}
 	return answer, err
 }
 
-// Receivers says which functions the Triggers in deploy/ give an event to.
+// Receivers returns the functions that receive an event by the Triggers in deploy/.
 func Receivers(e event.Event) []api.Function {
 	switch e.Type() {
 	case events.ObjectChanged:

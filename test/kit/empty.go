@@ -13,8 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// made are the kinds of objects that tests make. Sets come first, since their controller would create the pods again.
-var made = []schema.GroupVersionResource{
+// testKinds are the kinds of objects that tests create. Sets come first, because their controller would create the pods
+// again.
+var testKinds = []schema.GroupVersionResource{
 	{Group: "drydock.dev", Version: "v1alpha1", Resource: "scalers"},
 	{Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "batch", Version: "v1", Resource: "jobs"},
@@ -24,10 +25,11 @@ var made = []schema.GroupVersionResource{
 	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
 }
 
-// release removes all finalizers: the controllers that own them do not run any more.
+// release removes all finalizers, because the controllers that own them do not run any more.
 var release = []byte(`{"metadata":{"finalizers":null}}`)
 
-// empty deletes what tests make in a namespace, whatever state it is in. It says what does not go.
+// empty deletes the objects of a test from the namespace. It returns the objects that are not gone in time, or an
+// error.
 func (w *World) empty() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -35,7 +37,7 @@ func (w *World) empty() string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, kind := range made {
+	for _, kind := range testKinds {
 		w.sweep(ctx, all.Resource(kind).Namespace(w.Namespace))
 	}
 	for _, v := range w.cluster.volumesOf(w.Namespace) {
@@ -43,7 +45,7 @@ func (w *World) empty() string {
 		_ = w.Kube.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
 	}
 	for {
-		left := w.left(ctx, all)
+		left := w.remaining(ctx, all)
 		if left == "" || ctx.Err() != nil {
 			return left
 		}
@@ -51,16 +53,16 @@ func (w *World) empty() string {
 	}
 }
 
-// sweep deletes every object of a kind. What stays is seen afterwards.
+// sweep deletes every object of a kind. The caller checks for remaining objects.
 func (w *World) sweep(ctx context.Context, kind metadata.ResourceInterface) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
 	_ = kind.DeleteCollection(ctx, now, metav1.ListOptions{})
 }
 
-// left returns the objects that still exist, and releases them.
-func (w *World) left(ctx context.Context, all metadata.Interface) string {
+// remaining returns the objects that still exist, and removes their finalizers.
+func (w *World) remaining(ctx context.Context, all metadata.Interface) string {
 	var left []string
-	for _, resource := range made {
+	for _, resource := range testKinds {
 		kind := all.Resource(resource).Namespace(w.Namespace)
 		list, err := kind.List(ctx, metav1.ListOptions{})
 		if err != nil {

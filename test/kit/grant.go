@@ -9,15 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Grant gives a user verbs on resources, named as kubectl does, in the whole cluster until the test ends. It is in force after a
-// moment.
+// Grant gives a user verbs on resources, as kubectl names them, in the whole cluster until the test ends. The rights
+// come into force
+// after a moment.
 func (w *World) Grant(user, verbs, resources string) {
 	w.T.Helper()
 	ctx := context.Background()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: w.Namespace + "-"}}
 	for _, name := range strings.Fields(resources) {
 		resource := schema.ParseGroupResource(name)
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}})
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: []string{resource.Group},
+			Resources: []string{resource.Resource}})
 	}
 	role, err := w.Kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	w.must(err)

@@ -11,13 +11,13 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Trouble is a failure of a running mover, also of a held one.
+// Trouble is a failure of a running mover. A held mover can fail, too.
 type Trouble string
 
 const (
-	// Evicted: the kubelet needs its memory for others.
+	// Evicted: the kubelet reclaims its memory.
 	Evicted Trouble = "evicted"
-	// OutOfMemory: the kernel has killed it at its own limit.
+	// OutOfMemory: the kernel kills it at its own memory limit.
 	OutOfMemory Trouble = "out of memory"
 	// Deleted: a user deletes its pod.
 	Deleted Trouble = "deleted"
@@ -25,35 +25,36 @@ const (
 
 // hazards are the failures of pods and machines that a Node plays.
 type hazards struct {
-	// Troubles befall the movers that run next, one each, in this order.
+	// Troubles are the failures of the next movers, one each, in this order.
 	Troubles []Trouble
-	// Trouble befalls every mover, after those.
+	// Trouble is the failure of every later mover.
 	Trouble Trouble
 	// NoImage: the movers' image cannot be pulled.
 	NoImage bool
-	// Sidecar runs in every mover's pod when its copy has ended.
+	// Sidecar keeps running in every mover's pod after the copy has ended.
 	Sidecar bool
 
 	fates   map[types.UID]Trouble
-	machine string          // where pods run; empty for the machine that all worlds share
-	lost    map[string]bool // machines that are gone
+	machine string          // the machine of the pods; empty for the machine that all worlds share
+	lost    map[string]bool // the lost machines
 }
 
-// befalls has a mover that runs meet its trouble, at every look until it is seen to have ended, and reports whether it has any.
-func (n *Node) befalls(ctx context.Context, pod *corev1.Pod) bool {
-	switch trouble := n.fate(pod.UID); trouble {
+// playTrouble lets a running mover fail, and reports whether it has a failure to play. It repeats this until the end is
+// observed.
+func (n *Node) playTrouble(ctx context.Context, pod *corev1.Pod) bool {
+	switch trouble := n.troubleOf(pod.UID); trouble {
 	case "":
 		return false
 	case Deleted:
 		_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 	default:
-		n.setStatus(ctx, pod, troubled(pod, trouble))
+		n.setStatus(ctx, pod, troubledStatus(pod, trouble))
 	}
 	return true
 }
 
-// fate is the trouble of the mover. One that has none may be given one as long as it runs.
-func (n *Node) fate(mover types.UID) Trouble {
+// troubleOf returns the failure of the mover. A running mover without one may get the next failure.
+func (n *Node) troubleOf(mover types.UID) Trouble {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if trouble, known := n.fates[mover]; known || n.ended[mover] {
@@ -72,18 +73,19 @@ func (n *Node) fate(mover types.UID) Trouble {
 	return trouble
 }
 
-// troubled returns the status that the kubelet reports for a killed pod (kubernetes pkg/kubelet/eviction, pkg/kubelet/kuberuntime).
-func troubled(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
+// troubledStatus returns the status that the kubelet reports for a killed pod (kubernetes pkg/kubelet/eviction,
+// pkg/kubelet/kuberuntime).
+func troubledStatus(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
 	ended := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: metav1.Now()}
 	status := *pod.Status.DeepCopy()
 	status.Phase, status.Conditions = corev1.PodFailed, ready(corev1.ConditionFalse, "PodFailed")
-	if len(status.InitContainerStatuses) == 0 { // it has run for a moment only
+	if len(status.InitContainerStatuses) == 0 { // it has just started
 		status.InitContainerStatuses, status.ContainerStatuses = unstarted(pod.Spec.InitContainers), unstarted(pod.Spec.Containers)
 		status.InitContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
 	}
 	for _, all := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for i := range all {
-			if all[i].State.Running != nil { // one that has not started keeps its state (kubernetes pkg/kubelet/status, TerminatePod)
+			if all[i].State.Running != nil { // a waiting container keeps its state (kubernetes pkg/kubelet/status, TerminatePod)
 				all[i].Ready, all[i].Started = false, nil
 				all[i].State = corev1.ContainerState{Terminated: ended}
 			}
@@ -102,7 +104,7 @@ func troubled(pod *corev1.Pod, trouble Trouble) corev1.PodStatus {
 	return status
 }
 
-// unstarted are the containers of a pod as long as nothing is known of them.
+// unstarted returns container statuses without a state.
 func unstarted(containers []corev1.Container) []corev1.ContainerStatus {
 	var all []corev1.ContainerStatus
 	for _, c := range containers {
@@ -111,7 +113,7 @@ func unstarted(containers []corev1.Container) []corev1.ContainerStatus {
 	return all
 }
 
-// UseMachine puts the world's pods on a separate machine, which can be lost.
+// UseMachine puts the world's pods on a machine of their own, which can be lost.
 func (w *World) UseMachine() {
 	w.T.Helper()
 	name, ctx := "machine-of-"+w.Namespace, context.Background()
@@ -123,8 +125,9 @@ func (w *World) UseMachine() {
 	w.Node.Set(func(n *Node) { n.machine = name })
 }
 
-// LoseMachine takes the machine away with all that runs on it, as a cloud does. What it had attached can be used elsewhere. That its
-// pods are gone is for the pod garbage collector to find out, which takes a minute (kubernetes pkg/controller/podgc).
+// LoseMachine removes the machine with everything that runs on it, as a cloud does. Its volumes can be attached
+// elsewhere. The pod garbage
+// collector needs a minute to delete the pods (kubernetes pkg/controller/podgc).
 func (w *World) LoseMachine() {
 	w.T.Helper()
 	name := ""
@@ -138,8 +141,8 @@ func (w *World) LoseMachine() {
 	}
 }
 
-// place is the machine on which pods are put.
-func (n *Node) place() string {
+// machineName returns the machine of new pods.
+func (n *Node) machineName() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.machine != "" {
@@ -148,15 +151,15 @@ func (n *Node) place() string {
 	return nodeName
 }
 
-// gone reports whether the pod's machine is lost: nothing runs there, and no kubelet ends the pod.
-func (n *Node) gone(pod *corev1.Pod) bool {
+// onLostMachine reports whether the pod's machine is lost. Then nothing runs there, and no kubelet ends the pod.
+func (n *Node) onLostMachine(pod *corev1.Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.lost[pod.Spec.NodeName]
 }
 
-// elsewhere reports whether the pod has to run on another machine than those there are. The caller has locked the node.
-func (n *Node) elsewhere(pod *corev1.Pod) bool {
+// needsLostMachine reports whether the pod must run on a lost machine. The caller has locked the node.
+func (n *Node) needsLostMachine(pod *corev1.Pod) bool {
 	for _, term := range requiredTerms(pod) {
 		for _, field := range term.MatchFields {
 			if n.lost[field.Values[0]] {
@@ -167,7 +170,7 @@ func (n *Node) elsewhere(pod *corev1.Pod) bool {
 	return false
 }
 
-// requiredTerms are those of the pod's node affinity.
+// requiredTerms returns the required terms of the pod's node affinity.
 func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -176,8 +179,9 @@ func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// lacksImage reports whether the pod is a mover whose image cannot be pulled, and tells so as the kubelet does.
-func (n *Node) lacksImage(ctx context.Context, pod *corev1.Pod) bool {
+// playMissingImage reports whether the pod is a mover whose image cannot be pulled, and writes the kubelet's status for
+// it.
+func (n *Node) playMissingImage(ctx context.Context, pod *corev1.Pod) bool {
 	n.mu.Lock()
 	lacks := n.NoImage && isMover(pod)
 	n.mu.Unlock()
@@ -187,12 +191,13 @@ func (n *Node) lacksImage(ctx context.Context, pod *corev1.Pod) bool {
 	container := pod.Spec.InitContainers[0]
 	status := moverStatus(corev1.PodPending, waiting(container.Name), waiting(moverreport.FinalContainer))
 	status.InitContainerStatuses[0].Image = container.Image
-	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image " + container.Image}
+	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+		Message: "Back-off pulling image " + container.Image}
 	n.setStatus(ctx, pod, status)
 	return true
 }
 
-// withSidecar is the status of a pod in which an injected container runs, too.
+// withSidecar adds an injected, running container to a status.
 func withSidecar(ended corev1.PodStatus) corev1.PodStatus {
 	ended.ContainerStatuses = append(ended.ContainerStatuses, corev1.ContainerStatus{Name: "mesh-proxy",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}})

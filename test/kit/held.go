@@ -18,11 +18,12 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// InstallPolicies installs the policies about held members, sleeping sets and dry runs for this world's namespace alone, and waits until they are in
-// force. They end with the test.
+// InstallPolicies installs the policies for held members, sleeping sets and dry runs in this world's namespace alone,
+// and waits until they
+// are in force. They are removed at the end of the test.
 func (w *World) InstallPolicies() {
 	w.T.Helper()
-	keep.Do(func() { w.keepParameters() })
+	keepPolicy.Do(func() { w.keepParameters() })
 	for _, file := range []string{"sleeping-sets.yaml", "held-sets.yaml", "held-scales.yaml", "dry-run-pods.yaml"} {
 		policy, binding := w.policy(file)
 		name := w.Namespace + "-" + policy.Name
@@ -45,7 +46,8 @@ func (w *World) InstallPolicies() {
 	w.Eventually("patching a set with held members is refused", func() string {
 		set := w.Set("probe")
 		*set.Spec.Replicas = 1
-		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(context.Background(), set, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(context.Background(), set,
+			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
 			return "it is not"
 		}
 		return ""
@@ -55,30 +57,33 @@ func (w *World) InstallPolicies() {
 	w.DeleteSet("probe", metav1.DeletePropagationBackground)
 }
 
-// ScaleUpDenied waits until the API server refuses to raise the replicas of the set, of which members are held: what it knows of sets for
-// that comes by a watch.
+// ScaleUpDenied waits until the API server denies to raise the replicas of a set with held members. Its policy gets the
+// set as a
+// parameter, which the API server watches.
 func (w *World) ScaleUpDenied(set string) {
 	w.T.Helper()
 	w.Eventually("scaling "+set+" up is refused", func() string {
 		if err := w.TryScaleTo(set, *w.Set(set).Spec.Replicas+1, metav1.DryRunAll); !apierrors.IsForbidden(err) {
-			return "it is not. Was a policy with StatefulSets as parameters removed before, so that none was left? Then this API server " +
-				"does not follow them any more (kubernetes issue 130887): start another with make cluster-down cluster SIZE=control-plane"
+			return "the API server allows it. If the last policy with StatefulSets as parameters was removed before, this API server " +
+				"does not watch them any more (kubernetes issue 130887). Start another one: make cluster-down cluster SIZE=control-plane"
 		}
 		return ""
 	})
 }
 
-// TryScaleTo scales by the set's subresource, as kubectl scale and autoscalers do.
+// TryScaleTo scales through the set's subresource scale, like kubectl scale and autoscalers.
 func (w *World) TryScaleTo(set string, replicas int32, dryRun ...string) error {
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: w.Namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: set, Namespace: w.Namespace},
+		Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).UpdateScale(context.Background(), set, scale, metav1.UpdateOptions{DryRun: dryRun})
 	return err
 }
 
-var keep sync.Once
+var keepPolicy sync.Once
 
-// keepParameters leaves a policy behind that judges nothing. Without any the API server stops to follow StatefulSets as
-// parameters, and never begins again (kubernetes issue 130887).
+// keepParameters installs a policy without effect that is never removed. Without any such policy the API server stops
+// watching StatefulSets
+// as parameters, and never starts again (kubernetes issue 130887).
 func (w *World) keepParameters() {
 	w.T.Helper()
 	policy, binding := w.policy("held-scales.yaml")
@@ -88,7 +93,8 @@ func (w *World) keepParameters() {
 }
 
 func only(namespace string) *admissionv1.MatchResources {
-	return &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}}
+	return &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}}
 }
 
 func (w *World) policy(file string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
@@ -108,7 +114,8 @@ func (w *World) install(policy *admissionv1.ValidatingAdmissionPolicy, binding *
 	if _, err := admission.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
-	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding,
+		metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
 }

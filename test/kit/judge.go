@@ -13,8 +13,9 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Leftovers lists what an operation left in the world (I9): everything with its label but retired volumes, every
-// finalizer of Drydock, every temporary claim, and volumes that nobody needs.
+// Leftovers returns the objects that an operation has left in the world (I9): everything with its label except retired
+// volumes, every
+// finalizer of Drydock, every temporary claim, and unneeded volumes.
 func (w *World) Leftovers() []string {
 	w.T.Helper()
 	ctx := context.Background()
@@ -38,28 +39,31 @@ func (w *World) Leftovers() []string {
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
 	w.must(err)
 	for _, o := range claims.Items {
-		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) || strings.HasPrefix(o.Name, "drydock-") {
+		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) ||
+			strings.HasPrefix(o.Name, "drydock-") {
 			left = append(left, "claim "+o.Name)
 		}
 	}
 	for _, v := range w.Volumes() {
 		retired := api.Linked(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
-		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" || v.Status.Phase != corev1.VolumeBound) {
+		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" ||
+			v.Status.Phase != corev1.VolumeBound) {
 			left = append(left, fmt.Sprintf("volume %s (%s)", v.Name, v.Status.Phase))
 		}
 	}
 	return left
 }
 
-// Journals are what operations have written down beside the set.
+// Journals returns the journals of operations.
 func (w *World) Journals() []appsv1.ControllerRevision {
 	w.T.Helper()
-	list, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+	list, err := w.Kube.AppsV1().ControllerRevisions(w.Namespace).List(context.Background(),
+		metav1.ListOptions{LabelSelector: api.OperationLabel})
 	w.must(err)
 	return list.Items
 }
 
-// Volumes are the volumes of the world's claims, also of those that are gone.
+// Volumes returns the volumes of the world's claims, including deleted claims.
 func (w *World) Volumes() []corev1.PersistentVolume {
 	w.T.Helper()
 	all, err := w.Kube.CoreV1().PersistentVolumes().List(context.Background(), metav1.ListOptions{})
@@ -69,10 +73,11 @@ func (w *World) Volumes() []corev1.PersistentVolume {
 	})
 }
 
-// Claim reads a claim; nil if it does not exist.
+// Claim reads a claim. It returns nil if the claim does not exist.
 func (w *World) Claim(name string) *corev1.PersistentVolumeClaim {
 	w.T.Helper()
-	list, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	list, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	w.must(err)
 	if len(list.Items) == 0 {
 		return nil
@@ -80,7 +85,7 @@ func (w *World) Claim(name string) *corev1.PersistentVolumeClaim {
 	return &list.Items[0]
 }
 
-// Whole checks that every claim named is bound, to a volume with the newest version of its data (I1).
+// Whole returns the breaches of I1. Each of the claims must be bound to a volume with the newest version of its data.
 func (w *World) Whole(claims ...string) []string {
 	w.T.Helper()
 	problems := w.Node.Violations()
@@ -97,7 +102,7 @@ func (w *World) Whole(claims ...string) []string {
 	return problems
 }
 
-// Events are the reasons of the Kubernetes Events on the StatefulSet.
+// Events returns type and reason of Drydock's Kubernetes Events on the StatefulSet.
 func (w *World) Events(set string) []string {
 	w.T.Helper()
 	list, err := w.Kube.CoreV1().Events(w.Namespace).List(context.Background(), metav1.ListOptions{
@@ -119,8 +124,8 @@ func (w *World) must(err error) {
 	}
 }
 
-// scene is what there is when something that was waited for has not come.
-func (w *World) scene() string {
+// dump describes the pods, claims and volumes of the world, for a test that has waited in vain.
+func (w *World) dump() string {
 	var all []string
 	ctx, everything := context.Background(), metav1.ListOptions{}
 	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, everything)
@@ -128,7 +133,8 @@ func (w *World) scene() string {
 		return err.Error()
 	}
 	for _, o := range pods.Items {
-		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase, o.DeletionTimestamp, o.Finalizers))
+		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase,
+			o.DeletionTimestamp, o.Finalizers))
 	}
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, everything)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Answer is what a function said to an event that it did not take.
+// Answer is the response of a function that did not accept an event.
 type Answer struct {
 	By   api.Function
 	Code int
 	Text string
 }
 
-// GiveUp hands an event to dead-letter as a Broker does that could not deliver it.
+// GiveUp sends an event to dead-letter, as a Broker does after its last attempt at delivery.
 func (d *Drive) GiveUp(ctx context.Context, e event.Event, answer Answer) error {
 	e = e.Clone()
 	e.SetExtension("knativebrokerttl", 254)

@@ -15,7 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// heartbeats are the machines of this process that report. The node lifecycle controller gives up one that does not renew its Lease for 50 s.
+// heartbeats are the machines of this process that send heartbeats. The node lifecycle controller marks a machine as
+// unreachable if it has
+// not renewed its Lease for 50 s.
 type heartbeats struct {
 	mu      sync.Mutex
 	beating map[string]bool
@@ -25,7 +27,8 @@ var machines = heartbeats{beating: map[string]bool{}}
 
 const heartbeat = 10 * time.Second
 
-// report makes the node if it does not exist, says that it is ready, and renews its Lease until the process ends or the machine is lost.
+// report creates the node if necessary, marks it as ready, and renews its Lease until the process ends or the machine
+// is lost.
 func (h *heartbeats) report(t testing.TB, kube kubernetes.Interface, name string) {
 	t.Helper()
 	h.mu.Lock()
@@ -63,7 +66,8 @@ func (h *heartbeats) stop(name string) {
 	delete(h.beating, name)
 }
 
-// renewLease tells the node lifecycle controller that the kubelet lives. What fails is done again with the next beat.
+// renewLease tells the node lifecycle controller that the kubelet is alive. The next heartbeat repeats a failed
+// renewal.
 func renewLease(ctx context.Context, kube kubernetes.Interface, name string) {
 	leases, now := kube.CoordinationV1().Leases(corev1.NamespaceNodeLease), metav1.NowMicro()
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
@@ -79,10 +83,11 @@ func renewLease(ctx context.Context, kube kubernetes.Interface, name string) {
 	}
 }
 
-// SetNodeReady writes what a kubelet, or the controller that misses it, says of the node.
+// SetNodeReady writes the node's Ready condition, like a kubelet or the node lifecycle controller.
 func SetNodeReady(ctx context.Context, kube kubernetes.Interface, name string, ready corev1.ConditionStatus) error {
 	now := time.Now().UTC().Format(time.RFC3339)
-	body := `{"status":{"conditions":[{"type":"Ready","status":"` + string(ready) + `","reason":"Kit","lastHeartbeatTime":"` + now + `","lastTransitionTime":"` + now + `"}]}}`
+	body := `{"status":{"conditions":[{"type":"Ready","status":"` + string(ready) + `","reason":"Kit","lastHeartbeatTime":"` + now +
+		`","lastTransitionTime":"` + now + `"}]}}`
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 	return err
 }

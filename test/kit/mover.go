@@ -14,18 +14,19 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// notACopy is the version of a target that was filled from a volume which is written to, or that was filled in part.
+// notACopy is the version of a target that was copied while its source was written to, or that was copied in part.
 const notACopy = -1
 
 func isMover(pod *corev1.Pod) bool {
-	return pod.Labels[batchv1.JobNameLabel] != "" && len(pod.Spec.InitContainers) > 0 // the Job of a hook has none in tests
+	return pod.Labels[batchv1.JobNameLabel] != "" && len(pod.Spec.InitContainers) > 0 // in tests the Job of a hook has no init containers
 }
 
-// runMover lets a mover do its next step: its first init container makes first passes, its second one waits for the signal and makes the
+// runMover does the next step of a mover. Its first init container makes the first passes. Its second one waits for the
+// signal and makes the
 // final pass. The kubelet reports the pod as Pending until both have ended. Then the pin runs until the pod is deleted.
 func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
-	if !ok || n.lacksImage(ctx, pod) || n.befalls(ctx, pod) {
+	if !ok || n.playMissingImage(ctx, pod) || n.playTrouble(ctx, pod) {
 		return
 	}
 	switch {
@@ -39,21 +40,23 @@ func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// firstPasses ends the init container.
+// firstPasses ends the first init container.
 func (n *Node) firstPasses(ctx context.Context, pod *corev1.Pod, volumes map[string]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.HoldWarm {
 		return
 	}
-	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, Reason: moverreport.ReasonConverged,
+	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged,
+		Reason: moverreport.ReasonConverged,
 		Passes: 1, ForecastSeconds: 0.5, MaxStopSeconds: 60, Claims: n.claimReports(pod)}
 	switch {
 	case n.FailMovers:
 		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FirstContainer)))
 		return
 	case n.NeverConverge:
-		report.Result, report.Reason, report.Code = moverreport.ResultNotConverged, moverreport.ReasonNotConverged, moverreport.CodeNotConverged
+		report.Result, report.Reason, report.Code = moverreport.ResultNotConverged, moverreport.ReasonNotConverged,
+			moverreport.CodeNotConverged
 		report.ForecastSeconds, report.Message = 90, "the final pass would take 90 s"
 		n.setStatus(ctx, pod, failed(pod, report))
 		return
@@ -66,7 +69,7 @@ func (n *Node) firstPasses(ctx context.Context, pod *corev1.Pod, volumes map[str
 	n.setStatus(ctx, pod, moverStatus(corev1.PodPending, ended(moverreport.FirstContainer, report), running(moverreport.FinalContainer)))
 }
 
-// finalPass ends the mover when it was told that the member has stopped.
+// finalPass ends the second init container after the signal that the member has stopped.
 func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[string]string) {
 	signal, err := moverreport.ParseSignal(pod.Annotations[moverreport.SignalAnnotation])
 	n.mu.Lock()
@@ -78,7 +81,8 @@ func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[strin
 		n.setStatus(ctx, pod, failed(pod, n.failure(moverreport.FinalContainer)))
 		return
 	}
-	report := moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Reason: moverreport.ReasonCopied,
+	report := moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied,
+		Reason: moverreport.ReasonCopied,
 		Signal: &signal, Claims: n.claimReports(pod)}
 	for i, pair := range pairs(pod) {
 		report.Claims[i].Digest = "d"
@@ -96,16 +100,17 @@ func (n *Node) finalPass(ctx context.Context, pod *corev1.Pod, volumes map[strin
 	n.setStatus(ctx, pod, status)
 }
 
-// judgeFinalPass notes a breach of I1: a pod still writes to what is copied for the last time.
+// judgeFinalPass records a breach of I1 if a pod still writes to the source of a final pass.
 func (n *Node) judgeFinalPass(pair claimPair) {
 	for uid, writer := range n.writers {
 		if writer.claims[pair.source] != "" {
-			n.violations = append(n.violations, fmt.Sprintf("I1: claim %s is copied for the last time while pod %s (%s) runs", pair.source, writer.name, uid))
+			n.violations = append(n.violations, fmt.Sprintf("I1: the final pass of claim %s runs while pod %s (%s) writes", pair.source,
+				writer.name, uid))
 		}
 	}
 }
 
-// claimReports are what a mover reports of its claims.
+// claimReports returns the mover's reports of its claims.
 func (n *Node) claimReports(pod *corev1.Pod) []moverreport.ClaimReport {
 	var reports []moverreport.ClaimReport
 	for _, pair := range pairs(pod) {
@@ -118,21 +123,23 @@ func (n *Node) claimReports(pod *corev1.Pod) []moverreport.ClaimReport {
 	return reports
 }
 
-// failure is the report of a mover that fails.
+// failure returns the report of a failing mover.
 func (n *Node) failure(stage string) moverreport.MemberReport {
 	if n.Failure.Reason != "" {
 		report := n.Failure
 		report.Stage, report.Result = stage, moverreport.ResultFailed
 		return report
 	}
-	return moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
+	return moverreport.MemberReport{Stage: stage, Result: moverreport.ResultFailed, Code: moverreport.CodeNoSpace,
+		Reason:  moverreport.ReasonNoSpace,
 		Message: "no space left on the target"}
 }
 
-// claimPair is a claim that a mover copies.
+// claimPair is a claim with the temporary claim of its copy.
 type claimPair struct{ template, source, target string }
 
-// pairs reads from a mover's pod what it copies: its volumes, two for each claim, and the order that it was given.
+// pairs returns the claims that a mover copies. The pod has two volumes for each claim, in the order of the --claim
+// arguments.
 func pairs(pod *corev1.Pod) []claimPair {
 	var claims, templates []string
 	for _, v := range pod.Spec.Volumes {
@@ -156,13 +163,14 @@ func pairs(pod *corev1.Pod) []claimPair {
 	return all
 }
 
-// moverStatus is the status of a mover whose pin has not started.
+// moverStatus returns the status of a mover whose pin has not started.
 func moverStatus(phase corev1.PodPhase, first, final corev1.ContainerStatus) corev1.PodStatus {
 	return corev1.PodStatus{Phase: phase, StartTime: ptr.To(metav1.Now()), InitContainerStatuses: []corev1.ContainerStatus{first, final},
-		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse, "ContainersNotInitialized")}
+		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse,
+			"ContainersNotInitialized")}
 }
 
-// failed is the status of a mover of which the container that runs has ended with the report.
+// failed returns the status of a mover whose running container has ended with the report.
 func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
 	if report.Stage == moverreport.FirstContainer {
 		return moverStatus(corev1.PodFailed, ended(moverreport.FirstContainer, report), waiting(moverreport.FinalContainer))
@@ -171,16 +179,19 @@ func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
 }
 
 func running(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
+	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
 }
 
 func waiting(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+	return corev1.ContainerStatus{Name: container,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
 }
 
 func ended(container string, report moverreport.MemberReport) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
+		ExitCode: int32(report.Code), Message: string(
+			report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
 }
 
 func ready(status corev1.ConditionStatus, reason string) []corev1.PodCondition {

@@ -22,9 +22,11 @@ const (
 	nodeName    = "kit"
 )
 
-// Node does for a World what machines do: it provisions volumes, schedules pods and runs them. And it keeps a model of
-// the data: each volume has a version; a pod of a set that starts writes, so its volumes' version grows; a mover copies
-// its source's version. A pod that starts on anything but the newest version of its claim's data breaks I1.
+// Node plays the machines of a World: it provisions volumes, schedules pods and runs them. It also keeps a model of the
+// data. Each volume has
+// a version. A member that starts writes, so the version of its volumes grows. A mover copies its source's version. A
+// pod that starts on
+// any other version than the newest of its claim breaks I1.
 type Node struct {
 	t      testing.TB
 	w      *World
@@ -32,36 +34,38 @@ type Node struct {
 	done   chan struct{}
 
 	mu sync.Mutex
-	// latest is the version that was written last, of whatever claim: no two are the same.
+	// latest is the version of the last write to any claim. Versions are unique.
 	latest int
-	// versions of the data on a volume, by name; absent: the volume is destroyed.
+	// versions of the data, by volume name. A destroyed volume has none.
 	versions map[string]int
-	// newest version of the data behind a claim's name.
+	// newest version of the data, by claim name.
 	newest map[string]int
-	// started and ended are the pods that have begun and finished their work. The watch may show older states.
+	// started and ended are the pods that have begun and finished their work. The watch may show an older state.
 	started, ended map[types.UID]bool
-	// writers are the pods of sets that run.
+	// writers are the running pods of sets.
 	writers map[types.UID]writer
-	// wanted is the volume with older data that a user wants behind a claim's name again.
+	// wanted is the volume to whose older data a user has returned, by claim name.
 	wanted     map[string]string
 	violations []string
-	// Warning is what every mover warns of; none if it is empty.
+	// Warning is the warning of every mover. It may be empty.
 	Warning string
-	// FailMovers makes every first pass end with a failure, FailFinal every final pass: that of a full target, unless Failure says another.
+	// FailMovers makes every first pass fail, FailFinal every final pass. The target is full, unless Failure has
+	// another cause.
 	FailMovers, FailFinal bool
 	Failure               moverreport.MemberReport
-	// NeverConverge: the first passes do not get short enough.
+	// NeverConverge: the first passes never get short enough.
 	NeverConverge bool
-	// HoldWarm keeps first passes from ending, Hold final passes and cleanup pods.
+	// HoldWarm keeps first passes from ending. Hold keeps final passes and cleanup pods from ending.
 	Hold, HoldWarm bool
-	// HoldPods keeps the pods of sets from starting, as a database that waits for its operator; HoldStops keeps those that were told
-	// to stop from ending.
+	// HoldPods keeps the pods of sets from starting, like a database that waits for its operator. HoldStops keeps
+	// terminating pods from
+	// ending.
 	HoldPods, HoldStops bool
-	// FailCleaners makes every run of a cleanup pod's container fail, EvictCleaners has the kubelet evict each cleanup pod.
+	// FailCleaners makes every run of a cleanup pod's container fail. EvictCleaners evicts each cleanup pod.
 	FailCleaners, EvictCleaners bool
-	// Full: there is room for no pod that has to be on this very node.
+	// Full: the shared machine has no room for a pod that requires it.
 	Full bool
-	// Growth is how claims grow that ask for more, of a class that lets them.
+	// Growth is how the storage expands claims of a class that allows it.
 	Growth Growth
 
 	*cleaners
@@ -78,26 +82,27 @@ func startNode(t testing.TB, w *World) *Node {
 	go func() {
 		defer close(n.done)
 		for ctx.Err() == nil {
-			n.work(ctx)
-			await(ctx, changed, idleLook)
+			n.step(ctx)
+			await(ctx, changed, idlePause)
 		}
 	}()
 	return n
 }
 
-// idleLook is how long a node rests at most: a test may change its behavior at any time.
-const idleLook = 100 * time.Millisecond
+// idlePause is the longest pause between two steps. A test may change the node's behaviour at any time.
+const idlePause = 100 * time.Millisecond
 
-// work looks once and does what is to be done. What it sees may be old by a moment, as what a kubelet sees; every write is refused
-// then, or changes nothing.
-func (n *Node) work(ctx context.Context) {
+// step reads the objects and does one step for each of them. Like a kubelet it may see an old state. Then the API
+// server refuses the write,
+// or the write changes nothing.
+func (n *Node) step(ctx context.Context) {
 	claims, _ := n.w.cluster.claims.PersistentVolumeClaims(n.w.Namespace).List(labels.Everything())
 	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
 	n.provision(ctx, claims, pods)
 	n.grow(ctx, claims)
 	n.modify(ctx, claims)
 	n.watchClaims(claims)
-	n.missPods(pods)
+	n.forgetDeletedPods(pods)
 	n.runPods(ctx, pods)
 	n.reclaim(ctx)
 }
@@ -107,35 +112,36 @@ func (n *Node) stop() {
 	<-n.done
 }
 
-// Set changes how the node behaves while it runs.
+// Set changes the behaviour of the running node.
 func (n *Node) Set(change func(*Node)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	change(n)
 }
 
-// Violations are the breaches of I1 seen so far.
+// Violations returns the breaches of I1 so far.
 func (n *Node) Violations() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.violations...)
 }
 
-// Version is the version of the data on the volume, and the newest there is behind the claim's name.
+// Version returns the version of the data on the volume, and the newest version of the claim.
 func (n *Node) Version(volume, claim string) (has, newest int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.versions[volume], n.newest[claim]
 }
 
-// Recede says that a user wants the older data of the volume behind the claim's name again, and gives up all newer data.
+// Recede makes the older data of the volume the newest data of the claim, because its user has asked for it. Newer data
+// is given up.
 func (n *Node) Recede(claim, volume string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.wanted[claim] = volume
 }
 
-// Lost are the claims whose newest data is on no volume any more (I1).
+// Lost returns the claims whose newest data is on no volume any more (I1).
 func (n *Node) Lost() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +158,7 @@ func (n *Node) Lost() []string {
 	return lost
 }
 
-// provision makes a volume for every claim that waits for its first consumer and has one.
+// provision creates a volume for every unbound claim with a consumer.
 func (n *Node) provision(ctx context.Context, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) {
 	for _, c := range claims {
 		if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || !used(pods, c.Name) || n.reserved(ctx, c) {
@@ -174,7 +180,8 @@ func used(pods []*corev1.Pod, claim string) bool {
 	return false
 }
 
-// reserved reports whether a volume waits for the claim: no provisioner is asked then. That none does has to be true now.
+// reserved reports whether a volume is reserved for the claim. Then no provisioner is asked. It asks the API server
+// before it answers no.
 func (n *Node) reserved(ctx context.Context, c *corev1.PersistentVolumeClaim) bool {
 	waits := func(v *corev1.PersistentVolume) bool {
 		ref := v.Spec.ClaimRef
@@ -192,7 +199,8 @@ func (n *Node) reserved(ctx context.Context, c *corev1.PersistentVolumeClaim) bo
 
 func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID), Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID),
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode, StorageClassName: *c.Spec.StorageClassName,
@@ -200,21 +208,22 @@ func makeVolume(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 			VolumeAttributesClassName:     c.Spec.VolumeAttributesClassName,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: provisioner, FSType: "ext4", VolumeHandle: string(c.UID)}},
-			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
+				UID: c.UID},
 		},
 	}
 }
 
-// runPods schedules pods, runs them, and ends the deleted ones.
+// runPods schedules pods, runs them, and ends the deleted pods.
 func (n *Node) runPods(ctx context.Context, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		switch {
-		case n.gone(pod):
+		case n.onLostMachine(pod):
 		case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
 			n.endPod(ctx, pod)
-		case pod.DeletionTimestamp != nil: // the API server ends it
+		case pod.DeletionTimestamp != nil: // the API server deletes it
 		case pod.Spec.NodeName == "":
-			if len(pod.Spec.SchedulingGates) == 0 && !n.waits(pod) {
+			if len(pod.Spec.SchedulingGates) == 0 && !n.hasUnboundClaim(pod) {
 				n.schedule(ctx, pod)
 			}
 		case isMover(pod) && (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning):
@@ -228,12 +237,13 @@ func (n *Node) runPods(ctx context.Context, pods []*corev1.Pod) {
 	}
 }
 
-// attachedElsewhere reports whether another machine has a volume of the pod's attached, since it runs a pod with the same claim. The
-// attach/detach controller waits for its end (kubernetes pkg/controller/volume/attachdetach/reconciler).
+// attachedElsewhere reports whether a pod on another machine uses one of the pod's claims, so that the volume is
+// attached there. The
+// attach/detach controller waits for the end of that pod (kubernetes pkg/controller/volume/attachdetach/reconciler).
 func (n *Node) attachedElsewhere(pods []*corev1.Pod, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(other *corev1.Pod) bool {
 		done := other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed
-		if done || other.Spec.NodeName == "" || other.Spec.NodeName == pod.Spec.NodeName || n.gone(other) {
+		if done || other.Spec.NodeName == "" || other.Spec.NodeName == pod.Spec.NodeName || n.onLostMachine(other) {
 			return false
 		}
 		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
@@ -242,8 +252,8 @@ func (n *Node) attachedElsewhere(pods []*corev1.Pod, pod *corev1.Pod) bool {
 	})
 }
 
-// waits reports whether the pod has a claim that is not bound, as far as is seen.
-func (n *Node) waits(pod *corev1.Pod) bool {
+// hasUnboundClaim reports whether one of the pod's claims is not bound in the node's cache.
+func (n *Node) hasUnboundClaim(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil {
 			return false
@@ -255,21 +265,22 @@ func (n *Node) waits(pod *corev1.Pod) bool {
 
 func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
-	full := n.Full && len(requiredTerms(pod)) > 0 || n.elsewhere(pod)
+	full := n.Full && len(requiredTerms(pod)) > 0 || n.needsLostMachine(pod)
 	n.mu.Unlock()
 	if full {
-		return // as the scheduler does, which chooses a node before it has a volume provisioned there
+		return // like the scheduler, which chooses a node before it has a volume provisioned there
 	}
 	if _, ok := n.volumesOf(ctx, pod, false); !ok {
 		return
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Target: corev1.ObjectReference{Kind: "Node", Name: n.place()}}
+		Target: corev1.ObjectReference{Kind: "Node", Name: n.machineName()}}
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// volumesOf returns the volumes behind the pod's claims by claim, if every claim is bound. The scheduler refuses a claim
-// that is being deleted; the kubelet does when claim protection has let go of it.
+// volumesOf returns the pod's volumes by claim, if every claim is bound. The scheduler refuses a claim that is being
+// deleted. The kubelet
+// refuses it when claim protection has removed its finalizer.
 func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (map[string]string, bool) {
 	volumes := map[string]string{}
 	for _, v := range pod.Spec.Volumes {
@@ -289,7 +300,8 @@ func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (ma
 	return volumes, true
 }
 
-// setStatus writes the kubelet's report. It reports false if the API server did not take it: then it is written at the next look.
+// setStatus writes the kubelet's report, and reports whether the API server has accepted it. The next step repeats a
+// failed write.
 func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) bool {
 	pod = pod.DeepCopy()
 	pod.Status = status
@@ -297,7 +309,7 @@ func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.Pod
 	return err == nil
 }
 
-// reclaim destroys released volumes whose policy says so.
+// reclaim destroys released volumes with the reclaim policy Delete.
 func (n *Node) reclaim(ctx context.Context) {
 	for _, v := range n.w.cluster.volumesOf(n.w.Namespace) {
 		if v.Status.Phase != corev1.VolumeReleased || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {

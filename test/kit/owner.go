@@ -26,7 +26,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 func (w *World) dynamic() dynamic.Interface { return dynamic.NewForConfigOrDie(w.Config) }
 
-// DefineKind makes the API server know a kind of the row, with whatever fields, and waits until it does.
+// DefineKind defines a custom resource of the row, with any fields, and waits until the API server serves it.
 func (w *World) DefineKind(row owners.Row, kind string) {
 	w.T.Helper()
 	plural := row.Plural(kind)
@@ -37,7 +37,8 @@ func (w *World) DefineKind(row owners.Row, kind string) {
 			"group": row.Group, "scope": "Namespaced",
 			"names": map[string]any{"kind": kind, "plural": plural, "singular": strings.ToLower(kind)},
 			"versions": []any{map[string]any{"name": customVersion, "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object",
+					"x-kubernetes-preserve-unknown-fields": true}}}},
 		},
 	}}
 	_, err := w.dynamic().Resource(definitions).Create(context.Background(), definition, metav1.CreateOptions{})
@@ -57,8 +58,9 @@ func (w *World) custom(row owners.Row, kind string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: row.Group, Version: customVersion, Resource: row.Plural(kind)}
 }
 
-// CreateCustom makes a custom resource, which another one may control, and which allows that it is paused.
-func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any, controller *unstructured.Unstructured) *unstructured.Unstructured {
+// CreateCustom creates a custom resource that allows Drydock to pause it. Another custom resource may control it.
+func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any,
+	controller *unstructured.Unstructured) *unstructured.Unstructured {
 	w.T.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetAPIVersion(row.Group + "/" + customVersion)
@@ -68,7 +70,8 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	if controller != nil {
 		object.SetOwnerReferences([]metav1.OwnerReference{controllerRef(controller)})
 	}
-	made, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Create(context.Background(), object, metav1.CreateOptions{})
+	made, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Create(context.Background(), object,
+		metav1.CreateOptions{})
 	w.must(err)
 	w.T.Cleanup(func() {
 		_ = w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -76,7 +79,7 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	return made
 }
 
-// Custom reads a custom resource; nil if it does not exist.
+// Custom reads a custom resource. It returns nil if the resource does not exist.
 func (w *World) Custom(row owners.Row, kind, name string) *unstructured.Unstructured {
 	w.T.Helper()
 	object, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -96,26 +99,29 @@ func (w *World) UpdateCustom(row owners.Row, kind, name string, change func(*uns
 	w.must(err)
 }
 
-// TryUnannotateCustom removes an annotation of a custom resource, whether it is there or not.
+// TryUnannotateCustom removes an annotation of a custom resource. The annotation may be missing.
 func (w *World) TryUnannotateCustom(row owners.Row, kind, name, key string) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
-	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err := w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Patch(context.Background(), name, types.MergePatchType,
+		body, metav1.PatchOptions{})
 	w.must(err)
 }
 
-// DeleteCustom deletes a custom resource, as a user would.
+// DeleteCustom deletes a custom resource as a user would.
 func (w *World) DeleteCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// OrphanCustom deletes a custom resource, leaves what it controls, and waits until the garbage collector has made both
-// true. It learns of a new kind within half a minute.
+// OrphanCustom deletes a custom resource, keeps its dependents, and waits for the garbage collector. It learns of a new
+// kind within half a
+// minute.
 func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 	w.T.Helper()
 	orphan := metav1.DeletePropagationOrphan
-	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &orphan}))
+	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &orphan}))
 	w.Eventually(kind+" is gone", func() string {
 		if w.Custom(row, kind, name) != nil {
 			return "it is there"
@@ -126,10 +132,11 @@ func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 
 func controllerRef(owner *unstructured.Unstructured) metav1.OwnerReference {
 	yes := true
-	return metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes}
+	return metav1.OwnerReference{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(),
+		Controller: &yes}
 }
 
-// OwnedBy makes the custom resource control the StatefulSet.
+// OwnedBy makes the custom resource the controller of the StatefulSet.
 func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
 	w.T.Helper()
 	ref := controllerRef(owner)
@@ -137,20 +144,22 @@ func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
 		ref.APIVersion, ref.Kind, ref.Name, ref.UID))
 }
 
-// MayPause gives pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they count.
+// MayPause grants pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they are
+// in force.
 func (w *World) MayPause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)
 	for _, role := range roles {
-		if _, err := w.Kube.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := w.Kube.RbacV1().ClusterRoles().Create(context.Background(), role, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating role %s: %v", role.Name, err)
 		}
 	}
 	w.awaitRights(roles, true)
 }
 
-// MayNotPause takes the rights away that an earlier test may have given.
+// MayNotPause removes the rights that an earlier test may have granted.
 func (w *World) MayNotPause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
@@ -169,12 +178,13 @@ func (w *World) awaitRights(roles []*rbacv1.ClusterRole, want bool) {
 	for _, role := range roles {
 		rule := role.Rules[len(role.Rules)-1]
 		w.Eventually("what pause-owner may do follows "+role.Name, func() string {
-			review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(context.Background(), &authorizationv1.SubjectAccessReview{
-				Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: "system:serviceaccount:drydock:" + string(api.PauseOwner),
-					ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.Namespace, Verb: "get",
-						Group: rule.APIGroups[0], Resource: rule.Resources[0]},
-				}}, metav1.CreateOptions{})
+			review, err := w.Kube.AuthorizationV1().SubjectAccessReviews().Create(context.Background(),
+				&authorizationv1.SubjectAccessReview{
+					Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: "system:serviceaccount:drydock:" + string(api.PauseOwner),
+						ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.Namespace, Verb: "get",
+							Group: rule.APIGroups[0], Resource: rule.Resources[0]},
+					}}, metav1.CreateOptions{})
 			if err != nil || review.Status.Allowed != want {
 				return fmt.Sprintf("it does not: %v", err)
 			}

@@ -12,18 +12,18 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Prometheus is a stand-in that tells how full claims are. Its clock is ahead, so that its figures count at once.
+// Prometheus is a stand-in that reports the usage of claims. Its clock is ahead, so that its figures are never too old.
 type Prometheus struct {
 	mu     sync.Mutex
 	claims map[string]figures
-	// Queries are those that were asked, in order.
+	// queries are the received queries, in order.
 	queries []string
 }
 
-// figures are those of a claim. Used is in bytes, and stays while the claim grows.
+// figures are the usage of a claim, in bytes and inodes. They do not change when the claim grows.
 type figures struct{ used, inodes, inodesFree int64 }
 
-// Measure has grow-volumes of the world ask a stand-in for Prometheus, at each tick.
+// Measure starts a stand-in for Prometheus, which grow-volumes asks at each tick.
 func (w *World) Measure() *Prometheus {
 	w.T.Helper()
 	p := &Prometheus{claims: map[string]figures{}}
@@ -34,14 +34,14 @@ func (w *World) Measure() *Prometheus {
 	return p
 }
 
-// Use says how much of the claim is in use, as "55Mi".
+// Use sets the used bytes of the claim, as "55Mi".
 func (p *Prometheus) Use(claim, used string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.claims[claim] = figures{used: Quantity(used).Value()}
 }
 
-// Inodes says how many inodes the claim's file system has, and how many of them are free.
+// Inodes sets the inodes of the claim's file system, and the free ones among them.
 func (p *Prometheus) Inodes(claim string, all, free int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,14 +50,14 @@ func (p *Prometheus) Inodes(claim string, all, free int64) {
 	p.claims[claim] = f
 }
 
-// Queries returns how often it was asked.
+// Queries returns the number of queries.
 func (p *Prometheus) Queries() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.queries)
 }
 
-// answer tells of the claims that the query names, with the capacity that they have now.
+// answer reports the claims in the query with their present capacity.
 func (p *Prometheus) answer(w *World, rw http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	query := r.Form.Get("query")
@@ -70,10 +70,12 @@ func (p *Prometheus) answer(w *World, rw http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		has := w.Claim(claim).Status.Capacity.Storage().Value()
-		for name, value := range map[string]int64{"capacity_bytes": has, "available_bytes": max(0, has-f.used), "inodes": f.inodes, "inodes_free": f.inodesFree} {
+		for name, value := range map[string]int64{"capacity_bytes": has, "available_bytes": max(0, has-f.used), "inodes": f.inodes,
+			"inodes_free": f.inodesFree} {
 			result = append(result, map[string]any{
-				"metric": map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": w.Namespace, "persistentvolumeclaim": claim, "node": "n"},
-				"value":  []any{now, fmt.Sprint(value)}})
+				"metric": map[string]string{"__name__": "kubelet_volume_stats_" + name, "namespace": w.Namespace,
+					"persistentvolumeclaim": claim, "node": "n"},
+				"value": []any{now, fmt.Sprint(value)}})
 		}
 	}
 	_ = json.NewEncoder(rw).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": result}})

@@ -10,23 +10,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Growth is how the storage answers a claim that asks for more.
+// Growth is how the storage expands a claim.
 type Growth string
 
 const (
-	// GrowsOnline gives it at once. The default.
+	// GrowsOnline expands volume and file system at once. It is the default.
 	GrowsOnline Growth = ""
-	// GrowsWhenMounted grows the volume, but its file system only when a pod starts on it.
+	// GrowsWhenMounted expands the volume at once, and its file system when a pod starts on it.
 	GrowsWhenMounted Growth = "when mounted"
-	// GrowsNever says that it is infeasible.
+	// GrowsNever reports that the expansion is infeasible.
 	GrowsNever Growth = "never"
-	// GrowsLater does nothing yet.
+	// GrowsLater does nothing until a test changes it.
 	GrowsLater Growth = "later"
-	// GrowsDetached grows the volume while no pod has it mounted, and its file system when a pod starts on it.
+	// GrowsDetached expands the volume while no pod has it mounted, and its file system when a pod starts on it.
 	GrowsDetached Growth = "detached"
 )
 
-// grow does what a CSI driver's resizer does (kubernetes-csi external-resizer).
+// grow plays the resizer of a CSI driver (kubernetes-csi external-resizer).
 func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	growth := n.Growth
@@ -56,7 +56,7 @@ func (n *Node) grow(ctx context.Context, claims []*corev1.PersistentVolumeClaim)
 	}
 }
 
-// inUse reports whether a pod that has not ended, or whose volumes are still mounted, uses the claim.
+// inUse reports whether a pod uses the claim and has not ended, or has ended and still mounts it.
 func (n *Node) inUse(claim string) bool {
 	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
@@ -94,14 +94,16 @@ func (n *Node) refuseGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim
 		return
 	}
 	c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]}
-	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
 	c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError,
 		Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: "the pool has 80Mi left"}}
 	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 }
 
-// modify does what the resizer does for a claim that asks for another VolumeAttributesClass. Any class is given, unless Growth is
-// GrowsNever or GrowsLater.
+// modify plays the resizer for a claim that asks for another VolumeAttributesClass. It grants any class, unless Growth
+// is GrowsNever or
+// GrowsLater.
 func (n *Node) modify(ctx context.Context, claims []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()
 	growth := n.Growth
@@ -148,14 +150,15 @@ func (n *Node) refuseAttributes(ctx context.Context, c *corev1.PersistentVolumeC
 	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 }
 
-// mountGrown is what the kubelet does when it mounts a volume that has grown.
-func (n *Node) mountGrown(ctx context.Context, pod *corev1.Pod) {
+// growMountedFileSystems plays the kubelet, which expands the file system of a larger volume when it mounts the volume.
+func (n *Node) growMountedFileSystems(ctx context.Context, pod *corev1.Pod) {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
 		c, err := n.w.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
-		if err == nil && len(c.Status.Conditions) > 0 && c.Status.Conditions[0].Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+		if err == nil && len(c.Status.Conditions) > 0 &&
+			c.Status.Conditions[0].Type == corev1.PersistentVolumeClaimFileSystemResizePending {
 			n.growFileSystem(ctx, c)
 		}
 	}

@@ -24,16 +24,17 @@ import (
 
 var installed sync.Once
 
-// installRights applies the accounts, roles and fences of config/, as it gives them for a whole cluster, and waits until the fences
-// are in force. The policies about held members and sleeping sets are left out: a test that needs them installs them for its
-// namespace.
+// installRights applies the accounts, roles and fences of config/ for the whole cluster, and waits until the fences are
+// in force. It leaves out
+// the policies for held members and sleeping sets. A test that needs them installs them for its namespace.
 func installRights(t testing.TB) {
 	t.Helper()
 	installed.Do(func() { InstallRights(t, APIPath(t), Settings().Image) })
 }
 
-// InstallRights is what an administrator applies for drydock-standalone out of the cluster: accounts, roles, policies, and which
-// image the movers run.
+// InstallRights applies what an administrator applies for a drydock-standalone outside the cluster: accounts, roles,
+// policies, and the
+// Role with the image of the movers.
 func InstallRights(t testing.TB, kubeconfig, image string) {
 	t.Helper()
 	config := filepath.Join(Root(t), "config")
@@ -46,13 +47,14 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 		files = append(files, found...)
 	}
 	files = slices.DeleteFunc(files, func(path string) bool {
-		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "held-") || filepath.Base(path) == "sleeping-sets.yaml"
+		return filepath.Base(path) == "kustomization.yaml" || strings.HasPrefix(filepath.Base(path), "held-") ||
+			filepath.Base(path) == "sleeping-sets.yaml"
 	})
 	args := []string{"--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts"}
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
-	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the Role last: its namespace is among the files
+	command := exec.Command(Kubectl(t), append(args, "-f", "-")...) // the Role comes last, because its namespace is in one of the files
 	command.Stdin = bytes.NewReader(moverImage(t, image))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("installing the functions' rights: %v: %s", err, output)
@@ -60,7 +62,7 @@ func InstallRights(t testing.TB, kubeconfig, image string) {
 	awaitFences(t, kubeconfig)
 }
 
-// moverImage is the Role that says which image a mover runs.
+// moverImage returns the Role that names the image of the movers.
 func moverImage(t testing.TB, image string) []byte {
 	t.Helper()
 	role, err := exec.Command(filepath.Join(Root(t), "deploy", "mover-image"), image).Output()
@@ -70,7 +72,7 @@ func moverImage(t testing.TB, image string) []byte {
 	return role
 }
 
-// awaitFences waits until the API server follows the policies, which it learns of by a watch.
+// awaitFences waits until the policies are in force. The API server watches policies, so that takes a moment.
 func awaitFences(t testing.TB, kubeconfig string) {
 	t.Helper()
 	config := configOf(t, kubeconfig)
@@ -80,7 +82,7 @@ func awaitFences(t testing.TB, kubeconfig string) {
 	for {
 		_, err := revisions.Create(context.Background(), probe,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "does not write such a record") {
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "'drydock-fence-revisions'") {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -90,7 +92,7 @@ func awaitFences(t testing.TB, kubeconfig string) {
 	}
 }
 
-// Kubectl is the local cluster's kubectl, or the machine's.
+// Kubectl returns the path of the local cluster's kubectl, or else of the machine's.
 func Kubectl(t testing.TB) string {
 	t.Helper()
 	own := filepath.Join(Root(t), ".cluster", "bin", "kubectl")

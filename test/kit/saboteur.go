@@ -13,31 +13,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Sabotage is what happens at one API write.
+// Sabotage is a failure of one API write.
 type Sabotage string
 
 const (
 	// DieBefore: the process dies before the write is sent.
 	DieBefore Sabotage = "dies before"
-	// DieAfter: the process dies after the API server has accepted the write, before it reads the answer.
+	// DieAfter: the process dies after the API server has accepted the write, before it reads the response.
 	DieAfter Sabotage = "dies after"
-	// Answer409, Answer429, Answer500: the write is refused once.
+	// Answer409, Answer429, Answer500: the write is rejected once.
 	Answer409 Sabotage = "gets 409 at"
 	Answer429 Sabotage = "gets 429 at"
 	Answer500 Sabotage = "gets 500 at"
-	// TimesOut: the write is accepted, and the answer does not come.
+	// TimesOut: the write is accepted, and its response is lost.
 	TimesOut Sabotage = "waits in vain at"
 )
 
-// Sabotages are all of them.
+// Sabotages are all failures.
 var Sabotages = []Sabotage{DieBefore, DieAfter, Answer409, Answer429, Answer500, TimesOut}
 
-// Saboteur is an HTTP transport that counts API writes and lets one of them go wrong.
+// Saboteur is an HTTP transport that counts API writes and makes one of them fail.
 type Saboteur struct {
-	// At is the number of the write, from 1; 0 lets all pass.
+	// At is the number of the failing write, from 1. With 0 all writes succeed.
 	At   int
 	What Sabotage
-	// OnWrite is called after every write that was sent.
+	// OnWrite is called after every write that the API server has received.
 	OnWrite func(description string)
 
 	mu     sync.Mutex
@@ -48,13 +48,13 @@ type Saboteur struct {
 
 var errDead = errors.New("the process is dead")
 
-// Wrap makes the transport.
+// Wrap returns the transport.
 func (s *Saboteur) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if s.isDead() {
 			return nil, errDead
 		}
-		if r.Method == http.MethodGet || r.URL.Query().Has("dryRun") { // a dry run writes nothing
+		if r.Method == http.MethodGet || r.URL.Query().Has("dryRun") { // a dry run changes nothing
 			return next.RoundTrip(r)
 		}
 		n := s.count(r)
@@ -68,12 +68,13 @@ func (s *Saboteur) Wrap(next http.RoundTripper) http.RoundTripper {
 			s.idle = append(s.idle, fmt.Sprintf("write %d, %s", n, describe(r)))
 			s.mu.Unlock()
 		}
-		s.tell(r)
+		s.reportWrite(r)
 		return response, err
 	})
 }
 
-// versionOf is the resourceVersion of the object that a patch is for, with the rights of who patches; empty if it cannot be told.
+// versionOf reads the resourceVersion of a patch's object with the rights of the client. It returns an empty string
+// after an error.
 func versionOf(next http.RoundTripper, patch *http.Request) string {
 	if patch.Method != http.MethodPatch {
 		return ""
@@ -93,7 +94,7 @@ func versionOf(next http.RoundTripper, patch *http.Request) string {
 	return object.ResourceVersion
 }
 
-// Idle are the patches that changed nothing (I7).
+// Idle returns the patches without effect (I7).
 func (s *Saboteur) Idle() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Resp
 			_, _ = io.Copy(io.Discard, response.Body)
 			response.Body.Close()
 		}
-		s.tell(r)
+		s.reportWrite(r)
 		if s.What == TimesOut {
 			return nil, context.DeadlineExceeded
 		}
@@ -139,7 +140,7 @@ func (s *Saboteur) count(r *http.Request) int {
 	return len(s.writes)
 }
 
-func (s *Saboteur) tell(r *http.Request) {
+func (s *Saboteur) reportWrite(r *http.Request) {
 	if s.OnWrite != nil {
 		s.OnWrite(describe(r))
 	}
@@ -162,7 +163,7 @@ func (s *Saboteur) isDead() bool {
 // Dead reports whether the process died.
 func (s *Saboteur) Dead() bool { return s.isDead() }
 
-// Writes are the writes that were tried, in order.
+// Writes returns the attempted writes, in order.
 func (s *Saboteur) Writes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

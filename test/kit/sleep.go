@@ -13,10 +13,10 @@ import (
 	"drydock.dev/shared/idle"
 )
 
-// Ago is a time in the past as annotations hold it.
+// Ago returns a time in the past in the format of the annotations.
 func Ago(d time.Duration) string { return idle.Stamp(time.Now().Add(-d)) }
 
-// Sleep reads the document of the set's latest sleep; nil if it has none.
+// Sleep reads the record of the set's latest sleep, or returns nil.
 func (w *World) Sleep(name string) *api.Sleep {
 	w.T.Helper()
 	set := w.Set(name)
@@ -28,7 +28,7 @@ func (w *World) Sleep(name string) *api.Sleep {
 	return sleep
 }
 
-// UntilSleep ticks until the set's sleep is in the phase.
+// UntilSleep ticks until the set's sleep has the phase.
 func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Sleep {
 	w.T.Helper()
 	var sleep *api.Sleep
@@ -47,12 +47,12 @@ func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Sleep {
 	return sleep
 }
 
-// Tell sends an activity, wake or sleep event about a set, as anybody may, and delivers what follows.
+// Tell sends an activity, wake or sleep event for a set, as any client may, and delivers every event that follows.
 func (w *World) Tell(d *Drive, eventType, set string) error {
 	return w.tell(d, eventType, map[string]string{"kind": events.KindStatefulSet, "name": set})
 }
 
-// TellGroup sends one about a group.
+// TellGroup sends such an event for a group.
 func (w *World) TellGroup(d *Drive, eventType, group string) error {
 	return w.tell(d, eventType, map[string]string{"group": group})
 }
@@ -73,7 +73,7 @@ func (w *World) tell(d *Drive, eventType string, extensions map[string]string) e
 	return d.Drain(context.Background())
 }
 
-// TryAnnotate annotates a set that may be gone at the moment.
+// TryAnnotate annotates a set. The set may be missing for a moment.
 func (w *World) TryAnnotate(name, key, value string) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)

@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cluster is what all worlds of a process see of their API server: one watch for each kind, and nobody asks twice. A thousand
-// worlds that poll would keep the API server busier than what they test.
+// cluster is the view of an API server that all worlds of a process share, with one watch per kind. A thousand polling
+// worlds would keep the
+// API server busier than the tested functions do.
 type cluster struct {
 	kube    kubernetes.Interface
 	claims  corelisters.PersistentVolumeClaimLister
@@ -24,8 +25,8 @@ type cluster struct {
 	volumes corelisters.PersistentVolumeLister
 
 	mu sync.Mutex
-	// woken are the channels to tell of changes, by namespace.
-	woken map[string][]chan struct{}
+	// listeners are the channels that get a value for each change, by namespace.
+	listeners map[string][]chan struct{}
 }
 
 var (
@@ -33,18 +34,21 @@ var (
 	watched  *cluster
 )
 
-// watchCluster starts the watches with a process's first world. They end with the process.
+// watchCluster starts the watches for the first world of a process. They end with the process.
 func watchCluster(t testing.TB, kube kubernetes.Interface) *cluster {
 	t.Helper()
 	watching.Do(func() {
 		factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(withoutManagers))
 		core := factory.Core().V1()
-		c := &cluster{kube: kube, claims: core.PersistentVolumeClaims().Lister(), pods: core.Pods().Lister(), volumes: core.PersistentVolumes().Lister(),
-			woken: map[string][]chan struct{}{}}
-		for _, informer := range []cache.SharedIndexInformer{core.PersistentVolumeClaims().Informer(), core.Pods().Informer(), core.PersistentVolumes().Informer(),
+		c := &cluster{kube: kube, claims: core.PersistentVolumeClaims().Lister(), pods: core.Pods().Lister(),
+			volumes:   core.PersistentVolumes().Lister(),
+			listeners: map[string][]chan struct{}{}}
+		for _, informer := range []cache.SharedIndexInformer{core.PersistentVolumeClaims().Informer(), core.Pods().Informer(),
+			core.PersistentVolumes().Informer(),
 			factory.Apps().V1().StatefulSets().Informer(), factory.Batch().V1().Jobs().Informer()} {
-			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.tell, UpdateFunc: func(_, now any) { c.tell(now) }, DeleteFunc: c.tell}); err != nil {
-				panic(err) // of an informer that was stopped
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: c.notify,
+				UpdateFunc: func(_, now any) { c.notify(now) }, DeleteFunc: c.notify}); err != nil {
+				panic(err) // the informer was stopped
 			}
 		}
 		factory.Start(context.Background().Done())
@@ -54,7 +58,7 @@ func watchCluster(t testing.TB, kube kubernetes.Interface) *cluster {
 	return watched
 }
 
-// withoutManagers leaves out what makes up most of an object and nobody looks at.
+// withoutManagers removes the managed fields, which are the largest part of most objects and are never read here.
 func withoutManagers(object any) (any, error) {
 	if named, err := meta.Accessor(object); err == nil {
 		named.SetManagedFields(nil)
@@ -62,21 +66,21 @@ func withoutManagers(object any) (any, error) {
 	return object, nil
 }
 
-// changes makes a channel that is told of changes in the namespace, and of its volumes, until the test ends.
+// changes returns a channel that gets a value for each change in the namespace and its volumes, until the test ends.
 func (c *cluster) changes(t testing.TB, namespace string) <-chan struct{} {
-	told := make(chan struct{}, 1)
+	listener := make(chan struct{}, 1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.woken[namespace] = append(c.woken[namespace], told)
+	c.listeners[namespace] = append(c.listeners[namespace], listener)
 	t.Cleanup(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.woken, namespace)
+		delete(c.listeners, namespace)
 	})
-	return told
+	return listener
 }
 
-func (c *cluster) tell(object any) {
+func (c *cluster) notify(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}
@@ -88,17 +92,17 @@ func (c *cluster) tell(object any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, told := range c.woken[namespace] {
+	for _, listener := range c.listeners[namespace] {
 		select {
-		case told <- struct{}{}:
-		default: // it has not looked yet at what it was told before
+		case listener <- struct{}{}:
+		default: // the receiver has not handled the previous value yet
 		}
 	}
 }
 
-// volumesOf are the volumes of the namespace's claims, also of those that are gone.
+// volumesOf returns the volumes of the namespace's claims, including deleted claims.
 func (c *cluster) volumesOf(namespace string) []*corev1.PersistentVolume {
-	all, _ := c.volumes.List(labels.Everything()) // of what is in memory; it cannot fail
+	all, _ := c.volumes.List(labels.Everything()) // it reads a cache, so it cannot fail
 	var theirs []*corev1.PersistentVolume
 	for _, v := range all {
 		if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.Namespace == namespace {
@@ -108,7 +112,8 @@ func (c *cluster) volumesOf(namespace string) []*corev1.PersistentVolume {
 	return theirs
 }
 
-// await waits for a change, and then for a moment more, as changes come in bursts; but no longer than the patience.
+// await waits for a change, and then a moment longer because changes come in bursts. It waits no longer than the
+// patience.
 func await(ctx context.Context, changed <-chan struct{}, patience time.Duration) {
 	select {
 	case <-changed:
@@ -121,5 +126,5 @@ func await(ctx context.Context, changed <-chan struct{}, patience time.Duration)
 	}
 }
 
-// burst is how long changes that belong together take to come.
+// burst is the length of a burst of related changes.
 const burst = 10 * time.Millisecond

@@ -13,13 +13,13 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// writer is a pod of a set that runs: it writes to the volumes of its claims.
+// writer is a running pod of a set, which writes to the volumes of its claims.
 type writer struct {
 	name   string
-	claims map[string]string // the volume by claim
+	claims map[string]string // volume by claim
 }
 
-// startPod runs a pod. One of a set finds its data and writes.
+// startPod runs a pod. A pod of a set then writes to its volumes.
 func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
 	if !ok {
@@ -32,11 +32,11 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	if !n.started[pod.UID] && member {
-		n.begin(pod, volumes)
+		n.startWriting(pod, volumes)
 	}
 	n.started[pod.UID] = true
 	n.mu.Unlock()
-	n.mountGrown(ctx, pod)
+	n.growMountedFileSystems(ctx, pod)
 	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()), Conditions: ready(corev1.ConditionTrue, "")}
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, running(c.Name))
@@ -44,25 +44,26 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	n.setStatus(ctx, pod, status)
 }
 
-// begin has a pod write to its volumes. The caller has locked the node.
-func (n *Node) begin(pod *corev1.Pod, volumes map[string]string) {
+// startWriting lets a pod write to its volumes. The caller has locked the node.
+func (n *Node) startWriting(pod *corev1.Pod, volumes map[string]string) {
 	for claim, volume := range volumes {
 		has, exists := n.versions[volume]
 		if exists && n.wanted[claim] == volume {
-			n.newest[claim] = has // somebody wanted it back, and gave up what came after
+			n.newest[claim] = has // its user wanted the older data, and has given up the newer data
 			delete(n.wanted, claim)
 		}
 		if !exists || has != n.newest[claim] {
-			n.violations = append(n.violations, fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
-				pod.Name, volume, has, exists, claim, n.newest[claim]))
+			n.violations = append(n.violations,
+				fmt.Sprintf("I1: pod %s started on volume %s with version %d (exists %t) of claim %s, whose newest version is %d",
+					pod.Name, volume, has, exists, claim, n.newest[claim]))
 		}
 	}
 	n.writers[pod.UID] = writer{name: pod.Name, claims: volumes}
 	n.write(pod.UID)
 }
 
-// missPods has the pods end that were deleted by force.
-func (n *Node) missPods(pods []*corev1.Pod) {
+// forgetDeletedPods ends the pods that were deleted by force.
+func (n *Node) forgetDeletedPods(pods []*corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for uid := range n.writers {
@@ -80,8 +81,9 @@ func (n *Node) write(pod types.UID) {
 	}
 }
 
-// endPod has a pod end that was told to: its processes write for the last time, the kubelet reports how they have ended, unmounts the
-// volumes, and then deletes the pod, which leaves one with a finalizer without a grace period (kubernetes pkg/kubelet, SyncTerminatedPod).
+// endPod ends a terminating pod. Its processes write one more time. The kubelet reports their end, unmounts the volumes
+// and deletes the pod.
+// A pod with a finalizer stays without a grace period (kubernetes pkg/kubelet, SyncTerminatedPod).
 func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	if n.HoldStops && !isMover(pod) {
@@ -96,20 +98,20 @@ func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
 	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	switch {
 	case !terminal && isMover(pod):
-		n.setStatus(ctx, pod, troubled(pod, Deleted))
+		n.setStatus(ctx, pod, troubledStatus(pod, Deleted))
 		return
 	case !terminal && len(pod.Status.ContainerStatuses) > 0:
 		if !n.setStatus(ctx, pod, stoppedStatus(pod)) {
-			return // it is looked at again
+			return // the next step tries again
 		}
 	case terminal && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0:
-		return // it is held
+		return // a finalizer holds it
 	}
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
 		Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 }
 
-// stoppedStatus is what the kubelet reports of a pod whose containers have ended well.
+// stoppedStatus returns the kubelet's status for a pod whose containers have exited with 0.
 func stoppedStatus(pod *corev1.Pod) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.Phase, status.Conditions = corev1.PodSucceeded, ready(corev1.ConditionFalse, "PodCompleted")

@@ -28,24 +28,25 @@ import (
 	"drydock.dev/test/kit/metrics"
 )
 
-// APIEnv names the kubeconfig of a real API server with its controllers, but without nodes.
+// APIEnv names the environment variable with the kubeconfig of a real API server, with controllers but without nodes.
 const APIEnv = "DRYDOCK_TEST_API"
 
-// Attributes is a VolumeAttributesClass of a World; so is OtherAttributes.
+// Attributes and OtherAttributes are the VolumeAttributesClasses of a World.
 const (
 	Attributes      = "world-gold"
 	OtherAttributes = "world-silver"
 )
 
-// Class, OtherClass and GrowingClass, which allows volume expansion, are the StorageClasses of a World.
+// Class, OtherClass and GrowingClass are the StorageClasses of a World. GrowingClass allows volume expansion.
 const (
 	Class        = "world"
 	OtherClass   = "world-2"
 	GrowingClass = "world-growing"
 )
 
-// World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collecting
-// controllers. What a machine would do, scheduling, running, provisioning, is done by a Node.
+// World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collection controllers.
+// A Node plays the
+// machines: scheduling, running pods, provisioning.
 type World struct {
 	T         testing.TB
 	Namespace string
@@ -53,20 +54,21 @@ type World struct {
 	Kube      kubernetes.Interface
 	Node      *Node
 	Settings  api.Settings
-	// cluster watches the API server, and changed gets a value with each change in this world; both are nil for a cluster with machines.
+	// cluster watches the API server. changed gets a value for each change in this world. Both are nil for a cluster
+	// with machines.
 	cluster *cluster
 	changed <-chan struct{}
-	// Patience is how long Eventually waits; zero is three minutes.
+	// Patience is the time limit of Eventually. Zero means three minutes.
 	Patience time.Duration
-	// scaled has the latest counts of TryScale, scaledLate those for a set that was being deleted.
+	// scaled has the latest count of TryScale. scaledLate has the counts for a set that was being deleted.
 	scaled, scaledLate []int32
 }
 
-// NewWorld makes a namespace and starts its Node. Both end with the test.
+// NewWorld creates a namespace and starts its Node. Both end with the test.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
 	w := newWorld(t, APIConfig(t))
-	w.begin()
+	w.start()
 	t.Cleanup(func() {
 		w.empty()
 		w.Node.stop()
@@ -75,15 +77,16 @@ func NewWorld(t testing.TB) *World {
 	return w
 }
 
-// BorrowWorld is NewWorld in a namespace that another test may have had before, and is given to another one after it: the end
-// of a namespace costs the API server as much as a resize. It is for tests that leave nothing behind but a set with its claims.
+// BorrowWorld is NewWorld in a namespace that tests use one after the other, because deleting a namespace costs the API
+// server as much as a
+// resize. It is for tests that leave only a set with its claims.
 func BorrowWorld(t testing.TB) *World {
 	t.Helper()
 	w := connect(t, APIConfig(t))
 	if w.Namespace = spare.take(); w.Namespace == "" {
 		w.createNamespace()
 	}
-	w.begin()
+	w.start()
 	t.Cleanup(func() {
 		left := w.empty()
 		w.Node.stop()
@@ -97,14 +100,14 @@ func BorrowWorld(t testing.TB) *World {
 	return w
 }
 
-// EndBorrowed deletes the namespaces that BorrowWorld has made.
+// EndBorrowed deletes the namespaces of BorrowWorld.
 func EndBorrowed() {
 	for name := spare.take(); name != ""; name = spare.take() {
 		_ = watched.kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{})
 	}
 }
 
-// namespaces are not in use at the moment.
+// namespaces is a pool of unused namespaces.
 type namespaces struct {
 	mu   sync.Mutex
 	free []string
@@ -131,8 +134,8 @@ func (n *namespaces) give(name string) {
 
 var prepared sync.Once
 
-// begin brings the world to life.
-func (w *World) begin() {
+// start prepares the cluster and starts the world's Node.
+func (w *World) start() {
 	w.T.Helper()
 	prepared.Do(func() {
 		installRights(w.T)
@@ -148,22 +151,25 @@ func (w *World) createClasses() {
 	w.T.Helper()
 	for _, name := range []string{Class, OtherClass, GrowingClass} {
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
-		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(name == GrowingClass)}, metav1.CreateOptions{})
+		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(),
+			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(
+					name == GrowingClass)}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating class %s: %v", name, err)
 		}
 	}
 	for _, name := range []string{Attributes, OtherAttributes} {
 		_, err := w.Kube.StorageV1().VolumeAttributesClasses().Create(context.Background(), &storagev1.VolumeAttributesClass{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{"name": name}}, metav1.CreateOptions{})
+			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{
+				"name": name}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			w.T.Fatalf("creating VolumeAttributesClass %s: %v", name, err)
 		}
 	}
 }
 
-// NewRealWorld makes a namespace on a cluster with machines. It ends with the test, the old volumes too.
+// NewRealWorld creates a namespace on a cluster with machines. It ends with the test, together with the old volumes.
 func NewRealWorld(t testing.TB, config *rest.Config) *World {
 	t.Helper()
 	w := newWorld(t, config)
@@ -174,14 +180,15 @@ func NewRealWorld(t testing.TB, config *rest.Config) *World {
 	return w
 }
 
-// NewWorldIn uses a namespace that stays on a cluster with machines, and makes it where it does not exist. What is in it
-// ends with the test.
+// NewWorldIn uses a permanent namespace on a cluster with machines, and creates it if necessary. Its content ends with
+// the test.
 func NewWorldIn(t testing.TB, config *rest.Config, namespace string, labels map[string]string) *World {
 	t.Helper()
 	w := connect(t, config)
 	w.Namespace = namespace
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}
-	if _, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatalf("creating namespace %s: %v", namespace, err)
 	}
 	w.clear()
@@ -206,14 +213,15 @@ func newWorld(t testing.TB, config *rest.Config) *World {
 
 func (w *World) createNamespace() {
 	w.T.Helper()
-	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
+	ns, err := w.Kube.CoreV1().Namespaces().Create(context.Background(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "world-"}}, metav1.CreateOptions{})
 	if err != nil {
 		w.T.Fatalf("creating a namespace: %v", err)
 	}
 	w.Namespace = ns.Name
 }
 
-// APIPath is the kubeconfig of the API server for tests.
+// APIPath returns the path of the kubeconfig of the API server for tests.
 func APIPath(t testing.TB) string {
 	if path := os.Getenv(APIEnv); path != "" {
 		return path
@@ -221,7 +229,7 @@ func APIPath(t testing.TB) string {
 	return filepath.Join(Root(t), ".cluster", "control-plane", "kubeconfig")
 }
 
-// APIConfig finds the API server for tests.
+// APIConfig returns the configuration of the API server for tests.
 func APIConfig(t testing.TB) *rest.Config {
 	t.Helper()
 	return configOf(t, APIPath(t))
@@ -236,7 +244,7 @@ func configOf(t testing.TB, path string) *rest.Config {
 	return config
 }
 
-// Root is the folder of the repository.
+// Root returns the folder of the repository.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -252,7 +260,8 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// Settings are the defaults, shortened for tests, but not so far that a busy machine exceeds them: a test of a limit sets its own.
+// Settings returns the default settings with shorter times, which a busy machine can still meet. A test of a limit sets
+// its own.
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour, ShrinkMargin: 7,
@@ -264,12 +273,13 @@ func Settings() api.Settings {
 }
 
 func (w *World) end(propagation metav1.DeletionPropagation) {
-	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
+	if err := w.Kube.CoreV1().Namespaces().Delete(context.Background(), w.Namespace,
+		metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 		w.T.Logf("deleting namespace %s: %v", w.Namespace, err)
 	}
 }
 
-// releaseVolumes has the retained volumes deleted with their storage.
+// releaseVolumes sets the reclaim policy of the retained volumes to Delete.
 func (w *World) releaseVolumes() {
 	for _, v := range w.Volumes() {
 		if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
@@ -282,8 +292,7 @@ func (w *World) releaseVolumes() {
 	}
 }
 
-// clear removes the StatefulSets, what operations on them left behind, the claims and the volumes, and waits until they
-// are gone.
+// clear deletes the StatefulSets, the objects of operations, the claims and the volumes, and waits until they are gone.
 func (w *World) clear() {
 	w.T.Helper()
 	ctx, in := context.Background(), w.Namespace
@@ -316,10 +325,10 @@ func (w *World) LabelNamespace(key, value string) {
 	w.must(err)
 }
 
-// Drive makes new functions that reach the API server through the transport wrapper, if any, and see only this world.
+// Drive creates functions that see only this world. They reach the API server through the saboteur, if there is one.
 func (w *World) Drive(wrap *Saboteur) *Drive { return w.drive(wrap, w.Namespace) }
 
-// DriveIn makes new functions that look after the namespaces.
+// DriveIn creates functions for the namespaces.
 func (w *World) DriveIn(namespaces ...string) *Drive { return w.drive(nil, namespaces...) }
 
 func (w *World) drive(wrap *Saboteur, namespaces ...string) *Drive {
@@ -362,7 +371,7 @@ func (w *World) CreateSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return made
 }
 
-// Set reads the StatefulSet; nil if it does not exist.
+// Set reads the StatefulSet. It returns nil if the set does not exist.
 func (w *World) Set(name string) *appsv1.StatefulSet {
 	w.T.Helper()
 	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -375,7 +384,7 @@ func (w *World) Set(name string) *appsv1.StatefulSet {
 	return set
 }
 
-// Status reads the status on the StatefulSet; nil if there is none.
+// Status reads the record of the StatefulSet's resize. It returns nil if there is none.
 func (w *World) Status(name string) *api.Resize {
 	w.T.Helper()
 	set := w.Set(name)
@@ -402,23 +411,25 @@ func (w *World) Scale(name string, replicas int) {
 	w.patchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)))
 }
 
-// TryScale is Scale for a set that may be gone at the moment.
+// TryScale is Scale for a set that may be missing for a moment.
 func (w *World) TryScale(name string, replicas int) {
 	w.T.Helper()
 	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		w.T.Errorf("scaling set %s: %v", name, err)
-	case set.DeletionTimestamp != nil: // it may go before anyone has read that
+	case set.DeletionTimestamp != nil: // it may be gone before a function has read the count
 		w.scaledLate = append(w.scaledLate, int32(replicas))
 	default:
 		w.scaled, w.scaledLate = []int32{int32(replicas)}, nil
 	}
 }
 
-// Asked returns the replicas that a set may have which was made with so many, and scaled by TryScale alone since.
+// Asked returns the replica counts that the set may have now. It was created with made replicas, and since then scaled
+// only by TryScale.
 func (w *World) Asked(made int32) []int32 {
 	if len(w.scaled) == 0 {
 		return append([]int32{made}, w.scaledLate...)
@@ -444,12 +455,13 @@ func (w *World) tryPatchSet(name string, body []byte) error {
 	return err
 }
 
-// Eventually waits until check says nothing. It fails the test with what check said last.
+// Eventually calls check until it returns an empty string. After the time limit it fails the test with the latest text
+// of check.
 func (w *World) Eventually(what string, check func() string) {
 	w.T.Helper()
 	deadline, longest := time.Now().Add(cmp.Or(w.Patience, 3*time.Minute)), 100*time.Millisecond
 	if w.changed != nil {
-		longest = 400 * time.Millisecond // it is told
+		longest = 400 * time.Millisecond // changes wake it
 	}
 	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, longest) {
 		problem := check()
@@ -457,13 +469,13 @@ func (w *World) Eventually(what string, check func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			w.T.Fatalf("waited for: %s; still: %s\n%s", what, problem, w.scene())
+			w.T.Fatalf("waited for: %s; still: %s\n%s", what, problem, w.dump())
 		}
 		await(context.Background(), w.changed, pause)
 	}
 }
 
-// Finish ticks until the operation on the set has come to an end, and returns its status.
+// Finish ticks until the operation on the set has ended, and returns its record.
 func (w *World) Finish(d *Drive, name string) *api.Resize {
 	w.T.Helper()
 	var status *api.Resize
@@ -485,7 +497,8 @@ func (w *World) Finish(d *Drive, name string) *api.Resize {
 // DeleteSet deletes the StatefulSet and waits until it is gone.
 func (w *World) DeleteSet(name string, propagation metav1.DeletionPropagation) {
 	w.T.Helper()
-	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &propagation})
 	if err != nil {
 		w.T.Fatalf("deleting set %s: %v", name, err)
 	}

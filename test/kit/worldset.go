@@ -14,7 +14,8 @@ import (
 func WorldSet(name string, replicas int32, size string, templates ...string) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	set := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.ManagedLabel: "true"}, Annotations: map[string]string{"team": "data"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.ManagedLabel: "true"},
+			Annotations: map[string]string{"team": "data"}},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &replicas, ServiceName: name, PodManagementPolicy: appsv1.ParallelPodManagement,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -32,14 +33,15 @@ func WorldSet(name string, replicas int32, size string, templates ...string) *ap
 			ObjectMeta: metav1.ObjectMeta{Name: t},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(Class),
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
 			},
 		})
 	}
 	return set
 }
 
-// Quantity is the amount that the text says.
+// Quantity parses an amount.
 func Quantity(text string) *resource.Quantity {
 	q := resource.MustParse(text)
 	return &q

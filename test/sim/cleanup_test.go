@@ -16,8 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// cleaner is a world in which a set of three, with two claims each, is scaled to one, or deleted. The node knows on which claims
-// a cleanup pod has succeeded: the deletion of any other one is a violation.
+// cleaner is a world with a set of three replicas and two claims each. The set is scaled to one replica, or deleted.
+// The node guards the claims: deleting a claim without a successful cleanup is a violation.
 type cleaner struct {
 	*kit.World
 	t      *testing.T
@@ -39,7 +39,7 @@ func (c *cleaner) set() setType {
 	return set
 }
 
-// step plays the user once the ordinals of the set are accounted for. It returns what the user waits for.
+// step plays the user after the ordinals of the set were recorded. It returns the reason to wait.
 func (c *cleaner) step() string {
 	set := c.Set("web")
 	if set == nil {
@@ -61,7 +61,8 @@ func (c *cleaner) step() string {
 		c.asked = true
 		if c.delete {
 			background := metav1.DeletePropagationBackground
-			_ = c.Kube.AppsV1().StatefulSets(c.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &background})
+			_ = c.Kube.AppsV1().StatefulSets(c.Namespace).Delete(context.Background(), "web",
+				metav1.DeleteOptions{PropagationPolicy: &background})
 		} else {
 			c.TryScale("web", 1)
 		}
@@ -72,20 +73,20 @@ func (c *cleaner) step() string {
 	return ""
 }
 
-// run ticks until the cleanup has ended, with new functions once the old ones are dead.
+// run ticks until the cleanup has ended. It replaces functions that have died.
 func (c *cleaner) run(saboteur *kit.Saboteur) *kit.Drive {
 	drive, fresh := c.Drive(saboteur), c.Drive(nil)
 	c.Eventually("the cleanup ends", func() string {
 		if saboteur.Dead() {
 			drive = fresh
 		}
-		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
 		return c.step()
 	})
 	return fresh
 }
 
-// judge checks that only the unneeded claims are gone, and that a set that stays is complete.
+// judge checks that only the unneeded claims are gone, and that a remaining set is complete.
 func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 	c.t.Helper()
 	c.Eventually("nothing is left behind (I9)", func() string {
@@ -124,16 +125,17 @@ func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 	}
 }
 
-// reported reports whether the claim is one that the set tells of as used by no replica: of one that was unwanted again before
-// it had a pod.
+// reported reports whether the set's record names the claim as never used. The member of such a claim was removed
+// before it had a pod.
 func (c *cleaner) reported(claim string) bool {
 	doc := c.Cleanup("web")
 	return doc != nil && slices.ContainsFunc(doc.Ordinals, func(o api.OrdinalStatus) bool {
-		return o.Reason == api.ClaimUnbound && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) && c.Claim(claim).Status.Phase == corev1.ClaimPending
+		return o.Reason == api.ClaimUnbound && strings.HasSuffix(claim, fmt.Sprintf("-web-%d", o.Ordinal)) &&
+			c.Claim(claim).Status.Phase == corev1.ClaimPending
 	})
 }
 
-// claimsOf are the names of the claims of the first ordinals.
+// claimsOf returns the names of the claims of the first ordinals.
 func claimsOf(replicas int) []string {
 	var names []string
 	for _, template := range []string{"data", "logs"} {
@@ -157,7 +159,7 @@ func countCleanup(t *testing.T, remove bool) int {
 	})
 }
 
-// TestCleanupSurvivesEverySabotage: three replicas become one, whatever happens at write k.
+// TestCleanupSurvivesEverySabotage: three replicas become one, with every failure at write k.
 // Invariants: I1, I2, I6, I9.
 func TestCleanupSurvivesEverySabotage(t *testing.T) { everyCleanup(t, false) }
 
@@ -178,7 +180,7 @@ func everyCleanup(t *testing.T, remove bool) {
 	}
 }
 
-// inTheWay is an action of a user at a write of a cleanup, with the number of replicas at the end.
+// inTheWay are actions of a user at a write of a cleanup, with the number of replicas at the end.
 var inTheWay = map[string]struct {
 	act      interference
 	replicas int
@@ -219,14 +221,14 @@ func TestCleanupSurvivesOthers(t *testing.T) {
 				drive := c.Drive(saboteur)
 				c.Eventually("the set is as it is wanted", func() string {
 					_ = drive.Tick(context.Background())
-					if !done && c.step() == "" { // this run had a write less
+					if !done && c.step() == "" { // this run has one write less
 						act()
 					}
 					if !done || c.Cleanup("web") == nil || c.Cleanup("web").Phase != api.Succeeded {
 						return c.step()
 					}
 					if replicas := *c.Set("web").Spec.Replicas; int(replicas) != other.replicas {
-						c.TryScale("web", other.replicas) // it was not asked for before the disturbance
+						c.TryScale("web", other.replicas) // it was never requested before the disturbance
 						return fmt.Sprintf("it has %d replicas", replicas)
 					}
 					return ""
@@ -237,9 +239,9 @@ func TestCleanupSurvivesOthers(t *testing.T) {
 	}
 }
 
-// TestCleanupWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// TestCleanupWithRepeatedAndReorderedEvents delivers every event twice, in random order.
 // Invariants: I7.
-func TestCleanupWithEventsTwiceAndInAnyOrder(t *testing.T) {
+func TestCleanupWithRepeatedAndReorderedEvents(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 60) {
 		schedule(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// growRule has the volumes grow once, from 64Mi to 96Mi.
+// growRule lets the volumes grow once, from 64Mi to 96Mi.
 const growRule = "data=below:40%,by:50%,max:96Mi"
 
-// fullWorld has a set of two members. The volume of the first is nearly full.
+// fullWorld returns a world with a set of two members. The volume of the first one is nearly full.
 func fullWorld(t *testing.T) *kit.World {
 	w := world(t)
 	set := growing()
@@ -32,8 +32,8 @@ func fullWorld(t *testing.T) *kit.World {
 	return w
 }
 
-// growTruths are the checks after each write of a growth: a request of growth is in its memory from the same write on, no claim asks for less
-// than before or for more than the limit, and no member stops.
+// growTruths are the checks after each write of a growth. The memory of growth has the request from the same write on.
+// No claim asks for less than before, or for more than the limit. No member stops.
 func growTruths(w *kit.World, set setType) string {
 	if set != nil {
 		growth, err := api.LoadGrowth(set)
@@ -53,7 +53,7 @@ func growTruths(w *kit.World, set setType) string {
 	return ""
 }
 
-// grown ticks until the growth is over, and judges the end.
+// grown ticks until the growth has ended, and checks its end.
 func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()
 	w.Eventually("the volumes and the template have grown", func() string {
@@ -82,7 +82,7 @@ func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 	}
 }
 
-// cleanGrowth counts the writes of an undisturbed growth.
+// cleanGrowth returns the number of writes of an undisturbed growth.
 func cleanGrowth(t *testing.T) int {
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
 	witness := witnessOf(w, saboteur, growTruths)
@@ -92,7 +92,7 @@ func cleanGrowth(t *testing.T) int {
 	return len(saboteur.Writes())
 }
 
-// TestGrowthSurvivesEverySabotage: whatever happens at any write, from the look at the volumes to the new template.
+// TestGrowthSurvivesEverySabotage at any write, from the first measurement to the new template.
 // Invariants: I1, I2.
 func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 				witness, after := witnessOf(w, saboteur, growTruths), witnessOf(w, fresh, growTruths)
 				drive := w.Drive(saboteur)
 				w.Eventually("the sabotage has happened", func() string {
-					_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+					_ = drive.Tick(context.Background()) // a dead process returns an error for every call
 					if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
 						return ""
 					}
@@ -118,9 +118,9 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	}
 }
 
-// TestGrowthWithEventsLost: no function hears from another.
+// TestGrowthWithLostEvents: no function receives the events of another one.
 // Invariants: I6.
-func TestGrowthWithEventsLost(t *testing.T) {
+func TestGrowthWithLostEvents(t *testing.T) {
 	t.Parallel()
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
 	witness, drive := witnessOf(w, saboteur, growTruths), w.Drive(saboteur)
@@ -129,8 +129,9 @@ func TestGrowthWithEventsLost(t *testing.T) {
 	witness.judge()
 }
 
-// TestGrowthBesideAUser: at each write, a user asks for more by hand. What they ask for stands, and is never taken back.
-func TestGrowthBesideAUser(t *testing.T) {
+// TestGrowthBesideUser: at each write a user requests a larger size. The request of the user is carried out and never
+// reverted.
+func TestGrowthBesideUser(t *testing.T) {
 	t.Parallel()
 	n := counted(t, "growth", func() int { return cleanGrowth(t) })
 	for _, k := range schedules(t, n) {
@@ -138,7 +139,7 @@ func TestGrowthBesideAUser(t *testing.T) {
 			w, saboteur, done := fullWorld(t), &kit.Saboteur{}, false
 			ask := func() {
 				if set := w.Set("web"); set == nil || set.DeletionTimestamp != nil {
-					return // it is being created again: what is written to the old one is lost (docs/decisions/2026-11-22-recreate.md)
+					return // the set is being created again: a write to the previous one is lost (docs/decisions/2026-11-22-recreate.md)
 				}
 				done = true
 				w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"data=160Mi"}}}`, api.ResizeAnnotation))
@@ -154,7 +155,7 @@ func TestGrowthBesideAUser(t *testing.T) {
 					return err.Error()
 				}
 				if status := w.Status("web"); !done && status != nil && status.Phase.Terminal() {
-					ask() // there were fewer writes this time
+					ask() // this run has fewer writes
 				}
 				for _, name := range []string{"data-web-0", "data-web-1"} {
 					if has := w.Claim(name).Status.Capacity.Storage().String(); has != "160Mi" {

@@ -24,24 +24,24 @@ import (
 // interference is an action of a user at write k.
 type interference func(w *kit.World)
 
-// disturbance is an action of a user at a write of a resize.
+// disturbance is an action of another client at a write of a resize.
 type disturbance struct {
 	act interference
-	// loses: it asks for a loss of data.
+	// loses: the client asks for a loss of data.
 	loses bool
-	// ends, where what was done is taken back once the resize waits for that.
+	// ends reverts the action as soon as the resize waits for that.
 	ends interference
 }
 
-// method is a way of a resize.
+// method is a kind of resize.
 type method struct {
 	name, request string
 	set           func() setType
 	// rolling stops one member at a time.
 	rolling bool
-	// before is what happens in the world before the operation; nil for nothing.
+	// before changes the world before the operation. It may be nil.
 	before func(w *kit.World)
-	// growth is how the storage lets volumes grow.
+	// growth is how the storage expands volumes.
 	growth kit.Growth
 }
 
@@ -60,7 +60,7 @@ var methods = []method{
 	{name: "rollback", request: "data=128Mi", set: func() setType { return newSet() }, before: resizedAndRegretted},
 }
 
-// resizedAndRegretted has the set resized, its document lost, and the old volume wanted back.
+// resizedAndRegretted resizes the set, loses its record, and requests the old volume.
 func resizedAndRegretted(w *kit.World) {
 	drive := w.Drive(nil)
 	done := w.Finish(drive, "web")
@@ -71,17 +71,18 @@ func resizedAndRegretted(w *kit.World) {
 		return paused(w)
 	})
 	w.Node.Recede("data-web-0", done.Moves()[0].OldVolume)
-	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation, done.Operation))
+	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation,
+		done.Operation))
 }
 
-// two has two members.
+// two returns a set with two members.
 func two() setType {
 	set := newSet()
 	set.Spec.Replicas = ptr.To[int32](2)
 	return set
 }
 
-// raw has a claim that its pods use as a device.
+// raw returns a set whose pods use a claim as a block device.
 func raw() setType {
 	set := newSet()
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
@@ -97,7 +98,7 @@ func growing(more ...string) setType {
 	return set
 }
 
-// offline has two members whose volumes grow only while they are detached.
+// offline returns a set with two members whose volumes expand only while detached.
 func offline() setType {
 	set := growing()
 	set.Spec.Replicas = ptr.To[int32](2)
@@ -105,7 +106,7 @@ func offline() setType {
 	return set
 }
 
-// disturbances are by name what others do to the set of a resize.
+// disturbances returns the actions of other clients, by name.
 func (m method) disturbances() map[string]disturbance {
 	all := map[string]disturbance{
 		"a user scales the set up": {act: func(w *kit.World) { w.TryScale("web", 3) }},
@@ -113,12 +114,15 @@ func (m method) disturbances() map[string]disturbance {
 			w.TryScale("web", 3)
 			w.TryScale("web", 0) // with whenScaled Delete
 		}},
-		"a user deletes the set and applies it again": {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationBackground) }},
-		"a user replaces the set around its pods":     {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationOrphan) }},
-		"a user deletes the pod by force":             {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
-		"a user takes the hold off":                   {act: func(w *kit.World) { w.ReleasePod("web-0") }},
+		"a user deletes the set and applies it again": {act: func(w *kit.World) {
+			applyAgain(w, m.set(),
+				metav1.DeletePropagationBackground)
+		}},
+		"a user replaces the set around its pods": {act: func(w *kit.World) { applyAgain(w, m.set(), metav1.DeletePropagationOrphan) }},
+		"a user deletes the pod by force":         {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
+		"a user takes the hold off":               {act: func(w *kit.World) { w.ReleasePod("web-0") }},
 		"a user deletes the claim of a running pod": {act: func(w *kit.World) {
-			if w.PodRuns("web-0") && !leavesWithPod(w) { // else it is gone at once, and the set gets an empty one
+			if w.PodRuns("web-0") && !leavesWithPod(w) { // else it is gone at once, and the set gets an empty claim
 				w.TryDeleteClaim("data-web-0")
 			}
 		}},
@@ -130,7 +134,8 @@ func (m method) disturbances() map[string]disturbance {
 	return all
 }
 
-// leavesWithPod reports whether pod web-0 is being stopped for other claims than data-web-0, which nothing puts back.
+// leavesWithPod reports whether pod web-0 is being stopped for other claims than data-web-0. Drydock does not restore
+// such a claim.
 func leavesWithPod(w *kit.World) bool {
 	record := w.Status("web")
 	return record != nil && record.Active() && record.Member(0) != nil && isStopped(record.Member(0)) && record.Move("data-web-0") == nil
@@ -162,7 +167,7 @@ func TestResizeSurvivesEverySabotage(t *testing.T) {
 func TestResizeSurvivesOthers(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		if m.before != nil {
-			return // a pod of others would write to the volumes that are given up, and the newest data cannot be told then
+			return // the pod of another client would write to discarded volumes, and then no data is the newest
 		}
 		for name, d := range m.disturbances() {
 			for _, k := range schedules(t, n) {
@@ -172,9 +177,9 @@ func TestResizeSurvivesOthers(t *testing.T) {
 	})
 }
 
-// TestResizeWithEventsLost: no function hears from another, and one of them dies.
+// TestResizeWithLostEvents: no function receives the events of another one, and one of them dies.
 // Invariants: I6.
-func TestResizeWithEventsLost(t *testing.T) {
+func TestResizeWithLostEvents(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("dies after write %d", k), func(t *testing.T) { sabotaged(t, m, history{drop: true}, k, kit.DieAfter) })
@@ -182,19 +187,21 @@ func TestResizeWithEventsLost(t *testing.T) {
 	})
 }
 
-// TestResizeWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance, and chance lets one write go wrong.
+// TestResizeWithRepeatedAndReorderedEvents delivers every event twice, in random order, with a random failure of one
+// write.
 // Invariants: I7.
-func TestResizeWithEventsTwiceAndInAnyOrder(t *testing.T) {
+func TestResizeWithRepeatedAndReorderedEvents(t *testing.T) {
 	everyMethod(t, func(t *testing.T, m method, n int) {
 		for _, chance := range seeds(t, n) {
 			dice := rand.New(rand.NewPCG(chance, 1))
 			k, what := 1+dice.IntN(n), kit.Sabotages[dice.IntN(len(kit.Sabotages))]
-			schedule(t, fmt.Sprintf("seed %d %s write %d", chance, what, k), func(t *testing.T) { sabotaged(t, m, history{shuffle: chance}, k, what) })
+			schedule(t, fmt.Sprintf("seed %d %s write %d", chance, what, k),
+				func(t *testing.T) { sabotaged(t, m, history{shuffle: chance}, k, what) })
 		}
 	})
 }
 
-// history is what becomes of events.
+// history is how events are delivered.
 type history struct {
 	drop    bool
 	shuffle uint64
@@ -219,7 +226,7 @@ const ownerKind = "Prometheus"
 
 var owner, _ = owners.BuiltIn().Find("monitoring.coreos.com", ownerKind)
 
-// paused describes the owner if it differs from the owner before the operation; empty if it does not.
+// paused returns the difference between the owner now and before the operation, or an empty string.
 func paused(w *kit.World) string {
 	now := w.Custom(owner, ownerKind, "main")
 	if owner.Paused(now) || len(now.GetAnnotations()) != 1 {
@@ -228,7 +235,7 @@ func paused(w *kit.World) string {
 	return ""
 }
 
-// cleanRun counts the writes of an undisturbed operation.
+// cleanRun returns the number of writes of an undisturbed operation.
 func cleanRun(t *testing.T, m method) int {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
@@ -247,7 +254,7 @@ func newSet(more ...string) setType {
 	return set
 }
 
-// newWorld has a set that an operator's resource controls, which is to be paused and resumed.
+// newWorld returns a world with a set of a custom resource, which Drydock must pause and resume.
 func newWorld(t *testing.T, m method) *kit.World {
 	w := world(t)
 	w.MayPause(owner.Operator)
@@ -276,7 +283,7 @@ func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	witness, after := witnessOf(w, saboteur, resizeTruths(m)), witnessOf(w, fresh, resizeTruths(m))
 	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
-		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
 		if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
 			return ""
 		}
@@ -328,12 +335,13 @@ func interfered(t *testing.T, m method, k int, d disturbance) {
 	witness.judge()
 }
 
-// waitsForBudget reports whether the resize says that a budget keeps it from stopping a member.
+// waitsForBudget reports whether a PodDisruptionBudget keeps the resize from stopping a member. The message quotes the
+// API server.
 func waitsForBudget(record *api.Resize) bool {
 	return record != nil && record.Reason == api.GateClosed && strings.Contains(record.Message, "disruption budget")
 }
 
-// judge checks the invariants at the end of an operation. What was left to do after its end is the tick's.
+// judge checks the invariants at the end of an operation. A tick has done the remaining work.
 func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, replicas ...int32) {
 	t.Helper()
 	if status != nil && status.Phase != api.Succeeded && !(len(replicas) > 1 && status.Phase == api.Failed) {
@@ -362,7 +370,7 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, rep
 		}
 	}
 	if *set.Spec.Replicas == 0 {
-		claims = nil // scaled down when the operation was over, with whenScaled Delete: it was asked for
+		claims = nil // scaled down after the operation, with whenScaled Delete: the user asked for it
 	}
 	for _, problem := range w.Whole(claims...) {
 		t.Error(problem)

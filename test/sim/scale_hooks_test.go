@@ -23,28 +23,28 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scaleHooks plays the containers of hooks, and remembers their ends.
+// scaleHooks plays the containers of hooks, and records their ends.
 type scaleHooks struct {
 	*kit.World
-	// fails is the hook whose container exits with 3; none if it is empty.
+	// fails is the hook whose container exits with 3. It may be empty.
 	fails string
-	// deletes is the hook whose Job another client deletes as soon as its pod has ended, once; none if it is empty.
+	// deletes is the hook whose Job another client deletes once, as soon as its pod has ended. It may be empty.
 	deletes string
 	runs    []hookRun
 }
 
-// hookRun is a pod of a hook that has run to its end.
+// hookRun is the ended pod of a hook.
 type hookRun struct {
 	job, operation, hook, removed string
 	succeeded                     bool
 }
 
-// play ends the pods of Jobs that run. A node does not wait for them by itself.
+// play ends the running pods of Jobs. A node alone never ends them.
 func (h *scaleHooks) play() {
 	ctx, pods := context.Background(), h.Kube.CoreV1().Pods(h.Namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
 	if err != nil {
-		return // it is tried again
+		return // the next round tries again
 	}
 	for _, pod := range list.Items {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
@@ -60,7 +60,7 @@ func (h *scaleHooks) play() {
 		ended := corev1.ContainerStateTerminated{ExitCode: code}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "hook", State: corev1.ContainerState{Terminated: &ended}}}
 		if _, err := pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{}); err != nil {
-			continue // it is tried again
+			continue // the next round tries again
 		}
 		h.runs = append(h.runs, run)
 		if h.deletes != "" && run.hook == h.deletes {
@@ -85,7 +85,7 @@ func runOf(pod *corev1.Pod) hookRun {
 	return run
 }
 
-// of returns the runs of a hook in an operation, in the Job that Drydock has made for it.
+// of returns the runs of a hook in an operation, in the Job that Drydock has created for it.
 func (h *scaleHooks) of(operation, hook string) []hookRun {
 	return slices.DeleteFunc(slices.Clone(h.runs), func(r hookRun) bool {
 		return r.operation != operation || r.hook != hook || r.job != api.ScaleHookName(operation, hook)
@@ -128,7 +128,8 @@ func (s *scaling) createScaler(name string, replicas int32) {
 		return &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
 	}
 	scaler := &v1alpha1.Scaler{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Scaler"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To(replicas),
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web",
+			Replicas:       ptr.To(replicas),
 			ConflictPolicy: s.policy, Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scaler)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *scaling) createScaler(name string, replicas int32) {
 	ignore(s.t, err)
 }
 
-// scaler reads a Scaler; nil if it does not exist.
+// scaler reads a Scaler. It returns nil if the Scaler does not exist.
 func (s *scaling) scaler(name string) *v1alpha1.Scaler {
 	s.t.Helper()
 	object, err := s.scalers().Get(context.Background(), name, metav1.GetOptions{})
@@ -166,7 +167,7 @@ func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
 	ignore(s.t, err)
 }
 
-// scale scales the Scaler as kubectl scale and an autoscaler do.
+// scale scales the Scaler like kubectl scale and an autoscaler.
 func (s *scaling) scale(count int32) {
 	s.t.Helper()
 	s.patchScaler(map[string]any{"spec": map[string]any{"replicas": count}}, "scale")

@@ -22,12 +22,12 @@ import (
 // meddler is another client at a write of a scaling.
 type meddler struct {
 	act func(s *scaling)
-	// later is its second action, some ticks after the first; nil for none.
+	// later is its second action, some ticks after the first. It may be nil.
 	later  func(s *scaling)
 	policy v1alpha1.ConflictPolicy
-	// counts are allowed at the end, besides the count that the user wants.
+	// counts are also allowed at the end, besides the count of the user.
 	counts []int32
-	// gone: the Scaler does not come back.
+	// gone: the Scaler is not created again.
 	gone bool
 }
 
@@ -63,7 +63,7 @@ var meddlers = map[string]meddler{
 	"takes the set away and brings it on": {act: func(s *scaling) { opts("null")(s); opts(`"true"`)(s) }},
 }
 
-// scalesSet has a client scale the set that no policy stops, as in a cluster without one.
+// scalesSet lets a client scale the set past the policies, as in a cluster without them.
 func scalesSet(count int32) func(s *scaling) {
 	return func(s *scaling) {
 		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
@@ -79,7 +79,7 @@ func opts(value string) func(s *scaling) {
 	}
 }
 
-// operation returns the id of the set's scaling; empty if there is none.
+// operation returns the id of the set's scaling and the set's UID, or an empty string.
 func (s *scaling) operation() (string, types.UID) {
 	set := s.Set("web")
 	if set == nil {
@@ -98,7 +98,7 @@ func (s *scaling) forge() {
 	s.createJob("forged", map[string]string{api.OperationLabel: operation}, map[string]string{api.OperationAnnotation: link.Encode()})
 }
 
-// takeNames creates Jobs without a link under the names of the hooks that are not there yet.
+// takeNames creates Jobs without a link under the unused names of the hooks.
 func (s *scaling) takeNames() {
 	if operation, _ := s.operation(); operation != "" {
 		for _, hook := range []string{"pre", "post", "onFailure"} {
@@ -127,7 +127,7 @@ func (s *scaling) createJob(name string, labels, annotations map[string]string) 
 // Invariants: I1, I3, I4, I9.
 func TestScalingSurvivesOthers(t *testing.T) {
 	t.Parallel()
-	for _, st := range []story{drains, grows, breaks} { // a deleted Scaler leaves its record behind during a pause
+	for _, st := range []story{drains, grows, breaks} { // a Scaler that is deleted during a pause leaves its record
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			n := countScaling(t, st)
@@ -140,7 +140,7 @@ func TestScalingSurvivesOthers(t *testing.T) {
 	}
 }
 
-// patience is how many ticks pass before a meddler does the second thing.
+// patience is the number of ticks before a meddler's second action.
 const patience = 8
 
 func meddled(t *testing.T, st story, k int, m meddler) {
@@ -171,7 +171,7 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 			return s.released()
 		}
 		waits := s.step()
-		if !s.disturbed && waits == "" { // this run had a write less
+		if !s.disturbed && waits == "" { // this run has one write less
 			act(m.act)
 			return "it has just been disturbed"
 		}
@@ -189,7 +189,7 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	witness.judge()
 }
 
-// released returns the remains of a deleted Scaler; empty if there are none.
+// released returns the remains of a deleted Scaler, or an empty string.
 func (s *scaling) released() string {
 	if text, told := s.Set("web").Annotations[api.ScaleAnnotation]; told {
 		return "the record is " + text
@@ -197,7 +197,7 @@ func (s *scaling) released() string {
 	return strings.Join(s.hooks.left(), ", ")
 }
 
-// second checks that a second Scaler is told why it does nothing.
+// second checks that the status of a second Scaler says why it does nothing.
 func (s *scaling) second() {
 	other := s.scaler("other")
 	if other == nil {
@@ -209,10 +209,10 @@ func (s *scaling) second() {
 	}
 }
 
-// TestScalingSurvivesTheCleanupOfItsJobs: another client deletes a Job as soon as its pod has ended. A hook that is needed runs again, the one
-// for a failure does not.
+// TestScalingSurvivesDeletionOfItsJobs: another client deletes a Job as soon as its pod has ended. A required hook runs
+// again. The onFailure hook does not.
 // Invariants: I2.
-func TestScalingSurvivesTheCleanupOfItsJobs(t *testing.T) {
+func TestScalingSurvivesDeletionOfItsJobs(t *testing.T) {
 	t.Parallel()
 	for _, hook := range []string{"pre", "post", "onFailure"} {
 		schedule(t, hook, func(t *testing.T) {

@@ -22,10 +22,10 @@ import (
 type story struct {
 	name     string
 	from, to int32
-	// fails is the hook that fails until the user mends it and asks for a retry; none if it is empty.
+	// fails is the hook that fails until the user fixes it and retries. It may be empty.
 	fails  string
 	policy v1alpha1.ConflictPolicy
-	// pauses: the user pauses the Scaler, and takes the pause back when no member is left.
+	// pauses: the user pauses the Scaler, and resumes it when no member is left.
 	pauses bool
 }
 
@@ -43,9 +43,9 @@ type scaling struct {
 	*kit.World
 	story
 	t *testing.T
-	// asked: the user has scaled. retried: the user has mended the hook and asked for a retry.
+	// asked: the user has scaled. retried: the user has fixed the hook and retried.
 	asked, retried bool
-	// disturbed: another client interferes, so a scaling may fail that would not otherwise.
+	// disturbed: another client interferes, so the scaling may fail.
 	disturbed bool
 	hooks     *scaleHooks
 	truths    *scaleTruths
@@ -61,7 +61,7 @@ func newScaling(t *testing.T, st story) *scaling {
 	return s
 }
 
-// step plays the user, and the machines that run hooks. It returns the reason to wait; empty at the end.
+// step plays the user and the machines with the hooks. It returns the reason to wait, or an empty string at the end.
 func (s *scaling) step() string {
 	s.hooks.play()
 	scaler, set := s.scaler("web"), s.Set("web")
@@ -90,7 +90,7 @@ func (s *scaling) step() string {
 	return ""
 }
 
-// ask is what the user does first.
+// ask does the first action of the user.
 func (s *scaling) ask() {
 	if s.pauses {
 		s.patchScaler(map[string]any{"spec": map[string]any{"paused": true}})
@@ -99,7 +99,7 @@ func (s *scaling) ask() {
 	s.scale(s.to)
 }
 
-// mend checks a scaling that has failed, and asks for a retry as the condition says.
+// mend checks a failed scaling, and retries as the condition says.
 func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	s.t.Helper()
 	healthy := meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionHealthy)
@@ -120,7 +120,7 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	return "it has just been retried"
 }
 
-// unsettled returns a difference between the Scaler, its status, the record and the set; empty at rest.
+// unsettled returns a difference between the Scaler, its status, the record and the set, or an empty string.
 func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
 	status, live := scaler.Status, *set.Spec.Replicas
 	switch {
@@ -140,14 +140,14 @@ func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Sc
 	return ""
 }
 
-// run ticks until the scaling has ended, with new functions once the old ones are dead.
+// run ticks until the scaling has ended. It replaces functions that have died.
 func (s *scaling) run(saboteur *kit.Saboteur) *kit.Drive {
 	drive, fresh := s.Drive(saboteur), s.Drive(nil)
 	s.Eventually("the scaling ends", func() string {
 		if saboteur.Dead() {
 			drive = fresh
 		}
-		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
 		return s.step()
 	})
 	return fresh
@@ -171,7 +171,7 @@ func (s *scaling) judge(drive *kit.Drive, counts ...int32) {
 	s.t.Errorf("I4: the set has %d members, want one of %v", live, counts)
 }
 
-// countScaling counts the writes of an undisturbed scaling.
+// countScaling returns the number of writes of an undisturbed scaling.
 func countScaling(t *testing.T, st story) int {
 	return counted(t, "scaling "+st.name, func() int {
 		s, saboteur := newScaling(t, st), &kit.Saboteur{}
@@ -184,7 +184,7 @@ func countScaling(t *testing.T, st story) int {
 	})
 }
 
-// TestScalingSurvivesEverySabotage: the set gets the count that is wanted, and no member is removed without its hook.
+// TestScalingSurvivesEverySabotage: the set gets the requested count, and no member is removed before its hook.
 // Invariants: I1, I2, I4, I6, I9.
 func TestScalingSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
@@ -206,9 +206,9 @@ func TestScalingSurvivesEverySabotage(t *testing.T) {
 	}
 }
 
-// TestScalingWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// TestScalingWithRepeatedAndReorderedEvents delivers every event twice, in random order.
 // Invariants: I7.
-func TestScalingWithEventsTwiceAndInAnyOrder(t *testing.T) {
+func TestScalingWithRepeatedAndReorderedEvents(t *testing.T) {
 	t.Parallel()
 	for _, chance := range seeds(t, 60) {
 		st := stories[chance%uint64(len(stories))]

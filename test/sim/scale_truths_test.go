@@ -16,10 +16,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scaleTruths are the checks of a scaling after each write. They remember the writes before.
+// scaleTruths are the checks of a scaling after each write. They keep state of the earlier writes.
 type scaleTruths struct {
 	*scaling
-	// uid and count are those of the set that were seen last.
+	// uid and count are from the latest observed set.
 	uid     types.UID
 	count   int32
 	targets map[string]int32 // by operation
@@ -48,7 +48,8 @@ func (s *scaleTruths) judge(_ *kit.World, set setType) string {
 	return wrong
 }
 
-// drained checks that no member is removed before the hook of exactly this operation has succeeded for exactly these ordinals.
+// drained checks that a member is removed only after the hook of this operation has succeeded for exactly these
+// ordinals.
 func (s *scaleTruths) drained(set setType, record *api.Scale) string {
 	live := *set.Spec.Replicas
 	if set.UID != s.uid || live >= s.count {
@@ -65,7 +66,7 @@ func (s *scaleTruths) drained(set setType, record *api.Scale) string {
 	return fmt.Sprintf("I1: members %s are removed, and these hooks have run: %+v", removed(live, s.count), s.hooks.runs)
 }
 
-// away checks that the record says of a paused set that its members come back: cleanup-pod deletes no claims of these.
+// away checks that the record of a paused set says that its members come back. Then cleanup-pod keeps their claims.
 func (s *scaleTruths) away(set setType, record *api.Scale) string {
 	if !s.pauses || *set.Spec.Replicas > 0 || record != nil && record.Paused {
 		return ""
@@ -73,7 +74,7 @@ func (s *scaleTruths) away(set setType, record *api.Scale) string {
 	return fmt.Sprintf("I1: the members are away, and the record does not say that they come back: %+v", record)
 }
 
-// removed renders the ordinals that a set of more members has and one of fewer has not.
+// removed returns the ordinals of a larger set that a smaller set lacks.
 func removed(fewer, more int32) string {
 	var all []string
 	for ordinal := fewer; ordinal < more; ordinal++ {
@@ -97,7 +98,7 @@ func (s *scaleTruths) aimed(record *api.Scale) string {
 	return ""
 }
 
-// finished checks that a scaling that has succeeded has run its last hook.
+// finished checks that a successful scaling has run its last hook.
 func (s *scaleTruths) finished(record *api.Scale) string {
 	if record == nil || record.Phase != api.Succeeded || record.Reason != api.ScalingCompleted {
 		return ""
@@ -110,7 +111,7 @@ func (s *scaleTruths) finished(record *api.Scale) string {
 	return fmt.Sprintf("operation %s has succeeded, and its hook post has not: %+v", record.Operation, s.hooks.runs)
 }
 
-// owned checks that a hook is made for this very set.
+// owned checks that a hook was created for this set.
 func (s *scaleTruths) owned(set setType) string {
 	for _, job := range s.hooks.jobs() {
 		if s.jobs[job.UID] {
@@ -124,7 +125,7 @@ func (s *scaleTruths) owned(set setType) string {
 	return ""
 }
 
-// once checks that the hook for a failure runs once in an operation.
+// once checks that the onFailure hook runs once in an operation.
 func (s *scaleTruths) once() string {
 	for operation := range s.targets {
 		if runs := s.hooks.of(operation, "onFailure"); len(runs) > 1 {
@@ -134,7 +135,7 @@ func (s *scaleTruths) once() string {
 	return ""
 }
 
-// told checks that no Scaler is healthy whose scaling has failed.
+// told checks that a Scaler with a failed scaling is not healthy.
 func (s *scaleTruths) told() string {
 	for _, name := range []string{"web", "other"} {
 		scaler := s.scaler(name)

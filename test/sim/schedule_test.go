@@ -26,7 +26,7 @@ var (
 // tried counts the schedules.
 var tried atomic.Int64
 
-// TestMain says how many schedules were tried, and how to try the same ones again.
+// TestMain prints how many schedules were tried, and the flags that repeat them.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *seed == 0 {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// schedule runs a test of one disturbance of an operation.
+// schedule runs a test with one disturbance of an operation.
 func schedule(t *testing.T, name string, try func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +47,7 @@ func schedule(t *testing.T, name string, try func(t *testing.T)) {
 	})
 }
 
-// schedules are the writes to try, of as many as there are.
+// schedules returns a sample of the write numbers from 1.
 func schedules(t *testing.T, writes int) []int {
 	if *at > 0 {
 		return []int{*at}
@@ -60,10 +60,10 @@ func schedules(t *testing.T, writes int) []int {
 	return ks
 }
 
-// sample is how many of n are tried, at least one.
+// sample returns the size of a sample of n, at least one.
 func sample(n int) int { return max(1, min(n, n**part/100)) }
 
-// seeds are a quarter as many as there are writes: chance says what happens.
+// seeds returns random seeds, a quarter as many as schedules of the writes.
 func seeds(t *testing.T, writes int) []uint64 {
 	first := *seed + hash(t.Name())
 	var all []uint64
@@ -92,12 +92,14 @@ func counted(t *testing.T, what string, count func() int) int {
 	return n
 }
 
-// world makes one of many worlds on a machine that may be busy, so its timeouts are long: durations are not tested here.
+// world returns one of many worlds on a busy machine. Its timeouts are long, because durations are not tested here.
 func world(t *testing.T) *kit.World {
 	w := kit.BorrowWorld(t)
 	w.Patience = 5 * time.Minute
-	for _, timeout := range []*time.Duration{&w.Settings.PlanTimeout, &w.Settings.ExpandTimeout, &w.Settings.ExpandPatience, &w.Settings.CopyTimeout,
-		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwitchTimeout, &w.Settings.ReadyTimeout, &w.Settings.CleanupTimeout} {
+	for _, timeout := range []*time.Duration{&w.Settings.PlanTimeout, &w.Settings.ExpandTimeout, &w.Settings.ExpandPatience,
+		&w.Settings.CopyTimeout,
+		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwitchTimeout, &w.Settings.ReadyTimeout,
+		&w.Settings.CleanupTimeout} {
 		*timeout = 10 * time.Minute
 	}
 	return w

@@ -18,8 +18,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// means is how the owner of a sleeping set is kept from undoing the sleep: a kind that is paused, and one whose operator stops
-// the set itself.
+// means is how Drydock keeps the owner of a sleeping set from reverting the sleep: it pauses the owner, or the owner's
+// operator stops the set itself.
 type means struct {
 	by   owners.Means
 	row  owners.Row
@@ -36,12 +36,12 @@ var (
 	stops  = meansOf(owners.ByStop, "cassandra.datastax.com", "CassandraDatacenter")
 )
 
-// sleeper is a world in which an owned set of three goes to sleep, and is woken once it sleeps.
+// sleeper is a world with an owned set of three replicas, which falls asleep and then wakes.
 type sleeper struct {
 	*kit.World
 	means
 	t      *testing.T
-	claims string // their UIDs: none is ever deleted
+	claims string // their UIDs: no claim is ever deleted
 	// disturbed: a user interferes, so the set may not sleep at all.
 	disturbed bool
 }
@@ -52,7 +52,7 @@ func newSleeper(t *testing.T, by means) *sleeper {
 	w.DefineKind(by.row, by.kind)
 	resource := w.CreateCustom(by.row, by.kind, "main", map[string]any{"size": int64(3)}, nil)
 	set := newSleepingSet()
-	if by.by == owners.ByStop { // which is refused where it would delete the claims
+	if by.by == owners.ByStop { // the API server denies it if it would delete the claims
 		set.Spec.PersistentVolumeClaimRetentionPolicy = nil
 	}
 	w.CreateSet(set)
@@ -92,7 +92,7 @@ func (s *sleeper) unready() string {
 	return ""
 }
 
-// step plays the user, who needs the set once it sleeps. It returns what the user waits for.
+// step plays the user, who needs the set once it sleeps. It returns the reason to wait.
 func (s *sleeper) step() string {
 	set := s.Set("web")
 	if set == nil {
@@ -116,14 +116,14 @@ func (s *sleeper) step() string {
 	return ""
 }
 
-// run ticks until the set has slept and is awake again, with new functions once the old ones are dead.
+// run ticks until the set has slept and is awake again. It replaces functions that have died.
 func (s *sleeper) run(saboteur *kit.Saboteur) *kit.Drive {
 	drive, fresh := s.Drive(saboteur), s.Drive(nil)
 	s.Eventually("the set has slept and is awake", func() string {
 		if saboteur.Dead() {
 			drive = fresh
 		}
-		_ = drive.Tick(context.Background()) // a dead process answers every call with an error
+		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
 		return s.step()
 	})
 	return fresh
@@ -139,7 +139,7 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 		s.t.Errorf("whenScaled is %s, it was Delete", policy.WhenScaled)
 	}
 	s.Eventually("the set is ready", func() string { return s.unready() })
-	if now := s.ClaimUIDs(); now != s.claims && len(replicas) == 1 { // who scales a set with whenScaled Delete asks for it
+	if now := s.ClaimUIDs(); now != s.claims && len(replicas) == 1 { // a user who scales down a set with whenScaled Delete asks for that
 		s.t.Errorf("I1: claims %s, were %s", now, s.claims)
 	}
 	s.Eventually("nothing is left behind (I9), and the owner is not held (I5)", func() string {
@@ -158,7 +158,7 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 	})
 }
 
-// countSleep counts the writes of an undisturbed sleep and wake-up.
+// countSleep returns the number of writes of an undisturbed sleep and wake-up.
 func countSleep(t *testing.T, by means) int {
 	return counted(t, "sleep of "+by.kind, func() int {
 		s, saboteur := newSleeper(t, by), &kit.Saboteur{}
@@ -171,7 +171,7 @@ func countSleep(t *testing.T, by means) int {
 	})
 }
 
-// sleepTruths check that the objects tell how many replicas the set had.
+// sleepTruths checks that the objects have the previous replica count of the set.
 func sleepTruths(_ *kit.World, set setType) string {
 	sleep, err := api.LoadSleep(set)
 	switch {
@@ -185,13 +185,13 @@ func sleepTruths(_ *kit.World, set setType) string {
 	return ""
 }
 
-// TestSleepSurvivesEverySabotage: three replicas, sleep, wake: three replicas, whatever happens at write k.
+// TestSleepSurvivesEverySabotage: three replicas sleep and wake, with every failure at write k.
 // Invariants: I2, I4, I6, I9.
 func TestSleepSurvivesEverySabotage(t *testing.T) { everySabotage(t, pauses) }
 
-// TestSleepByTheOperatorSurvivesEverySabotage: the same where the operator stops and starts the set itself.
+// TestSleepByOperatorSurvivesEverySabotage: the operator stops and starts the set itself.
 // Invariants: I5.
-func TestSleepByTheOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t, stops) }
+func TestSleepByOperatorSurvivesEverySabotage(t *testing.T) { everySabotage(t, stops) }
 
 func everySabotage(t *testing.T, by means) {
 	t.Parallel()
@@ -208,16 +208,17 @@ func everySabotage(t *testing.T, by means) {
 	}
 }
 
-// meddling is an action of a user at a write of a sleep, with the allowed numbers of replicas at the end.
+// meddling are actions of a user at a write of a sleep, with the allowed numbers of replicas at the end.
 var meddling = map[string]struct {
 	act      interference
 	replicas []int32
 }{
-	"a user uses the set":      {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) }, []int32{3}},
+	"a user uses the set": {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) },
+		[]int32{3}},
 	"a user scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
 	"a user deletes the set and applies it again": {func(w *kit.World) {
 		set := newSleepingSet()
-		set.Annotations[api.LastActivityAnnotation] = kit.Ago(0) // the new one is used
+		set.Annotations[api.LastActivityAnnotation] = kit.Ago(0) // the new claim is used
 		applyAgain(w, set, metav1.DeletePropagationBackground)
 	}, []int32{3}},
 	"a user takes the operator's pause away": {func(w *kit.World) {
@@ -246,9 +247,9 @@ func TestSleepSurvivesOthers(t *testing.T) {
 	}
 }
 
-// TestSleepWithEventsTwiceAndInAnyOrder: every event comes twice, in an order of chance.
+// TestSleepWithRepeatedAndReorderedEvents delivers every event twice, in random order.
 // Invariants: I7.
-func TestSleepWithEventsTwiceAndInAnyOrder(t *testing.T) {
+func TestSleepWithRepeatedAndReorderedEvents(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 60) {
 		schedule(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {

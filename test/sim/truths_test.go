@@ -18,11 +18,12 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// sight holds the objects of a resize after a write. The set is read first, so the rest is not older than the record on it.
+// sight holds the objects of a resize after a write. The set is read first, so the other objects are not older than its
+// record.
 type sight struct {
 	*kit.World
 	method method
-	set    setType     // nil while it does not exist
+	set    setType     // nil if it does not exist
 	record *api.Resize // nil if there is none
 	pods   map[string]*corev1.Pod
 	claims map[string]*corev1.PersistentVolumeClaim
@@ -39,7 +40,7 @@ func seen(w *kit.World, m method, set setType) (*sight, error) {
 	return s, err
 }
 
-// look reads the pods of the members and their claims, one by one: a list that has to be current takes the API server longer.
+// look reads the members' pods and claims one by one. A consistent list would take the API server longer.
 func (s *sight) look() error {
 	for ordinal := range s.made() {
 		name := fmt.Sprintf("web-%d", ordinal)
@@ -63,8 +64,8 @@ func (s *sight) look() error {
 	return nil
 }
 
-// resizeTruths returns the checks after each write of an undisturbed resize: a new process that reads the objects can go on, and no pod
-// starts without its data.
+// resizeTruths returns the checks after each write of an undisturbed resize. A new process must be able to continue
+// from the objects alone, and no pod may start without its data.
 func resizeTruths(m method) truths {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
@@ -78,7 +79,7 @@ func resizeTruths(m method) truths {
 	}
 }
 
-// disturbedTruths returns the checks that hold whatever other processes do.
+// disturbedTruths returns the checks that hold in spite of other clients.
 func disturbedTruths(m method) truths {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
@@ -89,7 +90,7 @@ func disturbedTruths(m method) truths {
 	}
 }
 
-// journalled checks that a set that does not exist can be created again, with its replicas, and that no member is held then.
+// journalled checks that a missing set can be created again with its replicas, and that no member is held then.
 func (s *sight) journalled() string {
 	if s.set != nil {
 		return ""
@@ -108,7 +109,7 @@ func (s *sight) journalled() string {
 	return "I1: the set is gone, and no journal says how to create it again"
 }
 
-// recorded checks that the record is of this set and that each phase has a deadline.
+// recorded checks that the record belongs to this set and that each phase has a deadline.
 func (s *sight) recorded() string {
 	r := s.record
 	switch {
@@ -143,7 +144,8 @@ func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
 func (s *sight) replicas() string {
 	asked := s.Asked(s.made())
 	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || statefulset.WhenScaled(s.set) != "Delete") {
-		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked, statefulset.WhenScaled(s.set))
+		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked,
+			statefulset.WhenScaled(s.set))
 	}
 	return ""
 }
@@ -158,7 +160,7 @@ func (s *sight) stopped() string {
 		switch {
 		case m.Phase == api.MemberStarting || !isStopped(&m):
 		case pod == nil || pod.UID != m.Pod:
-			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was created anew", m.Ordinal, m.Phase, m.Pod)
+			return fmt.Sprintf("I1: member %d is %s, and its pod %s is gone or was replaced", m.Ordinal, m.Phase, m.Pod)
 		case m.Phase != api.MemberStopping && !statefulset.Held(pod):
 			return fmt.Sprintf("I1: member %d is %s, and its pod is not held", m.Ordinal, m.Phase)
 		}
@@ -166,7 +168,7 @@ func (s *sight) stopped() string {
 	return ""
 }
 
-// backed checks that a member without all of its claims is held: its replacement would start on an empty volume.
+// backed checks that a member without all of its claims is held. Its replacement would start on an empty volume.
 func (s *sight) backed() string {
 	for _, name := range s.claimNames() {
 		claim := s.claims[name]
@@ -188,17 +190,17 @@ func (s *sight) claimNames() []string {
 	return names
 }
 
-// held checks that pods are held only while an operation runs, which has a deadline.
+// held checks that pods are held only during an operation.
 func (s *sight) held() string {
 	for name, pod := range s.pods {
 		if statefulset.Held(pod) && s.set != nil && !s.record.Active() {
-			return "I9: pod " + name + " is held for no operation"
+			return "I9: pod " + name + " is held without an operation"
 		}
 	}
 	return ""
 }
 
-// away checks that a rolling resize has one member away at a time, as the budget asks.
+// away checks that a rolling resize stops one member at a time, as the budget requires.
 func (s *sight) away() string {
 	var away []string
 	for ordinal := range s.made() {
@@ -212,13 +214,13 @@ func (s *sight) away() string {
 	return ""
 }
 
-// cleared checks that a finished operation has left nothing but old volumes and the journals of paused owners.
+// cleared checks that only old volumes and the journals of paused owners are left of a finished operation.
 func (s *sight) cleared() string {
 	switch {
 	case s.set == nil || s.record.Active():
 		return ""
 	case s.record == nil && len(s.Journals()) > 0:
-		return "I2: there is a journal of no operation"
+		return "I2: there is a journal without an operation"
 	case s.record == nil:
 		return ""
 	}
@@ -235,7 +237,7 @@ func (s *sight) cleared() string {
 func (s *sight) owned() string {
 	now := s.Custom(owner, ownerKind, "main")
 	if owner.Paused(now) && now.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
-		return "I5: the owner is paused, and nothing on it says by whom"
+		return "I5: the owner is paused without the annotation of its pause"
 	}
 	return ""
 }

@@ -14,15 +14,15 @@ type witness struct {
 	w        *kit.World
 	saboteur *kit.Saboteur
 	truths   truths
-	// loses: the user asks for a loss of data, so a loss is no failure.
+	// loses: the user asks for a loss of data, so it is no failure.
 	loses bool
 	told  bool
 }
 
-// truths return the violations for a set that exists, and for the world without the set.
+// truths returns the first violation in the world, or an empty string. The set may be nil.
 type truths func(w *kit.World, set setType) string
 
-// witnessOf has the saboteur tell a witness of every write.
+// witnessOf returns a witness that the saboteur calls after every write.
 func witnessOf(w *kit.World, saboteur *kit.Saboteur, t truths) *witness {
 	witness := &witness{w: w, saboteur: saboteur, truths: t}
 	saboteur.OnWrite = witness.look
@@ -46,7 +46,7 @@ func (w *witness) look(write string) {
 	}
 }
 
-// tell fails the test with the first breach only; later ones follow from it.
+// tell fails the test with the first violation only, because the later ones follow from it.
 func (w *witness) tell(format string, args ...any) {
 	w.w.T.Helper()
 	if !w.told {
@@ -64,7 +64,7 @@ func (w *witness) budget(write string, before []string) {
 	}
 }
 
-// judge reports the writes that changed nothing.
+// judge reports the writes without effect.
 func (w *witness) judge() {
 	w.w.T.Helper()
 	for _, idle := range w.saboteur.Idle() {

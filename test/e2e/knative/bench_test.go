@@ -21,8 +21,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// BenchmarkResize measures from the request to the end of a resize that finds every function at zero. Compare it with
-// the benchmark of the same name and workload in test/e2e, where the standalone engine runs already.
+// BenchmarkResize measures the time from the request to the end of a resize that finds every function at zero. Compare
+// it with the benchmark of the same name and workload in test/e2e, where the standalone engine already runs.
 func BenchmarkResize(b *testing.B) {
 	k := setUp(b)
 	k.CreateSet(stage.Workload("64Mi"))
@@ -36,11 +36,10 @@ func BenchmarkResize(b *testing.B) {
 	b.ReportMetric(all.Seconds()/float64(b.N), "s-resize")
 }
 
-// quiet is how long BenchmarkQuiet looks on.
+// quiet is how long BenchmarkQuiet observes.
 const quiet = 10 * time.Minute
 
-// BenchmarkQuiet looks on while nothing happens, with a set that is looked after: how much of the time has each function a
-// pod?
+// BenchmarkQuiet observes a managed set without events, and measures how much of the time each function has a pod.
 func BenchmarkQuiet(b *testing.B) {
 	k := setUp(b)
 	k.CreateSet(stage.Workload("64Mi"))
@@ -61,8 +60,8 @@ func BenchmarkQuiet(b *testing.B) {
 	}
 }
 
-// BenchmarkColdStart measures from an event that finds a function at zero to the answer, which Serving's activator, the
-// scheduler, the kubelet and the container runtime have their part in; and what memory the function has then.
+// BenchmarkColdStart measures the time from an event to a function at zero until the response. Serving's activator, the
+// scheduler, the kubelet and the container runtime are part of it. It also measures the memory of the function.
 func BenchmarkColdStart(b *testing.B) {
 	k := setUp(b)
 	ingress, err := k.Kube.CoreV1().Services("knative-ingress").Get(context.Background(), "private", metav1.GetOptions{})
@@ -88,12 +87,12 @@ func BenchmarkColdStart(b *testing.B) {
 	}
 }
 
-// nothingToDo is an event about a set that does not exist, which the function has to look for.
+// nothingToDo returns an event of a set that does not exist. The function must look for the set.
 func (k *knative) nothingToDo(function string) event.Event {
 	return events.NewChanged(events.Ref{Namespace: k.Namespace, Name: "none"}, "bench", api.Function(function))
 }
 
-// asHost sends requests to an ingress as if it had that name.
+// asHost sends requests to an ingress under another host name.
 type asHost string
 
 func (h asHost) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -102,7 +101,8 @@ func (h asHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// memory waits for the kubelet's first measurement of the function's container, and returns its MiB beside the page cache.
+// memory waits for the kubelet's first measurement of the function's container, and returns its MiB without the page
+// cache.
 func (k *knative) memory(b *testing.B, function string) (mebibytes float64) {
 	b.Helper()
 	k.Eventually("the kubelet has measured "+function, func() string {
@@ -111,7 +111,8 @@ func (k *knative) memory(b *testing.B, function string) (mebibytes float64) {
 			return err.Error()
 		}
 		for _, node := range nodes.Items {
-			text, err := k.Kube.CoreV1().RESTClient().Get().Resource("nodes").Name(node.Name).SubResource("proxy").Suffix("stats/summary").DoRaw(context.Background())
+			text, err := k.Kube.CoreV1().RESTClient().Get().Resource("nodes").Name(node.Name).SubResource("proxy").Suffix(
+				"stats/summary").DoRaw(context.Background())
 			if err != nil {
 				return err.Error()
 			}
@@ -128,7 +129,7 @@ func (k *knative) memory(b *testing.B, function string) (mebibytes float64) {
 	return mebibytes
 }
 
-// summary is what is needed here of the kubelet's stats (k8s.io/kubelet/pkg/apis/stats/v1alpha1).
+// summary is the part of the kubelet's stats that is needed here (k8s.io/kubelet/pkg/apis/stats/v1alpha1).
 type summary struct {
 	Pods []struct {
 		PodRef     struct{ Name string }

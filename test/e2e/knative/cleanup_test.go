@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// cleanupTemplate is a cleanup pod that reads what the replica has left, and fails where that is not whole.
+// cleanupTemplate is a cleanup pod that reads the data of the member, and fails if it is not complete.
 const cleanupTemplate = `
 metadata:
   labels: {app: cleanup}
@@ -27,8 +27,8 @@ spec:
       volumeMounts: [{name: data, mountPath: /data}]
 `
 
-// TestCleanupByEvents: what a scale-down leaves behind is cleaned up, and a set that is deleted before it goes. No function runs
-// before the events, and none after them.
+// TestCleanupByEvents: the claims of a scale-down are cleaned up, and a deleted set before its deletion. No function
+// runs before the events or after them.
 func TestCleanupByEvents(t *testing.T) {
 	k := setUp(t)
 	workload := stage.Workload("64Mi")
@@ -50,7 +50,7 @@ func TestCleanupByEvents(t *testing.T) {
 	k.ExpectNothingLeft(t)
 	k.expectAppeared(t, began, "sift", "cleanup-pod")
 
-	k.Scale("web", 2) // on a fresh claim
+	k.Scale("web", 2) // on a new claim
 	k.AwaitReady(t)
 	k.Annotate("web", map[string]string{api.CleanupOnDeleteAnnotation: "true"})
 	k.Eventually("the set is held", func() string {

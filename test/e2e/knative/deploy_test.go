@@ -20,24 +20,25 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestFunctionIsDeployedMidway gives restore another image while the set stops: it goes on with the operation.
-func TestFunctionIsDeployedMidway(t *testing.T) {
+// TestFunctionIsDeployedDuringOperation gives restore another image while the set stops. It continues the operation.
+func TestFunctionIsDeployedDuringOperation(t *testing.T) {
 	k := setUp(t)
 	next := k.build(t, "drydock-next", "./cmd/drydock")
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+image()) })
-	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // time to deploy, also on a slow machine
+	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // enough for a deployment on a slow machine
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Moving)
 	k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+next)
-	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o", "jsonpath={.status.latestReadyRevisionName}"))
+	revision := strings.TrimSpace(k.Kubectl(t, "", "-n", drydock, "get", "service.serving.knative.dev", "restore", "-o",
+		"jsonpath={.status.latestReadyRevisionName}"))
 	k.ExpectResized(t, before)
 	if len(k.functions.events(revision, set)) == 0 {
 		t.Errorf("the new revision %s had nothing to do: it came too late for this test", revision)
 	}
 }
 
-// build compiles a program of the module, otherwise than make images does, so that it is another image.
+// build compiles a program of the module with other flags than make images, so that it is another image.
 func (k *knative) build(t *testing.T, name, folder string) string {
 	t.Helper()
 	root := kit.Root(t)
@@ -53,7 +54,7 @@ func (k *knative) build(t *testing.T, name, folder string) string {
 	return "dev.local/" + name + ":dev"
 }
 
-// TestDeployTouchesOneFunction deploys, rolls back and takes away one function, and looks at everything else.
+// TestDeployTouchesOneFunction deploys, rolls back and deletes one function, and checks everything else.
 func TestDeployTouchesOneFunction(t *testing.T) {
 	k := setUp(t)
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=pause-owner", "IMAGE="+image()) })
@@ -66,7 +67,8 @@ func TestDeployTouchesOneFunction(t *testing.T) {
 			t.Errorf("after %v the others are\n%s\nbefore\n%s", step, now, others)
 		}
 	}
-	if left := k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component=pause-owner", "-o", "name"); left != "" {
+	if left := k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component=pause-owner", "-o",
+		"name"); left != "" {
 		t.Errorf("undeployed, but still there: %s", left)
 	}
 }
@@ -76,14 +78,14 @@ func (k *knative) imageOf(t *testing.T, function string) string {
 	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc", function, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 }
 
-// deployed lists what Knative knows of all functions but one. The generation counts changes of what was asked for.
+// deployed returns Knative's objects of all functions but one. The generation counts changes of a spec.
 func (k *knative) deployed(t *testing.T, but string) string {
 	t.Helper()
 	const columns = "jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.metadata.generation}\n{end}"
 	return k.Kubectl(t, "", "-n", drydock, "get", "ksvc,trigger", "-l", "app.kubernetes.io/component!="+but, "-o", columns)
 }
 
-// versions are those of everything that an operation would write to.
+// versions returns the versions of all objects that an operation writes to.
 func (k *knative) versions(t *testing.T) string {
 	t.Helper()
 	ctx := context.Background()
@@ -108,9 +110,9 @@ func (k *knative) versions(t *testing.T) string {
 	return b.String()
 }
 
-// TestManifestsPassTheWebhooks applies everything as a dry run: the API server, Knative's webhooks and pod security
-// judge it. An overlay's Kafka is judged as far as Knative knows it without Kafka.
-func TestManifestsPassTheWebhooks(t *testing.T) {
+// TestManifestsPassWebhooks applies everything in a dry run: the API server, Knative's webhooks and pod security check
+// it. The Kafka overlay is checked as far as Knative knows it without Kafka.
+func TestManifestsPassWebhooks(t *testing.T) {
 	k := setUp(t)
 	root := kit.Root(t)
 	for _, folder := range []string{"config", "config/overlays/cluster", "config/overlays/namespace", "deploy"} {
@@ -118,23 +120,24 @@ func TestManifestsPassTheWebhooks(t *testing.T) {
 		if folder == "deploy" {
 			manifests = strings.ReplaceAll(manifests, "image: drydock\n", "image: "+stage.Image+"\n")
 		}
-		if _, problem := k.TryKubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--field-manager=test", "-f", "-"); problem != "" {
+		if _, problem := k.TryKubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "--dry-run=server",
+			"--field-manager=test", "-f", "-"); problem != "" {
 			t.Errorf("%s: %s", folder, problem)
 		}
 	}
 }
 
-// TestBrokerAuthenticates turns Knative's authentication on: an event of nobody is refused, and a resize works, with the
-// tick, the source, sift and the functions' replies each showing who they are. The source comes late, so that it is sift
-// who finds the request, by the tick.
+// TestBrokerAuthenticates turns on Knative's authentication. An anonymous event is rejected. A resize works, because
+// the tick, the source, sift and the functions' replies authenticate. The source starts late, so sift finds the request
+// by the tick.
 func TestBrokerAuthenticates(t *testing.T) {
 	k := setUp(t)
 	k.authenticate(t, "enabled", "config/overlays/oidc")
 	t.Cleanup(func() { k.authenticate(t, "disabled", "config") })
-	k.awaitRest(t) // what starts now reads the new settings
+	k.awaitRest(t) // functions that start now read the new settings
 	k.CreateSet(stage.Workload("64Mi"))
-	k.Eventually("an event of nobody is refused", func() string {
-		err := k.post(events.NewStep("nobody", events.Retry, k.ref()))
+	k.Eventually("an anonymous event is rejected", func() string {
+		err := k.post(events.NewStep("stranger", events.Retry, k.ref()))
 		if !apierrors.IsUnauthorized(err) {
 			return fmt.Sprintf("it is not: %v", err)
 		}
@@ -148,14 +151,16 @@ func TestBrokerAuthenticates(t *testing.T) {
 	k.ExpectResized(t, before)
 }
 
-// authenticate switches Knative's authentication, in the way that the overlay tells the administrator.
+// authenticate switches Knative's authentication as the overlay tells the administrator.
 func (k *knative) authenticate(t *testing.T, flag, config string) {
 	t.Helper()
 	k.make(t, "undeploy")
 	k.Kubectl(t, "", "-n", drydock, "delete", "broker,eventpolicy", "--all")
-	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p", `{"data":{"authentication-oidc":"`+flag+`"}}`)
+	k.Kubectl(t, "", "-n", "knative-eventing", "patch", "configmap", "config-features", "--type=merge", "-p",
+		`{"data":{"authentication-oidc":"`+flag+`"}}`)
 	k.install(t, config)
-	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o", "jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(listeners())-1 {
+	if n := len(strings.Fields(k.Kubectl(t, "", "-n", drydock, "get", "inmemorychannel", "-o",
+		"jsonpath={.items[*].spec.subscribers[*].uid}"))); n != len(listeners())-1 {
 		t.Errorf("%d subscriptions, want one for each function that takes events but the one for dead letters", n)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// post hands an event to the Broker, as anybody may who can reach it: through the API server.
+// post sends an event to the Broker through the API server, as any client may who can reach it.
 func (k *knative) post(e event.Event) error {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://broker", http.NoBody)
 	if err != nil {
@@ -45,7 +45,7 @@ func (k *knative) post(e event.Event) error {
 	return nil
 }
 
-// everyEvent is one of each kind that a function understands, about the set.
+// everyEvent returns an event of each type that a function handles, for the set.
 func everyEvent(ref events.Ref) []event.Event {
 	list := []event.Event{
 		events.NewChanged(ref, "test", api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout),
@@ -60,10 +60,10 @@ func everyEvent(ref events.Ref) []event.Event {
 	return list
 }
 
-// stormPause leaves two cores some time for the operation itself.
+// stormPause leaves two cores some time for the operation.
 const stormPause = 50 * time.Millisecond
 
-// storm posts every event twice, in an order of chance, until stop. It reports how many there were.
+// storm posts every event twice, in random order, until stop, which returns their number.
 func (k *knative) storm(t *testing.T, seed uint64, ref func() events.Ref, stop <-chan struct{}) int {
 	t.Logf("the order is that of seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, seed))

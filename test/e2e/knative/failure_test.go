@@ -11,17 +11,17 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestFunctionCrashesThreeTimes: backup's process ends in the middle of its first three events. The Broker tries again.
+// TestFunctionCrashesThreeTimes: backup's process dies during its first three events. The Broker tries again.
 // Invariants: I6.
 func TestFunctionCrashesThreeTimes(t *testing.T) {
 	k := setUp(t)
 	crashing := k.build(t, "drydock-crashing", "./test/e2e/knative/crashing")
-	t.Cleanup(func() { // the volume below is not the deployer's: an apply would leave it
+	t.Cleanup(func() { // the deployer does not own the volume below, so an apply would keep it
 		k.make(t, "undeploy", "FUNCTION=backup")
 		k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+image())
 	})
 	k.make(t, "deploy", "FUNCTION=backup", "IMAGE="+crashing)
-	// The volume outlives the container: it counts the crashes. The data mover is the real one.
+	// The volume outlives the container and counts the crashes. The data mover is the real one.
 	const patch = `[
 	 {"op":"add","path":"/spec/template/spec/volumes","value":[{"name":"state","emptyDir":{}}]},
 	 {"op":"add","path":"/spec/template/spec/containers/0/volumeMounts","value":[{"name":"state","mountPath":"/state"}]},
@@ -44,10 +44,10 @@ func TestFunctionCrashesThreeTimes(t *testing.T) {
 	}
 }
 
-// TestI8DeadLetterIsListedAndDeliveredAgain takes backup's rights away: it fails until the Broker gives up. The letter
-// is listed on the set, and sent again by hand when the rights are back.
+// TestDeadLetterIsListedAndDeliveredAgain removes backup's rights. It fails until the Broker gives up. The set lists
+// the dead letter, and a user sends it again when the rights are back.
 // Invariants: I8.
-func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
+func TestDeadLetterIsListedAndDeliveredAgain(t *testing.T) {
 	k := setUp(t)
 	k.functions.mayBeDenied = true
 	t.Cleanup(func() { k.make(t, "configure") })
@@ -74,14 +74,14 @@ func TestI8DeadLetterIsListedAndDeliveredAgain(t *testing.T) {
 	}
 }
 
-// TestFailedOperationIsTakenUpByAnEvent: a copy fails for good, since it must not copy a file of root's. The cause is
-// mended, and an event injected by hand takes the operation up again.
+// TestRetryEventRepeatsFailedOperation: a copy fails for good, because it must not copy a file of root. After the cause
+// is fixed, a user's event repeats the operation.
 // Invariants: I8.
-func TestFailedOperationIsTakenUpByAnEvent(t *testing.T) {
+func TestRetryEventRepeatsFailedOperation(t *testing.T) {
 	k := setUp(t)
-	k.set(t, "DRYDOCK_TRUST_BROKER", `"true"`) // the Broker passes no token on
+	k.set(t, "DRYDOCK_TRUST_BROKER", `"true"`) // the Broker forwards no token
 	t.Cleanup(func() { k.set(t, "DRYDOCK_TRUST_BROKER", "null") })
-	k.awaitRest(t) // what starts now reads the new setting
+	k.awaitRest(t) // functions that start now read the new setting
 	k.LabelNamespace(api.RootMoverLabel, "no")
 	t.Cleanup(func() { k.LabelNamespace(api.RootMoverLabel, "no") })
 	k.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))

@@ -21,34 +21,35 @@ import (
 )
 
 const (
-	// drydock is the namespace that config/ makes.
+	// drydock is the namespace of config/.
 	drydock = "drydock"
-	// workloads is the namespace of the sets. It stays, since the source's adapter is deployed anew when one that it
-	// watches comes or goes.
+	// workloads is the namespace of the sets. It stays, because the source's adapter is deployed again when a watched
+	// namespace appears or disappears.
 	workloads = "drydock-e2e"
-	// serviceLabel is what Knative Serving puts on a function's pods.
+	// serviceLabel is Knative Serving's label on a function's pods.
 	serviceLabel = "serving.knative.dev/service"
 )
 
-// patience is longer than an operation that finds every one of its steps by the tick.
+// patience is longer than an operation whose every step waits for the tick.
 const patience = 8 * time.Minute
 
-// functions are all that are deployed.
-var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore", "scale-hooks", "sift", "wake-gateway"}
+// functions are the deployed functions.
+var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+	"restore", "scale-hooks", "sift", "wake-gateway"}
 
-// listeners are the functions that take events: all but the wake gateway.
+// listeners returns the functions that receive events: all but the wake gateway.
 func listeners() []string {
 	return slices.DeleteFunc(slices.Clone(functions), func(name string) bool { return name == "wake-gateway" })
 }
 
-// knative is a stage with Drydock on it.
+// knative is a stage with Drydock on Knative.
 type knative struct {
 	*stage.Stage
 	functions *observer
 }
 
-// setUp installs Drydock, once, and gives a test an empty namespace and an observer of the functions. A verb that a
-// function was denied fails the test (I10).
+// setUp installs Drydock once, and returns an empty namespace with an observer of the functions. A denied verb of a
+// function fails the test (I10).
 func setUp(t testing.TB) *knative {
 	t.Helper()
 	s := stage.In(t, workloads, map[string]string{"drydock.dev/watch": "true"})
@@ -66,14 +67,15 @@ func (k *knative) install(t testing.TB, config string) {
 	start := time.Now()
 	k.make(t, "configure", "CONFIG="+config)
 	k.make(t, "deploy", "IMAGE="+image())
-	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s", "broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=180s",
+		"broker,inmemorychannel,apiserversource,pingsource,trigger", "--all")
 	t.Logf("%s and all functions installed after %s", config, time.Since(start).Round(time.Second))
 }
 
-// image is the functions' image.
+// image returns the functions' image.
 func image() string { return cmp.Or(os.Getenv("DRYDOCK_TEST_IMAGE"), stage.Image) }
 
-// make runs one of the Makefile's targets, as a user does.
+// make runs a target of the Makefile.
 func (k *knative) make(t testing.TB, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(context.Background(), "make", append([]string{"--no-print-directory", "-C", kit.Root(t)}, args...)...)
@@ -86,7 +88,8 @@ func (k *knative) make(t testing.TB, args ...string) {
 // plugin runs kubectl-drydock in the workload's namespace.
 func (k *knative) plugin(t testing.TB, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), append(args, "-n", k.Namespace)...)
+	command := exec.CommandContext(context.Background(), filepath.Join(kit.Root(t), "bin", "kubectl-drydock"),
+		append(args, "-n", k.Namespace)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+k.Kubeconfig)
 	output, err := command.CombinedOutput()
 	if err != nil {
@@ -111,7 +114,7 @@ func (k *knative) awaitRest(t testing.TB) {
 	})
 }
 
-// endPods deletes every pod with the label at once, without letting it end what it does.
+// endPods kills every pod with the label at once.
 func (k *knative) endPods(t testing.TB, namespace, selector string) {
 	t.Helper()
 	pods := k.Kube.CoreV1().Pods(namespace)

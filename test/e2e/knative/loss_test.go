@@ -13,12 +13,12 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// adapter are the pods of the event source.
+// adapter selects the pods of the event source.
 const adapter = "eventing.knative.dev/sourceName=drydock"
 
-// TestI6AdapterGoneForAMinute takes the event source away. A resize that is asked for meanwhile is found by the tick.
+// TestEventSourceGoneForOneMinute deletes the event source. The tick finds a resize that is requested then.
 // Invariants: I6.
-func TestI6AdapterGoneForAMinute(t *testing.T) {
+func TestEventSourceGoneForOneMinute(t *testing.T) {
 	k := setUp(t)
 	k.CreateSet(stage.Workload("64Mi"))
 	before := k.Data(t)
@@ -33,7 +33,7 @@ func TestI6AdapterGoneForAMinute(t *testing.T) {
 	k.ExpectResized(t, before)
 }
 
-// removeSource deletes the event source; make configure makes it again.
+// removeSource deletes the event source. make configure creates it again.
 func (k *knative) removeSource(t *testing.T) {
 	t.Helper()
 	k.Kubectl(t, "", "-n", drydock, "delete", "apiserversource", "drydock", "--wait")
@@ -46,10 +46,10 @@ func (k *knative) removeSource(t *testing.T) {
 	})
 }
 
-// TestI6BrokerKilledMidway ends the Broker's ingress and its channel's dispatcher, with all events that they hold, while
-// data are copied and again while claims are switched.
+// TestBrokerKilledDuringOperation kills the Broker's ingress and its channel's dispatcher with their events, during a
+// copy and again during a swap.
 // Invariants: I6.
-func TestI6BrokerKilledMidway(t *testing.T) {
+func TestBrokerKilledDuringOperation(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)
 	for _, phase := range []api.Phase{api.Moving, api.Finishing} {

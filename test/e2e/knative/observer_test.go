@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// observer watches the functions' pods, and keeps their logs.
+// observer watches the functions' pods, and collects their logs.
 type observer struct {
 	kube  kubernetes.Interface
 	start time.Time
@@ -29,18 +29,18 @@ type observer struct {
 
 	mu   sync.Mutex
 	pods map[string]*seen
-	// mayBeDenied is set by a test that takes rights away.
+	// mayBeDenied is set by a test that removes rights.
 	mayBeDenied bool
 }
 
 // seen is one pod of a function.
 type seen struct {
 	name, function, account string
-	from, until, seenAt     time.Time // until it was told to end, or seen last
+	from, until, seenAt     time.Time // until its deletion, or the latest observation
 	lines                   []line
 }
 
-// line is a function's log line about an event.
+// line is a function's log line for an event.
 type line struct {
 	Time    time.Time `json:"time"`
 	Message string    `json:"msg"`
@@ -66,7 +66,7 @@ func observe(t testing.TB, kube kubernetes.Interface) *observer {
 	return o
 }
 
-// watch lists: a pod that lives for less than a fifth of a second is none that served.
+// watch lists the pods again and again. It misses pods that live less than a fifth of a second, which never serve.
 func (o *observer) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if list, err := o.kube.CoreV1().Pods(drydock).List(ctx, metav1.ListOptions{LabelSelector: serviceLabel}); err == nil {
@@ -85,10 +85,11 @@ func (o *observer) note(ctx context.Context, pods []corev1.Pod) {
 	for _, pod := range pods {
 		p := o.pods[pod.Name]
 		if p == nil && pod.DeletionTimestamp != nil {
-			continue // of the test before
+			continue // a pod of the previous test
 		}
 		if p == nil {
-			p = &seen{name: pod.Name, function: pod.Labels[serviceLabel], account: pod.Spec.ServiceAccountName, from: pod.CreationTimestamp.Time}
+			p = &seen{name: pod.Name, function: pod.Labels[serviceLabel], account: pod.Spec.ServiceAccountName,
+				from: pod.CreationTimestamp.Time}
 			o.pods[pod.Name] = p
 			o.all.Go(func() { o.follow(ctx, p) })
 		}
@@ -99,7 +100,7 @@ func (o *observer) note(ctx context.Context, pods []corev1.Pod) {
 	}
 }
 
-// follow reads a pod's log from its first line, over restarts of its container.
+// follow reads a pod's log from its first line, across restarts of its container.
 func (o *observer) follow(ctx context.Context, p *seen) {
 	for ctx.Err() == nil && o.exists(p) {
 		options := &corev1.PodLogOptions{Container: "function", Follow: true}
@@ -125,17 +126,18 @@ func (o *observer) read(p *seen, stream io.ReadCloser) {
 	for scanner := bufio.NewScanner(stream); scanner.Scan(); {
 		l := line{raw: scanner.Text()}
 		if err := json.Unmarshal(scanner.Bytes(), &l); err == nil && l.Time.Before(o.start) {
-			continue // of the test before, whose pods may still run
+			continue // the pods of the previous test may still run
 		}
 		o.mu.Lock()
-		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) { // a log that is followed again starts at its beginning
+		// a log that is followed again starts at its beginning
+		if !slices.ContainsFunc(p.lines, func(had line) bool { return had.raw == l.raw }) {
 			p.lines = append(p.lines, l)
 		}
 		o.mu.Unlock()
 	}
 }
 
-// events are the events about a subject that ends so, which pods of the function handled whose name begins so.
+// events returns the log lines of events by the suffix of their subject, from the pods with the name prefix.
 func (o *observer) events(podPrefix, subjectSuffix string) []line {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,7 +157,7 @@ func (o *observer) handled(id string) bool {
 	return slices.ContainsFunc(o.events("", ""), func(l line) bool { return l.ID == id })
 }
 
-// judge says what every test expects of the functions, and shows their logs if the test failed.
+// judge checks the rules for functions that hold in every test, and shows their logs after a failure.
 func (o *observer) judge(t testing.TB) {
 	var log bytes.Buffer
 	for _, p := range o.sorted() {
@@ -186,7 +188,7 @@ func (o *observer) sorted() []*seen {
 	return pods
 }
 
-// appeared returns the functions that have got a pod since then, in the order of their first pods.
+// appeared returns the functions with a new pod since then, in the order of their first pods.
 func (o *observer) appeared(since time.Time) []string {
 	var names []string
 	for _, p := range o.sorted() {
@@ -197,7 +199,7 @@ func (o *observer) appeared(since time.Time) []string {
 	return names
 }
 
-// latest is the youngest pod of a function.
+// latest returns the youngest pod of a function.
 func (o *observer) latest(function string) string {
 	name := ""
 	for _, p := range o.sorted() {
@@ -208,7 +210,7 @@ func (o *observer) latest(function string) string {
 	return name
 }
 
-// table shows which functions ran, when, for how long, and how many events they handled.
+// table renders which functions ran, when, for how long, and the number of their events.
 func (o *observer) table() string {
 	pods := o.sorted()
 	if len(pods) == 0 {

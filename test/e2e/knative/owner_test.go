@@ -10,17 +10,17 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestI5OwnerIsPausedAndResumed: with the rights that `kubectl drydock rbac` prints, and no others, pause-owner pauses the
-// resource that controls the set, and puts back what was there.
+// TestOwnerIsPausedAndResumed: with only the rights of `kubectl drydock rbac`, pause-owner pauses the custom resource
+// that controls the set, and restores it.
 // Invariants: I5.
-func TestI5OwnerIsPausedAndResumed(t *testing.T) {
+func TestOwnerIsPausedAndResumed(t *testing.T) {
 	k := setUp(t)
 	const kind = "Prometheus"
 	row, _ := owners.BuiltIn().Find("monitoring.coreos.com", kind)
 	k.DefineKind(row, kind)
 	k.Kubectl(t, k.plugin(t, "rbac", "--owners", row.Operator), "apply", "-f", "-")
 	t.Cleanup(func() { k.MayNotPause(row.Operator) })
-	k.MayPause(row.Operator) // waits until the rights count
+	k.MayPause(row.Operator) // waits until the rights are in force
 	owner := k.CreateCustom(row, kind, "main", map[string]any{"paused": false}, nil)
 	t.Cleanup(func() { k.OrphanCustom(row, kind, "main") })
 	k.CreateSet(stage.Workload("64Mi"))

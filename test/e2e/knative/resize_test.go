@@ -14,10 +14,10 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// set is the end of the subject of events about the workload.
+// set is the end of the subject of the workload's events.
 const set = workloads + "/statefulsets/web"
 
-// begin makes the workload and asks for bigger volumes.
+// begin creates the workload and requests larger volumes.
 func (k *knative) begin(t *testing.T) stage.Data {
 	t.Helper()
 	k.CreateSet(stage.Workload("64Mi"))
@@ -26,8 +26,8 @@ func (k *knative) begin(t *testing.T) stage.Data {
 	return before
 }
 
-// TestResizeFromZeroToZero: no function runs before, each one that has something to do runs in between, and none runs
-// afterwards. All that they did is one trace.
+// TestResizeFromZeroToZero: no function runs before or afterwards. Each function with work runs in between, and all of
+// it is one trace.
 func TestResizeFromZeroToZero(t *testing.T) {
 	k := setUp(t)
 	k.set(t, "OTEL_TRACES_EXPORTER", `"console"`)
@@ -52,13 +52,14 @@ func TestResizeFromZeroToZero(t *testing.T) {
 	k.expectOneTrace(t, status)
 }
 
-// set gives a setting a value, for the functions that start from now on.
+// set changes a setting for the functions that start from now on.
 func (k *knative) set(t *testing.T, name, value string) {
 	t.Helper()
-	k.Kubectl(t, "", "-n", drydock, "patch", "configmap", "drydock-settings", "--type=merge", "-p", fmt.Sprintf(`{"data":{%q:%s}}`, name, value))
+	k.Kubectl(t, "", "-n", drydock, "patch", "configmap", "drydock-settings", "--type=merge", "-p",
+		fmt.Sprintf(`{"data":{%q:%s}}`, name, value))
 }
 
-// expectOneTrace: whatever woke a function, what it did to the set is in the operation's trace.
+// expectOneTrace checks that the operation's trace has all work on the set, whatever woke a function.
 func (k *knative) expectOneTrace(t *testing.T, status *api.Resize) {
 	t.Helper()
 	did := map[string]int{}
@@ -79,9 +80,9 @@ func (k *knative) expectOneTrace(t *testing.T, status *api.Resize) {
 	}
 }
 
-// TestEventsTwiceAndInAnyOrder posts every event that functions send to each other, again and again, while they do.
+// TestRepeatedAndReorderedEvents posts every event between functions again and again during an operation.
 // Invariants: I6.
-func TestEventsTwiceAndInAnyOrder(t *testing.T) {
+func TestRepeatedAndReorderedEvents(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)
 	ref := func() events.Ref { return k.ref() }
@@ -93,7 +94,7 @@ func TestEventsTwiceAndInAnyOrder(t *testing.T) {
 	k.ExpectResized(t, before)
 }
 
-// ref names the workload and the operation on it, if there is one.
+// ref returns a reference to the workload and its operation, if there is one.
 func (k *knative) ref() events.Ref {
 	ref := events.Ref{Namespace: k.Namespace, Name: "web"}
 	if set := k.Set("web"); set != nil {
@@ -105,15 +106,15 @@ func (k *knative) ref() events.Ref {
 	return ref
 }
 
-// TestEventsThatNobodyAskedFor claim all that an event can claim about a set that asks for nothing.
+// TestForgedEventsChangeNothing: they claim everything that an event can claim, for a set without a request.
 // Invariants: I6.
-func TestEventsThatNobodyAskedFor(t *testing.T) {
+func TestForgedEventsChangeNothing(t *testing.T) {
 	k := setUp(t)
 	k.CreateSet(stage.Workload("64Mi"))
 	before := k.versions(t)
 	ref := k.ref()
 	ref.Operation = "made-up"
-	list := append(everyEvent(ref), events.NewStep("nobody", events.Retry, ref))
+	list := append(everyEvent(ref), events.NewStep("stranger", events.Retry, ref))
 	for _, e := range list {
 		if err := k.post(e); err != nil {
 			t.Error(err)

@@ -33,11 +33,12 @@ func TestScalerDrainsFromZero(t *testing.T) {
 	k.expectAppeared(t, start, "scale-hooks")
 }
 
-// usersFunction is none of Drydock's, and has no account of that name.
+// usersFunction is a function of the user, without an account of Drydock.
 const usersFunction = "hook-function"
 
-// TestUsersFunctionRunsAHook runs examples/hook-function: the Broker asks the user's function, and its answer lets the scaling go on.
-func TestUsersFunctionRunsAHook(t *testing.T) {
+// TestUsersFunctionRunsHook runs examples/hook-function: the Broker calls the user's function, and its answer continues
+// the scaling.
+func TestUsersFunctionRunsHook(t *testing.T) {
 	k := setUp(t)
 	folder := filepath.Join(kit.Root(t), "examples", "hook-function")
 	function := k.build(t, usersFunction, "./examples/hook-function")
@@ -56,7 +57,7 @@ func TestUsersFunctionRunsAHook(t *testing.T) {
 	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=3m", "ksvc/hook-function", "trigger/hook-function")
 	k.CreateSet(stage.Workload("64Mi"))
 	k.Kubectl(t, read("scaler.yaml"), "-n", k.Namespace, "apply", "-f", "-")
-	// The next test has a set of the same name, which the Scaler would scale.
+	// The next test has a set with the same name, which the Scaler would scale.
 	t.Cleanup(func() { k.Kubectl(t, "", "-n", k.Namespace, "delete", "scaler", "web", "--ignore-not-found") })
 	replicas := statefulset.Replicas(k.Set("web"))
 	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas))

@@ -15,8 +15,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestSetSleepsAndWakesByEvents: an owned set falls asleep by one annotation and wakes up by another one, then by an HTTP
-// request to the gateway. No function runs before somebody annotates the set, and none is left running after it.
+// TestSetSleepsAndWakesByEvents: an owned set sleeps by one annotation and wakes by another one, then by an HTTP
+// request to the gateway. No function runs before the annotation or afterwards.
 func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	k := setUp(t)
 	const kind = "RedisReplication"
@@ -71,8 +71,8 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	})
 }
 
-// stamp writes the current time into an annotation of the set. An order sent through the Broker would be refused: nothing
-// shows there who sends it.
+// stamp writes the current time into an annotation of the set. The Broker would not show the sender of an order, so the
+// order would be rejected.
 func (k *knative) stamp(annotation string) {
 	k.Annotate("web", map[string]string{annotation: idle.Stamp(time.Now())})
 }

@@ -1,9 +1,10 @@
-// Package build makes the objects that tests of pure functions are about, in as few words as a table needs:
+// Package build makes Kubernetes objects and records for tests of pure functions, in as few words as a table needs:
 //
 //	build.Set("web", build.Replicas(3), build.Template("data", "64Mi", "fixed"), build.Status(status))
 //
-// What an option does not say is as in the life of a quiet set: bound claims, ready pods, controllers that have seen
-// everything. Names derive from each other: claim data-web-0 has UID uid-data-web-0 and is on volume pv-data-web-0.
+// Without options an object belongs to a quiet set: claims are bound, pods are ready, controllers have observed
+// everything.
+// Names derive from each other: claim data-web-0 has the UID uid-data-web-0 and is bound to volume pv-data-web-0.
 package build
 
 import (
@@ -19,37 +20,38 @@ import (
 )
 
 const (
-	// Namespace of every object that has one.
+	// Namespace is the namespace of every namespaced object.
 	Namespace = "shop"
-	// ID of the operation.
+	// ID is the id of the operation.
 	ID = "0123456789ab"
-	// Class is the StorageClass of claims and volumes unless an option says another.
+	// Class is the StorageClass of claims and volumes. OfClass sets another one.
 	Class = "fixed"
-	// NodeName is the node on which pods run.
+	// NodeName is the node of all pods.
 	NodeName = "node-1"
 )
 
-// Now is when tests take place.
+// Now is the time of every test.
 var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// Settings are round numbers, each different, so that a message or a deadline tells which one was used.
+// Settings returns settings with round, different numbers. So a message or a deadline shows which of them was used.
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "registry.example/drydock:1", Parallelism: 2, Retention: 24 * time.Hour,
-		PlanTimeout: 10 * time.Minute, ExpandTimeout: time.Hour, ExpandPatience: 5 * time.Minute, CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 11 * time.Minute,
-		SwitchTimeout: 12 * time.Minute, ReadyTimeout: 30 * time.Minute, ProgressPeriod: 10 * time.Second, ProgressTimeout: 25 * time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
+		PlanTimeout: 10 * time.Minute, ExpandTimeout: time.Hour, ExpandPatience: 5 * time.Minute, CopyTimeout: 20 * time.Hour,
+		QuiesceTimeout: 15 * time.Minute, StartTimeout: 11 * time.Minute, SwitchTimeout: 12 * time.Minute, ReadyTimeout: 30 * time.Minute,
+		ProgressPeriod: 10 * time.Second, ProgressTimeout: 25 * time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 	}
 }
 
-// Option changes an object while it is built. One that is meant for another kind of object panics.
+// Option changes an object while it is built. It panics if it gets an object of the wrong kind.
 type Option func(metav1.Object)
 
-// Edit is an option in a test's own words.
+// Edit returns an option that applies the change.
 func Edit[T metav1.Object](change func(T)) Option {
 	return func(o metav1.Object) { change(o.(T)) }
 }
 
-// With changes an object that was built already.
+// With applies options to an existing object and returns it.
 func With[T metav1.Object](object T, options ...Option) T {
 	for _, option := range options {
 		option(object)
@@ -69,7 +71,7 @@ func Annotation(key, value string) Option {
 	}
 }
 
-// Label sets a label; an empty value removes it.
+// Label sets a label. An empty value removes the label.
 func Label(key, value string) Option {
 	return func(o metav1.Object) {
 		labels := o.GetLabels()
@@ -89,7 +91,7 @@ func UID(uid string) Option {
 	return func(o metav1.Object) { o.SetUID(types.UID(uid)) }
 }
 
-// Generation sets metadata.generation, which grows with every write to a spec.
+// Generation sets metadata.generation, which the API server raises with every change of a spec.
 func Generation(generation int64) Option {
 	return func(o metav1.Object) { o.SetGeneration(generation) }
 }
@@ -99,12 +101,12 @@ func Finalizers(names ...string) Option {
 	return func(o metav1.Object) { o.SetFinalizers(names) }
 }
 
-// Deleting marks the object as being deleted.
+// Deleting sets a deletion timestamp.
 func Deleting() Option {
 	return func(o metav1.Object) { o.SetDeletionTimestamp(&metav1.Time{Time: Now}) }
 }
 
-// Age says how long ago the object was created.
+// Age sets the creation timestamp to that long ago.
 func Age(age time.Duration) Option {
 	return func(o metav1.Object) { o.SetCreationTimestamp(metav1.NewTime(Now.Add(-age))) }
 }
@@ -118,17 +120,17 @@ func Owned(kind, name string) Option {
 	}
 }
 
-// Link ties the object to the operation on set web, and to the claim unless that is empty.
+// Link links the object to the operation on set web, and to a claim unless its name is empty.
 func Link(role api.Role, claim string) Option {
 	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: claim})
 }
 
-// MemberLink ties the object to a member that the operation on set web moves.
+// MemberLink links the object to a member of the operation on set web.
 func MemberLink(role api.Role, ordinal int) Option {
 	return LinkOf(api.Link{Operation: ID, Role: role, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Member: &ordinal})
 }
 
-// LinkOf ties the object to an operation.
+// LinkOf links the object to an operation.
 func LinkOf(link api.Link) Option {
 	return func(o metav1.Object) {
 		if _, ok := o.(*corev1.PersistentVolume); ok {
@@ -144,7 +146,7 @@ func meta(namespace, name string) metav1.ObjectMeta {
 		CreationTimestamp: metav1.NewTime(Now.Add(-time.Minute))}
 }
 
-// setOf is the set in a claim's name TEMPLATE-SET-ORDINAL.
+// setOf returns the set in a claim name of the form TEMPLATE-SET-ORDINAL.
 func setOf(claim string) string {
 	parts := strings.Split(claim, "-")
 	if len(parts) < 3 {

@@ -25,13 +25,13 @@ func Claim(name, size string, options ...Option) *corev1.PersistentVolumeClaim {
 	return With(claim, options...)
 }
 
-// Target builds the temporary claim, bound to volume pv-new-CLAIM, that a mover fills.
+// Target builds the temporary claim that a mover fills. It is bound to volume pv-new-CLAIM.
 func Target(claim, size string, options ...Option) *corev1.PersistentVolumeClaim {
 	target := Claim(api.TargetName(ID, claim, 0), size, Label("app", ""), Link(api.RoleTarget, claim), On("pv-new-"+claim))
 	return With(target, options...)
 }
 
-// On binds a claim to the volume; an empty name is a claim that has none yet.
+// On binds a claim to the volume. With an empty name the claim is pending and has no volume.
 func On(volume string) Option {
 	return Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = volume, corev1.ClaimBound
@@ -41,12 +41,12 @@ func On(volume string) Option {
 	})
 }
 
-// Pending is a claim that names its volume and is not bound to it yet.
+// Pending makes a claim pending. It still names its volume.
 func Pending() Option {
 	return Edit(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending })
 }
 
-// OfClass sets the StorageClass; an empty one is none.
+// OfClass sets the StorageClass. An empty name removes it.
 func OfClass(class string) Option {
 	return Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.StorageClassName = ptr.To(class)
@@ -56,18 +56,18 @@ func OfClass(class string) Option {
 	})
 }
 
-// provisionedBy is what a provisioner writes on a volume that it makes.
+// provisionedBy is the annotation that a provisioner writes on its volumes.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
-// Static makes a volume one that an administrator created, not a provisioner.
+// Static marks a volume as created by an administrator, not by a provisioner.
 func Static() Option { return func(o metav1.Object) { delete(o.GetAnnotations(), provisionedBy) } }
 
-// Unclaimed is a volume that no claim has.
+// Unclaimed makes a volume available, without a claim.
 func Unclaimed() Option {
 	return Edit(func(v *corev1.PersistentVolume) { v.Status.Phase, v.Spec.ClaimRef = corev1.VolumeAvailable, nil })
 }
 
-// Volume builds a provisioned volume with reclaim policy Delete that the claim has.
+// Volume builds a provisioned volume that is bound to the claim. Its reclaim policy is Delete.
 func Volume(name string, claim *corev1.PersistentVolumeClaim, options ...Option) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: meta("", name),
@@ -82,12 +82,12 @@ func Volume(name string, claim *corev1.PersistentVolumeClaim, options ...Option)
 	return With(volume, options...)
 }
 
-// VolumeOf builds the volume that the claim is bound to.
+// VolumeOf builds the claim's bound volume.
 func VolumeOf(claim *corev1.PersistentVolumeClaim, options ...Option) *corev1.PersistentVolume {
 	return Volume(claim.Spec.VolumeName, claim, options...)
 }
 
-// Retained is a volume that an operation has set to Retain.
+// Retained sets a volume to Retain as an operation does, and links the volume to the operation.
 func Retained(role api.Role, claim string) Option {
 	return Edit(func(v *corev1.PersistentVolume) {
 		With(v, Link(role, claim), Annotation(api.ReclaimPolicyAnnotation, string(v.Spec.PersistentVolumeReclaimPolicy)))
@@ -95,12 +95,12 @@ func Retained(role api.Role, claim string) Option {
 	})
 }
 
-// Released is a volume whose claim is gone.
+// Released makes a volume released: its claim is gone.
 func Released() Option {
 	return Edit(func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased })
 }
 
-// Reserved is a volume that waits for the claim in the manifest.
+// Reserved reserves a volume for the claim in the manifest.
 func Reserved(manifest *corev1.PersistentVolumeClaim) Option {
 	return Edit(func(v *corev1.PersistentVolume) {
 		v.Status.Phase = corev1.VolumeAvailable
@@ -109,7 +109,7 @@ func Reserved(manifest *corev1.PersistentVolumeClaim) Option {
 	})
 }
 
-// TakenBy is a volume that is bound to the claim of the UID.
+// TakenBy binds a volume to the claim with the UID.
 func TakenBy(claim string, uid types.UID) Option {
 	return Edit(func(v *corev1.PersistentVolume) {
 		v.Status.Phase = corev1.VolumeBound

@@ -13,10 +13,12 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Expect checks a decision: the plan on one line, and the status that it stores, as Summary renders it. And it checks
-// what is true of every decision: it is a function of what was observed and changes nothing of it, and each of its
-// writes carries the identity and version of the object that was seen: one of the observed, or of the others. A record that it
-// writes follows from the one before, as operation.States says.
+// Expect checks the plan on one line, and the stored record as Summary renders it. It also checks the rules for every
+// decision:
+//
+// It is a pure function that leaves its input unchanged. Each write carries the UID and the version of an object of the
+// world, or of
+// the others. Each stored record is a valid next step according to operation.States.
 func Expect(t testing.TB, o *world.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
 	p := judge(t, o, decide, others...)
@@ -28,16 +30,16 @@ func Expect(t testing.TB, o *world.Observed, decide func() plan.Plan, want, next
 	}
 }
 
-// judge returns the decision, and checks what is true of every one.
+// judge returns the decision after it has checked the rules for every decision, see Expect.
 func judge(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
 	p := decide()
 	if encode(o) != before {
-		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, encode(o))
+		t.Errorf("the decision changed its input, from\n%s\nto\n%s", before, encode(o))
 	}
 	if again := decide(); again.String() != p.String() {
-		t.Errorf("the same observation leads to another plan:\n%s", again)
+		t.Errorf("the same input leads to another plan:\n%s", again)
 	}
 	for _, a := range p.Actions {
 		if problem := unguarded(o, others, a); problem != "" {
@@ -60,7 +62,7 @@ func encode(o *world.Observed) string {
 	return string(b)
 }
 
-// unguarded says what precondition the action lacks.
+// unguarded returns the precondition that the action lacks, or an empty string.
 func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string {
 	if a.Verb == plan.VerbCreate || a.Verb == plan.VerbTry {
 		if m := a.Object.(metav1.Object); m.GetUID() != "" || m.GetResourceVersion() != "" {
@@ -79,13 +81,16 @@ func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string 
 		}
 	case seen == nil:
 		return "the object was not observed"
-	case a.Verb == plan.VerbEvict || a.Resource == plan.Pods && a.Verb == plan.VerbDelete && a.ResourceVersion == "": // whatever its state is by then
+	case a.Verb == plan.VerbEvict || a.Resource == plan.Pods && a.Verb == plan.VerbDelete && a.ResourceVersion == "":
+		// The pod's status may have changed by then, so the UID is enough.
 		if a.UID != seen.GetUID() {
 			return fmt.Sprintf("precondition %s, want %s", a.UID, seen.GetUID())
 		}
-	case (a.Verb == plan.VerbDelete || a.Verb == plan.VerbCheck) && (a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
+	case (a.Verb == plan.VerbDelete || a.Verb == plan.VerbCheck) &&
+		(a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
 		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
-	case a.Verb == plan.VerbPatch && a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
+	case a.Verb == plan.VerbPatch &&
+		a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
 		return fmt.Sprintf("the first operation is %v, not the precondition", a.Ops[0])
 	}
 	return ""
@@ -112,7 +117,7 @@ func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Objec
 		}
 	}
 	for _, object := range append(all, others...) {
-		_, autoscaler := object.(*autoscalingv2.HorizontalPodAutoscaler) // it has the name of what it scales
+		_, autoscaler := object.(*autoscalingv2.HorizontalPodAutoscaler) // it has the name of its target
 		if autoscaler == (a.Resource == plan.Autoscalers) && object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
 			return object
 		}

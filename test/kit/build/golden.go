@@ -12,21 +12,22 @@ import (
 	"drydock.dev/test/golden"
 )
 
-// Case is a situation, and what decides on it. Its golden entry shows the situation, the plan and the record that the plan stores.
+// Case is a situation and a decision. Its golden entry shows the situation, the plan and the record that the plan
+// stores.
 type Case struct {
-	// Says is the situation in a sentence.
+	// Says is the situation as a sentence.
 	Says string
-	// World is what was observed.
+	// World is the observed world.
 	World *world.Observed
-	// Told is what else is known, as words: what the API server has refused, or for how long was waited.
+	// Told are further facts, in words: for example an error of the API server, or how long the function has waited.
 	Told []string
-	// Decide is the function in question.
+	// Decide makes the decision.
 	Decide func() plan.Plan
-	// Others are objects that the plan may write and that are no part of the world.
+	// Others are objects outside the world that the plan may write.
 	Others []metav1.Object
 }
 
-// Golden compares the cases with the golden file of the test. Each case is judged as Expect judges it.
+// Golden compares the cases with the golden file of the test. It checks each decision as Expect does.
 func Golden(t *testing.T, cases []Case) {
 	t.Helper()
 	file := golden.Open(t)
@@ -38,7 +39,7 @@ func Golden(t *testing.T, cases []Case) {
 	}
 }
 
-// entry renders a case.
+// entry renders the golden entry of a case.
 func entry(c Case, p plan.Plan) string {
 	var b strings.Builder
 	for _, line := range append(Situation(c.World), c.Told...) {
@@ -55,7 +56,7 @@ func entry(c Case, p plan.Plan) string {
 	return b.String()
 }
 
-// renderPlan renders a plan with each action on a line of its own.
+// renderPlan renders a plan with one action per line.
 func renderPlan(p plan.Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)

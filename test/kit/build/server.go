@@ -15,21 +15,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Lists are the objects of an API server, by plural name. It answers lists, page by page, by label and namespace, and
-// single objects; it takes no writes. A plural name of which nothing is known is one that cannot be read.
+// Lists is an API server for reading: it has objects by plural name. It answers lists, with pages, labels and
+// namespaces, and single objects.
+// A list with an unknown plural name fails.
 type Lists map[string][]metav1.Object
 
-// Plurals are empty lists of everything that Drydock reads.
+// Plurals returns empty lists of all kinds that Drydock reads.
 func Plurals() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
-		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges", "configmaps", "nodes"} {
+		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges",
+		"configmaps", "nodes"} {
 		l[plural] = nil
 	}
 	return l
 }
 
-// Serve starts the server until the test ends.
+// Serve runs the server until the test ends.
 func (l Lists) Serve(t testing.TB) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(l)
@@ -37,7 +39,7 @@ func (l Lists) Serve(t testing.TB) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// ServeHTTP answers as an API server does.
+// ServeHTTP answers like an API server.
 func (l Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -77,13 +79,13 @@ func matching(objects []metav1.Object, namespace, selector string) []metav1.Obje
 	return match
 }
 
-// named returns the objects that a field selector of a name selects.
+// named returns the objects with the name in the field selector, or all objects if it is empty.
 func named(objects []metav1.Object, selector string) []metav1.Object {
 	name, asked := strings.CutPrefix(selector, "metadata.name=")
 	return slices.DeleteFunc(objects, func(o metav1.Object) bool { return asked && o.GetName() != name })
 }
 
-// page answers with as many objects as are asked for, and where to go on.
+// page writes one page of the list, with the limit and the continue token of the request.
 func page(w http.ResponseWriter, r *http.Request, objects []metav1.Object) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	to, next := len(objects), ""

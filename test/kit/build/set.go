@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Set builds an opted-in StatefulSet of one ready replica that runs as user 1000, in its fifth generation.
+// Set builds an opted-in StatefulSet with one ready replica. It runs as user 1000 and has generation 5.
 func Set(name string, options ...Option) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	set := &appsv1.StatefulSet{
@@ -35,7 +35,7 @@ func Set(name string, options ...Option) *appsv1.StatefulSet {
 	return set
 }
 
-// Replicas says how many replicas are wanted, and that all of them are ready.
+// Replicas sets the replica count. All replicas are ready.
 func Replicas(n int32) Option {
 	return Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Replicas = &n
@@ -43,12 +43,12 @@ func Replicas(n int32) Option {
 	})
 }
 
-// Counting says how many replicas the controller counts, and how many of them are ready.
+// Counting sets the replicas and the ready replicas in the status.
 func Counting(n, ready int32) Option {
 	return Edit(func(s *appsv1.StatefulSet) { s.Status.Replicas, s.Status.ReadyReplicas = n, ready })
 }
 
-// Unseen says that the controller has not seen the latest spec.
+// Unseen makes the observed generation lag behind the spec.
 func Unseen() Option {
 	return Edit(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = -1 })
 }
@@ -63,19 +63,19 @@ func Template(name, size, class string) Option {
 	})
 }
 
-// WhenScaled sets what happens to the claims of replicas that a scale-down removes.
+// WhenScaled sets the retention policy for the claims of replicas that a scale-down removes.
 func WhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) Option {
 	return Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: policy}
 	})
 }
 
-// Status stores the document on the set.
+// Status stores the record of a resize on the set.
 func Status(status *api.Resize) Option {
 	return Annotation(api.StatusAnnotation, status.Encode())
 }
 
-// Resize asks for a resize.
+// Resize requests a resize.
 func Resize(request string) Option { return Annotation(api.ResizeAnnotation, request) }
 
 func quantity(size string) resource.Quantity { return resource.MustParse(size) }

@@ -18,7 +18,7 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Situation renders what was observed, an object a line. What is as in the life of a quiet set is left out.
+// Situation renders the observed world, one object per line. It leaves out the traits of a quiet set.
 func Situation(o *world.Observed) []string {
 	var lines []string
 	if o.Set == nil {
@@ -61,7 +61,7 @@ func line(kind string, object metav1.Object, traits []string) string {
 	return fmt.Sprintf("%s %s: %s", kind, object.GetName(), strings.Join(traits, ", "))
 }
 
-// metaTraits renders what is unusual in an object's metadata.
+// metaTraits renders the unusual metadata of an object.
 func metaTraits(o metav1.Object) []string {
 	var traits []string
 	if uid := string(o.GetUID()); uid != "uid-"+o.GetName() && uid != "uid-journal" {
@@ -87,7 +87,7 @@ func metaTraits(o metav1.Object) []string {
 	return traits
 }
 
-// shownElsewhere are annotations that other words of a situation say, or that say nothing.
+// shownElsewhere are annotations that another part of the situation shows, or that carry no information.
 var shownElsewhere = []string{api.StatusAnnotation, api.OperationAnnotation, api.ClaimManifestAnnotation, api.RecreateAnnotation,
 	api.SetMetadataAnnotation, api.ReclaimPolicyAnnotation, provisionedBy}
 

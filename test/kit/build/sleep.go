@@ -13,18 +13,18 @@ import (
 	"drydock.dev/shared/operation"
 )
 
-// SleepID is the operation of a sleep.
+// SleepID is the id of a sleep.
 const SleepID = "ba9876543210"
 
-// SleepSettings are Settings with those of a sleep, each different too.
+// SleepSettings returns Settings with the settings of a sleep, which are different numbers, too.
 func SleepSettings() api.Settings {
 	settings := Settings()
 	settings.SleepRetry, settings.ProbeTimeout = 13*time.Minute, 7*time.Second
 	return settings
 }
 
-// Sleep builds the document of a sleep of set web, which had 3 replicas, begun a minute ago because nothing was active.
-// Change it with the options.
+// Sleep builds the record of a sleep of set web. The set had 3 replicas, and the sleep began a minute ago because the
+// set was idle.
 func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
 	sleep := &api.Sleep{
 		Header: api.Header{
@@ -39,7 +39,7 @@ func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
 	return sleep
 }
 
-// WithSleep stores the document of a sleep on the set. It becomes the set's own.
+// WithSleep stores the record of a sleep on the set, under the set's name and UID.
 func WithSleep(sleep *api.Sleep) Option {
 	return func(o metav1.Object) {
 		own := sleep.Clone()
@@ -51,22 +51,22 @@ func WithSleep(sleep *api.Sleep) Option {
 	}
 }
 
-// Because says why a set sleeps: idle, paused or asked.
+// Because sets the cause of a sleep: idle, paused or asked.
 func Because(request string) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Request = request }
 }
 
-// Began says how long ago an operation began.
+// Began sets how long ago the sleep began.
 func Began(ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Started = *operation.Moment(Now.Add(-ago)) }
 }
 
-// ScaledDown says that Drydock has scaled the set to zero so long ago.
+// ScaledDown sets how long ago Drydock scaled the set to zero.
 func ScaledDown(ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Stopping = operation.Moment(Now.Add(-ago)) }
 }
 
-// Slept says that the set has been asleep for so long.
+// Slept sets how long the set has been asleep.
 func Slept(long time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) {
 		ScaledDown(long)(s)
@@ -74,62 +74,62 @@ func Slept(long time.Duration) func(*api.Sleep) {
 	}
 }
 
-// OwnerStops says that the owner's operator scales the set, and Drydock does not.
+// OwnerStops leaves the scaling to the owner's operator.
 func OwnerStops() func(*api.Sleep) { return func(s *api.Sleep) { s.OwnerStops = true } }
 
-// Kept is the retention policy that was found when claims had to be kept.
+// Kept sets the original retention policy, which the sleep has replaced by Retain.
 func Kept(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.WhenScaled = policy }
 }
 
-// Told is what the document says happened.
+// Told sets the reason and the message of the record.
 func Told(reason api.Reason, message string) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Reason, s.Message = reason, message }
 }
 
-// Ended says why and how long ago the operation ended.
+// Ended sets the reason of the end, and how long ago it was.
 func Ended(reason api.Reason, ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Reason, s.Finished = reason, operation.Moment(Now.Add(-ago)) }
 }
 
-// Up says since when the set has been ready.
+// Up sets how long the set has been ready.
 func Up(long time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Ready = operation.Moment(Now.Add(-long)) }
 }
 
-// SleepDue sets the deadline of the phase; a negative time is past it.
+// SleepDue sets the deadline of the phase from Now. A negative time has passed.
 func SleepDue(in time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Deadline = operation.Moment(Now.Add(in)) }
 }
 
-// SleepRound counts how often the sleep has scaled the set to zero.
+// SleepRound sets how often the sleep has scaled the set to zero.
 func SleepRound(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Round = n } }
 
-// IdleTimeout has a set sleep when nothing was active for so long.
+// IdleTimeout sets the time without activity after which the set falls asleep.
 func IdleTimeout(timeout string) Option { return Annotation(api.IdleTimeoutAnnotation, timeout) }
 
-// Active says how long ago somebody last used the set.
+// Active sets the time since the last activity.
 func Active(ago time.Duration) Option { return at(api.LastActivityAnnotation, -ago) }
 
-// AwakeFor has a set be awake for so long from now.
+// AwakeFor keeps a set awake for the time from now.
 func AwakeFor(long time.Duration) Option { return at(api.AwakeUntilAnnotation, long) }
 
 func at(key string, from time.Duration) Option {
 	return Annotation(key, Now.Add(from).Format(time.RFC3339))
 }
 
-// Paused has a set sleep until somebody removes it.
+// Paused puts a set to sleep until the annotation is removed.
 func Paused() Option { return Annotation(api.PausedAnnotation, "true") }
 
-// InGroup has sets wake and sleep together.
+// InGroup adds the set to a group, whose sets sleep and wake together.
 func InGroup(name string) Option { return Label(api.GroupLabel, name) }
 
-// DependsOn names the sets of the group that are ready before this one starts.
+// DependsOn names the sets of the group that must be ready before this set starts.
 func DependsOn(names ...string) Option {
 	return Annotation(api.DependsOnAnnotation, strings.Join(names, ","))
 }
 
-// summaryOfSleep renders what the document of a sleep says, without its message. Times are from Now.
+// summaryOfSleep renders the record of a sleep without its message. Times are relative to Now.
 func summaryOfSleep(s *api.Sleep) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)

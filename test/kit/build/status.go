@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Operation builds the record of a resize to 128Mi of set web, begun a minute ago. Change it with the options.
+// Operation builds the record of a resize of set web to 128Mi, which began a minute ago.
 func Operation(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
 	record := &api.Resize{
 		Header: api.Header{
@@ -32,10 +32,10 @@ func Operation(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
 	return record
 }
 
-// Rolling has the members stop one after the other.
+// Rolling sets the strategy: the members stop one after the other.
 func Rolling(r *api.Resize) { r.Strategy = api.StrategyRolling }
 
-// ReplacesSet says that the templates go from 64Mi to 128Mi, for which the set has to be created again.
+// ReplacesSet changes the templates from 64Mi to 128Mi. For that the set must be created again.
 func ReplacesSet(r *api.Resize) {
 	r.ReplaceSet = true
 	for _, t := range r.Templates {
@@ -43,13 +43,15 @@ func ReplacesSet(r *api.Resize) {
 	}
 }
 
-// Members gives the operation claims of 64Mi that go to 128Mi, as members in the phase: claims of one ordinal are one member. A copy
-// that is verified is on volume pv-new-CLAIM.
+// Members adds claims that are resized from 64Mi to 128Mi, as members in the phase. Claims with the same ordinal belong
+// to one member. The
+// verified copy of a claim is on volume pv-new-CLAIM.
 func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for _, name := range claims {
 			template, _, _ := strings.Cut(name, "-")
-			move := api.Move{Claim: name, UID: types.UID("uid-" + name), Template: template, From: quantity("64Mi"), To: quantity("128Mi"), OldVolume: "pv-" + name}
+			move := api.Move{Claim: name, UID: types.UID("uid-" + name), Template: template, From: quantity("64Mi"),
+				To: quantity("128Mi"), OldVolume: "pv-" + name}
 			switch phase {
 			case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
 				move.NewVolume, move.Digest = "pv-new-"+name, "digest-"+name
@@ -64,7 +66,8 @@ func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 	}
 }
 
-// Member builds a member without claims in the phase, as it is there: copied beside pod web-ORDINAL, or held for ten seconds.
+// Member builds a member without claims. It is copied beside pod web-ORDINAL, or was held ten seconds ago, as the phase
+// requires.
 func Member(ordinal int, phase api.MemberPhase) api.Member {
 	m := api.Member{Ordinal: ordinal, Phase: phase}
 	if phase != api.MemberPending {
@@ -85,12 +88,12 @@ func Member(ordinal int, phase api.MemberPhase) api.Member {
 	return m
 }
 
-// EditMember changes the member of the ordinal.
+// EditMember changes the member with the ordinal.
 func EditMember(ordinal int, change func(*api.Member)) func(*api.Resize) {
 	return func(r *api.Resize) { change(r.Member(ordinal)) }
 }
 
-// MemberDue sets the deadline of the member's phase; a negative time is past it.
+// MemberDue sets the deadline of the member's phase from Now. A negative time has passed.
 func MemberDue(ordinal int, in time.Duration) func(*api.Resize) {
 	return EditMember(ordinal, func(m *api.Member) { m.Deadline = operation.Moment(Now.Add(in)) })
 }
@@ -103,7 +106,7 @@ func ordinalOf(claim string) int {
 	return ordinal
 }
 
-// Genuine gives the operation the id that Drydock derives for it. Do it last.
+// Genuine sets the id that Drydock derives for the operation. It must be the last option.
 func Genuine(s *api.Resize) {
 	request := s.Request
 	if s.RollsBack != "" {
@@ -112,12 +115,12 @@ func Genuine(s *api.Resize) {
 	s.Operation = api.OperationID(s.Set.UID, request, s.Attempt)
 }
 
-// Due sets the deadline of the phase; a negative time is past it.
+// Due sets the deadline of the phase from Now. A negative time has passed.
 func Due(in time.Duration) func(*api.Resize) {
 	return func(s *api.Resize) { s.Deadline = operation.Moment(Now.Add(in)) }
 }
 
-// Summary renders what the record of a resize or a sleep says on one line, without its message.
+// Summary renders the record of a resize or a sleep on one line, without its message.
 func Summary(record operation.Record) string {
 	switch r := record.(type) {
 	case *api.Resize:
@@ -181,7 +184,7 @@ func summaryOfMember(m *api.Member) string {
 	return b.String()
 }
 
-// Rollback makes the operation a rollback of another one.
+// Rollback turns the operation into a rollback of another operation.
 func Rollback(of string) func(*api.Resize) {
 	return func(s *api.Resize) { s.Kind, s.RollsBack = api.KindRollback, of }
 }
@@ -217,7 +220,7 @@ func stored[R any](p plan.Plan, load func(*appsv1.StatefulSet) (*R, error), key 
 	return nil
 }
 
-// uidIn returns the UID of the set that a record is about.
+// uidIn returns the set's UID in an encoded record.
 func uidIn(record string) types.UID {
 	var head api.Header
 	if err := json.Unmarshal([]byte(record), &head); err != nil {

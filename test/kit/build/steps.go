@@ -11,8 +11,9 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// WrongStep returns an error if the patch writes a record into the set that does not follow from the one that the set has, as the tables
-// operation.States and operation.MemberStates say. A record of another set, or one that cannot be read, is as if there was none.
+// WrongStep returns an error if the patch stores a record that is no valid next step of the set's present record,
+// according to
+// operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
 func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)
 	for key, before := range map[string]operation.Record{
@@ -39,7 +40,7 @@ func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	return nil
 }
 
-// wrongMembers returns an error if a member of a resize makes a wrong step in the record.
+// wrongMembers returns an error if a member of the resize makes an invalid step.
 func wrongMembers(before *api.Resize, key, text string) error {
 	if key != api.StatusAnnotation {
 		return nil

@@ -16,14 +16,14 @@ import (
 	"drydock.dev/shared/resources"
 )
 
-// Pod builds a running pod of nobody that uses the claims.
+// Pod builds a running pod without a controller that uses the claims.
 func Pod(name string, claims []string, options ...Option) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: meta(Namespace, name), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	pod.Spec.Volumes = claimVolumes(claims)
 	return With(pod, options...)
 }
 
-// PodOf builds the running replica of StatefulSet set that uses claim TEMPLATE-SET-ORDINAL of each template.
+// PodOf builds the running, ready pod of a member. For each template it uses claim TEMPLATE-SET-ORDINAL.
 func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	var claims []string
 	for _, t := range templates {
@@ -32,12 +32,14 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
 	pod.Spec.NodeName = NodeName
 	pod.Spec.Containers = []corev1.Container{{Name: "db", Image: "registry.example/db:1"}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(Now.Add(-time.Minute))}}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(Now.Add(-time.Minute))}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "db",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return pod
 }
 
-// Held is a pod of set web that runs, and that its controller cannot replace.
+// Held holds a running pod of set web: a finalizer keeps the StatefulSet controller from replacing it.
 func Held(ordinal int) Option {
 	return func(o metav1.Object) {
 		Finalizers(api.HoldFinalizer)(o)
@@ -45,7 +47,7 @@ func Held(ordinal int) Option {
 	}
 }
 
-// Stopped is a pod that was told to stop, and whose node has reported that all of its containers have ended.
+// Stopped makes a pod terminating, after its node has reported the end of all containers.
 func Stopped() Option {
 	return Edit(func(p *corev1.Pod) {
 		Deleting()(p)
@@ -54,20 +56,22 @@ func Stopped() Option {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "PodCompleted"}}
 		p.Status.ContainerStatuses = nil
 		for _, c := range p.Spec.Containers {
-			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.NewTime(Now.Add(-5 * time.Second))}}})
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
+				corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+						FinishedAt: metav1.NewTime(Now.Add(-5 * time.Second))}}})
 		}
 	})
 }
 
-// Node builds the node on which pods run, which is ready.
+// Node builds the node of all pods. It is ready.
 func Node(options ...Option) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: meta("", NodeName)}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return With(node, options...)
 }
 
-// Mover builds the running pod of the Job that copies a member of set web, in its first passes.
+// Mover builds the running pod of a mover's Job for a member of set web. It makes its first passes.
 func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	link, err := api.LoadLink(job)
 	if err != nil || link == nil {
@@ -82,25 +86,27 @@ func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	return With(pod, options...)
 }
 
-// Waits is a mover whose first passes have converged.
+// Waits makes a mover wait for the final pass: its first passes have converged.
 func Waits() Option {
 	return Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
-			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 7, Files: 3}}}),
+			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{
+				{Name: "data", Bytes: 7, Files: 3}}}),
 			runs(moverreport.FinalContainer)}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.PinContainer, State: corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
 	})
 }
 
-// Copied is a mover that has made its final pass for the hold, and keeps its volumes attached.
+// Copied makes a mover that has made its final pass for the hold. It keeps its volumes attached.
 func Copied(signal moverreport.Signal) Option {
 	return EndedFinal(moverreport.MemberReport{Stage: moverreport.FinalContainer,
-		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3, Digest: "d1"}}})
+		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3,
+			Digest: "d1"}}})
 }
 
-// EndedFinal is a mover whose final pass has ended with the report: well, so that it keeps its volumes attached, or not.
+// EndedFinal ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
 func EndedFinal(report moverreport.MemberReport) Option {
 	return Edit(func(p *corev1.Pod) {
 		Waits()(p)
@@ -115,7 +121,7 @@ func runs(container string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 }
 
-// EndedContainer is the status of a mover's container that has ended with the report.
+// EndedContainer returns the status of a mover's container that has ended with the report.
 func EndedContainer(container string, report moverreport.MemberReport) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: int32(report.Code), Message: string(report.Encode(moverreport.TerminationLogLimit)), FinishedAt: metav1.NewTime(Now)}}}
@@ -126,32 +132,33 @@ func InPhase(phase corev1.PodPhase) Option {
 	return Edit(func(p *corev1.Pod) { p.Status.Phase = phase })
 }
 
-// Job builds the Job that copies a member of set web, and runs.
+// Job builds the running Job that copies a member of set web.
 func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.MoverName(ID, ordinal, attempt))}
 	return With(job, append([]Option{MemberLink(api.RoleMover, ordinal)}, options...)...)
 }
 
-// Complete is a Job that succeeded.
+// Complete adds the condition of a Job that succeeded.
 func Complete() Option { return condition(batchv1.JobComplete, "", "") }
 
-// Failed is a Job that failed for good.
+// Failed adds the condition of a Job that failed for good.
 func Failed(reason, message string) Option { return condition(batchv1.JobFailed, reason, message) }
 
 func condition(kind batchv1.JobConditionType, reason, message string) Option {
 	return Edit(func(j *batchv1.Job) {
-		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason,
+			Message: message})
 	})
 }
 
-// Journal builds the record of the operation.
+// Journal builds the journal of the operation.
 func Journal(status *api.Resize, options ...Option) *appsv1.ControllerRevision {
 	journal := resources.MakeJournal(Set(status.Set.Name), status)
 	journal.UID, journal.ResourceVersion = "uid-journal", "rv-journal"
 	return With(journal, options...)
 }
 
-// Attachment says that a node has the volume attached.
+// Attachment attaches the volume to a node.
 func Attachment(volume string) *storagev1.VolumeAttachment {
 	a := &storagev1.VolumeAttachment{ObjectMeta: meta("", "csi-"+volume)}
 	a.Spec.Source.PersistentVolumeName = &volume

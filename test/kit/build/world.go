@@ -15,7 +15,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// World is what a function observes of StatefulSet web: the objects given. Without a StatefulSet it does not exist.
+// World builds the observed world of StatefulSet web from the objects. Without a StatefulSet among them the set does
+// not exist.
 func World(objects ...metav1.Object) *world.Observed {
 	o := &world.Observed{Now: Now, Name: "web", Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{},
 		ClaimManifests: map[string]*unstructured.Unstructured{}}
@@ -45,7 +46,7 @@ func World(objects ...metav1.Object) *world.Observed {
 	return o
 }
 
-// As is the object with a Go type.
+// As converts the object to a Go type, by its JSON.
 func As[T any](object any) *T {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -58,7 +59,7 @@ func As[T any](object any) *T {
 	return typed
 }
 
-// Raw is the object as the API server has it, without a Go type.
+// Raw converts a set or a claim to an unstructured object, as the API server returns it.
 func Raw(object metav1.Object) *unstructured.Unstructured {
 	apiVersion, kind := "v1", "PersistentVolumeClaim"
 	if _, ok := object.(*appsv1.StatefulSet); ok {

@@ -1,6 +1,8 @@
-// Package metrics gives the API server of tests the metrics that a HorizontalPodAutoscaler reads: the aggregated APIs metrics.k8s.io,
-// custom.metrics.k8s.io and external.metrics.k8s.io, served by the test process. The values of a namespace are in a
-// ConfigMap there. So the server of one process can answer for the tests of another one.
+// Package metrics serves the metrics that a HorizontalPodAutoscaler reads to the API server of tests: the aggregated
+// APIs metrics.k8s.io,
+// custom.metrics.k8s.io and external.metrics.k8s.io. The values of a namespace are in a ConfigMap there. So the server
+// of one process can
+// answer for the tests of another process.
 package metrics
 
 import (
@@ -23,16 +25,16 @@ import (
 // ConfigMap is the name of the ConfigMap with the values of a namespace.
 const ConfigMap = "metrics"
 
-// External names a metric that belongs to no object.
+// External returns the key of a metric without an object.
 func External(metric string) string { return "external." + metric }
 
-// Pods names a metric that each pod has. All pods of a namespace have the same value.
+// Pods returns the key of a metric of pods. All pods of a namespace have the same value.
 func Pods(metric string) string { return "pods." + metric }
 
-// CPU names how much CPU each container uses.
+// CPU is the key of the CPU usage of each container.
 const CPU = "cpu"
 
-// Set gives metrics of the namespace their values, quantities such as "250m".
+// Set sets metrics of the namespace, as quantities such as "250m".
 func Set(t testing.TB, kube kubernetes.Interface, namespace string, values map[string]string) {
 	t.Helper()
 	ctx, maps := context.Background(), kube.CoreV1().ConfigMaps(namespace)
@@ -46,7 +48,9 @@ func Set(t testing.TB, kube kubernetes.Interface, namespace string, values map[s
 	}
 }
 
-// resources are what each API has, by group and version. An autoscaler reads only, and a namespace that ends finds nothing to delete.
+// resources are the resources of each API, by group and version. They are read-only. An autoscaler only reads, and a
+// namespace that ends has
+// nothing to delete.
 var resources = map[string][]metav1.APIResource{
 	"metrics.k8s.io/v1beta1":          {{Name: "pods", Namespaced: true, Kind: "PodMetrics", Verbs: metav1.Verbs{"get", "list"}}},
 	"custom.metrics.k8s.io/v1beta2":   {{Name: "pods/any", Namespaced: true, Kind: "MetricValueList", Verbs: metav1.Verbs{"get"}}},
@@ -88,10 +92,10 @@ type object map[string]any
 
 func write(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the API server has gone away otherwise
+	_ = json.NewEncoder(w).Encode(answer) // if it fails, the API server has closed the connection
 }
 
-// items returns the values of the metric; none if the test has set none.
+// items returns the values of the metric. Without values of the test the list is empty.
 func (h handler) items(ctx context.Context, group, namespace string, what []string, selector string) ([]object, error) {
 	config, err := h.kube.CoreV1().ConfigMaps(namespace).Get(ctx, ConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -124,7 +128,7 @@ func (h handler) items(ctx context.Context, group, namespace string, what []stri
 	return items, nil
 }
 
-// itemOf is the metric of the pod, or nil.
+// itemOf returns the metric of the pod, or nil.
 func itemOf(pod *corev1.Pod, what []string, values map[string]string, now string) object {
 	if len(what) == 1 { // metrics.k8s.io
 		value, ok := values[CPU]

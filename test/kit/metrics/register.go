@@ -23,20 +23,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// server is the one of this process. It runs while a test uses it.
+// server is the metrics server of this process. It runs while a test uses it.
 type server struct {
 	mu     sync.Mutex
 	users  int
 	stop   func()
 	config *rest.Config
 	kube   kubernetes.Interface
-	// namespace has the Service that leads to the server.
+	// namespace is the namespace of the server's Service.
 	namespace string
 }
 
 var shared server
 
-// Serve has the API server give metrics until the test ends.
+// Serve registers metrics with the API server until the test ends.
 func Serve(t testing.TB, config *rest.Config) {
 	t.Helper()
 	if err := shared.join(config); err != nil {
@@ -54,7 +54,7 @@ func Serve(t testing.TB, config *rest.Config) {
 	}
 }
 
-// answers asks the API server for each of the APIs, which it has by the server of this process or of another one.
+// answers requests each of the APIs from the API server. The server of this process or of another process answers.
 func (s *server) answers() error {
 	for _, group := range groupVersions() {
 		if _, err := s.kube.Discovery().RESTClient().Get().AbsPath("/apis", group).DoRaw(context.Background()); err != nil {
@@ -79,7 +79,7 @@ func (s *server) join(config *rest.Config) error {
 	}
 	https := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler{s.kube}, ReadHeaderTimeout: time.Minute}}
 	https.StartTLS()
-	if err := s.lead(listener.Addr().(*net.TCPAddr)); err != nil {
+	if err := s.createService(listener.Addr().(*net.TCPAddr)); err != nil {
 		https.Close()
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *server) join(config *rest.Config) error {
 	return nil
 }
 
-// leave ends the server with its last user.
+// leave stops the server after its last user.
 func (s *server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *server) leave() {
 	}
 }
 
-// address is one of the machine's own: the address of an endpoint is no loopback address.
+// address returns an address of the machine, because the address of an endpoint must not be a loopback address.
 func address() string {
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {
@@ -118,8 +118,8 @@ func address() string {
 
 const service = "metrics"
 
-// lead makes the Service that leads the API server to this server.
-func (s *server) lead(at *net.TCPAddr) error {
+// createService creates the Service through which the API server reaches this server.
+func (s *server) createService(at *net.TCPAddr) error {
 	ctx, port := context.Background(), int32(at.Port)
 	named := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-metrics-"}}
 	ns, err := s.kube.CoreV1().Namespaces().Create(ctx, named, metav1.CreateOptions{})
@@ -135,7 +135,8 @@ func (s *server) lead(at *net.TCPAddr) error {
 	labels := map[string]string{discoveryv1.LabelServiceName: service}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: labels},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: ptr.To(""), Port: &port}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.IP.String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.IP.String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}}
 	_, err = s.kube.DiscoveryV1().EndpointSlices(s.namespace).Create(ctx, slice, metav1.CreateOptions{})
 	return err
 }
@@ -145,12 +146,13 @@ func registrations(config *rest.Config) dynamic.ResourceInterface {
 	return dynamic.NewForConfigOrDie(config).Resource(services)
 }
 
-// keepRegistered registers the APIs that no server has. Another process may have one, and takes it away with its end.
+// keepRegistered registers the APIs that have no server. The registration of another process disappears when that
+// process ends.
 func (s *server) keepRegistered(ctx context.Context) {
 	for ctx.Err() == nil {
 		RemoveStale(s.config)
 		for _, group := range groupVersions() {
-			_, _ = registrations(s.config).Create(ctx, s.registration(group), metav1.CreateOptions{}) // it may exist
+			_, _ = registrations(s.config).Create(ctx, s.registration(group), metav1.CreateOptions{}) // it may exist already
 		}
 		select {
 		case <-ctx.Done():
@@ -159,7 +161,7 @@ func (s *server) keepRegistered(ctx context.Context) {
 	}
 }
 
-// label marks the registrations of this package; its value is the namespace of the Service.
+// label marks the registrations of this package. Its value is the namespace of the Service.
 const label = "kit.drydock.dev/metrics"
 
 func (s *server) registration(groupVersion string) *unstructured.Unstructured {
@@ -177,15 +179,15 @@ func (s *server) unregister() {
 	_ = s.kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{})
 }
 
-// stale is how long a registration may lead nowhere.
+// stale is how long a registration may be unavailable.
 const stale = 5 * time.Second
 
-// RemoveStale removes the registrations that a process has left behind which was killed. While they are there, no namespace can end.
+// RemoveStale removes the registrations of killed processes. While they exist, no namespace can end.
 func RemoveStale(config *rest.Config) {
 	ctx := context.Background()
 	all, err := registrations(config).List(ctx, metav1.ListOptions{LabelSelector: label})
 	if err != nil {
-		return // it is tried again
+		return // the next round tries again
 	}
 	for _, r := range all.Items {
 		if since := unavailableSince(&r); !since.IsZero() && time.Since(since) > stale {
@@ -198,7 +200,7 @@ func RemoveStale(config *rest.Config) {
 	}
 }
 
-// unavailableSince returns when the API server has found that nothing answers, or zero.
+// unavailableSince returns when the API server has found the registration unavailable, or zero.
 func unavailableSince(registration *unstructured.Unstructured) time.Time {
 	conditions, _, _ := unstructured.NestedSlice(registration.Object, "status", "conditions")
 	for _, c := range conditions {

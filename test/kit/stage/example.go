@@ -9,8 +9,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// ApplyExample does what a reader of the example does, with an image that the node has. The example names its own so often. It returns the
-// manifests.
+// ApplyExample applies an example with an image that is on the node, and returns the manifests. The example must name
+// its own image that
+// many times.
 func (s *Stage) ApplyExample(t testing.TB, name string, images int) string {
 	t.Helper()
 	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "examples", name))
@@ -23,13 +24,13 @@ func (s *Stage) ApplyExample(t testing.TB, name string, images int) string {
 	return manifests
 }
 
-// Rescale scales the Scaler, as a user does.
+// Rescale scales the Scaler as a user does.
 func (s *Stage) Rescale(t testing.TB, scaler string, replicas int) {
 	t.Helper()
 	s.Kubectl(t, "", "-n", s.Namespace, "scale", "scaler", scaler, fmt.Sprintf("--replicas=%d", replicas))
 }
 
-// AwaitScaler waits until the Scaler is in the stage with so many members, as "idle 3".
+// AwaitScaler waits for the Scaler's stage and count, as "idle 3".
 func (s *Stage) AwaitScaler(t testing.TB, name, want string) {
 	t.Helper()
 	of := func(path string) string {

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// AwaitEnd waits for the end of an operation on the workload.
+// AwaitEnd waits for the end of an operation on set web, and returns its record.
 func (s *Stage) AwaitEnd(t testing.TB) *api.Resize {
 	t.Helper()
 	var status *api.Resize
@@ -26,7 +26,7 @@ func (s *Stage) AwaitEnd(t testing.TB) *api.Resize {
 	return status
 }
 
-// AwaitPhase waits until the operation on the workload is in the phase, or has passed it.
+// AwaitPhase waits until the operation on set web is in the phase or beyond it.
 func (s *Stage) AwaitPhase(t testing.TB, phase api.Phase) {
 	t.Helper()
 	s.Eventually("the operation is seen in phase "+string(phase), func() string {
@@ -37,7 +37,7 @@ func (s *Stage) AwaitPhase(t testing.TB, phase api.Phase) {
 	})
 }
 
-// passed reports whether an operation in phase is is beyond phase want.
+// passed reports whether phase is comes after phase want.
 func passed(is, want api.Phase) bool {
 	place := map[api.Phase]int{}
 	for i, p := range []api.Phase{api.Planned, api.Moving, api.Finishing, api.Succeeded} {
@@ -57,14 +57,15 @@ func (s *Stage) AwaitReady(t testing.TB) {
 	})
 }
 
-// ExpectNothingLeft waits until nothing but status and old volumes is left of the operation.
+// ExpectNothingLeft waits until only the record and the old volumes remain of the operation.
 func (s *Stage) ExpectNothingLeft(t testing.TB) {
 	t.Helper()
 	s.Eventually("nothing is left behind (I9)", func() string { return strings.Join(s.Leftovers(), ", ") })
 }
 
-// ExpectResized waits for the end of a resize and checks what has to be true then: the same data on bigger volumes, both
-// old volumes kept, and nothing else left.
+// ExpectResized waits for the end of a resize. It checks that the data is unchanged on larger volumes, that both old
+// volumes are retained,
+// and that nothing else is left.
 func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 	t.Helper()
 	status := s.AwaitEnd(t)
@@ -92,14 +93,15 @@ func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 func (s *Stage) keptVolumes() int {
 	kept := 0
 	for _, v := range s.Volumes() {
-		if v.Annotations[api.RetainedUntilAnnotation] != "" && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+		if v.Annotations[api.RetainedUntilAnnotation] != "" &&
+			v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			kept++
 		}
 	}
 	return kept
 }
 
-// Resize asks for it and returns how long it took to succeed.
+// Resize requests a resize, waits for its success, and returns the time that it took.
 func (s *Stage) Resize(t testing.TB, request string) time.Duration {
 	t.Helper()
 	start := time.Now()

@@ -10,17 +10,16 @@ import (
 	"drydock.dev/shared/owners"
 )
 
-// Operator gives set web its replicas back whenever it has others, unless its resource is paused.
+// Operator is a stand-in for an operator. It restores the replicas of set web, unless its custom resource is paused.
 type Operator struct {
 	replicas int
 	fights   atomic.Int32
 }
 
-// Fights is how often it has done so.
+// Fights returns how often it has restored the replicas.
 func (o *Operator) Fights() int { return int(o.fights.Load()) }
 
-// StartOperator makes a resource of the row's kind, called main, that controls set web, and starts its operator, which ends
-// with the test.
+// StartOperator creates the custom resource main, which controls set web, and runs its operator until the test ends.
 func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replicas int) *Operator {
 	t.Helper()
 	s.DefineKind(row, kind)
@@ -43,8 +42,8 @@ func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replica
 	return operator
 }
 
-// ExpectOperatorAtWork checks that the resource is as it was, and that its operator does something about a set that was
-// scaled by hand (I5).
+// ExpectOperatorAtWork checks that the custom resource is unchanged, and that its operator restores the replicas after
+// a manual scaling (I5).
 func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, operator *Operator) {
 	t.Helper()
 	s.Eventually("the owner is as before (I5)", func() string {

@@ -1,5 +1,6 @@
-// Package stage is a namespace on a cluster with real machines, and a workload in it whose every byte can be told: what
-// tests need to see that a resize keeps the data.
+// Package stage provides a namespace on a cluster with real machines. Its workload has known data, so that tests notice
+// a byte that a
+// resize has changed.
 package stage
 
 import (
@@ -19,16 +20,16 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// What `make cluster` and `make images` provide.
+// Images and StorageClasses of `make images` and `make cluster`.
 const (
 	Image         = "dev.local/drydock:dev"
 	WorkloadImage = "dev.local/busybox:1"
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
 	GrowingClass  = "expandable"
-	CloudClass    = "csi"         // attached and detached, grows under the running pod, has attributes that can be changed
-	OfflineClass  = "csi-offline" // grows only while it is detached
-	SlowClass     = "csi-slow"    // attaching takes ten seconds, and so does detaching
+	CloudClass    = "csi"         // attaches and detaches, expands online, has attributes that can be changed
+	OfflineClass  = "csi-offline" // expands only while detached
+	SlowClass     = "csi-slow"    // attaching and detaching take ten seconds each
 )
 
 // Stage is a namespace on a real cluster.
@@ -37,21 +38,21 @@ type Stage struct {
 	Kubeconfig string
 }
 
-// New makes a namespace that ends with the test.
+// New creates a namespace that ends with the test.
 func New(t testing.TB) *Stage {
 	t.Helper()
 	path, config := cluster(t)
 	return &Stage{World: kit.NewRealWorld(t, config), Kubeconfig: path}
 }
 
-// In uses a namespace that stays, and makes it where it does not exist. Its StatefulSets end with the test.
+// In uses a permanent namespace, and creates it if necessary. Its StatefulSets end with the test.
 func In(t testing.TB, namespace string, labels map[string]string) *Stage {
 	t.Helper()
 	path, config := cluster(t)
 	return &Stage{World: kit.NewWorldIn(t, config, namespace, labels), Kubeconfig: path}
 }
 
-// cluster is the cluster of $KUBECONFIG, or the local node.
+// cluster returns the cluster of $KUBECONFIG, or else the local node.
 func cluster(t testing.TB) (string, *rest.Config) {
 	t.Helper()
 	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
@@ -71,7 +72,7 @@ func (s *Stage) Exec(t testing.TB, pod, script string) string {
 	return strings.TrimSpace(s.Kubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script))
 }
 
-// Kubectl runs it with the input and returns its output.
+// Kubectl runs kubectl with the input and returns its output.
 func (s *Stage) Kubectl(t testing.TB, input string, args ...string) string {
 	t.Helper()
 	output, err := s.TryKubectl(t, input, args...)
@@ -81,7 +82,7 @@ func (s *Stage) Kubectl(t testing.TB, input string, args ...string) string {
 	return output
 }
 
-// TryKubectl is Kubectl for what may fail: the second result says how.
+// TryKubectl is Kubectl for a command that may fail. The second result is the error.
 func (s *Stage) TryKubectl(t testing.TB, input string, args ...string) (output, problem string) {
 	t.Helper()
 	command := exec.CommandContext(context.Background(), kit.Kubectl(t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
@@ -93,13 +94,13 @@ func (s *Stage) TryKubectl(t testing.TB, input string, args ...string) (output, 
 	return stdout.String(), ""
 }
 
-// Start runs a script in a new pod, and waits until it runs. It ends with the test, or when it is told to.
+// Start runs a script in a new pod, and waits until it runs. The pod ends with the test, or by stop.
 func (s *Stage) Start(t testing.TB, name, script string) (stop func()) {
 	t.Helper()
 	return s.StartImage(t, WorkloadImage, name, script)
 }
 
-// StartImage is Start with another image that has a shell.
+// StartImage is Start with another image. The image needs a shell.
 func (s *Stage) StartImage(t testing.TB, image, name, script string) (stop func()) {
 	t.Helper()
 	ctx, zero := context.Background(), int64(0)

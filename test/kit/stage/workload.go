@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// fill writes big and small files, links and a sparse file, once, and says so.
+// fill writes large and small files, links and a sparse file once, and marks that it has finished.
 const fill = `cd /data && if [ ! -e filled ]; then
   for i in 1 2 3; do dd if=/dev/urandom of=big$i bs=1M count=12 2>/dev/null; done
   mkdir -p small/a small/b && i=0 && while [ $i -lt 1000 ]; do echo "row $i $HOSTNAME" > small/a/$i; i=$((i+1)); done
@@ -19,19 +19,19 @@ const fill = `cd /data && if [ ! -e filled ]; then
   chmod 640 small/a/3 && mkdir empty && touch -d '2020-02-02 02:02:02' small/a/4 && sync && touch filled
 fi; trap exit TERM; while :; do sleep 1 & wait; done`
 
-// sum digests names, kinds, modes, owners, times, numbers of links, link targets and contents. The root folder itself is
-// the kubelet's.
+// sum digests names, kinds, modes, owners, times, link counts, link targets and contents. The root folder belongs to
+// the kubelet.
 const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort | while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
  find . -path ./lost+found -prune -o -type f -print | sort | while read -r f; do sha256sum "$f"; done; } | sha256sum`
 
-// Workload is a set web of two replicas whose pods fill their volume and then keep still.
+// Workload returns set web with two replicas. Its pods fill their volume and then write no more.
 func Workload(size string) *appsv1.StatefulSet {
 	set := kit.WorldSet("web", 2, size, "data")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(Class)
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To[int64](10)
 	pod.SecurityContext.RunAsGroup = ptr.To[int64](1000)
-	// Or the kubelet itself changes groups and modes at every start.
+	// Without it the kubelet changes groups and modes at every start.
 	pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	pod.Containers[0] = corev1.Container{
 		Name: "db", Image: WorkloadImage, Command: []string{"sh", "-c", fill},
@@ -42,7 +42,7 @@ func Workload(size string) *appsv1.StatefulSet {
 	return set
 }
 
-// WithRootsFile adds a file of root's, which a mover that is not root cannot copy faithfully.
+// WithRootsFile adds a file that is owned by root. A mover without root rights cannot copy it faithfully.
 func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	set.Spec.Template.Spec.InitContainers = []corev1.Container{{
 		Name: "root", Image: WorkloadImage, SecurityContext: &corev1.SecurityContext{RunAsUser: ptr.To[int64](0)},
@@ -52,7 +52,7 @@ func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return set
 }
 
-// StoppingFor makes the pods take their time to end, so that something can happen meanwhile.
+// StoppingFor delays the end of the pods, so that a test can act while they stop.
 func StoppingFor(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To(seconds + 10)
@@ -60,13 +60,13 @@ func StoppingFor(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return set
 }
 
-// Data is what the workload's volumes hold, and their size.
+// Data is the content of the volumes, and their size.
 type Data struct {
 	Sums      []string // of web-0 and web-1
 	Kibibytes int      // of web-0's volume, as df sees it in the pod
 }
 
-// Data reads both replicas' volumes.
+// Data reads the volumes of both members.
 func (s *Stage) Data(t testing.TB) Data {
 	t.Helper()
 	var d Data
@@ -77,7 +77,7 @@ func (s *Stage) Data(t testing.TB) Data {
 	return d
 }
 
-// Kibibytes is the size of web-0's volume, as df sees it in the pod.
+// Kibibytes returns the size of web-0's volume, as df reports it in the pod.
 func (s *Stage) Kibibytes(t testing.TB) int {
 	t.Helper()
 	size := 0
