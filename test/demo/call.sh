@@ -1,5 +1,5 @@
-# Calls the address 25 times with pauses of 20 ms, prints how many calls were answered and how many failed, and begins again.
-# wget -T ends by a segmentation fault in Debian's static busybox, so timeout bounds the time of a call.
+# Calls the address 25 times with pauses of 20 ms, prints the numbers of answered and failed calls, and repeats.
+# wget -T crashes with a segmentation fault in Debian's static busybox, so timeout limits each call.
 trap 'exit 0' TERM INT
 while :; do
   answered=0 failed=0 n=0

@@ -14,21 +14,21 @@ import (
 	"drydock.dev/test/demo/show"
 )
 
-// calls counts those that the client makes during the resize.
+// calls counts the client's calls during the resize.
 type calls struct {
 	screen *show.Screen
-	fail   func(n int64) // tells that so many calls in a row of 25 failed
+	fail   func(n int64) // called when n calls of a batch of 25 failed
 
 	mu               sync.Mutex
 	answered, failed int64
 }
 
-// read counts what the client prints from now on, until the context ends.
+// read counts the calls that the client logs from now on, until the context ends.
 func (c *calls) read(ctx context.Context, cluster *cluster, namespace string) error {
 	stream, err := cluster.CoreV1().Pods(namespace).GetLogs(clientName, &corev1.PodLogOptions{Follow: true,
 		SinceSeconds: ptr.To[int64](1)}).Stream(ctx)
 	if err != nil {
-		return fmt.Errorf("reading what the client prints: %w", err)
+		return fmt.Errorf("reading the client's log: %w", err)
 	}
 	go func() {
 		defer stream.Close() //nolint:errcheck // read only
@@ -58,14 +58,14 @@ func (c *calls) add(answered, failed int64) {
 	}
 }
 
-// counts returns how many calls were answered, and how many failed.
+// counts returns the numbers of answered and of failed calls.
 func (c *calls) counts() (answered, failed int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.answered, c.failed
 }
 
-// onFailedCalls shows them among the events.
-func (a *audience) onFailedCalls(n int64) {
-	a.tell(show.Bad, time.Now(), "call", "%d calls of the client failed", n)
+// onFailedCalls prints the failed calls among the events.
+func (o *observer) onFailedCalls(n int64) {
+	o.report(show.Bad, time.Now(), "call", "%d calls of the client failed", n)
 }

@@ -1,5 +1,5 @@
-# Prints one checksum over the tree of $1, and its number of entries: contents, types and modes, owners, times, the targets
-# of links, and which names are the same file. The size of a folder is the file system's own business.
+# Prints one checksum over the tree of $1, and its number of entries. The checksum covers contents, types and modes, owners,
+# times, targets of links, and which names are the same file. It ignores the size of folders, which depends on the file system.
 set -eu
 set -o pipefail
 export LC_ALL=C

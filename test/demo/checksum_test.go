@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTheChecksumSeesEveryChange runs the script as the pods do: a checksum that overlooks a change would prove nothing.
-func TestTheChecksumSeesEveryChange(t *testing.T) {
+// TestChecksumDetectsEveryChange runs the script with busybox, as the pods do. The demo relies on it to prove that the data is the same.
+func TestChecksumDetectsEveryChange(t *testing.T) {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		t.Skip("busybox is not installed")
@@ -29,7 +29,7 @@ func TestTheChecksumSeesEveryChange(t *testing.T) {
 			}
 			return writeFile(r, "hard", "hello")
 		},
-		"one file more": func(r string) error { return writeFile(r, "folder/new", "") },
+		"another file": func(r string) error { return writeFile(r, "folder/new", "") },
 	} {
 		root := makeTree(t)
 		before := checksumOf(t, busybox, root)
@@ -68,7 +68,7 @@ func makeTree(t *testing.T) string {
 	return root
 }
 
-// writeFile writes a file whose time is always the same.
+// writeFile writes a file with a fixed modification time.
 func writeFile(root, name, text string) error {
 	path := filepath.Join(root, name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -95,7 +95,7 @@ func setLinkTime(path string) error {
 
 func checksumOf(t *testing.T, busybox, root string) string {
 	t.Helper()
-	// The applets have to be busybox's own: a shell of another kind may know other options.
+	// Use busybox's applets only, because the system's tools may accept other options.
 	bin := filepath.Join(t.TempDir(), "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)

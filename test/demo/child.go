@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// startTime is how long the process may take to be at work. Another one that was killed holds the lease for 15 s.
+	// startTime is how long the process may take until it is ready. The lease of a killed process expires after 15 s.
 	startTime = 45 * time.Second
-	// stopTime is how long it may take to end.
+	// stopTime is how long the process may take to exit.
 	stopTime = 15 * time.Second
-	// longestLine is the longest line of its output that is read.
+	// longestLine is the maximum length of a line of its output, in bytes.
 	longestLine = 1 << 20
-	// workingMessage is what it logs when it is at work.
-	workingMessage = "engine runs"
+	// readyMessage is the log message of a process that is ready.
+	readyMessage = "engine runs"
 )
 
 // child is the process that runs all of Drydock's functions.
 type child struct {
-	log     string // the file with what it logs
-	stop    context.CancelFunc
-	ended   chan struct{} // closed when the process has ended
-	err     error         // how it ended; to be read after that
-	working chan struct{} // closed when it is at work
+	log    string // path of its log
+	stop   context.CancelFunc
+	exited chan struct{} // closed when the process has exited
+	err    error         // its exit status; valid after exited is closed
+	ready  chan struct{} // closed when it is ready
 
 	mu    sync.Mutex
 	lines []logLine
 }
 
-// logLine is what is read of a line of its log.
+// logLine holds the fields of a log line that the demo uses.
 type logLine struct {
 	Message  string `json:"msg"`
 	Function string `json:"function"`
@@ -48,27 +48,27 @@ type logLine struct {
 	Conflict string `json:"conflict"`
 }
 
-// startChild runs the program, and calls onEvent for each event that passes its Broker.
-func startChild(o options, folder string, onEvent func(passed)) (*child, error) {
+// startChild starts the program, and calls onEvent for each event of its Broker.
+func startChild(o options, folder string, onEvent func(brokerEvent)) (*child, error) {
 	log, err := os.Create(filepath.Join(folder, "standalone.log"))
 	if err != nil {
 		return nil, fmt.Errorf("making a log: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &child{log: log.Name(), stop: stop, ended: make(chan struct{}), working: make(chan struct{})}
+	c := &child{log: log.Name(), stop: stop, exited: make(chan struct{}), ready: make(chan struct{})}
 	command := exec.CommandContext(ctx, o.standalone,
 		"--namespace="+o.namespace, "--events-log=-", "--listen=127.0.0.1:0", "--broker=", "--gateway=none")
 	command.Env = append(os.Environ(), "DRYDOCK_IMAGE="+o.image, "DRYDOCK_ALLOW_TAGS=true")
 	command.SysProcAttr = ownGroup()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopTime
-	command.Stdout = lines(func(line []byte) {
-		var p passed
+	command.Stdout = lineWriter(func(line []byte) {
+		var p brokerEvent
 		if json.Unmarshal(line, &p) == nil {
 			onEvent(p)
 		}
 	})
-	command.Stderr = io.MultiWriter(log, lines(c.readLog))
+	command.Stderr = io.MultiWriter(log, lineWriter(c.readLog))
 	if err := c.run(command); err != nil {
 		stop()
 		return nil, fmt.Errorf("starting %s: %w; build it with: go build -o %[1]s ./cmd/drydock-standalone", o.standalone, err)
@@ -76,8 +76,8 @@ func startChild(o options, folder string, onEvent func(passed)) (*child, error) 
 	return c, nil
 }
 
-// run starts the process and waits for its end in the background. The system ends the process with the thread that
-// started it, so that none outlives a killed demo; so that thread stays.
+// run starts the process and waits for its exit in the background. Linux kills the process when its parent thread ends
+// (Pdeathsig), so that it does not outlive a killed demo. Therefore the goroutine keeps its thread.
 func (c *child) run(command *exec.Cmd) error {
 	begun := make(chan error, 1)
 	go func() {
@@ -87,7 +87,7 @@ func (c *child) run(command *exec.Cmd) error {
 		if err == nil {
 			c.err = command.Wait()
 		}
-		close(c.ended)
+		close(c.exited)
 	}()
 	return <-begun
 }
@@ -100,40 +100,40 @@ func (c *child) readLog(text []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(c.lines, line)
-	if line.Message == workingMessage {
-		close(c.working)
+	if line.Message == readyMessage {
+		close(c.ready)
 	}
 }
 
-// awaitWork returns when the process is at work.
-func (c *child) awaitWork(ctx context.Context) error {
+// awaitReady waits until the process is ready.
+func (c *child) awaitReady(ctx context.Context) error {
 	select {
-	case <-c.working:
+	case <-c.ready:
 		return nil
-	case <-c.ended:
-		return c.death()
+	case <-c.exited:
+		return c.exitError()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(startTime):
-		return fmt.Errorf("drydock-standalone was not at work after %s; does another one hold the lease? See %s", startTime, c.log)
+		return fmt.Errorf("drydock-standalone was not ready after %s. Check whether another one holds the lease, and read %s", startTime, c.log)
 	}
 }
 
-// death says that the process ended by itself.
-func (c *child) death() error {
-	return fmt.Errorf("drydock-standalone ended too early: %w", errors.Join(c.err, errors.New("see "+c.log)))
+// exitError returns the error for a process that exited by itself.
+func (c *child) exitError() error {
+	return fmt.Errorf("drydock-standalone exited early: %w", errors.Join(c.err, errors.New("see "+c.log)))
 }
 
 // end stops the process and returns its log.
 func (c *child) end() []logLine {
 	c.stop()
-	<-c.ended
+	<-c.exited
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lines
 }
 
-// lastLines is the end of the log, each line cut to a length that can be read.
+// lastLines returns the end of the log, with long lines cut.
 func (c *child) lastLines() []string {
 	const count, length = 12, 400
 	text, err := os.ReadFile(c.log)
@@ -148,8 +148,8 @@ func (c *child) lastLines() []string {
 	return all
 }
 
-// lines calls for each line that is written. Its reader lives as long as the program.
-func lines(call func(line []byte)) io.Writer {
+// lineWriter returns a writer that calls the function for each line. Its goroutine runs until the program ends.
+func lineWriter(call func(line []byte)) io.Writer {
 	out, in := io.Pipe()
 	go func() {
 		scanner := bufio.NewScanner(out)
@@ -157,7 +157,7 @@ func lines(call func(line []byte)) io.Writer {
 		for scanner.Scan() {
 			call(scanner.Bytes())
 		}
-		_, _ = io.Copy(io.Discard, out) // a line too long must not stop who writes
+		_, _ = io.Copy(io.Discard, out) // an overlong line must not block the writer
 	}()
 	return in
 }

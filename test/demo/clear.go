@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// stageLabel marks the namespace as one that may be deleted.
-	stageLabel = "app.kubernetes.io/part-of"
-	stageValue = "drydock-demo"
+	// demoLabel marks a namespace that the demo may delete.
+	demoLabel = "app.kubernetes.io/part-of"
+	demoValue = "drydock-demo"
 
-	// clearTime is how long everything may take to go.
+	// clearTime is how long the deletion of everything may take.
 	clearTime = 3 * time.Minute
 
-	// nobody is a UID that no object has.
-	nobody types.UID = "00000000-0000-0000-0000-000000000000"
+	// unusedUID is a UID that no object has.
+	unusedUID types.UID = "00000000-0000-0000-0000-000000000000"
 )
 
-// clear removes the namespace and the storage of its claims, whatever state a run that was killed has left them in.
-// No Drydock may be at work there.
+// clear deletes the namespace and the storage of its claims. It handles every state that a killed run can leave.
+// No Drydock may run in the namespace.
 func (c *cluster) clear(ctx context.Context, namespace string) error {
 	if err := c.deleteNamespace(ctx, namespace); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c *cluster) clear(ctx context.Context, namespace string) error {
 		if !apierrors.IsNotFound(err) {
 			return "", fmt.Errorf("reading namespace %s: %w", namespace, err)
 		}
-		return c.freeVolumes(ctx, namespace)
+		return c.releaseVolumes(ctx, namespace)
 	})
 }
 
@@ -58,8 +58,9 @@ func (c *cluster) deleteNamespace(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	if namespace.Labels[stageLabel] != stageValue {
-		return fmt.Errorf("namespace %s is not the demo's, it lacks the label %s=%s; choose another one with --namespace", name, stageLabel, stageValue)
+	if namespace.Labels[demoLabel] != demoValue {
+		return fmt.Errorf("namespace %s lacks the label %s=%s, so it does not belong to the demo. Choose another one with --namespace",
+			name, demoLabel, demoValue)
 	}
 	uid := metav1.Preconditions{UID: &namespace.UID}
 	err = c.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &uid})
@@ -69,37 +70,38 @@ func (c *cluster) deleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// releaseClaims removes Drydock's finalizers, which hold a claim in the midst of its switch.
+// releaseClaims removes Drydock's finalizers, which keep a claim during a swap.
 func (c *cluster) releaseClaims(ctx context.Context, namespace string) error {
 	claims, err := c.CoreV1().PersistentVolumeClaims(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing claims: %w", err)
 	}
 	for _, claim := range claims.Items {
-		others := slices.DeleteFunc(slices.Clone(claim.Finalizers), func(f string) bool { return strings.HasPrefix(f, api.Prefix) })
+		others := foreignFinalizers(claim.Finalizers)
 		if len(others) == len(claim.Finalizers) {
 			continue
 		}
-		patch := merge("metadata", map[string]any{"finalizers": others, "resourceVersion": claim.ResourceVersion})
-		if _, err := c.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		patch := mergePatch("metadata", map[string]any{"finalizers": others, "resourceVersion": claim.ResourceVersion})
+		if _, err := c.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, claim.Name, types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("releasing claim %s: %w", claim.Name, err)
 		}
 	}
 	return nil
 }
 
-// releasePods removes Drydock's finalizers, which hold a pod that has stopped.
+// releasePods removes Drydock's finalizers, which hold a stopped pod.
 func (c *cluster) releasePods(ctx context.Context, namespace string) error {
 	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing pods: %w", err)
 	}
 	for _, pod := range pods.Items {
-		others := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return strings.HasPrefix(f, api.Prefix) })
+		others := foreignFinalizers(pod.Finalizers)
 		if len(others) == len(pod.Finalizers) {
 			continue
 		}
-		patch := merge("metadata", map[string]any{"finalizers": others, "resourceVersion": pod.ResourceVersion})
+		patch := mergePatch("metadata", map[string]any{"finalizers": others, "resourceVersion": pod.ResourceVersion})
 		if _, err := c.CoreV1().Pods(namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("releasing pod %s: %w", pod.Name, err)
 		}
@@ -107,41 +109,48 @@ func (c *cluster) releasePods(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// freeVolumes lets the provisioner remove every volume of the namespace, which is gone, and says which is still there.
-func (c *cluster) freeVolumes(ctx context.Context, namespace string) (string, error) {
-	volumes, err := c.volumes(ctx, namespace)
+// foreignFinalizers returns the finalizers that do not belong to Drydock.
+func foreignFinalizers(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return strings.HasPrefix(f, api.Prefix) })
+}
+
+// releaseVolumes lets the provisioner delete every volume of the deleted namespace. It returns a text about a remaining volume, or
+// an empty one.
+func (c *cluster) releaseVolumes(ctx context.Context, namespace string) (string, error) {
+	volumes, err := c.namespaceVolumes(ctx, namespace)
 	if err != nil {
 		return "", err
 	}
 	left := ""
 	for _, volume := range volumes {
 		left = fmt.Sprintf("volume %s is %s", volume.Name, volume.Status.Phase)
-		change := freeing(volume)
+		change := releasePatch(volume)
 		if len(change) == 0 || volume.DeletionTimestamp != nil {
 			continue
 		}
-		if _, err := c.CoreV1().PersistentVolumes().Patch(ctx, volume.Name, types.MergePatchType, merge("spec", change), metav1.PatchOptions{}); err != nil {
-			return "", fmt.Errorf("freeing volume %s: %w", volume.Name, err)
+		if _, err := c.CoreV1().PersistentVolumes().Patch(ctx, volume.Name, types.MergePatchType, mergePatch("spec", change),
+			metav1.PatchOptions{}); err != nil {
+			return "", fmt.Errorf("releasePatch volume %s: %w", volume.Name, err)
 		}
 	}
 	return left, nil
 }
 
-// freeing is what has to change in a volume's spec so that it goes. A volume that is only reserved for a claim was never
-// bound, so nobody would release it: it is said to have had a claim that is no more.
-func freeing(volume *corev1.PersistentVolume) map[string]any {
+// releasePatch returns the change of a volume's spec that makes Kubernetes delete the volume. A volume that is only reserved for a
+// claim was never bound, so no controller would release it. A UID in its claimRef makes it look bound to a deleted claim.
+func releasePatch(volume *corev1.PersistentVolume) map[string]any {
 	change := map[string]any{}
 	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		change["persistentVolumeReclaimPolicy"] = corev1.PersistentVolumeReclaimDelete
 	}
 	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" {
-		change["claimRef"] = map[string]any{"uid": nobody}
+		change["claimRef"] = map[string]any{"uid": unusedUID}
 	}
 	return change
 }
 
-// merge renders a merge patch of one part of an object.
-func merge(part string, change map[string]any) []byte {
+// mergePatch returns a mergePatch patch for one top-level field of an object.
+func mergePatch(part string, change map[string]any) []byte {
 	patch, err := json.Marshal(map[string]any{part: change})
 	if err != nil {
 		panic(fmt.Sprintf("marshalling a patch: %v", err)) // unreachable: plain values

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// clock runs from the request to the end of the scene.
+// clock measures the time since the request.
 type clock struct {
 	mu    sync.Mutex
 	began time.Time
 }
 
-// end makes everything that comes later not worth telling.
-func (c *clock) end() {
+// stop stops the clock, so that later events are not printed.
+func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began = time.Time{}
 }
 
-func (c *clock) begin() {
+func (c *clock) start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began = time.Now()
 }
 
-// since is the time from the request to the moment; false when it does not run.
+// since returns the time from the request to the moment; false if the clock is stopped or had not started.
 func (c *clock) since(at time.Time) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,18 +20,18 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 )
 
-// cluster is where the scene is played.
+// cluster holds the clients for the demo's cluster.
 type cluster struct {
 	kubernetes.Interface
 	meta   metadata.Interface
 	config *rest.Config
 }
 
-// connect reads $KUBECONFIG, and nothing else: nobody should play this on a cluster by accident.
+// connect reads only $KUBECONFIG, so that the demo never runs by accident on the cluster of a default kubeconfig.
 func connect() (*cluster, error) {
 	path := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	if path == "" {
-		return nil, errors.New("set KUBECONFIG to the cluster to play on")
+		return nil, errors.New("KUBECONFIG is not set. Set it to the kubeconfig of the cluster for the demo")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -49,7 +49,7 @@ func connect() (*cluster, error) {
 	return &cluster{Interface: clients, meta: meta, config: config}, nil
 }
 
-// exec runs a script in the writer's container and returns what it prints.
+// exec runs a script in the writer's container and returns its output.
 func (c *cluster) exec(ctx context.Context, namespace, pod, script string, args ...string) (string, error) {
 	request := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -77,21 +77,21 @@ func (c *cluster) exec(ctx context.Context, namespace, pod, script string, args 
 	return stdout.String(), nil
 }
 
-// pollPeriod is how often something is asked for again that nobody tells.
+// pollPeriod is the time between two checks of waitFor.
 const pollPeriod = 250 * time.Millisecond
 
-// hopeless is an error that waiting does not mend.
-type hopeless struct{ error }
+// permanentError is an error that no waiting can resolve.
+type permanentError struct{ error }
 
-// waitFor asks until nothing is left to wait for; left says what is.
-func waitFor(ctx context.Context, limit time.Duration, left func(context.Context) (string, error)) error {
+// waitFor polls until pending returns an empty text. The text names what is still missing, for the error after the time limit.
+func waitFor(ctx context.Context, limit time.Duration, pending func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	last := "the API server has not answered"
 	for {
-		what, err := left(ctx)
+		what, err := pending(ctx)
 		switch {
-		case errors.As(err, new(hopeless)):
+		case errors.As(err, new(permanentError)):
 			return err
 		case err == nil && what == "":
 			return nil
@@ -111,7 +111,7 @@ func waitFor(ctx context.Context, limit time.Duration, left func(context.Context
 	}
 }
 
-// ready reports whether the pod serves: one that is being deleted does not, as Services see it, too.
+// ready reports whether the pod serves. A pod that is being deleted does not, because Services ignore it.
 func ready(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return false
@@ -124,7 +124,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// notReady says why the replicas are not all ready; empty when they are.
+// notReady explains why some replicas are not ready. The text is empty if all are.
 func (c *cluster) notReady(ctx context.Context, namespace string) (string, error) {
 	pods, err := c.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + setName})
 	if err != nil {
@@ -134,8 +134,8 @@ func (c *cluster) notReady(ctx context.Context, namespace string) (string, error
 	for i := range pods.Items {
 		if ready(&pods.Items[i]) {
 			count++
-		} else if detail = ": " + why(&pods.Items[i]); crashed(&pods.Items[i]) {
-			return "", hopeless{fmt.Errorf("pod %s failed: %s", pods.Items[i].Name, c.lastWords(ctx, &pods.Items[i]))}
+		} else if detail = ": " + notReadyReason(&pods.Items[i]); crashed(&pods.Items[i]) {
+			return "", permanentError{fmt.Errorf("pod %s failed: %s", pods.Items[i].Name, c.logTail(ctx, &pods.Items[i]))}
 		}
 	}
 	if count == replicas {
@@ -144,8 +144,8 @@ func (c *cluster) notReady(ctx context.Context, namespace string) (string, error
 	return fmt.Sprintf("%d of %d replicas are ready%s", count, replicas, detail), nil
 }
 
-// why is what the scheduler or the kubelet says of a pod that is not ready.
-func why(pod *corev1.Pod) string {
+// notReadyReason returns the reason that the kubelet or the scheduler gives for a pod that is not ready.
+func notReadyReason(pod *corev1.Pod) string {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.State.Waiting != nil {
 			return strings.TrimSpace(fmt.Sprintf("pod %s waits: %s %s", pod.Name, s.State.Waiting.Reason, s.State.Waiting.Message))
@@ -159,7 +159,7 @@ func why(pod *corev1.Pod) string {
 	return fmt.Sprintf("pod %s is %s", pod.Name, pod.Status.Phase)
 }
 
-// crashed reports whether a container ended by itself, which the writer's never does.
+// crashed reports whether a container ended by itself. The writer's container never does.
 func crashed(pod *corev1.Pod) bool {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.RestartCount > 0 || s.State.Terminated != nil && pod.DeletionTimestamp == nil {
@@ -169,8 +169,8 @@ func crashed(pod *corev1.Pod) bool {
 	return false
 }
 
-// lastWords are the end of the log of a pod that crashed.
-func (c *cluster) lastWords(ctx context.Context, pod *corev1.Pod) string {
+// logTail returns the end of the log of a crashed pod.
+func (c *cluster) logTail(ctx context.Context, pod *corev1.Pod) string {
 	some := int64(5)
 	for _, previous := range []bool{false, true} {
 		text, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &some, Previous: previous}).DoRaw(ctx)
@@ -178,5 +178,5 @@ func (c *cluster) lastWords(ctx context.Context, pod *corev1.Pod) string {
 			return words
 		}
 	}
-	return "it said nothing; see kubectl describe pod " + pod.Name
+	return "its log is empty; run kubectl describe pod " + pod.Name
 }

@@ -5,49 +5,49 @@ import (
 	"time"
 )
 
-// downtime measures for how long each replica, and the set as a whole, served nobody.
+// downtime measures how long each replica, and the set as a whole, did not serve.
 type downtime struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by replica: when it went down; zero while it is up
-	total map[string]time.Duration
-	none  time.Time // since when no replica is up; zero while one is
-	all   time.Duration
+	mu           sync.Mutex
+	downSince    map[string]time.Time // by replica: when it went down; zero if it is up
+	total        map[string]time.Duration
+	allDownSince time.Time // when the last replica went down; zero if one is up
+	setTotal     time.Duration
 }
 
 func newDowntime() *downtime {
-	return &downtime{since: map[string]time.Time{}, total: map[string]time.Duration{}}
+	return &downtime{downSince: map[string]time.Time{}, total: map[string]time.Duration{}}
 }
 
-// observe takes in that a replica is up or down. It reports whether that is a change, and how long it was down when it
-// comes up. A replica that is seen for the first time and is down has not been up yet: it counts from then.
-func (d *downtime) observe(name string, up bool, at time.Time) (changed bool, was time.Duration) {
+// observe records that a replica is up or down. It reports whether the state changed. For a replica that comes up it also returns
+// the length of the downtime. A replica whose first observation is down counts as down from that moment.
+func (d *downtime) observe(name string, up bool, at time.Time) (changed bool, length time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since, known := d.since[name]
+	since, known := d.downSince[name]
 	if known && since.IsZero() == up {
 		return false, 0
 	}
 	if !up {
-		d.since[name] = at
+		d.downSince[name] = at
 		if d.up() == 0 {
-			d.none = at
+			d.allDownSince = at
 		}
 		return true, 0
 	}
-	d.since[name] = time.Time{}
+	d.downSince[name] = time.Time{}
 	if known {
-		was = at.Sub(since)
-		d.total[name] += was
+		length = at.Sub(since)
+		d.total[name] += length
 	}
-	if !d.none.IsZero() {
-		d.all, d.none = d.all+at.Sub(d.none), time.Time{}
+	if !d.allDownSince.IsZero() {
+		d.setTotal, d.allDownSince = d.setTotal+at.Sub(d.allDownSince), time.Time{}
 	}
-	return true, was
+	return true, length
 }
 
 func (d *downtime) up() int {
 	count := 0
-	for _, since := range d.since {
+	for _, since := range d.downSince {
 		if since.IsZero() {
 			count++
 		}
@@ -55,16 +55,16 @@ func (d *downtime) up() int {
 	return count
 }
 
-// of is how long the replica was down in all; it must be up.
-func (d *downtime) of(name string) time.Duration {
+// ofReplica returns the total downtime of the replica, which must be up.
+func (d *downtime) ofReplica(name string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.total[name]
 }
 
-// ofAll is how long no replica was up.
-func (d *downtime) ofAll() time.Duration {
+// ofSet returns the total time without any replica up.
+func (d *downtime) ofSet() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.all
+	return d.setTotal
 }

@@ -15,19 +15,19 @@ import (
 	"drydock.dev/test/demo/show"
 )
 
-// settleTime is how long what the platform itself has to do may last after the end of the operation.
-const settleTime = time.Minute
+// platformTime is how long Kubernetes may take to finish its own work after the end of the operation.
+const platformTime = time.Minute
 
-// lookAfter gathers what the verdict is passed on.
-func (s *scene) lookAfter(ctx context.Context) (err error) {
+// measureAfter collects the data for the verdict.
+func (s *scenario) measureAfter(ctx context.Context) (err error) {
 	o := &s.outcome
 	set, err := s.cluster.AppsV1().StatefulSets(s.namespace).Get(ctx, setName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading StatefulSet %s: %w", setName, err)
 	}
-	o.wanted, o.template = *set.Spec.Replicas, templateSize(set)
-	// After a roll-back the replicas are still on their way.
-	err = waitFor(ctx, settleTime, func(ctx context.Context) (what string, err error) {
+	o.specReplicas, o.template = *set.Spec.Replicas, templateSize(set)
+	// After a rollback the replicas may still be starting.
+	err = waitFor(ctx, platformTime, func(ctx context.Context) (missing string, err error) {
 		o.notReady, err = s.cluster.notReady(ctx, s.namespace)
 		return o.notReady, err
 	})
@@ -39,34 +39,34 @@ func (s *scene) lookAfter(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// Objects that were deleted may be on their way still.
-	looked := false
-	err = waitFor(ctx, settleTime, func(ctx context.Context) (string, error) {
-		now, err := s.cluster.search(ctx, s.namespace)
+	// Deleted objects may still be terminating.
+	listed := false
+	err = waitFor(ctx, platformTime, func(ctx context.Context) (string, error) {
+		now, err := s.cluster.listObjects(ctx, s.namespace)
 		if err != nil {
 			return "", err
 		}
-		looked = true
-		o.kept, o.wrong = leftBehind(s.found, now, o.status.Operation, time.Now())
-		return strings.Join(o.wrong, "; "), nil
+		listed = true
+		o.retained, o.leftovers = findLeftovers(s.found, now, o.status.Operation, time.Now())
+		return strings.Join(o.leftovers, "; "), nil
 	})
-	if looked && ctx.Err() == nil {
-		return nil // what is left is for judge to say
+	if listed && ctx.Err() == nil {
+		return nil // judge reports the leftovers
 	}
 	return err
 }
 
-// judge prints the end and says what is not as it should be.
-func (s *scene) judge() error {
+// judge prints the result and returns the failed checks.
+func (s *scenario) judge() error {
 	o := s.outcome
 	s.screen.Line(show.Plain, "")
-	for _, line := range show.Table("  ", o.rows(s.audience.downtime)...) {
+	for _, line := range show.Table("  ", o.rows(s.observer.downtime)...) {
 		s.screen.Line(show.Plain, "%s", line)
 	}
 	s.screen.Line(show.Plain, "")
-	s.screen.Line(show.Plain, "  no replica was ready for %.1f s%s", s.audience.downtime.ofAll().Seconds(), statusTimes(o.status))
-	s.screen.Line(show.Plain, "  the client was answered %d of %d times", o.answered, o.answered+o.failed)
-	s.screen.Line(show.Plain, "  left behind: %s", keptText(o.kept))
+	s.screen.Line(show.Plain, "  no replica was ready for %.1f s%s", s.observer.downtime.ofSet().Seconds(), statusTimes(o.status))
+	s.screen.Line(show.Plain, "  %d of %d calls of the client were answered", o.answered, o.answered+o.failed)
+	s.screen.Line(show.Plain, "  old volumes: %s", retainedText(o.retained))
 	var problems []error
 	for _, problem := range o.problems() {
 		problems = append(problems, errors.New(problem))
@@ -74,7 +74,7 @@ func (s *scene) judge() error {
 	return errors.Join(problems...)
 }
 
-// statusTimes are the times that the record holds, in whole seconds.
+// statusTimes returns the times from the record, which are in whole seconds.
 func statusTimes(status *api.Resize) string {
 	var longest time.Duration
 	for _, m := range status.Members {
@@ -85,46 +85,46 @@ func statusTimes(status *api.Resize) string {
 	if longest == 0 || status.Finished == nil {
 		return ""
 	}
-	return fmt.Sprintf("; by the record, the longest stop of a member took %.0f s of %.0f s in all", longest.Seconds(),
+	return fmt.Sprintf("; the record says %.0f s for the longest stop of a member, %.0f s in all", longest.Seconds(),
 		status.Finished.Sub(status.Started.Time).Seconds())
 }
 
-// close ends the child, and clears the stage even after a signal.
-func (s *scene) close(ctx context.Context, failed error) error {
-	s.clock.end()
+// close stops Drydock and cleans up, also after a signal.
+func (s *scenario) close(ctx context.Context, failed error) error {
+	s.clock.stop()
 	var lines []logLine
 	if s.child != nil {
 		lines = s.child.end()
 	}
-	rough := hurdles(lines)
-	if rough != "" {
-		s.screen.Line(show.Plain, "  on the way: %s; the log is %s", rough, s.child.log)
+	trouble := incidents(lines)
+	if trouble != "" {
+		s.screen.Line(show.Plain, "  incidents: %s; the log is %s", trouble, s.child.log)
 	}
-	err := s.tellWrites(lines)
-	if n := givenUp(lines); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%d events were given up; see %s", n, s.child.log))
+	err := s.reportWrites(lines)
+	if n := countDeadLettered(lines); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d events went to the dead-letter sink. Read %s", n, s.child.log))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime+30*time.Second)
 	defer cancel()
-	s.screen.Settle()
+	s.screen.DetachBars()
 	if s.keep {
-		s.screen.Line(show.Plain, "\nNamespace %s and its volumes stay; the next run deletes them. Logs: %s", s.namespace, s.folder)
+		s.screen.Line(show.Plain, "\nNamespace %s and its volumes are kept. The next run deletes them. Logs: %s", s.namespace, s.folder)
 		return err
 	}
-	s.screen.Line(show.Bold, "\nClearing up")
+	s.screen.Line(show.Bold, "\nCleaning up")
 	began := time.Now()
 	if clearing := s.cluster.clear(ctx, s.namespace); clearing != nil {
-		return errors.Join(err, fmt.Errorf("clearing up: %w", clearing))
+		return errors.Join(err, fmt.Errorf("cleaning up: %w", clearing))
 	}
 	s.screen.Line(show.Dim, "  %.1f s", time.Since(began).Seconds())
-	if failed == nil && err == nil && rough == "" {
+	if failed == nil && err == nil && trouble == "" {
 		err = os.RemoveAll(s.folder)
 	}
 	return err
 }
 
-// tellWrites shows and stores what was written to the API server.
-func (s *scene) tellWrites(lines []logLine) error {
+// reportWrites prints and stores the writes to the API server.
+func (s *scenario) reportWrites(lines []logLine) error {
 	if s.outcome.status == nil || !s.showWrites && s.writes == "" {
 		return nil
 	}

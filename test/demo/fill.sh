@@ -1,6 +1,5 @@
-# Fills the volume once: thousands of small files, links, odd names, a sparse file, and large files up to 88 % of what
-# df offers. Once it is filled, it is served on port 8080 and nothing is written any more. The contents differ from volume to
-# volume.
+# Fills the volume once: thousands of small files, links, odd names, a sparse file, and large files up to 88 % of the space that
+# df reports. Then it serves the files on port 8080 and writes nothing more. Each volume gets other contents.
 set -eu
 umask 022
 trap 'exit 0' TERM INT

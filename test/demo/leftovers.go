@@ -15,17 +15,17 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// found is an object in the namespace, or a volume of one of its claims.
-type found struct {
+// foundObject is an object in the namespace, or a volume of one of its claims.
+type foundObject struct {
 	kind string
 	metav1.ObjectMeta
 	volume *corev1.PersistentVolume // for volumes
 }
 
-func (f found) String() string { return f.kind + " " + f.Name }
+func (f foundObject) String() string { return f.kind + " " + f.Name }
 
-// searched are the kinds of objects that an operation makes or changes, or might.
-var searched = []schema.GroupVersionResource{
+// searchedResources lists the kinds of objects that an operation may create or change.
+var searchedResources = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
 	{Version: "v1", Resource: "persistentvolumeclaims"},
 	{Version: "v1", Resource: "configmaps"},
@@ -41,29 +41,29 @@ var searched = []schema.GroupVersionResource{
 	{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 }
 
-// search lists the namespace, everything in it, and the volumes of its claims.
-func (c *cluster) search(ctx context.Context, namespace string) ([]found, error) {
-	var all []found
-	for _, resource := range searched {
+// listObjects returns the namespace, every object in it, and the volumes of its claims.
+func (c *cluster) listObjects(ctx context.Context, namespace string) ([]foundObject, error) {
+	var all []foundObject
+	for _, resource := range searchedResources {
 		list, err := c.meta.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
 		}
 		for _, item := range list.Items {
-			all = append(all, found{kind: resource.Resource, ObjectMeta: item.ObjectMeta})
+			all = append(all, foundObject{kind: resource.Resource, ObjectMeta: item.ObjectMeta})
 		}
 	}
 	own, err := c.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", namespace, err)
 	}
-	all = append(all, found{kind: "namespaces", ObjectMeta: own.ObjectMeta})
-	volumes, err := c.volumes(ctx, namespace)
+	all = append(all, foundObject{kind: "namespaces", ObjectMeta: own.ObjectMeta})
+	volumes, err := c.namespaceVolumes(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	for _, volume := range volumes {
-		all = append(all, found{kind: volumesKind, ObjectMeta: volume.ObjectMeta, volume: volume})
+		all = append(all, foundObject{kind: volumesKind, ObjectMeta: volume.ObjectMeta, volume: volume})
 	}
 	return all, nil
 }
@@ -73,8 +73,8 @@ const (
 	setsKind    = "statefulsets"
 )
 
-// volumes are those that are, were or are to be bound to a claim of the namespace, or that say so in their link.
-func (c *cluster) volumes(ctx context.Context, namespace string) ([]*corev1.PersistentVolume, error) {
+// namespaceVolumes returns the volumes that refer to the namespace in their claimRef or in Drydock's link.
+func (c *cluster) namespaceVolumes(ctx context.Context, namespace string) ([]*corev1.PersistentVolume, error) {
 	list, err := c.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
@@ -91,11 +91,11 @@ func (c *cluster) volumes(ctx context.Context, namespace string) ([]*corev1.Pers
 	return ours, nil
 }
 
-// leftBehind compares what there is after the operation with what there was before it. It returns the old volumes that
-// are kept for their window, and what should not be there, or not be so.
-func leftBehind(before, after []found, operation string, now time.Time) (kept []found, wrong []string) {
-	var set found
-	was := map[string]found{}
+// findLeftovers compares the objects after the operation with the objects before it. It returns the retained old volumes, and a text
+// for each object that should not exist or is in a wrong state.
+func findLeftovers(before, after []foundObject, operation string, now time.Time) (kept []foundObject, wrong []string) {
+	var set foundObject
+	was := map[string]foundObject{}
 	for _, f := range before {
 		was[f.String()] = f
 	}
@@ -115,69 +115,69 @@ func leftBehind(before, after []found, operation string, now time.Time) (kept []
 		case f.kind == volumesKind:
 			wrong = append(wrong, boundVolume(f, before)...)
 		case !known:
-			wrong = append(wrong, f.String()+" was made and is still there")
+			wrong = append(wrong, f.String()+" was created and still exists")
 		}
 		if !retiredRole(f) {
-			wrong = append(wrong, traces(f, earlier)...)
+			wrong = append(wrong, newMarks(f, earlier)...)
 		}
-		wrong = append(wrong, deadOwners(f, set)...)
+		wrong = append(wrong, staleOwners(f, set)...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		wrong = append(wrong, name+" is gone")
+		wrong = append(wrong, name+" no longer exists")
 	}
 	return kept, wrong
 }
 
-func retiredRole(f found) bool {
+func retiredRole(f foundObject) bool {
 	return f.volume != nil && api.Linked(f.volume, f.Labels[api.OperationLabel], api.RoleRetired)
 }
 
-// retiredVolume reports whether it is an old volume of the operation in its window, or what is wrong with it.
-func retiredVolume(f found, operation string, now time.Time) (retired bool, problem string) {
+// retiredVolume reports whether the object is an old volume of the operation within its retention, or describes its problem.
+func retiredVolume(f foundObject, operation string, now time.Time) (retired bool, problem string) {
 	if !retiredRole(f) {
 		return false, ""
 	}
 	until, err := time.Parse(time.RFC3339, f.Annotations[api.RetainedUntilAnnotation])
 	switch {
 	case f.Labels[api.OperationLabel] != operation:
-		return false, "is kept for another operation, " + f.Labels[api.OperationLabel]
+		return false, "belongs to another operation, " + f.Labels[api.OperationLabel]
 	case f.volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
-		return false, fmt.Sprintf("is to be kept, but has the reclaim policy %s", f.volume.Spec.PersistentVolumeReclaimPolicy)
+		return false, fmt.Sprintf("is an old volume, but has the reclaim policy %s", f.volume.Spec.PersistentVolumeReclaimPolicy)
 	case err != nil || !until.After(now):
-		return false, fmt.Sprintf("is to be kept until %q", f.Annotations[api.RetainedUntilAnnotation])
+		return false, fmt.Sprintf("is an old volume with the invalid retention end %q", f.Annotations[api.RetainedUntilAnnotation])
 	}
 	return true, ""
 }
 
-// boundVolume says what is wrong with a volume that is not a retired one.
-func boundVolume(f found, before []found) (wrong []string) {
+// boundVolume checks a volume that is not an old volume.
+func boundVolume(f foundObject, before []foundObject) (wrong []string) {
 	if f.volume.Status.Phase != corev1.VolumeBound {
-		wrong = append(wrong, fmt.Sprintf("%s is %s and not marked as an old one", f, f.volume.Status.Phase))
+		wrong = append(wrong, fmt.Sprintf("%s is %s and is not marked as an old volume", f, f.volume.Status.Phase))
 	}
 	for _, b := range before {
 		if b.volume != nil && b.volume.Spec.PersistentVolumeReclaimPolicy != f.volume.Spec.PersistentVolumeReclaimPolicy {
-			return append(wrong, fmt.Sprintf("%s has the reclaim policy %s, those before had %s", f,
+			return append(wrong, fmt.Sprintf("%s has the reclaim policy %s, the volumes before had %s", f,
 				f.volume.Spec.PersistentVolumeReclaimPolicy, b.volume.Spec.PersistentVolumeReclaimPolicy))
 		}
 	}
 	return wrong
 }
 
-// staying are the keys that an operation leaves on a StatefulSet.
-var staying = []string{api.ResizeAnnotation, api.StatusAnnotation}
+// keptKeys lists the keys that an operation leaves on a StatefulSet.
+var keptKeys = []string{api.ResizeAnnotation, api.StatusAnnotation}
 
-// marks are what can be found on an object, by what it is called.
-func (f found) marks() map[string][]string {
+// marks returns the object's labels, annotations and finalizers, by kind.
+func (f foundObject) marks() map[string][]string {
 	return map[string][]string{
 		"label": slices.Collect(maps.Keys(f.Labels)), "annotation": slices.Collect(maps.Keys(f.Annotations)), "finalizer": f.Finalizers}
 }
 
-// traces are Drydock's labels, annotations and finalizers on an object that it had not earlier.
-func traces(f, earlier found) (wrong []string) {
+// newMarks returns a text for each label, annotation and finalizer of Drydock that the object did not have before.
+func newMarks(f, earlier foundObject) (wrong []string) {
 	users := earlier.marks()
 	for what, keys := range f.marks() {
 		for _, key := range keys {
-			stays := slices.Contains(users[what], key) || f.kind == setsKind && slices.Contains(staying, key)
+			stays := slices.Contains(users[what], key) || f.kind == setsKind && slices.Contains(keptKeys, key)
 			if strings.HasPrefix(key, api.Prefix) && !stays {
 				wrong = append(wrong, fmt.Sprintf("%s has the %s %s", f, what, key))
 			}
@@ -187,11 +187,12 @@ func traces(f, earlier found) (wrong []string) {
 	return wrong
 }
 
-// deadOwners finds references to a StatefulSet that is no more: the garbage collector deletes what only such own.
-func deadOwners(f, set found) (wrong []string) {
+// staleOwners returns a text for each reference to a deleted StatefulSet. The garbage collector would delete an object that has
+// no other owner.
+func staleOwners(f, set foundObject) (wrong []string) {
 	for _, owner := range f.OwnerReferences {
 		if owner.Kind == "StatefulSet" && owner.UID != set.UID {
-			wrong = append(wrong, fmt.Sprintf("%s is owned by a StatefulSet that is no more", f))
+			wrong = append(wrong, fmt.Sprintf("%s is owned by a deleted StatefulSet", f))
 		}
 	}
 	return wrong

@@ -11,19 +11,19 @@ import (
 //go:embed checksum.sh
 var checksumScript string
 
-// measure is what one replica sees of its volume.
-type measure struct {
+// measurement holds the checksum and the space of one replica's volume.
+type measurement struct {
 	checksum string
 	entries  int64
 	space    space
 }
 
-// space is what df says of the volume, in bytes.
+// space is the size of a file system as df reports it, in bytes.
 type space struct{ total, used int64 }
 
-// measureAll looks into each replica.
-func (c *cluster) measureAll(ctx context.Context, namespace string) ([]measure, error) {
-	measures := make([]measure, replicas)
+// measureAll measures the volume of each replica.
+func (c *cluster) measureAll(ctx context.Context, namespace string) ([]measurement, error) {
+	measures := make([]measurement, replicas)
 	for i := range measures {
 		pod := replica(i)
 		text, err := c.exec(ctx, namespace, pod, checksumScript, mountPath)
@@ -45,7 +45,7 @@ func (c *cluster) measureAll(ctx context.Context, namespace string) ([]measure, 
 
 func replica(i int) string { return fmt.Sprintf("%s-%d", setName, i) }
 
-// readChecksum reads what checksum.sh prints.
+// readChecksum parses the output of checksum.sh.
 func readChecksum(text string) (checksum string, entries int64, err error) {
 	fields := strings.Fields(text)
 	if len(fields) != 2 || len(fields[0]) != 64 {
@@ -55,7 +55,7 @@ func readChecksum(text string) (checksum string, entries int64, err error) {
 	return fields[0], entries, err
 }
 
-// readSpace reads the last line of df -Pk.
+// readSpace parses the last line of df -Pk.
 func readSpace(text string) (space, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	fields := strings.Fields(lines[len(lines)-1])

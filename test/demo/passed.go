@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/demo/show"
 )
 
-// passed is an event that passed the Broker, as drydock-standalone writes it with --events-log.
-type passed struct {
+// brokerEvent is an event of the Broker, in the format of drydock-standalone's --events-log.
+type brokerEvent struct {
 	Time     time.Time `json:"time"`
 	Type     string    `json:"type"`
 	Subject  string    `json:"subject"`
@@ -24,74 +24,74 @@ const (
 	ownPrefix    = "dev.drydock."
 )
 
-// raw reports whether the event comes from the cluster's own changes or from sift, which are many.
-func (p passed) raw() bool {
+// isRaw reports whether the event comes from a change of an object or from sift. There are many of these.
+func (p brokerEvent) isRaw() bool {
 	return p.Type == events.ObjectChanged || strings.HasPrefix(p.Type, sourcePrefix)
 }
 
-// kind is the event's type, shortened.
-func (p passed) kind() string {
+// kind returns the event's type without its prefix.
+func (p brokerEvent) kind() string {
 	if p.Type == events.Tick {
 		return "tick"
 	}
 	return strings.TrimPrefix(p.Type, ownPrefix)
 }
 
-// about is the object of the event: the resource and the name at the end of an API path.
-func (p passed) about() string {
+// object returns the resource and the name of the event's object, from the end of the API path.
+func (p brokerEvent) object() string {
 	parts := strings.Split(strings.Trim(p.Subject, "/"), "/")
 	return strings.Join(parts[max(0, len(parts)-2):], "/")
 }
 
-// sender is the function that sent the event.
-func (p passed) sender() string { return p.From[strings.LastIndex(p.From, "/")+1:] }
+// sender returns the name of the function that sent the event.
+func (p brokerEvent) sender() string { return p.From[strings.LastIndex(p.From, "/")+1:] }
 
-// shortNames of resources, as kubectl has them.
+// shortNames holds kubectl's short names of resources.
 var shortNames = map[string]string{
 	"persistentvolumeclaims": "pvc", "persistentvolumes": "pv", "statefulsets": "sts", "pods": "pod", "jobs": "job",
 }
 
-// brief renders a raw event, which is one of many: what happened to a kind of object, or who was asked to look.
-func (p passed) brief() string {
+// summary returns a short text for a raw event: the changed kind of object, or the functions that sift notified.
+func (p brokerEvent) summary() string {
 	if p.Type == events.ObjectChanged {
-		return "look → " + strings.Join(strings.Fields(p.Concerns), ", ")
+		return "notify → " + strings.Join(strings.Fields(p.Concerns), ", ")
 	}
-	resource, _, _ := strings.Cut(p.about(), "/")
+	resource, _, _ := strings.Cut(p.object(), "/")
 	if short := shortNames[resource]; short != "" {
 		resource = short
 	}
 	return resource + " " + strings.TrimPrefix(p.Type, sourcePrefix)
 }
 
-// gatherTime is how long raw events are gathered for one line, unless something else happens.
-const gatherTime = 250 * time.Millisecond
+// batchTime is how long raw events are collected into one line, unless another line comes first.
+const batchTime = 250 * time.Millisecond
 
-// gatherer makes one line of raw events that pass one right after the other.
-type gatherer struct {
+// eventBatch collects consecutive raw events into one line.
+type eventBatch struct {
 	mu    sync.Mutex
 	first time.Time
 	order []string
 	count map[string]int
-	tell  func(at time.Time, text string)
+	print func(at time.Time, text string)
 }
 
-// add takes an event in.
-func (g *gatherer) add(p passed) {
+// add adds an event to the line.
+func (g *eventBatch) add(p brokerEvent) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.order) == 0 {
 		g.first, g.count = p.Time, map[string]int{}
-		time.AfterFunc(gatherTime, g.flush)
+		time.AfterFunc(batchTime, g.flush)
 	}
-	text := p.brief()
+	text := p.summary()
 	if g.count[text] == 0 {
 		g.order = append(g.order, text)
 	}
 	g.count[text]++
 }
 
-// flush tells what was gathered.
-func (g *gatherer) flush() {
+// flush prints the collected line.
+func (g *eventBatch) flush() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.order) == 0 {
@@ -105,18 +105,18 @@ func (g *gatherer) flush() {
 		}
 	}
 	g.order = nil
-	g.tell(g.first, strings.Join(parts, " · "))
+	g.print(g.first, strings.Join(parts, " · "))
 }
 
-// onEvent shows an event that is about the scene, or a tick.
-func (a *audience) onEvent(p passed) {
-	ours := strings.Contains(p.Subject, "/namespaces/"+a.namespace+"/")
+// onEvent prints an event of the demo's namespace, or a tick.
+func (o *observer) onEvent(p brokerEvent) {
+	ours := strings.Contains(p.Subject, "/namespaces/"+o.namespace+"/")
 	switch {
-	case p.raw() && ours:
-		a.raw.add(p)
+	case p.isRaw() && ours:
+		o.raw.add(p)
 	case p.Type == events.Tick:
-		a.tell(show.Dim, p.Time, "event", "tick")
+		o.report(show.Dim, p.Time, "event", "tick")
 	case ours:
-		a.tell(show.Accent, p.Time, "event", "%-18s %s by %s", p.kind(), p.about(), p.sender())
+		o.report(show.Accent, p.Time, "event", "%-18s %s by %s", p.kind(), p.object(), p.sender())
 	}
 }

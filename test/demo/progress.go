@@ -16,20 +16,20 @@ import (
 	"drydock.dev/test/demo/show"
 )
 
-// progress moves one bar a member: by what the movers print while they run, and by the record in the end.
+// progress shows one bar for each member. The movers' logs advance the bar during a copy; the record completes it.
 type progress struct {
 	screen *show.Screen
 	mu     sync.Mutex
 	bars   map[string]show.Bar
-	done   map[string]api.MemberPhase // members of which the record knows more than the mover
+	done   map[string]api.MemberPhase // phases of copied members: for them the record is newer than the mover's log
 }
 
 func newProgress(screen *show.Screen) *progress {
 	return &progress{screen: screen, bars: map[string]show.Bar{}, done: map[string]api.MemberPhase{}}
 }
 
-// read moves the member's bar by what a container of its mover prints, until the container ends. Progress that cannot be read is
-// only not shown.
+// read advances the member's bar from the log of a mover's container until the container ends. Unreadable progress is ignored:
+// the bar then does not move.
 func (p *progress) read(ctx context.Context, c *cluster, pod *corev1.Pod, container, member string) {
 	stream, err := c.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Follow: true}).Stream(ctx)
 	if err != nil {
@@ -43,13 +43,13 @@ func (p *progress) readLines(lines io.Reader, member string) {
 	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
 		var line moverreport.Progress
 		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Phase != "" && line.BytesTotal > 0 {
-			p.move(member, show.Bar{Name: member, Note: passWords(line), Done: line.BytesDone, Total: line.BytesTotal})
+			p.move(member, show.Bar{Name: member, Note: passNote(line), Done: line.BytesDone, Total: line.BytesTotal})
 		}
 	}
 }
 
-// passWords says in which pass the mover does what.
-func passWords(line moverreport.Progress) string {
+// passNote returns the pass and the phase of the mover.
+func passNote(line moverreport.Progress) string {
 	if line.Pass > 0 {
 		return fmt.Sprintf("pass %d: %s", line.Pass, line.Phase)
 	}
@@ -66,8 +66,8 @@ func (p *progress) move(member string, bar show.Bar) {
 	p.screen.Move(bar)
 }
 
-// settle takes over what the record says of members that are copied.
-func (p *progress) settle(record *api.Resize) {
+// applyRecord updates the bars of copied members from the record.
+func (p *progress) applyRecord(record *api.Resize) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, member := range record.Members {
@@ -75,7 +75,7 @@ func (p *progress) settle(record *api.Resize) {
 		switch member.Phase {
 		case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
 		default:
-			delete(p.done, name) // it may be copied again
+			delete(p.done, name) // the member may be copied again
 			continue
 		}
 		if p.done[name] == member.Phase {
@@ -92,7 +92,7 @@ func (p *progress) settle(record *api.Resize) {
 	}
 }
 
-// started reports whether the container of a mover has run, so that it has a log.
+// started reports whether a mover's container has run and therefore has a log.
 func started(pod *corev1.Pod, container string) bool {
 	for _, s := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		if s.Name == container {

@@ -19,8 +19,8 @@ import (
 	"drydock.dev/test/demo/show"
 )
 
-// audience watches the cluster during the resize, shows what it sees, and remembers what the verdict needs.
-type audience struct {
+// observer watches the cluster during the resize, prints the changes, and records the data for the verdict.
+type observer struct {
 	cluster   *cluster
 	namespace string
 	screen    *show.Screen
@@ -28,38 +28,38 @@ type audience struct {
 	downtime  *downtime
 	progress  *progress
 	calls     *calls
-	raw       *gatherer
-	finished  chan *api.Resize // gets the terminal status
+	raw       *eventBatch
+	finished  chan *api.Resize // receives the terminal record
 
-	// What only the watches use, each its own.
+	// The fields below are used by the watches only, each by one of them.
 	last     *api.Resize
 	uid      types.UID       // of the set
 	followed map[string]bool // containers of movers, by the pod's UID and their name
 	pods     map[string]types.UID
-	ends     sync.Once // the first terminal status ends the scene
+	ends     sync.Once // the first terminal record ends the wait
 }
 
-func newAudience(c *cluster, namespace string, screen *show.Screen, clock *clock) *audience {
-	a := &audience{
+func newObserver(c *cluster, namespace string, screen *show.Screen, clock *clock) *observer {
+	o := &observer{
 		cluster: c, namespace: namespace, screen: screen, clock: clock, downtime: newDowntime(),
 		progress: newProgress(screen), finished: make(chan *api.Resize, 1),
 		followed: map[string]bool{}, pods: map[string]types.UID{},
 	}
-	a.calls = &calls{screen: screen, fail: a.onFailedCalls}
-	a.raw = &gatherer{tell: func(at time.Time, text string) { a.print(show.Dim, at, "event", text) }}
-	return a
+	o.calls = &calls{screen: screen, fail: o.onFailedCalls}
+	o.raw = &eventBatch{print: func(at time.Time, text string) { o.print(show.Dim, at, "event", text) }}
+	return o
 }
 
-// watch looks on until the context ends, and returns once it has seen what is there now.
-func (a *audience) watch(ctx context.Context) error {
-	pods := follow(ctx, a.cluster.CoreV1().RESTClient(), "pods", a.namespace, &corev1.Pod{}, func(object any, gone bool) {
+// watch starts the watches, which run until the context ends. It returns after they have listed the present objects.
+func (o *observer) watch(ctx context.Context) error {
+	pods := follow(ctx, o.cluster.CoreV1().RESTClient(), "pods", o.namespace, &corev1.Pod{}, func(object any, gone bool) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			a.onPod(ctx, pod, gone)
+			o.onPod(ctx, pod, gone)
 		}
 	})
-	sets := follow(ctx, a.cluster.AppsV1().RESTClient(), "statefulsets", a.namespace, &appsv1.StatefulSet{}, func(object any, gone bool) {
+	sets := follow(ctx, o.cluster.AppsV1().RESTClient(), "statefulsets", o.namespace, &appsv1.StatefulSet{}, func(object any, gone bool) {
 		if set, ok := object.(*appsv1.StatefulSet); ok && set.Name == setName {
-			a.onSet(set, gone)
+			o.onSet(set, gone)
 		}
 	})
 	if !cache.WaitForCacheSync(ctx.Done(), pods, sets) {
@@ -68,8 +68,10 @@ func (a *audience) watch(ctx context.Context) error {
 	return nil
 }
 
-// follow calls for each change of the objects, one after the other.
-func follow(ctx context.Context, client rest.Interface, resource, namespace string, kind runtime.Object, call func(object any, gone bool)) cache.InformerSynced {
+// follow calls the function for each change of the objects, one at a time.
+func follow(ctx context.Context, client rest.Interface, resource, namespace string, kind runtime.Object,
+	call func(object any, gone bool),
+) cache.InformerSynced {
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewListWatchFromClient(client, resource, namespace, fields.Everything()),
 		ObjectType:    kind,
@@ -88,9 +90,9 @@ func follow(ctx context.Context, client rest.Interface, resource, namespace stri
 	return informer.HasSynced
 }
 
-func (a *audience) onPod(ctx context.Context, pod *corev1.Pod, gone bool) {
+func (o *observer) onPod(ctx context.Context, pod *corev1.Pod, gone bool) {
 	if pod.Labels["app"] == setName {
-		a.onReplica(pod, gone)
+		o.onReplica(pod, gone)
 		return
 	}
 	link, err := api.LoadLink(pod)
@@ -99,79 +101,79 @@ func (a *audience) onPod(ctx context.Context, pod *corev1.Pod, gone bool) {
 	}
 	for container, does := range map[string]string{moverreport.FirstContainer: "copies beside", moverreport.FinalContainer: "waits beside"} {
 		key := string(pod.UID) + container
-		if a.followed[key] || !started(pod, container) {
+		if o.followed[key] || !started(pod, container) {
 			continue
 		}
-		a.followed[key] = true
-		a.tell(show.Plain, time.Now(), "pod", "%s %s %s", pod.Name, does, replica(*link.Member))
-		go a.progress.read(ctx, a.cluster, pod, container, replica(*link.Member))
+		o.followed[key] = true
+		o.report(show.Plain, time.Now(), "pod", "%s %s %s", pod.Name, does, replica(*link.Member))
+		go o.progress.read(ctx, o.cluster, pod, container, replica(*link.Member))
 	}
 }
 
-func (a *audience) onReplica(pod *corev1.Pod, gone bool) {
+func (o *observer) onReplica(pod *corev1.Pod, gone bool) {
 	now := time.Now()
-	if a.pods[pod.Name] != pod.UID {
-		a.pods[pod.Name] = pod.UID
-		a.tell(show.Dim, now, "pod", "%s is created", pod.Name)
+	if o.pods[pod.Name] != pod.UID {
+		o.pods[pod.Name] = pod.UID
+		o.report(show.Dim, now, "pod", "%s is created", pod.Name)
 	}
 	up := ready(pod) && !gone
-	switch changed, was := a.downtime.observe(pod.Name, up, now); {
+	switch changed, length := o.downtime.observe(pod.Name, up, now); {
 	case changed && up:
-		a.tell(show.Good, now, "pod", "%s is ready again after %.1f s", pod.Name, was.Seconds())
+		o.report(show.Good, now, "pod", "%s is ready again after %.1f s", pod.Name, length.Seconds())
 	case changed:
-		a.tell(show.Plain, now, "pod", "%s is going down", pod.Name)
+		o.report(show.Plain, now, "pod", "%s is going down", pod.Name)
 	}
 }
 
-func (a *audience) onSet(set *appsv1.StatefulSet, gone bool) {
+func (o *observer) onSet(set *appsv1.StatefulSet, gone bool) {
 	now := time.Now()
 	if gone {
-		a.tell(show.Plain, now, "set", "%s is deleted, its pods and claims are not", set.Name)
+		o.report(show.Plain, now, "set", "%s is deleted; its pods and claims remain", set.Name)
 		return
 	}
-	if a.uid != "" && a.uid != set.UID {
-		a.tell(show.Plain, now, "set", "%s is created around its pods with the new template (%s)", set.Name, templateSize(set))
+	if o.uid != "" && o.uid != set.UID {
+		o.report(show.Plain, now, "set", "%s is created again with the new template (%s); its pods remain", set.Name, templateSize(set))
 	}
-	a.uid = set.UID
+	o.uid = set.UID
 	status, err := api.LoadResize(set)
 	if err != nil {
-		a.tell(show.Bad, now, "status", "%v", err)
+		o.report(show.Bad, now, "status", "%v", err)
 		return
 	}
 	if status == nil {
 		return
 	}
-	for _, line := range changes(a.last, status) {
-		a.tell(line.style, now, line.what, "%s", line.text)
+	for _, line := range changes(o.last, status) {
+		o.report(line.style, now, line.what, "%s", line.text)
 	}
-	a.progress.settle(status)
-	a.last = status
+	o.progress.applyRecord(status)
+	o.last = status
 	if status.Phase.Terminal() {
-		a.ends.Do(func() { a.finished <- status })
+		o.ends.Do(func() { o.finished <- status })
 	}
 }
 
-// tell prints a line, after the raw events that came before it.
-func (a *audience) tell(style show.Style, at time.Time, what, format string, args ...any) {
-	a.raw.flush()
-	a.print(style, at, what, fmt.Sprintf(format, args...))
+// report prints a line after the raw events that preceded it.
+func (o *observer) report(style show.Style, at time.Time, what, format string, args ...any) {
+	o.raw.flush()
+	o.print(style, at, what, fmt.Sprintf(format, args...))
 }
 
-// print prints a line with its time since the request; before the request and after the end nothing is worth a line.
-func (a *audience) print(style show.Style, at time.Time, what, text string) {
-	if offset, runs := a.clock.since(at); runs {
-		a.screen.Line(style, "%7.1fs  %-5s  %s", offset.Seconds(), what, text)
+// print prints a line with the time since the request. It prints nothing before the request and after the end.
+func (o *observer) print(style show.Style, at time.Time, what, text string) {
+	if offset, runs := o.clock.since(at); runs {
+		o.screen.Line(style, "%7.1fs  %-5s  %s", offset.Seconds(), what, text)
 	}
 }
 
-// change is a line about a status that changed.
+// change is one printed line about a change of the record.
 type change struct {
 	style show.Style
 	what  string
 	text  string
 }
 
-// changes says what is new in a status.
+// changes compares two versions of the record and returns a line for each difference.
 func changes(before, after *api.Resize) []change {
 	if before == nil || before.Operation != after.Operation {
 		before = &api.Resize{}

@@ -15,35 +15,35 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Names on the stage.
+// Names in the demo's namespace.
 const (
 	setName       = "web"
 	containerName = "writer"
 	templateName  = "data"
 	mountPath     = "/data"
 	replicas      = 3
-	frontName     = "front"  // the Service with an address
-	clientName    = "client" // who calls it
+	frontName     = "front"  // the Service with a cluster IP
+	clientName    = "client" // the pod that calls it
 	servingPort   = 8080
 	drainSeconds  = 3
 )
 
 var setLabels = map[string]string{"app": setName}
 
-// fillScript fills the volume once, then serves it and writes nothing any more.
+// fillScript fills the volume once, then serves the files and writes nothing more.
 //
 //go:embed fill.sh
 var fillScript string
 
-// callScript calls an address again and again, and prints how many calls were answered and how many failed.
+// callScript calls an address repeatedly, and prints the numbers of answered and failed calls.
 //
 //go:embed call.sh
 var callScript string
 
-// makeNamespace holds its pods, Drydock's movers included, to the strictest level of the Pod Security Standards.
+// makeNamespace enforces the strictest level of the Pod Security Standards, also for Drydock's movers.
 func makeNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted", stageLabel: stageValue},
+		Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted", demoLabel: demoValue},
 	}}
 }
 
@@ -54,7 +54,7 @@ func makeService(namespace string) *corev1.Service {
 	}
 }
 
-// makeFrontService has an address, which the client calls.
+// makeFrontService returns the Service with a cluster IP, which the client calls.
 func makeFrontService(namespace string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: frontName},
@@ -62,7 +62,7 @@ func makeFrontService(namespace string) *corev1.Service {
 	}
 }
 
-// makeBudget allows one replica to be away.
+// makeBudget allows one replica to be unavailable.
 func makeBudget(namespace string) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: setName},
@@ -71,7 +71,7 @@ func makeBudget(namespace string) *policyv1.PodDisruptionBudget {
 	}
 }
 
-// makeClient calls the address every 20 ms.
+// makeClient returns a pod that calls the address every 20 ms.
 func makeClient(o options, address string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: clientName,
 		Labels: map[string]string{"app": clientName}}, Spec: makePod(o.busybox)}
@@ -111,7 +111,7 @@ func makeSet(o options, size resource.Quantity) *appsv1.StatefulSet {
 func makePod(image string) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),
-		// The replica ends at once, after it has drained. A runtime that overlooks that would add the default of 30 s.
+		// The replica ends at once after it has drained. If the runtime overlooks its exit, this period limits the delay; the default is 30 s.
 		TerminationGracePeriodSeconds: ptr.To[int64](10),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), FSGroup: ptr.To[int64](1000),
@@ -131,7 +131,7 @@ func makePod(image string) corev1.PodSpec {
 				ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(servingPort)}},
 				PeriodSeconds: 1,
 			},
-			// It goes on serving until no new call is sent to it.
+			// The replica serves until no new calls are routed to it.
 			Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: drainSeconds}}},
 		}},
 	}

@@ -10,9 +10,9 @@ import (
 
 // Messages in the log of drydock-standalone.
 const (
-	doneMessage     = "done"                                  // package apply: a plan was carried out
-	conflictMessage = "another process wrote, deciding again" // package apply: a conflict ended a plan before its last action
-	givenUpMessage  = "event was given up"                    // dead-letter
+	doneMessage       = "done"                                  // package apply: a plan was applied
+	conflictMessage   = "another process wrote, deciding again" // package apply: a plan was abandoned after a conflict
+	deadLetterMessage = "event was given up"                    // function dead-letter
 )
 
 // write is one write to the API server.
@@ -22,8 +22,8 @@ type write struct {
 	action   string
 }
 
-// writesOf reads from the log what the operation wrote, in order. Volumes of other operations, which the sweep may have
-// come across meanwhile, are left out. Of a plan that was given up because of a conflict the actions before it count.
+// writesOf returns the operation's writes from the log, in order. It omits volumes of other operations, which a sweep may have
+// touched in between. If a plan met a conflict, the actions before the conflict count.
 func writesOf(lines []logLine, status *api.Resize) []write {
 	var writes []write
 	names := aliases(status)
@@ -44,23 +44,23 @@ func writesOf(lines []logLine, status *api.Resize) []write {
 	return writes
 }
 
-// hurdles says what did not go smoothly on the way; empty if everything did.
-func hurdles(lines []logLine) string {
+// incidents counts the conflicts and the dead-lettered events. The text is empty if there were none.
+func incidents(lines []logLine) string {
 	count := map[string]int{}
 	for _, line := range lines {
 		count[line.Message]++
 	}
 	var parts []string
 	if n := count[conflictMessage]; n > 0 {
-		parts = append(parts, fmt.Sprintf("plans that met a conflict and were decided anew: %d", n))
+		parts = append(parts, fmt.Sprintf("plans decided again after a conflict: %d", n))
 	}
-	if n := givenUp(lines); n > 0 {
-		parts = append(parts, fmt.Sprintf("events that were given up: %d", n))
+	if n := countDeadLettered(lines); n > 0 {
+		parts = append(parts, fmt.Sprintf("dead-lettered events: %d", n))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// aliases names what is called otherwise in each run.
+// aliases replaces names that differ in each run.
 func aliases(status *api.Resize) *strings.Replacer {
 	var pairs []string
 	for _, move := range status.Moves() {
@@ -90,7 +90,7 @@ func foreignVolume(action string, status *api.Resize) bool {
 	return true
 }
 
-// readPlan takes a plan's text apart: "do Reason: action; action -> announcement".
+// readPlan parses the text of a plan: "do Reason: action; action -> announcement".
 func readPlan(text string) (reason string, actions []string) {
 	head, rest, _ := strings.Cut(text, ": ")
 	fields := strings.Fields(head)
@@ -106,7 +106,7 @@ func readPlan(text string) (reason string, actions []string) {
 	return fields[1], actions
 }
 
-// splitUnquoted splits at the character where it is not within double quotes.
+// splitUnquoted splits the text at the character, except within double quotes.
 func splitUnquoted(text string, at rune) []string {
 	var parts []string
 	begin, quoted, escaped := 0, false, false
@@ -126,7 +126,7 @@ func splitUnquoted(text string, at rune) []string {
 	return append(parts, text[begin:])
 }
 
-// numbered renders the list for people.
+// numbered formats the list for the reader.
 func numbered(writes []write) []string {
 	lines := make([]string, 0, len(writes))
 	for i, w := range writes {
@@ -135,11 +135,11 @@ func numbered(writes []write) []string {
 	return lines
 }
 
-// givenUp counts the events that went to the dead-letter sink.
-func givenUp(lines []logLine) int {
+// countDeadLettered counts the events that went to the dead-letter sink.
+func countDeadLettered(lines []logLine) int {
 	n := 0
 	for _, line := range lines {
-		if line.Message == givenUpMessage {
+		if line.Message == deadLetterMessage {
 			n++
 		}
 	}

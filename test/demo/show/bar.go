@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// barWidth is how many characters a bar has.
+// barWidth is the width of a bar in characters.
 const barWidth = 24
 
-// Bar is how far something has come.
+// Bar is the progress of one piece of work.
 type Bar struct {
 	Name  string
-	Note  string // what is being done
+	Note  string // the present activity
 	Done  int64  // bytes
-	Total int64  // bytes; zero when not known yet
-	// Amount is how much that is, where it is not bytes.
+	Total int64  // bytes; zero if not known yet
+	// Amount replaces the numbers of bytes if the work is not measured in bytes.
 	Amount string
 }
 
@@ -25,7 +25,7 @@ func (b Bar) String() string {
 		b.percent(), b.amount(), b.Note)
 }
 
-// percent is rounded down, so that 100 means done.
+// percent rounds down, so that 100 means done.
 func (b Bar) percent() int {
 	if b.Total <= 0 {
 		return 0
@@ -43,5 +43,5 @@ func (b Bar) amount() string {
 	return fmt.Sprintf("%.1f/%.1f MiB", MiB(b.Done), MiB(b.Total))
 }
 
-// MiB converts bytes.
+// MiB converts bytes to MiB.
 func MiB(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -1,5 +1,5 @@
-// Package show is what people see of the demonstration: lines that pass, bars beneath them that move, a table at the
-// end. Where nobody looks on, as in CI, it prints plain lines only.
+// Package show prints the demo's output: a log of lines, moving bars below it, and a table at the end. Without a terminal, as in CI,
+// it prints plain lines only.
 package show
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is how a line looks on a terminal.
+// Style is the terminal escape sequence for a line.
 type Style string
 
 const (
@@ -27,7 +27,7 @@ const (
 	reset        = "\x1b[0m"
 )
 
-// What a terminal needs to draw the bars again.
+// Escape sequences that redraw the bars.
 const (
 	lineUp     = "\x1b[1A"
 	clearBelow = "\r\x1b[J"
@@ -35,26 +35,26 @@ const (
 
 const barIndent = "                 "
 
-// plainPeriod is how often a bar that moves may be printed where it cannot be drawn again.
+// plainPeriod is the minimum time between two lines for a moving bar if there is no terminal.
 const plainPeriod = 2 * time.Second
 
 // Screen is safe for use by several goroutines.
 type Screen struct {
 	out   io.Writer
-	live  bool // bars can be drawn again
+	live  bool // bars can be redrawn
 	color bool
 	width int // columns; 0 for no limit
 
 	mu      sync.Mutex
 	bars    []Bar
 	drawn   int                  // lines of bars on the terminal
-	printed map[string]time.Time // when a bar was printed last, where it cannot be drawn again
+	printed map[string]time.Time // by bar: when it was last printed, without a terminal
 }
 
-// NewScreenTo prints lines.
+// NewScreenTo returns a screen that prints plain lines.
 func NewScreenTo(out io.Writer) *Screen { return &Screen{out: out, printed: map[string]time.Time{}} }
 
-// NewScreen draws on the file if it is a terminal, and prints lines if not.
+// NewScreen returns a screen that draws on the file if it is a terminal, and prints plain lines if not.
 func NewScreen(file *os.File) *Screen {
 	s := NewScreenTo(file)
 	if !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -67,7 +67,7 @@ func NewScreen(file *os.File) *Screen {
 	return s
 }
 
-// Line prints a line above the bars. A dim one is cut where it would wrap.
+// Line prints a line above the bars. A dim line is cut to the width of the terminal.
 func (s *Screen) Line(style Style, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Screen) Line(style Style, format string, args ...any) {
 	s.draw()
 }
 
-// Move sets the bar of the name, a new one or one that is there.
+// Move adds or updates the bar with that name.
 func (s *Screen) Move(bar Bar) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Screen) Move(bar Bar) {
 	s.print(Plain, barIndent+bar.String())
 }
 
-// set keeps the bars in the order of their names, and returns the one that was there before.
+// set stores the bar, sorted by name, and returns its previous state.
 func (s *Screen) set(bar Bar) (before Bar) {
 	i, found := slices.BinarySearchFunc(s.bars, bar.Name, func(b Bar, name string) int { return strings.Compare(b.Name, name) })
 	if found {
@@ -108,8 +108,8 @@ func (s *Screen) set(bar Bar) (before Bar) {
 	return Bar{}
 }
 
-// Settle leaves the bars where they are; the next ones are drawn beneath.
-func (s *Screen) Settle() {
+// DetachBars leaves the present bars on the screen. Later bars are drawn below them.
+func (s *Screen) DetachBars() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bars, s.drawn = nil, 0
@@ -128,7 +128,7 @@ func (s *Screen) draw() {
 		return
 	}
 	for _, bar := range s.bars {
-		s.print(Accent, s.cut(barIndent+bar.String())) // what wraps could not be erased
+		s.print(Accent, s.cut(barIndent+bar.String())) // a wrapped line could not be erased
 	}
 	s.drawn = len(s.bars)
 }

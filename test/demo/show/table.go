@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table renders rows in columns; the first row is the head. Every line begins with the indent and ends without blanks.
+// Table renders rows in columns. The first row is the header. Every line begins with the indent and has no trailing blanks.
 func Table(indent string, rows ...[]string) []string {
 	var widths []int
 	for _, row := range rows {
