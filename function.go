@@ -48,8 +48,8 @@ type Sender = sift.Sender
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
-		api.Backup:      serve.Shares(serve.TurnsOfAny(backup.New(client, settings, log))),
-		api.Restore:     serve.Shares(serve.TurnsOfAny(restore.New(client, settings, log))),
+		api.Backup:      serve.LimitNamespaces(serve.CoalesceAny(backup.New(client, settings, log))),
+		api.Restore:     serve.LimitNamespaces(serve.CoalesceAny(restore.New(client, settings, log))),
 		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
 		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
 		api.ScaleHooks:  inTurn(scalehooks.New(client, settings, log)),
@@ -60,7 +60,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	if image != nil {
 		delete(handlers, api.Backup)
 	}
-	registry, err := owners.FromSettings(settings.Owners)
+	registry, err := owners.LoadRegistry(settings.Owners)
 	if err != nil {
 		return handlers, errors.Join(image, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err))
 	}
@@ -70,7 +70,7 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 }
 
 // inTurn lets a function work on one event of an object at a time. It also keeps one namespace from taking all of the function's time.
-func inTurn(function Handler) Handler { return serve.Shares(serve.Turns(function)) }
+func inTurn(function Handler) Handler { return serve.LimitNamespaces(serve.Coalesce(function)) }
 
 // Names returns the names of all functions, sorted.
 func Names() []string {
@@ -192,7 +192,7 @@ func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	reply, err := f.handler.Handle(ctx, e)
 	result := serve.ResultOf(reply, err)
 	received.End(ctx, result)
-	f.measure.Answered(ctx, f.name, http.MethodPost, e.Type(), result, time.Since(start))
+	f.measure.RecordAnswer(ctx, f.name, http.MethodPost, e.Type(), result, time.Since(start))
 	switch {
 	case err != nil:
 		return nil, cehttp.NewResult(fault.Status(err), "%w", err)

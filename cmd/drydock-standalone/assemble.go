@@ -40,7 +40,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	}
 	orders := function.OrdersOf(kube.NewClient(o.configFor(config, api.IdleTimeout)), o.Settings) // an account that may review tokens
 	e, err := engine.New(engine.Config{
-		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, InFlight: o.InFlight,
+		Triggers: triggers, Functions: handlers, Source: source, Tick: o.Tick, MaxInFlight: o.InFlight,
 		BrokerAddress: o.Broker, Guard: orders.Guard, Passed: stream.Passed, Meter: measure.Meter, Log: log,
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func (o *options) configFor(config *rest.Config, name api.Function) *rest.Config
 	if !o.Impersonate {
 		return config
 	}
-	return kube.As(config, name)
+	return kube.Impersonate(config, name)
 }
 
 // inCluster reports whether the process runs in a pod and works on that pod's cluster.

@@ -26,7 +26,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
 	time.Sleep(2100 * time.Millisecond)
 	code, r := copyOnce(t, "--warm", "--token=op", "--settled=2s", src, dst)
-	if code != moverreport.CodeOK || r.Result != "warmed" || r.Reason != moverreport.ReasonWarmed || r.Digest != "" {
+	if code != moverreport.CodeOK || r.Result != "warmed" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if r.RecordedFiles != 1 {

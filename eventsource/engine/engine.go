@@ -42,8 +42,8 @@ type Config struct {
 	Source *Source
 	// Tick is the time between two ticks. If it is zero, there are no ticks.
 	Tick time.Duration
-	// InFlight is the maximum number of events in flight before more are refused. Zero means DefaultInFlight.
-	InFlight int
+	// MaxInFlight is the maximum number of events in flight before more are refused. Zero means DefaultMaxInFlight.
+	MaxInFlight int
 	// BrokerAddress is a TCP address where clients may post events. If it is empty, there is none. Guard wraps its handler.
 	BrokerAddress string
 	Guard         func(http.Handler) http.Handler
@@ -55,8 +55,8 @@ type Config struct {
 }
 
 const (
-	// DefaultInFlight keeps the process below 200 MiB of memory under a constant load of events of 20 KiB.
-	DefaultInFlight = 100
+	// DefaultMaxInFlight keeps the process below 200 MiB of memory under a constant load of events of 20 KiB.
+	DefaultMaxInFlight = 100
 
 	// drainTimeout bounds the wait for events in flight at shutdown. shutdownGrace bounds the wait for the last responses after it.
 	drainTimeout  = 6 * time.Second
@@ -87,8 +87,8 @@ func New(config Config) (*Engine, error) {
 	if len(config.Triggers) == 0 {
 		return nil, errors.New("no Triggers: no function would get an event")
 	}
-	if config.InFlight <= 0 {
-		config.InFlight = DefaultInFlight
+	if config.MaxInFlight <= 0 {
+		config.MaxInFlight = DefaultMaxInFlight
 	}
 	first := config.Triggers[0]
 	e := &Engine{config: config, namespace: first.Namespace, broker: first.Spec.Broker, network: newNetwork(), drainTimeout: drainTimeout}
@@ -98,7 +98,7 @@ func New(config Config) (*Engine, error) {
 	}
 	patchTransport() // before Knative's handlers create their clients
 	var err error
-	if e.gate, err = newAdmissionGate(config.InFlight, config.Passed, config.Meter, config.Log); err != nil {
+	if e.gate, err = newAdmissionGate(config.MaxInFlight, config.Passed, config.Meter, config.Log); err != nil {
 		return nil, err
 	}
 	if err := e.wireDataPlane(); err != nil {

@@ -76,7 +76,7 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	member := Member{
 		Ref: Ref{set.Namespace, set.Name}, Status: statusOf(m), Group: set.Labels[api.GroupLabel], OptedIn: optedIn,
 		KeepsAwake: m.Err == nil && m.SleepErr == nil && !m.Rules.Paused, AwakeUntil: m.Rules.AwakeUntil,
-		WakesAlone: statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.Revives() > 0,
+		WakesAlone: statefulset.Replicas(set) == 0 && !m.Sleep.Active() && m.ReplicasAtWake() > 0,
 		Object:     metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion},
 	}
 	if m.Err == nil {
@@ -110,7 +110,7 @@ func statusOf(m idle.Member) Status {
 		s.State, s.Message = Failed, clip(m.Sleep.Message, maxMessage)
 	case s.Replicas == 0 && isResizing(m.Set):
 		s.State, s.Message = Asleep, "its volumes are being resized"
-	case !m.Wakes():
+	case !m.CanWake():
 		s.State, s.Message = Stopped, stoppedReason(m)
 	case s.Replicas == 0 && !m.Sleep.Active():
 		s.State = Asleep
@@ -126,7 +126,7 @@ func hasFailed(m idle.Member) bool {
 		return false
 	}
 	if statefulset.Replicas(m.Set) == 0 {
-		return m.Wakes()
+		return m.CanWake()
 	}
 	return m.Sleep.FailedAt == api.Waking
 }

@@ -140,7 +140,7 @@ func (u Unit) extend(in Input) []plan.Action {
 		return nil
 	}
 	until := in.Now.Add(length + readyTTL)
-	stamp := idle.Stamp(until.Add(max(idle.Throttle(length), minSlack)))
+	stamp := idle.FormatTime(until.Add(max(idle.Throttle(length), minSlack)))
 	var actions []plan.Action
 	for _, m := range u.membersToExtend(until) {
 		actions = append(actions, plan.PatchOf(plan.StatefulSets, &m.Object).Annotate(api.AwakeUntilAnnotation, stamp).Actions()...)

@@ -61,7 +61,7 @@ func replicas(want, ready int32) func(*appsv1.StatefulSet) {
 func sleep(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		doc := &api.Sleep{
-			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.ForIdle,
+			Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase, Request: idle.RequestIdle,
 				Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: metav1.NewTime(noon.Add(-time.Hour)), Message: message},
 			Replicas: 2,
 		}
@@ -99,7 +99,7 @@ func asleep() func(*appsv1.StatefulSet) {
 }
 
 func until(d time.Duration) func(*appsv1.StatefulSet) {
-	return with(api.AwakeUntilAnnotation, idle.Stamp(noon.Add(d)))
+	return with(api.AwakeUntilAnnotation, idle.FormatTime(noon.Add(d)))
 }
 
 var pausedSet = with(api.PausedAnnotation, "true")

@@ -73,9 +73,9 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Generation = 3 })), wakes},
 		"a member was added": {updated,
 			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), wakes},
-		"a member will be added": {updated, opts(build.Counting(1, 1),
+		"a member will be added": {updated, opts(build.ReplicaCounts(1, 1),
 			withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.End = 1 })), ""},
-		"the set has more members than requested": {updated, opts(build.Counting(5, 5), ready), ""},
+		"the set has more members than requested": {updated, opts(build.ReplicaCounts(5, 5), ready), ""},
 		"the start ordinal has changed": {updated,
 			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.Start = 1 })), wakes},
 		"a leftover claim was not bound": {updated, opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) {
@@ -122,7 +122,7 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 		"the resize record cannot be read": {updated,
 			opts(build.Annotation(api.StatusAnnotation, "{")), "detect-resize"},
 		"the set sleeps": {updated,
-			opts(build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), ""},
+			opts(build.WithSleep(build.Sleep(api.Asleep, build.SleepCause("paused"))), build.Paused(), zero), ""},
 		"the sleep record cannot be read": {updated,
 			opts(build.Annotation(api.SleepAnnotation, "{")), "idle-timeout"},
 		"the finalizer is missing":            {updated, opts(onDelete, ready), wakes},
@@ -131,7 +131,7 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 		"the finalizer is set, and the set has not opted in": {updated,
 			opts(onDelete, held, optOut, ready), wakes},
 		"the finalizer is missing while the set sleeps": {updated,
-			opts(onDelete, build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), zero), wakes},
+			opts(onDelete, build.WithSleep(build.Sleep(api.Asleep, build.SleepCause("paused"))), build.Paused(), zero), wakes},
 		"being deleted without the finalizer": {updated, opts(build.Deleting(), ready), ""},
 		"being deleted without the finalizer while a cleanup runs": {updated, opts(build.Deleting(), active),
 			wakes},
@@ -265,7 +265,7 @@ func TestSweepFindsUnfinishedCleanups(t *testing.T) {
 			}
 		})
 	}
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	delete(lists, "pods")
 	if err := sweepLists(t, lists, &sentEvents{}); err == nil {
 		t.Error("the list of pods fails, and the sweep returns no error")

@@ -12,7 +12,7 @@ import (
 )
 
 // growthPlan reads which namespaces have default rules for growth, and returns the schedule by which growth is swept.
-func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Plan, error) {
+func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Schedule, error) {
 	hasRules := map[string]bool{}
 	err := kube.Named(ctx, f.client, kube.ConfigMaps, namespace, api.GrowConfigMap, &corev1.ConfigMapList{}, func(l *corev1.ConfigMapList) {
 		for i := range l.Items {
@@ -23,5 +23,5 @@ func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Plan,
 		f.log.Warn("cannot read the namespaces' default rules for growth; apply the current ClusterRoles", "error", err.Error())
 		err = nil
 	}
-	return grow.Plan{Period: f.growPeriod, Since: f.lastSweep, Default: func(namespace string) bool { return hasRules[namespace] }}, err
+	return grow.Schedule{Period: f.growPeriod, PreviousSweep: f.lastSweep, Default: func(namespace string) bool { return hasRules[namespace] }}, err
 }

@@ -108,7 +108,7 @@ type randomWorld struct {
 // sleepEnds reports whether idle-timeout ends a planned sleep because the set is needed. pause-owner is then not needed.
 func (w *randomWorld) sleepEnds() bool {
 	m := idle.MemberOf(w.set)
-	return m.Sleep.Active() && m.Sleep.Phase == api.Planned && (m.Alone(build.Now).Awake || operation.Aborted(w.set) ||
+	return m.Sleep.Active() && m.Sleep.Phase == api.Planned && (m.VerdictAlone(build.Now).Awake || operation.Aborted(w.set) ||
 		!statefulset.Managed(w.set))
 }
 
@@ -126,8 +126,8 @@ func newWorld(seed uint64) *randomWorld {
 			options = append(options, option)
 		}
 	}
-	for _, option := range []build.Option{build.Label(api.ManagedLabel, ""), build.Deleting(), build.UID("uid-2"), build.Unseen(),
-		build.Counting(int32(w.IntN(3)), 0), build.Annotation(api.StatusAnnotation, "{"), build.Annotation(api.SleepAnnotation, "{")} {
+	for _, option := range []build.Option{build.Label(api.ManagedLabel, ""), build.Deleting(), build.UID("uid-2"), build.NotObserved(),
+		build.ReplicaCounts(int32(w.IntN(3)), 0), build.Annotation(api.StatusAnnotation, "{"), build.Annotation(api.SleepAnnotation, "{")} {
 		if w.oneIn(15) {
 			options = append(options, option)
 		}
@@ -185,8 +185,8 @@ func (w *randomWorld) userRequests() []build.Option {
 		build.Resize(oneOf(w, "data=128Mi", "data=64Mi", "data=64Mi%gold", "auto", "garbage", "logs=1Gi", "serviceName=db",
 			"serviceName=web", "-data", "tmp/labels/a=b")), build.Annotation(api.RetryAnnotation, ""),
 		build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RollbackAnnotation, build.ID),
-		build.IdleTimeout(oneOf(w, "1h", "1h", "garbage")), build.IdleTimeout("1h"), build.Active(oneOf(w, time.Minute, 2*time.Hour)),
-		build.Active(2 * time.Hour),
+		build.IdleTimeout(oneOf(w, "1h", "1h", "garbage")), build.IdleTimeout("1h"), build.LastActivity(oneOf(w, time.Minute, 2*time.Hour)),
+		build.LastActivity(2 * time.Hour),
 		build.Paused(), build.AwakeFor(oneOf(w, time.Minute, -time.Minute)), build.Annotation(api.WakeReplicasAnnotation, "2"),
 		build.Annotation(api.CleanupTemplateAnnotation, oneOf(w, podTemplate, "{")),
 		build.Annotation(api.CleanupOnDeleteAnnotation, "true"), func(o metav1.Object) {
@@ -234,7 +234,7 @@ func (w *randomWorld) resize() build.Option {
 		status.Deadline = nil
 	}
 	if kind == api.KindRollback {
-		build.Rollback("ba9876543210")(status)
+		build.RollbackOf("ba9876543210")(status)
 	}
 	if w.oneIn(2) {
 		w.journals = append(w.journals, build.Journal(status))
@@ -267,13 +267,13 @@ func (w *randomWorld) cleanup() build.Option {
 }
 
 func (w *randomWorld) sleep() build.Option {
-	sleep := build.Sleep(oneOf(w, api.Phases[api.KindSleep]...), build.Because(oneOf(w, "idle", "paused", "asked")),
+	sleep := build.Sleep(oneOf(w, api.Phases[api.KindSleep]...), build.SleepCause(oneOf(w, "idle", "paused", "asked")),
 		build.SleepDue(oneOf(w, time.Minute, -time.Minute)))
 	if w.oneIn(2) {
-		build.Slept(oneOf(w, time.Second, time.Hour))(sleep)
+		build.AsleepFor(oneOf(w, time.Second, time.Hour))(sleep)
 	}
 	if sleep.Phase.Terminal() {
-		build.Ended(oneOf(w, api.Aborted, api.StartedByOthers, api.Awake), oneOf(w, time.Minute, time.Hour))(sleep)
+		build.SleepEnded(oneOf(w, api.Aborted, api.StartedByOthers, api.Awake), oneOf(w, time.Minute, time.Hour))(sleep)
 	}
 	if w.oneIn(2) {
 		w.journals = append(w.journals, resources.MakeSleepRecord(build.Set("web"), sleep))
@@ -295,7 +295,7 @@ func (w *randomWorld) observed() *world.Observed {
 		o.Volumes[v.Name] = v
 	}
 	for _, claim := range w.claims {
-		o.ClaimManifests[claim.Name] = build.Raw(claim)
+		o.ClaimManifests[claim.Name] = build.Untyped(claim)
 	}
 	for _, r := range w.journals {
 		if link := api.LoadRecord(r); link != nil && link.Role == api.RoleJournal {
@@ -333,7 +333,7 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 
 // lists returns the objects for the API server.
 func (w *randomWorld) lists() build.Lists {
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	lists["statefulsets"] = []metav1.Object{w.set}
 	for _, o := range w.claims {
 		lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], o)

@@ -47,7 +47,7 @@ type unmetRequest struct {
 // nil.
 func unmetRequestOf(c operation.Change) *unmetRequest {
 	set, text := c.Set, c.Set.Annotations[api.ResizeAnnotation]
-	if !resize.MayLag(c) {
+	if !resize.ClaimsMayLag(c) {
 		return nil
 	}
 	request, err := api.ParseRequest(text)
@@ -60,13 +60,13 @@ func unmetRequestOf(c operation.Change) *unmetRequest {
 			ObjectMeta: metav1.ObjectMeta{Name: set.Spec.VolumeClaimTemplates[i].Name}})
 	}
 	return &unmetRequest{notice: noticeOf(set, []api.Function{api.DetectResize}), set: reduced,
-		targets: world.Wanted(set, text, request, c.Records.Resize)}
+		targets: world.EffectiveTargets(set, text, request, c.Records.Resize)}
 }
 
 // isUnmetBy reports whether one of the set's claims differs from the request.
 func (l *unmetRequest) isUnmetBy(claims []*corev1.PersistentVolumeClaim) bool {
 	for _, c := range statefulset.ClaimsOf(l.set, claims) {
-		if target, named := l.targets[c.Template]; named && statefulset.Lags(c.PersistentVolumeClaim, target) {
+		if target, named := l.targets[c.Template]; named && statefulset.NeedsChange(c.PersistentVolumeClaim, target) {
 			return true
 		}
 	}

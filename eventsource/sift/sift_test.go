@@ -73,7 +73,7 @@ func opts(options ...build.Option) []build.Option { return options }
 func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(s *api.Resize) {
-			s.Request, s.Reason, s.Judged = set.Annotations[api.ResizeAnnotation], reason, resize.JudgedOn(set)
+			s.Request, s.Reason, s.RefusalDigest = set.Annotations[api.ResizeAnnotation], reason, resize.RefusalDigest(set)
 			s.Finished = &metav1.Time{Time: time.Now().Add(-ago)}
 		}))(set)
 	})
@@ -82,7 +82,7 @@ func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 // TestFunctionsWokenBySet: an event of a set wakes the functions of a resize that would act.
 // Invariants: I3.
 func TestFunctionsWokenBySet(t *testing.T) {
-	counting0 := build.Counting(1, 0)
+	counting0 := build.ReplicaCounts(1, 0)
 	moving := func(phases ...api.MemberPhase) *api.Resize {
 		return build.Operation(api.Moving, func(s *api.Resize) {
 			for ordinal, phase := range phases {
@@ -94,7 +94,7 @@ func TestFunctionsWokenBySet(t *testing.T) {
 	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"),
 		func(s *api.Resize) { s.Set.UID = "" })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
-	asks, owned := build.Resize("data=128Mi"), build.Owned("Database", "main")
+	asks, owned := build.Resize("data=128Mi"), build.ControlledBy("Database", "main")
 	for name, row := range map[string]setRow{
 		"a set without a request":                  {updated, nil, nil, ""},
 		"a request that differs from the template": {updated, nil, opts(asks), "detect-resize"},
@@ -113,7 +113,7 @@ func TestFunctionsWokenBySet(t *testing.T) {
 			build.Generation(6)), "detect-resize"},
 		"a request that was refused before the spec changed, and the set sleeps": {updated, nil,
 			opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
-				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused()), "idle-timeout"},
+				build.WithSleep(build.Sleep(api.Asleep, build.SleepCause("paused"))), build.Paused()), "idle-timeout"},
 		"a retry of a refused request": {updated, build.Operation(api.Refused), opts(asks, retry),
 			"detect-resize"},
 		"another request after a failure": {updated, build.Operation(api.Failed),
@@ -148,7 +148,7 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		"finishing: no member of an owned set is ready": {updated, build.Operation(api.Finishing), opts(counting0, owned),
 			"restore pause-owner"},
 		"finishing: one member of an owned set is ready": {updated, build.Operation(api.Finishing),
-			opts(build.Replicas(2), build.Counting(2, 1), owned), "restore"},
+			opts(build.Replicas(2), build.ReplicaCounts(2, 1), owned), "restore"},
 		"reverting":                  {updated, build.Operation(api.Reverting), nil, "restore"},
 		"a resize that failed":       {updated, build.Operation(api.Failed), opts(asks), ""},
 		"a retry of a failed resize": {updated, build.Operation(api.Failed), opts(asks, retry), "detect-resize"},
@@ -194,7 +194,7 @@ func TestFunctionsWokenByObjectsOfOperation(t *testing.T) {
 		"a target was deleted": {deleted, "PersistentVolumeClaim",
 			build.Target("data-web-0", "1Gi"), "restore"},
 		"a successor is not bound": {added, "PersistentVolumeClaim",
-			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0"), build.On("")), ""},
+			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0"), build.BoundTo("")), ""},
 		"a successor is bound": {updated, "PersistentVolumeClaim",
 			build.Claim("data-web-0", "1Gi", build.Link(api.RoleSuccessor, "data-web-0")), "restore"},
 		"a mover is running": {updated, "Job", job, ""},

@@ -42,7 +42,7 @@ func joined(concerns []api.Function) string {
 // sweptSets returns the functions that a sweep a minute after build.Now wakes, as SET: FUNCTIONS.
 func sweptSets(t *testing.T, objects ...metav1.Object) string {
 	t.Helper()
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	for _, o := range objects {
 		plural := "statefulsets"
 		if _, ok := o.(*appsv1.ControllerRevision); ok {
@@ -73,7 +73,7 @@ func idleWeb(options ...build.Option) *appsv1.StatefulSet {
 }
 
 func idleSet(name string, options ...build.Option) *appsv1.StatefulSet {
-	return build.Set(name, append(opts(build.IdleTimeout("1h"), build.Active(2*time.Hour)), options...)...)
+	return build.Set(name, append(opts(build.IdleTimeout("1h"), build.LastActivity(2*time.Hour)), options...)...)
 }
 
 func sleepOf(phase api.Phase, options ...func(*api.Sleep)) build.Option {
@@ -92,11 +92,11 @@ func withoutAnnotation(key string) build.Option {
 // TestFunctionsWokenBySetWithIdleTimeout: an event of a set wakes idle-timeout when a sleep may begin.
 // Invariants: I3, I6.
 func TestFunctionsWokenBySetWithIdleTimeout(t *testing.T) {
-	zero, used := build.Replicas(0), build.Active(0)
-	endedBefore, endedNow := build.Ended(api.Aborted, retryAfter), build.Ended(api.Aborted, time.Minute)
+	zero, used := build.Replicas(0), build.LastActivity(0)
+	endedBefore, endedNow := build.SleepEnded(api.Aborted, retryAfter), build.SleepEnded(api.Aborted, time.Minute)
 	retry := build.Annotation(api.RetryAnnotation, "")
 	invalid := build.IdleTimeout("soon")
-	reported := sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(build.Set("web", invalid)).Complaint()))
+	reported := sleepOf(api.Refused, build.SleepReason(api.RequestInvalid, idle.MemberOf(build.Set("web", invalid)).InvalidMessage()))
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
 	for name, row := range map[string]struct {
 		change  string
@@ -129,7 +129,7 @@ func TestFunctionsWokenBySetWithIdleTimeout(t *testing.T) {
 		"its sleep failed a minute ago":                              {updated, opts(sleepOf(api.Failed, endedNow)), ""},
 		"its sleep failed a minute ago, and a user asks for a retry": {updated, opts(sleepOf(api.Failed, endedNow), retry), "idle-timeout"},
 		"its sleep failed before the retry interval":                 {updated, opts(sleepOf(api.Failed, endedBefore)), "idle-timeout"},
-		"its sleep has ended, and it was active now": {updated, opts(sleepOf(api.Succeeded, build.Ended(api.Awake, 0)),
+		"its sleep has ended, and it was active now": {updated, opts(sleepOf(api.Succeeded, build.SleepEnded(api.Awake, 0)),
 			used), ""},
 		"an invalid annotation":                   {updated, opts(invalid), "idle-timeout"},
 		"an invalid annotation, already reported": {updated, opts(invalid, reported), ""},
@@ -153,11 +153,11 @@ func TestFunctionsWokenBySetWithIdleTimeout(t *testing.T) {
 // TestFunctionsWokenBySetWithSleepRecord: an event of a set wakes the function that takes the next step of its sleep.
 // Invariants: I4, I6.
 func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
-	zero, used, abort, optOut := build.Replicas(0), build.Active(0), build.Annotation(api.AbortAnnotation, ""),
+	zero, used, abort, optOut := build.Replicas(0), build.LastActivity(0), build.Annotation(api.AbortAnnotation, ""),
 		build.Label(api.ManagedLabel, "")
-	left, unseen := build.Counting(2, 2), build.Unseen()
+	left, unseen := build.ReplicaCounts(2, 2), build.NotObserved()
 	stopped := build.OwnerStops()
-	hasPaused := sleepOf(api.Asleep, build.Because(idle.ForPause))
+	hasPaused := sleepOf(api.Asleep, build.SleepCause(idle.RequestPaused))
 	for name, row := range map[string]struct {
 		change  string
 		options []build.Option
@@ -183,8 +183,8 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 		"stopping: a new watch, for its deadline": {added, opts(sleepOf(api.Stopping), zero, left), "idle-timeout"},
 		"asleep":                         {updated, opts(sleepOf(api.Asleep), zero), ""},
 		"asleep: a new watch":            {added, opts(sleepOf(api.Asleep), zero), ""},
-		"asleep: active before it slept": {updated, opts(sleepOf(api.Asleep), zero, build.Active(61*time.Second)), ""},
-		"asleep: active since":           {updated, opts(sleepOf(api.Asleep), zero, build.Active(time.Minute)), "idle-timeout"},
+		"asleep: active before it slept": {updated, opts(sleepOf(api.Asleep), zero, build.LastActivity(61*time.Second)), ""},
+		"asleep: active since":           {updated, opts(sleepOf(api.Asleep), zero, build.LastActivity(time.Minute)), "idle-timeout"},
 		"asleep: aborted":                {updated, opts(sleepOf(api.Asleep), zero, abort), "idle-timeout"},
 		"asleep: opted out":              {updated, opts(sleepOf(api.Asleep), zero, optOut), "idle-timeout"},
 		"asleep: the idle timeout was removed": {updated, opts(sleepOf(api.Asleep), zero,
@@ -195,16 +195,16 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 		"asleep: an invalid annotation":    {updated, opts(sleepOf(api.Asleep), zero, build.IdleTimeout("x")), "idle-timeout"},
 		"paused: active now":               {updated, opts(hasPaused, build.Paused(), zero, used), ""},
 		"paused: the pause was removed":    {updated, opts(hasPaused, zero), "idle-timeout"},
-		"waking: pods start":               {updated, opts(sleepOf(api.Waking), build.Counting(1, 0)), ""},
-		"waking: no pod of an owned set is ready": {updated, opts(sleepOf(api.Waking), build.Counting(1, 0),
-			build.Owned("Database", "main")), "pause-owner"},
-		"waking: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Waking), build.Unseen(),
-			build.Counting(1, 0), build.Owned("Database", "main")), ""},
+		"waking: pods start":               {updated, opts(sleepOf(api.Waking), build.ReplicaCounts(1, 0)), ""},
+		"waking: no pod of an owned set is ready": {updated, opts(sleepOf(api.Waking), build.ReplicaCounts(1, 0),
+			build.ControlledBy("Database", "main")), "pause-owner"},
+		"waking: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Waking), build.NotObserved(),
+			build.ReplicaCounts(1, 0), build.ControlledBy("Database", "main")), ""},
 		"waking: ready":                         {updated, opts(sleepOf(api.Waking)), "idle-timeout"},
 		"waking: it waits for another set":      {updated, opts(sleepOf(api.Waking), zero), ""},
-		"waking: a new watch, for its deadline": {added, opts(sleepOf(api.Waking), build.Counting(1, 0)), "idle-timeout"},
+		"waking: a new watch, for its deadline": {added, opts(sleepOf(api.Waking), build.ReplicaCounts(1, 0)), "idle-timeout"},
 		"waking by its operator: a new watch":   {added, opts(sleepOf(api.Waking, stopped), zero), "pause-owner idle-timeout"},
-		"waking by its operator: pods start":    {updated, opts(sleepOf(api.Waking, stopped), build.Counting(1, 0)), ""},
+		"waking by its operator: pods start":    {updated, opts(sleepOf(api.Waking, stopped), build.ReplicaCounts(1, 0)), ""},
 		"waking by its operator: ready":         {updated, opts(sleepOf(api.Waking, stopped)), "idle-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestGroupMemberWithoutOwnTimeoutWakesNoExtraFunction(t *testing.T) {
 		"pause-owner": opts(sleepOf(api.Planned)),
 		"":            opts(sleepOf(api.Asleep), build.Replicas(0)),
 	} {
-		set := build.Set("web", append(opts(build.InGroup("shop"), build.Active(2*time.Hour)), options...)...)
+		set := build.Set("web", append(opts(build.InGroup("shop"), build.LastActivity(2*time.Hour)), options...)...)
 		if got := functionsWokenBySet(t, updated, set); got != want {
 			t.Errorf("wakes %q, want %q", got, want)
 		}
@@ -240,7 +240,7 @@ func TestGroupMemberWithoutOwnTimeoutWakesNoExtraFunction(t *testing.T) {
 // TestSleepingSetThatLosesLabelWakesIdleTimeout: the watch reports a set without the label as deleted, in its last labelled state.
 func TestSleepingSetThatLosesLabelWakesIdleTimeout(t *testing.T) {
 	for _, phase := range []api.Phase{api.Planned, api.Stopping, api.Asleep, api.Waking} {
-		got := functionsWokenBySet(t, deleted, idleWeb(sleepOf(phase), build.Replicas(0), build.Counting(1, 1)))
+		got := functionsWokenBySet(t, deleted, idleWeb(sleepOf(phase), build.Replicas(0), build.ReplicaCounts(1, 1)))
 		if !strings.Contains(got, "idle-timeout") {
 			t.Errorf("%s: wakes %q, so nothing happens until the tick", phase, got)
 		}
@@ -252,33 +252,33 @@ func TestSleepingSetThatLosesLabelWakesIdleTimeout(t *testing.T) {
 func TestSweepFindsEveryUnfinishedSleep(t *testing.T) {
 	zero, shop := build.Replicas(0), build.InGroup("shop")
 	type list = []metav1.Object
-	asked := sleepOf(api.Asleep, build.Because(idle.ForAsk))
+	asked := sleepOf(api.Asleep, build.SleepCause(idle.RequestAsked))
 	reported := func(set *appsv1.StatefulSet) build.Option {
-		return sleepOf(api.Refused, build.Told(api.RequestInvalid, idle.MemberOf(set).Complaint()),
-			build.Ended(api.RequestInvalid, time.Hour))
+		return sleepOf(api.Refused, build.SleepReason(api.RequestInvalid, idle.MemberOf(set).InvalidMessage()),
+			build.SleepEnded(api.RequestInvalid, time.Hour))
 	}
 	for name, row := range map[string]struct {
 		in   list
 		want string
 	}{
 		"a set that was idle long enough": {list{idleWeb()}, "web: idle-timeout"},
-		"a set that was active now":       {list{idleWeb(build.Active(0))}, ""},
+		"a set that was active now":       {list{idleWeb(build.LastActivity(0))}, ""},
 		"a set that has not opted in":     {list{idleWeb(build.Label(api.ManagedLabel, ""))}, ""},
 		"a set that sleeps":               {list{idleWeb(zero, sleepOf(api.Asleep))}, ""},
-		"a set that has slept for a year": {list{idleWeb(zero, sleepOf(api.Asleep, build.Slept(8760*time.Hour)),
-			build.Active(8765*time.Hour))}, ""},
+		"a set that has slept for a year": {list{idleWeb(zero, sleepOf(api.Asleep, build.AsleepFor(8760*time.Hour)),
+			build.LastActivity(8765*time.Hour))}, ""},
 		"a set that is paused and sleeps": {list{idleWeb(zero, build.Paused(),
-			sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
+			sleepOf(api.Asleep, build.SleepCause(idle.RequestPaused)))}, ""},
 		"a set at zero":                      {list{idleWeb(zero)}, ""},
-		"a set whose sleep was just refused": {list{idleWeb(sleepOf(api.Refused, build.Ended(api.OwnerNotPausable, 0)))}, ""},
+		"a set whose sleep was just refused": {list{idleWeb(sleepOf(api.Refused, build.SleepEnded(api.OwnerNotPausable, 0)))}, ""},
 		"planned":                            {list{idleWeb(sleepOf(api.Planned))}, "web: pause-owner"},
-		"stopping": {list{idleWeb(zero, build.Counting(1, 1), sleepOf(api.Stopping))},
+		"stopping": {list{idleWeb(zero, build.ReplicaCounts(1, 1), sleepOf(api.Stopping))},
 			"web: idle-timeout"},
 		"asleep, and another client has started it": {list{idleWeb(sleepOf(api.Asleep))}, "web: idle-timeout"},
-		"asleep, and active since":                  {list{idleWeb(zero, build.Active(0), sleepOf(api.Asleep))}, "web: idle-timeout"},
+		"asleep, and active since":                  {list{idleWeb(zero, build.LastActivity(0), sleepOf(api.Asleep))}, "web: idle-timeout"},
 		"asleep, and keep-warm begins": {list{idleWeb(zero, build.Annotation(api.KeepWarmAnnotation,
 			"Sun 12:00-13:00"), sleepOf(api.Asleep))}, "web: idle-timeout"},
-		"waking": {list{idleWeb(build.Counting(1, 0), sleepOf(api.Waking))}, "web: idle-timeout"},
+		"waking": {list{idleWeb(build.ReplicaCounts(1, 0), sleepOf(api.Waking))}, "web: idle-timeout"},
 		"waking by its operator": {list{idleWeb(zero, sleepOf(api.Waking, build.OwnerStops()))},
 			"web: pause-owner idle-timeout"},
 		"the sleep record cannot be read": {list{idleWeb(build.Annotation(api.SleepAnnotation, "{"))}, "web: idle-timeout"},
@@ -286,7 +286,7 @@ func TestSweepFindsEveryUnfinishedSleep(t *testing.T) {
 			build.Status(build.Operation(api.Planned)))}, "web: pause-owner"},
 		"a group that was idle long enough": {list{idleWeb(shop), idleSet("db", shop)},
 			"db: idle-timeout, web: idle-timeout"},
-		"a group with an active member": {list{idleWeb(shop), idleSet("db", shop, build.Active(0))}, ""},
+		"a group with an active member": {list{idleWeb(shop), idleSet("db", shop, build.LastActivity(0))}, ""},
 		"a group with one idle timeout": {list{idleWeb(shop), idleSet("db", shop,
 			withoutAnnotation(api.IdleTimeoutAnnotation))}, "db: idle-timeout, web: idle-timeout"},
 		"a group that sleeps": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
@@ -294,18 +294,18 @@ func TestSweepFindsEveryUnfinishedSleep(t *testing.T) {
 		"a group with one idle timeout sleeps": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
 			idleSet("db", shop, zero, sleepOf(api.Asleep), withoutAnnotation(api.IdleTimeoutAnnotation))}, ""},
 		"a sleeping group with an active member": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
-			idleSet("db", shop, zero, sleepOf(api.Asleep), build.Active(0))}, "db: idle-timeout, web: idle-timeout"},
+			idleSet("db", shop, zero, sleepOf(api.Asleep), build.LastActivity(0))}, "db: idle-timeout, web: idle-timeout"},
 		"a sleeping group with a paused member": {list{idleWeb(shop, zero, sleepOf(api.Asleep)),
-			idleSet("db", shop, zero, build.Paused(), build.Active(0), sleepOf(api.Asleep, build.Because(idle.ForPause)))}, ""},
+			idleSet("db", shop, zero, build.Paused(), build.LastActivity(0), sleepOf(api.Asleep, build.SleepCause(idle.RequestPaused)))}, ""},
 		"a group that falls asleep member by member": {list{idleWeb(shop, zero, asked),
-			idleSet("db", shop, build.Active(90*time.Second))}, "db: idle-timeout"},
-		"two groups with the same name in two namespaces": {list{idleWeb(shop), elsewhere(idleSet("db", shop, build.Active(0)))},
+			idleSet("db", shop, build.LastActivity(90*time.Second))}, "db: idle-timeout"},
+		"two groups with the same name in two namespaces": {list{idleWeb(shop), elsewhere(idleSet("db", shop, build.LastActivity(0)))},
 			"web: idle-timeout"},
-		"a group with the name of another set": {list{idleWeb(), idleSet("db", build.InGroup("web"), build.Active(0))},
+		"a group with the name of another set": {list{idleWeb(), idleSet("db", build.InGroup("web"), build.LastActivity(0))},
 			"web: idle-timeout"},
 		"an invalid annotation, already reported": {list{idleWeb(build.IdleTimeout("x"),
 			reported(idleWeb(build.IdleTimeout("x"))))}, ""},
-		"a member whose last activity is unknown": {list{idleWeb(shop, build.Active(0)), build.Set("db", shop)},
+		"a member whose last activity is unknown": {list{idleWeb(shop, build.LastActivity(0)), build.Set("db", shop)},
 			"db: idle-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,7 +326,7 @@ func elsewhere(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 func TestReportedCircleOfGroupIsNotSweptAgain(t *testing.T) {
 	shop := build.InGroup("shop")
 	const circle = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
-	reported := sleepOf(api.Refused, build.Told(api.RequestInvalid, circle))
+	reported := sleepOf(api.Refused, build.SleepReason(api.RequestInvalid, circle))
 	if got := sweptSets(t, idleWeb(shop, build.DependsOn("db"), reported), idleSet("db", shop, build.DependsOn("web"), reported),
 		idleSet("queue", shop)); got != "" {
 		t.Errorf("wakes %q at every tick", got)
@@ -348,9 +348,9 @@ func TestSleepJournalsWakeFunctionsThatEndSleep(t *testing.T) {
 		"the set was deleted":                                {[]metav1.Object{record, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the set has lost its label":                         {[]metav1.Object{lost, record}, []string{"idle-timeout"}},
 		"the set has lost its label, and an owner is paused": {[]metav1.Object{lost, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the sleep has ended": {[]metav1.Object{idleWeb(sleepOf(api.Succeeded), build.Active(0)),
+		"the sleep has ended": {[]metav1.Object{idleWeb(sleepOf(api.Succeeded), build.LastActivity(0)),
 			record, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the set's replicas were restored": {[]metav1.Object{idleWeb(build.Counting(1, 0), sleepOf(api.Waking)),
+		"the set's replicas were restored": {[]metav1.Object{idleWeb(build.ReplicaCounts(1, 0), sleepOf(api.Waking)),
 			record, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the set sleeps, and nothing is wrong": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record,
 			paused}, nil},
@@ -376,10 +376,10 @@ func TestMemberThatFellAsleepWakesIdleTimeoutForItsGroup(t *testing.T) {
 		options []build.Option
 		want    string
 	}{
-		"just now":                  {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), "idle-timeout"},
-		"a minute ago":              {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(time.Minute))), ""},
-		"just now, for a new watch": {added, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.Slept(0))), ""},
-		"just now, without a group": {updated, opts(sleepOf(api.Asleep, build.Slept(0))), ""},
+		"just now":                  {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.AsleepFor(0))), "idle-timeout"},
+		"a minute ago":              {updated, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.AsleepFor(time.Minute))), ""},
+		"just now, for a new watch": {added, opts(build.InGroup("shop"), sleepOf(api.Asleep, build.AsleepFor(0))), ""},
+		"just now, without a group": {updated, opts(sleepOf(api.Asleep, build.AsleepFor(0))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := functionsWokenBySet(t, row.change, idleWeb(append(row.options, build.Replicas(0))...)); got != row.want {

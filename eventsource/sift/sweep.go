@@ -146,7 +146,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 		return err
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
-		group := groups[key].InOrder() // complete only now that all sets were read
+		group := groups[key].InWakeOrder() // complete only now that all sets were read
 		for i, concerns := range group.Concerned(now, f.retry) {
 			found.add(noticeOf(group[i].Set, concerns))
 		}
@@ -167,7 +167,7 @@ func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records
 		if record.Active() {
 			r.active[id] = true
 		}
-		if operation.GivenBack(set, record) {
+		if operation.NoLongerStops(set, record) {
 			r.replicasRestored[id] = true
 		}
 	}
@@ -237,7 +237,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 	if !slices.Contains(f.namespaces, metav1.NamespaceAll) {
 		selector += fmt.Sprintf(",%s in (%s)", api.NamespaceLabel, strings.Join(f.namespaces, ","))
 	}
-	counts := telemetry.Kept{}
+	counts := telemetry.ProtectedVolumes{}
 	err := kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
@@ -254,7 +254,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 		}
 	})
 	if err == nil {
-		telemetry.From(ctx).Volumes(counts)
+		telemetry.From(ctx).SetProtectedVolumes(counts)
 	}
 	return err
 }
@@ -264,11 +264,11 @@ func (r *findings) isOrphaned(volume *corev1.PersistentVolume, link *api.Link, n
 	return !r.active[link.Operation] && !r.inJournals[link.Operation] && world.MayBeOrphan(volume, now)
 }
 
-func countVolume(counts *telemetry.Kept, volume *corev1.PersistentVolume, orphaned bool) {
+func countVolume(counts *telemetry.ProtectedVolumes, volume *corev1.PersistentVolume, orphaned bool) {
 	switch {
 	case orphaned:
 		counts.Orphaned++
-	case world.InWindow(volume):
+	case world.IsRetained(volume):
 		counts.Retained++
 	default:
 		counts.InUse++

@@ -39,7 +39,7 @@ type cluster map[string][]metav1.Object
 
 func sweep(t *testing.T, c cluster, to *sentEvents) error {
 	t.Helper()
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	maps.Copy(lists, c)
 	return sweepLists(t, lists, to)
 }
@@ -102,7 +102,7 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 				})))}}, ""},
 		"a recent refusal on a sleeping set": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"), refusedFor(api.QuotaExceeded, time.Minute),
-				build.WithSleep(build.Sleep(api.Asleep, build.Because("paused"))), build.Paused(), build.Replicas(0))}}, ""},
+				build.WithSleep(build.Sleep(api.Asleep, build.SleepCause("paused"))), build.Paused(), build.Replicas(0))}}, ""},
 		"two sets, and the claim of one is too small": {
 			cluster{"statefulsets": list{build.Set("web", data, auto), build.Set("api", data, auto)},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-api-0", "32Mi")}},
@@ -187,7 +187,7 @@ func TestSweepSendsAllEventsAndReportsFailures(t *testing.T) {
 		t.Errorf("sent %v, error %v", to.events, err)
 	}
 	for _, plural := range []string{"statefulsets", "controllerrevisions", "persistentvolumes"} {
-		lists := build.Plurals()
+		lists := build.EmptyLists()
 		delete(lists, plural)
 		if err := sweepLists(t, lists, &sentEvents{}); err == nil {
 			t.Errorf("the list of %s fails, and the sweep returns no error", plural)

@@ -49,7 +49,7 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 	if pod == nil && !w.Wants(member.Ordinal) {
 		return "it has no pod"
 	}
-	if claim := resize.ClaimOfOnePod(w.Observed, member); claim != "" {
+	if claim := resize.SinglePodClaim(w.Observed, member); claim != "" {
 		return "ReadWriteOncePod: no second pod may use claim " + claim
 	}
 	return ""
@@ -114,7 +114,7 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 		return
 	}
 	mover.Signal, mover.Refill = signal, signal != nil && targetsHoldData(member)
-	mover.First = mover.Node == ""
+	mover.SelectsNode = mover.Node == ""
 	w.startedMovers++
 	w.add(api.WarmCopyRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
 }
@@ -150,7 +150,7 @@ func (w *work) replaceMover(member *api.Member, m mover) {
 		discardTargets(member)
 	}
 	member.Attempt++
-	member.Pod, member.Node, member.Checked = "", "", nil
+	member.Pod, member.Node, member.CheckedAt = "", "", nil
 	member.Phase = api.MemberCopying
 	w.reason = api.WarmCopyRunning
 }
@@ -169,7 +169,7 @@ func (w *work) deleteMovers(member *api.Member, kept int) {
 // days, no mover waits. When it opens, a new mover first brings the copy up to date.
 func (w *work) stepWaiting(member *api.Member) {
 	switch {
-	case resize.GoesLater(w.Observed, w.record, member):
+	case resize.ShouldYield(w.Observed, w.record, member):
 		w.replaceMover(member, w.moverOf(member))
 		member.Phase = api.MemberPending
 		return
@@ -184,7 +184,7 @@ func (w *work) stepWaiting(member *api.Member) {
 	m := w.moverOf(member)
 	pod := w.MemberPod(member.Ordinal)
 	switch {
-	case resize.ShutCutover(w.Observed, w.record) != "" && (m.job == nil || !m.finished()):
+	case resize.CutoverObstacle(w.Observed, w.record) != "" && (m.job == nil || !m.finished()):
 		w.deleteMovers(member, 0)
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
 		w.replaceMover(member, m)

@@ -14,9 +14,9 @@ import (
 
 // TestFirstPasses follows a member from the start of the operation to the gate.
 func TestFirstPasses(t *testing.T) {
-	pendingSet := set(moving(api.MemberPending, build.Genuine))
+	pendingSet := set(moving(api.MemberPending, build.DerivedID))
 	genuine := func() objects {
-		record := moving(api.MemberPending, build.Genuine)
+		record := moving(api.MemberPending, build.DerivedID)
 		return objects{build.Journal(record)}
 	}
 	converged := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged}
@@ -47,29 +47,29 @@ func TestFirstPasses(t *testing.T) {
 		row{"09 there is no pod yet", given(copying())},
 		row{"10 the pod was replaced and may be on another node: the mover is deleted", given(copying(), pod(0, other), moverPod(1))},
 		row{"10 the mover of a lost stop still waits: it is deleted before a new one is created",
-			given(copying(build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod = 2, "" })), pod(0), moverPod(1, build.Waits()))},
+			given(copying(build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod = 2, "" })), pod(0), moverPod(1, build.FirstPassConverged()))},
 		row{"11 the first passes have converged, but the mover does not wait yet",
 			given(copying(), pod(0), moverPod(1, reporting(moverreport.FirstContainer, converged, corev1.PodPending)))},
 		row{"12 the mover waits: the member is handed to restore, and the lease is renewed",
-			given(copying(), pod(0), moverPod(1, build.Waits()))},
-		row{"13 at the gate, the mover's lease is renewed", given(waiting(), pod(0), moverPod(1, build.Waits(), old))},
-		row{"14 at the gate, the lease was renewed a second ago", given(waiting(), pod(0), moverPod(1, build.Waits(), lease))},
+			given(copying(), pod(0), moverPod(1, build.FirstPassConverged()))},
+		row{"13 at the gate, the mover's lease is renewed", given(waiting(), pod(0), moverPod(1, build.FirstPassConverged(), old))},
+		row{"14 at the gate, the lease was renewed a second ago", given(waiting(), pod(0), moverPod(1, build.FirstPassConverged(), lease))},
 		row{"15 at the gate, the pod was replaced: the mover is replaced",
-			given(waiting(), pod(0, other), moverPod(1, build.Waits()))},
+			given(waiting(), pod(0, other), moverPod(1, build.FirstPassConverged()))},
 		row{"16 at the gate, the mover is gone", given(waiting(), pod(0))},
 		row{"17 at the gate, the mover has lost its lease", given(waiting(), pod(0), failedJob(1, reporting(moverreport.FinalContainer,
 			moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed,
 				Code: moverreport.CodeLeaseLost}, corev1.PodFailed)))},
 		row{"18 at the gate, the mover's pod was replaced: the new pod makes first passes", given(waiting(), pod(0), moverPod(1))},
-		row{"19 the cutover is shut: the mover is deleted", with(given(waiting(), pod(0), moverPod(1, build.Waits())), approve("another"))},
+		row{"19 the cutover is shut: the mover is deleted", with(given(waiting(), pod(0), moverPod(1, build.FirstPassConverged())), approve("another"))},
 		row{"20 the cutover is shut, and no mover waits", with(given(waiting(), pod(0)), approve("another"))},
 		row{"21 the cutover is approved: a new mover brings the copy up to date", with(given(waiting(), pod(0)), approve(build.ID))},
 		row{"22 the cutover is shut, and another process signalled the mover: its volume is not used again",
-			with(given(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1}))), approve("another"))},
+			with(given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1}))), approve("another"))},
 		row{"22 at the gate, another process made the mover finish: the mover is replaced, with a new volume",
-			given(waiting(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
+			given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 		row{"23 another process made the mover finish during its first passes",
-			given(copying(), pod(0), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
+			given(copying(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 	)
 }
 
@@ -101,7 +101,7 @@ func TestFailedFirstPasses(t *testing.T) {
 					Message: "data: files"})))},
 		row{"the mover was killed for its use of memory", given(copying(), pod(0), failedJob(1, killed))},
 		row{"the mover was killed for its use of memory in the final pass", given(copying(), pod(0),
-			failedJob(1, build.Waits(), build.InPhase(corev1.PodFailed), build.Edit(func(p *corev1.Pod) {
+			failedJob(1, build.FirstPassConverged(), build.InPhase(corev1.PodFailed), build.Edit(func(p *corev1.Pod) {
 				p.Status.InitContainerStatuses[1].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled",
 					ExitCode: 137}}
 			})))},
@@ -123,10 +123,10 @@ func TestMembersWithoutMover(t *testing.T) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
 	zero := append(set(moving(api.MemberCopying), build.Replicas(0)), append(journal(web0), append(source(web0), target(web0)...)...)...)
-	back := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.Rollback("ba9876543210"),
+	back := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.RollbackOf("ba9876543210"),
 		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = "pv-new-data-web-0" }))
 	kept := func(options ...build.Option) objects {
-		v := build.VolumeOf(build.Claim(web0, "128Mi", build.On("pv-new-data-web-0"), build.UID("uid-before")), build.Released(),
+		v := build.VolumeOf(build.Claim(web0, "128Mi", build.BoundTo("pv-new-data-web-0"), build.UID("uid-before")), build.Released(),
 			build.Retained(api.RoleRetired, web0),
 			build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired, Namespace: build.Namespace,
 				Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: web0}))
@@ -177,7 +177,7 @@ func TestOrderOfMembers(t *testing.T) {
 		return append(append(all, append(source(web0), target(web0)...)...), append(source(web1), target(web1)...)...)
 	}
 	single := func(in *Input) { in.Settings.Parallelism = 1 }
-	waits1 := objects{build.Job(1, 1), build.Mover(build.Job(1, 1), onNode, build.Waits())}
+	waits1 := objects{build.Job(1, 1), build.Mover(build.Job(1, 1), onNode, build.FirstPassConverged())}
 	primary1 := func(in *Input) {
 		in.Set = build.With(in.Set, build.Annotation(api.PrimaryAnnotation, "role=primary"))
 		build.With(in.MemberPod(1), build.Label("role", "primary"))
@@ -195,16 +195,16 @@ func TestOrderOfMembers(t *testing.T) {
 		row{"whole, parallelism 1: the second member waits while the first one's mover runs",
 			with(given(two(api.MemberCopying, api.MemberCopying), moverPod(1)), single)},
 		row{"whole, parallelism 1: the second member starts when the first one's mover waits at the gate",
-			with(given(two(api.MemberCopying, api.MemberCopying), moverPod(1, build.Waits())), single)},
+			with(given(two(api.MemberCopying, api.MemberCopying), moverPod(1, build.FirstPassConverged())), single)},
 	)
 }
 
 // TestMemberCopiedAgainForgetsItsMemberCheck: a check counts for two minutes, and the gate may open again within that time.
 func TestMemberCopiedAgainForgetsItsMemberCheck(t *testing.T) {
-	checked := build.EditMember(0, func(m *api.Member) { m.Checked = operation.Moment(build.Now.Add(-time.Second)) })
+	checked := build.EditMember(0, func(m *api.Member) { m.CheckedAt = operation.Moment(build.Now.Add(-time.Second)) })
 	at := append(set(moving(api.MemberWaiting, provisioned, checked)), append(journal(web0), append(source(web0), target(web0)...)...)...)
-	p := Decide(given(at, pod(0, build.UID("uid-other")), moverPod(1, build.Waits())))
-	if record := build.Stored(p); record == nil || record.Members[0].Phase != api.MemberCopying || record.Members[0].Checked != nil {
+	p := Decide(given(at, pod(0, build.UID("uid-other")), moverPod(1, build.FirstPassConverged())))
+	if record := build.Stored(p); record == nil || record.Members[0].Phase != api.MemberCopying || record.Members[0].CheckedAt != nil {
 		t.Errorf("record after the pod was replaced at the gate: %+v: %s", record, p)
 	}
 }

@@ -66,13 +66,13 @@ func (w *work) stepMembers() {
 func revertReason(in Input, record *api.Resize) (api.Reason, string) {
 	if problem := recordProblem(in, record); problem != "" {
 		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched. Find out who wrote it, "+
-			"then %s", api.StatusAnnotation, problem, operation.AskAgain(record))
+			"then %s", api.StatusAnnotation, problem, operation.HowToRetry(record))
 	}
 	if operation.Overdue(record, in.Now) {
 		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.AskAgain(record)
+		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.HowToRetry(record)
 	}
 	for _, move := range movesBeforeStop(record) {
 		if reason, message := lostVolume(in, record, move); reason != "" {
@@ -148,7 +148,7 @@ func (w *work) fail(reason api.Reason, format string, args ...any) {
 // plan returns the collected actions. The record is written first, so that it names every new object before that exists.
 func (w *work) plan() plan.Plan {
 	if w.failMessage != "" {
-		return revertPlan(w.Input, w.before, w.failReason, w.failMessage+", then "+operation.AskAgain(w.before))
+		return revertPlan(w.Input, w.before, w.failReason, w.failMessage+", then "+operation.HowToRetry(w.before))
 	}
 	w.reportStalls()
 	actions := slices.Concat(operation.Store(w.Set, w.record).Actions(), w.actions, w.notes, warningEvents(w.Input, w.before, w.record))
@@ -200,12 +200,12 @@ func recordProblem(in Input, record *api.Resize) string {
 	if in.Journal(record.Operation) == nil {
 		return problemWithoutJournal(in, record)
 	}
-	journal := in.Recorded(record.Operation)
+	journal := in.JournalRecord(record.Operation)
 	if journal == nil {
 		return fmt.Sprintf("ControllerRevision %s cannot be read", api.JournalName(record.Operation))
 	}
 	for _, move := range record.Moves() {
-		if !journal.Records(move) {
+		if !journal.HasSameMove(move) {
 			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(record.Operation), move.Claim,
 				move.OldVolume)
 		}

@@ -18,7 +18,7 @@ const maxFinalTries = 5
 
 // stepFinalPass completes the copy of a stopped member. It signals the waiting mover. If none waits, it starts a new mover with the signal.
 func (w *work) stepFinalPass(member *api.Member) {
-	if pod := w.MemberPod(member.Ordinal); pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) || member.Stopped == nil {
+	if pod := w.MemberPod(member.Ordinal); pod == nil || pod.UID != member.Pod || !statefulset.Held(pod) || member.StoppedAt == nil {
 		return // restore handles it
 	}
 	m := w.moverOf(member)
@@ -75,7 +75,7 @@ func (m mover) refusedOwnTarget(member *api.Member) bool {
 // signalOf returns the signal of this very stop. It contains the time of the stop, so a copy made for it cannot have started before the
 // stop.
 func signalOf(member *api.Member) moverreport.Signal {
-	return moverreport.Signal{Hold: fmt.Sprintf("%s stopped %s", member.Pod, timestamp(member.Stopped.Time)), Attempt: member.Attempt}
+	return moverreport.Signal{Hold: fmt.Sprintf("%s stopped %s", member.Pod, timestamp(member.StoppedAt.Time)), Attempt: member.Attempt}
 }
 
 // copyToNewVolumes abandons the member's targets and creates new ones.
@@ -88,7 +88,7 @@ func (w *work) copyToNewVolumes(member *api.Member) {
 func discardTargets(member *api.Member) {
 	for i := range member.Claims {
 		if move := &member.Claims[i]; !move.Moved {
-			move.CopyAnew()
+			move.DiscardCopy()
 		}
 	}
 }

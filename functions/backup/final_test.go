@@ -25,22 +25,22 @@ func TestFinalPass(t *testing.T) {
 	fifth := build.EditMember(0, func(m *api.Member) { m.Attempt, m.FinalTries = maxFinalTries, maxFinalTries-1 })
 	young := build.Edit(func(c *corev1.PersistentVolumeClaim) { build.Age(-time.Minute)(c) })
 	without := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
-	done := moverPod(1, build.Copied(signal))
+	done := moverPod(1, build.FinalPassSucceeded(signal))
 	check(t,
-		row{"01 the waiting mover is signalled", given(stopped(), moverPod(1, build.Waits()))},
-		row{"02 the mover was signalled: backup waits for its end", given(stopped(), moverPod(1, build.Waits(), signalled))},
+		row{"01 the waiting mover is signalled", given(stopped(), moverPod(1, build.FirstPassConverged()))},
+		row{"02 the mover was signalled: backup waits for its end", given(stopped(), moverPod(1, build.FirstPassConverged(), signalled))},
 		row{"03 the final pass has ended with a verified copy: the rest of the pod does not matter",
-			given(stopped(), moverPod(1, build.Copied(signal), build.InPhase(corev1.PodPending)))},
+			given(stopped(), moverPod(1, build.FinalPassSucceeded(signal), build.InPhase(corev1.PodPending)))},
 		row{"04 the mover has made a verified copy for this hold: restore is next", given(stopped(), done)},
 		row{"05 a verified copy for another hold does not count: it is discarded, and a new volume is provisioned",
-			given(stopped(), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
+			given(stopped(), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 		row{"06 a verified copy of an earlier attempt does not count",
-			given(stopped(build.EditMember(0, func(m *api.Member) { m.Attempt = 2 })), moverPod(2, build.Copied(signal)))},
+			given(stopped(build.EditMember(0, func(m *api.Member) { m.Attempt = 2 })), moverPod(2, build.FinalPassSucceeded(signal)))},
 		row{"07 the mover succeeded without a report: the copy may be incomplete",
 			given(stopped(), moverPod(1, build.InPhase(corev1.PodSucceeded)))},
-		row{"07 the report is unreadable: the copy may be incomplete", given(stopped(), moverPod(1, build.Copied(signal),
+		row{"07 the report is unreadable: the copy may be incomplete", given(stopped(), moverPod(1, build.FinalPassSucceeded(signal),
 			build.Edit(func(p *corev1.Pod) { p.Status.InitContainerStatuses[1].State.Terminated.Message = "" })))},
-		row{"07 the pin was evicted: the copy counts", given(stopped(), moverPod(1, build.Copied(signal), build.InPhase(corev1.PodFailed)))},
+		row{"07 the pin was evicted: the copy counts", given(stopped(), moverPod(1, build.FinalPassSucceeded(signal), build.InPhase(corev1.PodFailed)))},
 		row{"08 the temporary claim was deleted and created again: it is empty", given(without, source(web0), target(web0, young), done)},
 		row{"09 the temporary claim is gone", given(without, source(web0), done)},
 		row{"10 the temporary claim is being deleted", given(without, source(web0), target(web0, build.Deleting()), done)},
@@ -62,12 +62,12 @@ func TestFinalPass(t *testing.T) {
 				moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultNotConverged}, corev1.PodFailed)))},
 		row{"17 the Job is being deleted", given(stopped(), objects{build.Job(0, 1, build.Deleting())})},
 		row{"18 the hold is gone: restore handles it", given(append(set(moving(api.MemberFinalPass)), append(journal(web0), pod(0)...)...),
-			source(web0), target(web0), moverPod(1, build.Waits()))},
+			source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
 		row{"00 the member is being stopped: the mover's lease is renewed",
 			given(append(set(moving(api.MemberStopping)), append(journal(web0), pod(0, build.Held(0), build.Deleting())...)...),
-				source(web0), target(web0), moverPod(1, build.Waits()))},
+				source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
 		row{"19 the pod was replaced: restore handles it", given(append(set(moving(api.MemberFinalPass)),
-			append(journal(web0), heldPod(0, build.UID("uid-other"))...)...), source(web0), target(web0), moverPod(1, build.Waits()))},
+			append(journal(web0), heldPod(0, build.UID("uid-other"))...)...), source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
 	)
 }
 
@@ -106,7 +106,7 @@ func TestMoverLostInFinalPassIsReplaced(t *testing.T) {
 // TestNewTargetCountsAsEmpty: the progress of a discarded target is forgotten, because the new target may hold foreign data.
 func TestNewTargetCountsAsEmpty(t *testing.T) {
 	filled := build.EditMember(0, func(m *api.Member) { m.Claims[0].Files = 3 })
-	p := Decide(given(stopped(filled), moverPod(1, build.Copied(moverreport.Signal{Hold: "uid-before", Attempt: 1}))))
+	p := Decide(given(stopped(filled), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1}))))
 	if move := build.Stored(p).Members[0].Claims[0]; move.Copies != 1 || move.Files != 0 {
 		t.Errorf("%+v", move)
 	}
@@ -130,16 +130,16 @@ func TestLeaseOfPin(t *testing.T) {
 			}
 		})
 	}
-	earlier := build.EditMember(0, func(m *api.Member) { m.Stopped = operation.Moment(build.Now.Add(-time.Minute)) })
+	earlier := build.EditMember(0, func(m *api.Member) { m.StoppedAt = operation.Moment(build.Now.Add(-time.Minute)) })
 	check(t,
-		row{"a short swap needs no renewal", given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery-time.Second)))},
-		row{"a long swap renews the lease", given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery+time.Second)))},
+		row{"a short swap needs no renewal", given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery-time.Second)))},
+		row{"a long swap renews the lease", given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second)))},
 		row{"the lease was renewed in the swap, and the node's clock is fast",
-			given(at(api.MemberSwapping, earlier), moverPod(1, build.Copied(signal), since(time.Second), renewedBefore(renewEvery+time.Second)))},
+			given(at(api.MemberSwapping, earlier), moverPod(1, build.FinalPassSucceeded(signal), since(time.Second), renewedBefore(renewEvery+time.Second)))},
 		row{"an ended pin has no lease",
-			given(at(api.MemberSwapping), moverPod(1, build.Copied(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)))},
+			given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)))},
 		row{"the lease of a starting member is not renewed",
-			given(at(api.MemberStarting), moverPod(1, build.Copied(signal), since(renewEvery+time.Second)))},
+			given(at(api.MemberStarting), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second)))},
 	)
 }
 
@@ -147,7 +147,7 @@ func TestLeaseOfPin(t *testing.T) {
 func TestLeaseOfWaitingMover(t *testing.T) {
 	since := func(d time.Duration) build.Option {
 		return build.Edit(func(p *corev1.Pod) {
-			build.Waits()(p)
+			build.FirstPassConverged()(p)
 			p.Status.InitContainerStatuses[1].State.Running.StartedAt = ago(d)
 		})
 	}

@@ -82,8 +82,8 @@ func TestLinkOfReturningVolume(t *testing.T) {
 		"left by this operation":       {build.LinkOf(link(build.ID, api.RoleRetired)), ""},
 		"without a link":               {build.Released(), ""},
 	} {
-		record := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.Rollback("ba9876543210"), provisioned)
-		v := build.VolumeOf(build.Claim(web0, "128Mi", build.On("pv-new-data-web-0")), build.Released(), row.option)
+		record := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.RollbackOf("ba9876543210"), provisioned)
+		v := build.VolumeOf(build.Claim(web0, "128Mi", build.BoundTo("pv-new-data-web-0")), build.Released(), row.option)
 		w := workOn(record, objects{v})
 		if got := w.returningLink(record.Moves()[0]); got.Before != row.want || got.Role != api.RoleReturning || got.Operation != build.ID {
 			t.Errorf("%s: %+v", name, got)
@@ -105,8 +105,8 @@ func TestMissingVolumesAreNotRetained(t *testing.T) {
 func TestGuards(t *testing.T) {
 	damaged := objects{build.With(journal(web0)[0].(*appsv1.ControllerRevision),
 		build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))}
-	back := build.Operation(api.Moving, build.Members(api.MemberWaiting, web0), build.Rollback("ba9876543210"), provisioned)
-	kept := build.VolumeOf(build.Claim(web0, "128Mi", build.On("pv-new-data-web-0"), build.UID("uid-before")), build.Released(),
+	back := build.Operation(api.Moving, build.Members(api.MemberWaiting, web0), build.RollbackOf("ba9876543210"), provisioned)
+	kept := build.VolumeOf(build.Claim(web0, "128Mi", build.BoundTo("pv-new-data-web-0"), build.UID("uid-before")), build.Released(),
 		build.Retained(api.RoleReturning, web0))
 	root := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
 	refuses := failedJob(1, reporting(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer,

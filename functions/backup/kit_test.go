@@ -25,7 +25,7 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.situation, World: r.in.Observed, Told: inputWords(r.in),
+		cases = append(cases, build.Case{Sentence: r.situation, World: r.in.Observed, Facts: inputWords(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)
@@ -112,7 +112,7 @@ func target(name string, options ...build.Option) objects {
 
 // pending returns a temporary claim that has no volume yet.
 func pending(name string, options ...build.Option) objects {
-	return objects{build.Target(name, "128Mi", append([]build.Option{build.On("")}, options...)...)}
+	return objects{build.Target(name, "128Mi", append([]build.Option{build.BoundTo("")}, options...)...)}
 }
 
 // provisioned makes the record name the new volume.
@@ -143,7 +143,7 @@ func onNode(o metav1.Object) { o.(*corev1.Pod).Spec.NodeName = build.NodeName }
 func reporting(container string, report moverreport.MemberReport, phase corev1.PodPhase) build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		if container == moverreport.FinalContainer {
-			build.EndedFinal(report)(p)
+			build.FinalPassEnded(report)(p)
 		} else {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{build.EndedContainer(container, report)}
 		}

@@ -61,7 +61,7 @@ func reportOf(all []corev1.ContainerStatus, name string) *moverreport.MemberRepo
 }
 
 // waits reports whether the mover has made its first passes and waits beside the member.
-func (m mover) waits() bool { return m.pod != nil && m.first != nil && resize.Waits(m.pod) }
+func (m mover) waits() bool { return m.pod != nil && m.first != nil && resize.WaitsForStop(m.pod) }
 
 // copied reports whether the mover has made a verified copy for this very hold. The copy counts only after the kubelet has reported that
 // the container ended, because then it can no longer write. The pod stays and keeps the volumes attached.
@@ -76,7 +76,7 @@ func (m mover) ended() bool {
 }
 
 // pins reports whether the pod's copy succeeded, so that the pod now only keeps the volumes attached.
-func (m mover) pins() bool { return m.pod != nil && resize.Pins(m.pod) }
+func (m mover) pins() bool { return m.pod != nil && resize.IsPin(m.pod) }
 
 // succeeded reports whether the final container exited with 0, with or without a report.
 func (m mover) succeeded() bool {
@@ -132,7 +132,7 @@ func (m mover) outOfMemory() bool {
 func (m mover) leaseRenewedAt(member *api.Member, now time.Time) time.Time {
 	at, _ := time.Parse(time.RFC3339, m.pod.Annotations[moverreport.LeaseAnnotation])
 	start := time.Time{}
-	switch sinceStop := member.Stopped != nil && at.After(member.Stopped.Time); {
+	switch sinceStop := member.StoppedAt != nil && at.After(member.StoppedAt.Time); {
 	case m.pins() && !sinceStop: // nothing renews the lease in a final pass
 		start = lastContainerEnd(m.pod)
 	case !m.pins() && at.IsZero():

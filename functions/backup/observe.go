@@ -127,8 +127,8 @@ func (in Input) progressContainer(member *api.Member, pod *corev1.Pod) string {
 	case member.Phase == api.MemberCopying && in.progressDue(member) &&
 		reportOf(pod.Status.InitContainerStatuses, moverreport.FirstContainer) == nil:
 		return moverreport.FirstContainer
-	case member.Phase == api.MemberFinalPass && member.Stopped != nil && limit > 0 &&
-		in.Now.Sub(member.Stopped.Time) > min(showSilenceAfter, limit):
+	case member.Phase == api.MemberFinalPass && member.StoppedAt != nil && limit > 0 &&
+		in.Now.Sub(member.StoppedAt.Time) > min(showSilenceAfter, limit):
 		return runningCopier(pod)
 	}
 	return ""

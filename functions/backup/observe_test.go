@@ -41,10 +41,10 @@ func TestHangingLogsDoNotDelayTheEvent(t *testing.T) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.FirstContainer, State: running}}
 		})
 		record := build.Operation(api.Moving)
-		lists := build.Plurals()
+		lists := build.EmptyLists()
 		for i := range 9 {
 			member := build.Member(i, api.MemberFinalPass)
-			member.Stopped = operation.Moment(time.Now().Add(-time.Hour))
+			member.StoppedAt = operation.Moment(time.Now().Add(-time.Hour))
 			record.Members = append(record.Members, member)
 			job := build.Job(i, member.Attempt)
 			lists["jobs"], lists["pods"] = append(lists["jobs"], job), append(lists["pods"], build.Mover(job, onNode, copies))

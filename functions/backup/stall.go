@@ -141,8 +141,8 @@ func later(a, b time.Time) time.Time {
 // none.
 func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *stall {
 	lost, moved := w.nodeLostSince(pod), w.Moved[member.Ordinal]
-	if !moved.IsZero() && member.Stopped != nil { // before the stop, the mover waited
-		moved = later(moved, member.Stopped.Time)
+	if !moved.IsZero() && member.StoppedAt != nil { // before the stop, the mover waited
+		moved = later(moved, member.StoppedAt.Time)
 	}
 	switch {
 	case !lost.IsZero():

@@ -71,12 +71,12 @@ func TestStalls(t *testing.T) {
 		return func(in *Input) { in.Moved = map[int]time.Time{0: build.Now.Add(-since)} }
 	}
 	job := api.MoverName(id, 0, 1)
-	chosen := build.Target(web0, "128Mi", build.On(""), build.Annotation(selectedNode, build.NodeName))
+	chosen := build.Target(web0, "128Mi", build.BoundTo(""), build.Annotation(selectedNode, build.NodeName))
 	unprovisioned := append(append(set(moving(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
 	rolling := copying(build.Rolling)
 	signalled := build.Annotation(moverreport.SignalAnnotation, signal.Encode())
 	long := func(stop time.Duration) func(*api.Resize) {
-		return build.EditMember(0, func(m *api.Member) { m.Stopped = operation.Moment(build.Now.Add(-stop)) })
+		return build.EditMember(0, func(m *api.Member) { m.StoppedAt = operation.Moment(build.Now.Add(-stop)) })
 	}
 	check(t,
 		row{"an image that cannot be pulled", given(copying(), pod(0), aged(time.Second, waitingContainer("ErrImagePull", "no such image")))},
@@ -94,19 +94,19 @@ func TestStalls(t *testing.T) {
 		row{"a node was selected, but no volume is provisioned there", given(unprovisioned, pod(0), aged(limit, pending, unplaced))},
 		row{"the pod has been terminating for too long", given(copying(), pod(0), aged(time.Hour, deletedSince(limit)))},
 		row{"the node of a stopped member does not report",
-			given(stopped(), aged(time.Hour, build.Waits(), signalled), silentNode(time.Minute))},
+			given(stopped(), aged(time.Hour, build.FirstPassConverged(), signalled), silentNode(time.Minute))},
 		row{"the node of a stopped member has not reported for too long",
-			given(stopped(), aged(time.Hour, build.Waits(), signalled), silentNode(limit))},
+			given(stopped(), aged(time.Hour, build.FirstPassConverged(), signalled), silentNode(limit))},
 		row{"the node does not report", given(copying(), pod(0), aged(time.Hour, notReady("", time.Minute)))},
 		row{"the node has not reported for too long", given(copying(), pod(0), aged(time.Hour, notReady("", limit)))},
 		row{"the mover reports no progress", with(given(copying(), pod(0), aged(time.Hour)), silent(6*time.Minute))},
 		row{"the mover has reported no progress for too long", with(given(copying(), pod(0), aged(time.Hour)), silent(25*time.Minute))},
 		row{"the final pass reports no progress",
-			with(given(stopped(long(7*time.Minute)), aged(time.Hour, build.Waits(), signalled)), silent(6*time.Minute))},
+			with(given(stopped(long(7*time.Minute)), aged(time.Hour, build.FirstPassConverged(), signalled)), silent(6*time.Minute))},
 		row{"the final pass has reported no progress for too long",
-			with(given(stopped(long(time.Hour)), aged(time.Hour, build.Waits(), signalled)), silent(25*time.Minute))},
+			with(given(stopped(long(time.Hour)), aged(time.Hour, build.FirstPassConverged(), signalled)), silent(25*time.Minute))},
 		row{"the mover waited for a long time, and the member has just stopped",
-			with(given(stopped(), aged(time.Hour, build.Waits(), signalled)), silent(25*time.Minute))},
+			with(given(stopped(), aged(time.Hour, build.FirstPassConverged(), signalled)), silent(25*time.Minute))},
 		row{"the API server rejects the pod",
 			with(given(copying(), pod(0), alone(time.Second)), warned(job, "FailedCreate", "must specify limits.cpu"))},
 		row{"the API server has rejected the pod for too long", with(given(copying(was("FailedCreate: must specify", limit)), pod(0),
@@ -151,7 +151,7 @@ func TestLogIsReadOnlyForProgress(t *testing.T) {
 		"a final pass on a lost node": {api.MemberFinalPass, 6 * time.Minute, notReady("", time.Minute), ""},
 	} {
 		member := build.Member(0, row.phase)
-		member.Stopped = operation.Moment(build.Now.Add(-row.stopped))
+		member.StoppedAt = operation.Moment(build.Now.Add(-row.stopped))
 		in := given(set(moving(row.phase)))
 		if got := in.progressContainer(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)

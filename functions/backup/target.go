@@ -29,21 +29,21 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 		volume := in.Volume(target.Spec.VolumeName)
 		if volume == nil {
 			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone. Look at kubectl describe pvc %s, then %s",
-				target.Spec.VolumeName, target.Name, target.Name, operation.AskAgain(record))
+				target.Spec.VolumeName, target.Name, target.Name, operation.HowToRetry(record))
 		}
 		if sharesStorage(in, move, volume.Name) {
 			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
 				"Its reclaim policy is now Retain, because deleting it would delete the data. Name a StorageClass that provisions a separate "+
 				"folder, then %s",
-				volume.Name, move.Claim, move.OldVolume, operation.AskAgain(record))
+				volume.Name, move.Claim, move.OldVolume, operation.HowToRetry(record))
 		}
 		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned "+
 				"for it and may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
-				target.Name, move.Claim, volume.Name, volume.Name, operation.AskAgain(record))
+				target.Name, move.Claim, volume.Name, volume.Name, operation.HowToRetry(record))
 		}
 		old, fresh := statefulset.NodesOfVolume(in.Volume(move.OldVolume)), statefulset.NodesOfVolume(volume)
-		if old.Apart(fresh) {
+		if old.Disjoint(fresh) {
 			return api.CopyFailed, fmt.Sprintf("no node can mount both volumes of claim %s: the new volume %s is reachable only from nodes "+
 				"with %s, the present volume %s only from nodes with %s. Name a StorageClass with volumeBindingMode WaitForFirstConsumer, or with "+
 				"volumes on those nodes", move.Claim, volume.Name, fresh, move.OldVolume, old)

@@ -83,7 +83,7 @@ func TestReasonsToRevert(t *testing.T) {
 		row{"a volume is gone", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
 		row{"the record has an id that does not derive from the set", given(set(moving(api.MemberPending)), pod(0), unlinked(web0))},
 		row{"the record has a stopped member, but there is no journal",
-			given(set(moving(api.MemberFinalPass, build.Genuine)), heldPod(0), unlinked(web0))},
+			given(set(moving(api.MemberFinalPass, build.DerivedID)), heldPod(0), unlinked(web0))},
 		row{"the record names a volume that is not in the journal",
 			given(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
 		row{"the record names a claim that is not in the journal",
@@ -102,7 +102,7 @@ func TestReasonsToRevert(t *testing.T) {
 // TestWarnings: each warning of a mover is reported once, and its length is bounded.
 func TestWarnings(t *testing.T) {
 	warns := func(omitted int, texts ...string) objects {
-		return moverPod(1, build.Waits(), build.Edit(func(p *corev1.Pod) {
+		return moverPod(1, build.FirstPassConverged(), build.Edit(func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses[0] = build.EndedContainer(moverreport.FirstContainer,
 				moverreport.MemberReport{Stage: moverreport.FirstContainer,
 					Result: moverreport.ResultConverged,

@@ -90,7 +90,7 @@ func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message s
 
 // reconcileFinalizer adds or removes our finalizer, as the set's annotations request. A finalizer cannot be added during deletion.
 func (in Input) reconcileFinalizer() plan.Plan {
-	present, wanted := cleanup.Finalized(in.Set), cleanup.Finalizes(in.Set)
+	present, wanted := cleanup.HasFinalizer(in.Set), cleanup.NeedsFinalizer(in.Set)
 	switch {
 	case in.Set.DeletionTimestamp != nil || present == wanted || wanted && in.isBeingReplaced():
 		return plan.Noop(api.NothingToClean)
@@ -116,7 +116,7 @@ func removeFinalizer(patch *plan.Patch) *plan.Patch {
 // releaseReason returns why a set that is being deleted is not cleaned up, or "" if it is.
 func (in Input) releaseReason(record *api.Cleanup) string {
 	switch {
-	case !cleanup.Finalizes(in.Set):
+	case !cleanup.NeedsFinalizer(in.Set):
 		return "it no longer requests a cleanup on deletion"
 	case in.isOrphanDeletion():
 		return "it was deleted with orphan propagation"

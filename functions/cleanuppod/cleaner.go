@@ -15,7 +15,7 @@ import (
 func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(record, o.Number)
 	succeeded := hasSucceeded(pod)
-	claims := cleanup.Ordinal{Claims: cleanup.Tended(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
+	claims := cleanup.Ordinal{Claims: cleanup.ClaimsOfLink(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
 	case hasGivenUp(entry):
 		if p := removePod(pod); p.Kind == plan.KindDo {

@@ -85,7 +85,7 @@ func Decide(in Input) plan.Plan {
 // handleDeletion handles a set that is being deleted. With our finalizer, all its ordinals are cleaned up, as after a scale-down to
 // zero.
 func (in Input) handleDeletion(record *api.Cleanup) plan.Plan {
-	if !cleanup.Finalized(in.Set) {
+	if !cleanup.HasFinalizer(in.Set) {
 		return in.cancel(record, api.SetGone, "the StatefulSet is being deleted")
 	}
 	if why := in.releaseReason(record); why != "" {
@@ -148,7 +148,7 @@ func (in Input) cleanUp(record *api.Cleanup) plan.Plan {
 // markClaims marks the claims that replicas are seen to use.
 func (in Input) markClaims(ordinals []cleanup.Ordinal) plan.Plan {
 	var actions []plan.Action
-	for _, c := range cleanup.Seen(in.Set, ordinals) {
+	for _, c := range cleanup.NewlySeen(in.Set, ordinals) {
 		actions = append(actions, plan.PatchOf(plan.Claims, c).Annotate(api.ReplicaOfAnnotation, string(in.Set.UID)).Actions()...)
 	}
 	return plan.Do(api.ReplicasSeen, actions...)

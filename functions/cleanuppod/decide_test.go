@@ -71,7 +71,7 @@ func TestWhetherSetIsCleanedUp(t *testing.T) {
 		"an abort without a cleanup":           on(web(abort, settledRecord(1)), usedClaim("data-web-0"), replica(0)),
 		"an abort removes the pods":            on(web(abort, cleaning()), scaledDown, cleanupPod(1)),
 		"an abort waits for a terminating pod": on(web(abort, cleaning()), scaledDown, cleanupPod(1, build.Deleting(), build.Finalizers())),
-		"an abort without a pod":               on(web(abort, cleaning(entry(1, api.CleanupTriedOnce, tries(1), next(time.Second)))), scaledDown),
+		"an abort without a pod":               on(web(abort, cleaning(entry(1, api.CleanupTried, tries(1), next(time.Second)))), scaledDown),
 		"an abort after the pod succeeded":     on(web(abort, cleaning()), scaledDown, cleanupPod(1, succeeded)),
 	})
 }

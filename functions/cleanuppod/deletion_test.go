@@ -21,7 +21,7 @@ func revision(in Input, options ...build.Option) Input {
 
 // Invariants: I9.
 func TestDeletionOfSet(t *testing.T) {
-	owned := build.Owned("StatefulSet", "web")
+	owned := build.ControlledBy("StatefulSet", "web")
 	zero, one := usedClaim("data-web-0"), usedClaim("data-web-1")
 	c := cleaning()
 	check(t, map[string]Input{
@@ -60,7 +60,7 @@ func TestDeletionOfSet(t *testing.T) {
 			deletedWeb(build.Finalizers("orphan", api.CleanupFinalizer), settledRecord(1)), zero, replica(0)),
 		"orphan propagation: the revision has no owner": revision(on(deletedWeb(settledRecord(1)), zero, replica(0))),
 		"orphan propagation: another set adopted the revision": revision(on(deletedWeb(settledRecord(1)), zero, replica(0)),
-			build.Owned("StatefulSet", "other")),
+			build.ControlledBy("StatefulSet", "other")),
 		"the namespace is being deleted": rejected(on(deletedWeb(c), zero)).with(func(in *Input) { in.NamespaceEnds = true }),
 		"a pod is rejected":              rejected(on(deletedWeb(c), zero)),
 		"a resize was in progress":       on(deletedWeb(build.Status(build.Operation(api.Moving)), settledRecord(1)), zero),

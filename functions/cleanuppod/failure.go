@@ -47,8 +47,8 @@ func (in Input) countFailure(record *api.Cleanup, o cleanup.Ordinal, message str
 		next.Message = fmt.Sprintf("%s; %s kept. To try again, annotate the StatefulSet with %s", message, claimsAre(o), api.RetryAnnotation)
 		return in.giveUpOrdinal(record, o, next)
 	}
-	next.Reason, next.NextTry = api.CleanupTriedOnce, operation.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
-	return plan.Do(api.CleanupTriedOnce, append(in.store(withEntry(record, next)).Actions(),
+	next.Reason, next.NextTry = api.CleanupTried, operation.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
+	return plan.Do(api.CleanupTried, append(in.store(withEntry(record, next)).Actions(),
 		in.note(record, next.Reason, true, "%s", message))...)
 }
 

@@ -54,7 +54,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			in.Trace = f.apply.Begin(ctx)
 		}
 		pending, running := in.Tally()
-		f.apply.Cleanups(ctx, ref, pending, running)
+		f.apply.SetCleanupMetrics(ctx, ref, pending, running)
 		decided := Decide(in)
 		if decided.Kind == plan.KindDo {
 			retry, told = false, denied != nil // the retry and the rejection each count once

@@ -48,7 +48,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 	if err != nil || !found {
 		return in, err
 	}
-	held := set.DeletionTimestamp != nil && cleanup.Finalized(set)
+	held := set.DeletionTimestamp != nil && cleanup.HasFinalizer(set)
 	if statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0) {
 		if err := f.observeRecords(ctx, &in); err != nil {
 			return in, err

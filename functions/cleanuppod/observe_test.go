@@ -17,7 +17,7 @@ import (
 
 // read returns a server that lists the objects, by plural name. The package test/api tests writes on a real API server.
 func read(objects ...metav1.Object) build.Lists {
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	for _, o := range objects {
 		plural := "pods"
 		switch o.(type) {
@@ -100,7 +100,7 @@ func TestReadErrorIsNotAbsence(t *testing.T) {
 		if _, err := functionOn(t, lists).observe(t.Context(), ref, false); err == nil {
 			t.Errorf("%s cannot be read: no error", plural)
 		}
-		e := events.NewByHand(events.Retry, ref, "1")
+		e := events.NewFromUser(events.Retry, ref, "1")
 		if _, err := functionOn(t, lists).Handle(t.Context(), e); err == nil {
 			t.Errorf("%s cannot be read: Handle returns no error", plural)
 		}
@@ -110,7 +110,7 @@ func TestReadErrorIsNotAbsence(t *testing.T) {
 func TestEventWithoutWork(t *testing.T) {
 	lists := read(web(settledRecord(1)), usedClaim("data-web-0"), replica(0))
 	if answer, err := functionOn(t, lists).Handle(t.Context(),
-		events.NewByHand(events.ObjectChanged, ref, "1", api.CleanupPod)); answer != nil || err != nil {
+		events.NewFromUser(events.ObjectChanged, ref, "1", api.CleanupPod)); answer != nil || err != nil {
 		t.Errorf("%v, %v", answer, err)
 	}
 }

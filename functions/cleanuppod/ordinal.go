@@ -106,7 +106,7 @@ func (in Input) startPod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	case entry != nil && entry.Tries > 0: // the obstacle is gone, and earlier failures still count
 		words = fmt.Sprintf(", after %d failures", entry.Tries)
 		next = withEntry(record, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: operation.Moment(in.Now),
-			Reason: api.CleanupTriedOnce, Message: entry.Message})
+			Reason: api.CleanupTried, Message: entry.Message})
 	case entry != nil:
 		next = withoutEntry(record, o.Number)
 	}

@@ -72,9 +72,9 @@ func TestOneOrdinal(t *testing.T) {
 			build.Pod("backup", []string{"data-web-1"}, succeeded)),
 		"the cleanup pod runs":       on(web(c), usedClaim("data-web-1"), cleanupPod(1)),
 		"the cleanup pod is pending": on(web(c), usedClaim("data-web-1"), cleanupPod(1, pending)),
-		"the next try is not due": on(web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), next(time.Second)))),
+		"the next try is not due": on(web(cleaning(entry(1, api.CleanupTried, tries(1), next(time.Second)))),
 			usedClaim("data-web-1")),
-		"the next try is due": on(web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), next(-time.Second)))),
+		"the next try is due": on(web(cleaning(entry(1, api.CleanupTried, tries(1), next(-time.Second)))),
 			usedClaim("data-web-1")),
 		"nothing is left behind":               on(web(c), usedClaim("data-web-0"), replica(0)),
 		"a claim without a known user is kept": on(web(c), build.Claim("data-web-1", "64Mi")),
@@ -126,16 +126,16 @@ func TestSuccess(t *testing.T) {
 			usedClaim("logs-web-1"), pod()),
 		"the API server rejects the deletion of the claims": rejected(on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod())),
 		"the deletion was rejected, and the next try is not due": on(
-			two(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"),
+			two(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"),
 				next(time.Second)))), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod()),
 		"the deletion was rejected, and the next try is due": on(
-			two(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"),
+			two(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"),
 				next(-time.Second)))), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod()),
 		"the deletion is rejected again": rejected(
-			on(two(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"), next(-time.Second)))), usedClaim("data-web-1"),
+			on(two(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"), next(-time.Second)))), usedClaim("data-web-1"),
 				usedClaim("logs-web-1"), pod(failing(2, "x")))),
 		"the cleanup succeeded after failures": on(
-			two(cleaning(entry(1, api.CleanupTriedOnce, tries(2), ofPod("uid-x"), next(-time.Second)))), pod()),
+			two(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Second)))), pod()),
 		"the replica is needed again after the cleanup succeeded": on(two(build.Replicas(2), c), usedClaim("data-web-1"),
 			usedClaim("logs-web-1"), pod()),
 		"the replica is needed again with cancel, and the cleanup had succeeded": on(two(build.Replicas(2), cancels, c),
@@ -162,23 +162,23 @@ func TestFailure(t *testing.T) {
 		"the container failed as often as allowed": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, failing(3, "no route\nto db-0\n"))),
 		"the container failed as often as allowed, together with an earlier pod": on(
-			web(cleaning(entry(1, api.CleanupTriedOnce, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"), cleanupPod(1,
+			web(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"), cleanupPod(1,
 				failing(1, ""))),
 		"the pod was evicted":                on(web(c), usedClaim("data-web-1"), cleanupPod(1, evicted)),
 		"the pod was evicted after failures": on(web(c), usedClaim("data-web-1"), cleanupPod(1, failing(2, ""), evicted)),
 		"the pod is evicted as often as allowed": on(
-			web(cleaning(entry(1, api.CleanupTriedOnce, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"), cleanupPod(1,
+			web(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"), cleanupPod(1,
 				evicted)),
-		"the second back-off is longer": on(web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-x"), next(-time.Minute)))),
+		"the second back-off is longer": on(web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-x"), next(-time.Minute)))),
 			usedClaim("data-web-1"), cleanupPod(1, evicted)),
 		"the failure was counted: the pod is removed": on(
-			web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"),
+			web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"),
 				next(time.Minute)))), usedClaim("data-web-1"), cleanupPod(1, evicted)),
 		"the failure was counted: the finalizer is removed": on(
-			web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"),
+			web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"),
 				next(time.Minute)))), usedClaim("data-web-1"), cleanupPod(1, evicted, build.Deleting())),
 		"the failure was counted: the pod is terminating": on(
-			web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-cleaner-web-1"),
+			web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"),
 				next(time.Minute)))), usedClaim("data-web-1"), cleanupPod(1, evicted, build.Deleting(), build.Finalizers("x"))),
 		"the pod does not start in time": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, old, waiting("ImagePullBackOff", "no such image"))),
@@ -201,9 +201,9 @@ func TestFailure(t *testing.T) {
 		"given up, and a user deletes the claim": on(web(cleaning(entry(1, api.CleanupFailed, tries(3))))),
 		"the pod is rejected":                    rejected(on(web(c), usedClaim("data-web-1"))),
 		"the pod is rejected for the last time": rejected(
-			on(web(cleaning(entry(1, api.CleanupTriedOnce, tries(2), next(-time.Second)))), usedClaim("data-web-1"))),
+			on(web(cleaning(entry(1, api.CleanupTried, tries(2), next(-time.Second)))), usedClaim("data-web-1"))),
 		"the pod was rejected, and the next try is not due": rejected(
-			on(web(cleaning(entry(1, api.CleanupTriedOnce, tries(1), next(time.Second)))), usedClaim("data-web-1"))),
+			on(web(cleaning(entry(1, api.CleanupTried, tries(1), next(time.Second)))), usedClaim("data-web-1"))),
 		"given up and rejected: the pod is removed": rejected(
 			on(web(cleaning(entry(1, api.CleanupFailed, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1))),
 		"the replica is needed again: one failure is enough": on(web(build.Replicas(2), c), usedClaim("data-web-1"),
@@ -221,7 +221,7 @@ func TestScaleUpDuringCleanup(t *testing.T) {
 		"the replica is needed again: it waits": on(web(two, c), usedClaim("data-web-1"), cleanupPod(1)),
 		"the wait was reported before":          on(web(two, cleaning(entry(1, api.ScaleUpWaits))), usedClaim("data-web-1"), cleanupPod(1)),
 		"the replica waits for a try after a failure": on(
-			web(two, cleaning(entry(1, api.CleanupTriedOnce, tries(1), ofPod("uid-x"), next(time.Second)))), usedClaim("data-web-1"), cleanupPod(1)),
+			web(two, cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-x"), next(time.Second)))), usedClaim("data-web-1"), cleanupPod(1)),
 		"the replica is needed again: the cleanup is canceled": on(web(two, cancels, c), usedClaim("data-web-1"), cleanupPod(1)),
 		"the cleanup is canceled, and the pod is terminating": on(web(two, cancels, c), usedClaim("data-web-1"),
 			cleanupPod(1, build.Deleting())),
@@ -262,14 +262,14 @@ func TestSeveralOrdinals(t *testing.T) {
 		"Parallel: all have failed": claims(on(web(parallel, cleaning(failed3, entry(2, api.NameTaken), entry(1, api.CleanupFailed)))),
 			"1", "2", "3"),
 		"Parallel: one ordinal backs off": claims(
-			on(web(parallel, cleaning(entry(3, api.CleanupTriedOnce, tries(1), next(time.Second))))), "1", "2", "3"),
+			on(web(parallel, cleaning(entry(3, api.CleanupTried, tries(1), next(time.Second))))), "1", "2", "3"),
 		"Parallel: at least one":     claims(on(web(parallel, c)), "1", "2").with(func(in *Input) { in.Settings.CleanupPods = 0 }),
 		"more pods run than allowed": claims(on(web(c), cleanupPod(3), cleanupPod(2), cleanupPod(1, succeeded)), "1", "2", "3"),
 	})
 }
 
 func TestTemplateChangesDuringCleanup(t *testing.T) {
-	old := cleaning(digest("older"), entry(3, api.CleanupFailed, tries(3)), entry(2, api.CleanupTriedOnce, tries(1), next(time.Second)))
+	old := cleaning(digest("older"), entry(3, api.CleanupFailed, tries(3)), entry(2, api.CleanupTried, tries(1), next(time.Second)))
 	check(t, map[string]Input{
 		"a new template: failed ordinals are tried again": on(web(old), usedClaim("data-web-3"), usedClaim("data-web-2"), cleanupPod(2)),
 		"the new template is invalid: the pods are removed": on(web(build.Annotation(api.CleanupTemplateAnnotation, "{}"), cleaning()),

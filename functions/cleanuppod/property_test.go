@@ -47,7 +47,7 @@ func (c generator) maybe(n int, options ...build.Option) []build.Option {
 }
 
 func (c generator) reason() api.Reason {
-	return one(c, api.CleanupFailed, api.CleanupTriedOnce, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding,
+	return one(c, api.CleanupFailed, api.CleanupTried, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding,
 		api.ScaleUpWaits, api.NeverUsed, api.ClaimUnbound)
 }
 
@@ -118,7 +118,7 @@ func startingAt(n int) build.Option {
 }
 
 func (c generator) claim(name string) *corev1.PersistentVolumeClaim {
-	options := c.maybe(8, build.Deleting(), build.UID("uid-2"), build.On(""), build.Annotation(api.ReplicaOfAnnotation, "uid-2"))
+	options := c.maybe(8, build.Deleting(), build.UID("uid-2"), build.BoundTo(""), build.Annotation(api.ReplicaOfAnnotation, "uid-2"))
 	if c.in(10) {
 		return build.Claim(name, "64Mi", options...)
 	}
@@ -146,7 +146,7 @@ func (c generator) pod(n int, templates []string) *corev1.Pod {
 	}
 	switch c.IntN(6) {
 	case 0:
-		return build.With(build.PodOf("web", n, templates...), append(deletedOptions, c.maybe(6, build.Owned("StatefulSet", "other"))...)...)
+		return build.With(build.PodOf("web", n, templates...), append(deletedOptions, c.maybe(6, build.ControlledBy("StatefulSet", "other"))...)...)
 	case 1:
 		return build.Pod(fmt.Sprintf("web-%d", n), claims, append(deletedOptions, c.status())...)
 	}
@@ -186,7 +186,7 @@ func (c generator) input() Input {
 		in.Pods = append(in.Pods, build.Pod("backup", []string{fmt.Sprintf("data-web-%d", c.IntN(7))}, c.status()))
 	}
 	if c.in(3) {
-		in = revision(in, one(c, build.Owned("StatefulSet", "web"), build.Owned("StatefulSet", "other"), build.UID("x")))
+		in = revision(in, one(c, build.ControlledBy("StatefulSet", "web"), build.ControlledBy("StatefulSet", "other"), build.UID("x")))
 	}
 	if c.in(10) {
 		in = rejected(in)
@@ -275,7 +275,7 @@ func (in Input) wrong(a plan.Action) string {
 	case a.UID == "" || a.ResourceVersion == "" || a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion():
 		return fmt.Sprintf("precondition %q %q", a.UID, a.ResourceVersion)
 	case a.Resource == plan.Pods:
-		pod, held := seen.(*corev1.Pod), in.Set != nil && in.Set.DeletionTimestamp != nil && cleanup.Finalized(in.Set)
+		pod, held := seen.(*corev1.Pod), in.Set != nil && in.Set.DeletionTimestamp != nil && cleanup.HasFinalizer(in.Set)
 		if cleanup.LinkOf(pod, in.Name) == nil && !(held && statefulset.IsPodOf(pod, in.Set)) {
 			return "the pod belongs to another owner"
 		}
@@ -329,7 +329,7 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 		return "it does not mount all claims"
 	}
 	for _, c := range in.Claims {
-		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.Known(c, in.Set) || c.DeletionTimestamp != nil ||
+		if uid, of := link.Claims[c.Name]; of && (uid != c.UID || !cleanup.UsedByReplica(c, in.Set) || c.DeletionTimestamp != nil ||
 			!statefulset.Mounts(pod, c.Name)) {
 			return "it mounts the wrong claim " + c.Name
 		}

@@ -29,7 +29,7 @@ func Decide(in Input) plan.Plan {
 	}
 	letter := in.Letter
 	letter.Time = *operation.Moment(in.Now)
-	at := slices.IndexFunc(letters, func(l api.Letter) bool { return l.Key() == letter.Key() })
+	at := slices.IndexFunc(letters, func(l api.UndeliveredEvent) bool { return l.Key() == letter.Key() })
 	switch {
 	case at >= 0 && letters[at].Resent == nil:
 		return plan.Noop(api.DeadLettered)

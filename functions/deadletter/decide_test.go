@@ -18,7 +18,7 @@ import (
 )
 
 // testLetter returns the letter of a step that backup refused an hour ago.
-func testLetter(change ...func(*api.Letter)) api.Letter {
+func testLetter(change ...func(*api.UndeliveredEvent)) api.UndeliveredEvent {
 	l := letterOf(undelivered(step(), map[string]any{"knativeerrordest": "http://backup", "knativeerrorcode": 422,
 		"knativeerrordata": encoded("no room")}))
 	l.Operation, l.Time = build.ID, metav1.NewTime(build.Now.Add(-time.Hour))
@@ -28,14 +28,16 @@ func testLetter(change ...func(*api.Letter)) api.Letter {
 	return l
 }
 
-func listed(letters ...api.Letter) build.Option {
+func listed(letters ...api.UndeliveredEvent) build.Option {
 	return build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
 }
 
-func letterWithCode(code int) api.Letter { return testLetter(func(l *api.Letter) { l.Code = code }) }
+func letterWithCode(code int) api.UndeliveredEvent {
+	return testLetter(func(l *api.UndeliveredEvent) { l.Code = code })
+}
 
-func letters(n int) []api.Letter {
-	var letters []api.Letter
+func letters(n int) []api.UndeliveredEvent {
+	var letters []api.UndeliveredEvent
 	for i := range n {
 		letters = append(letters, letterWithCode(500+i))
 	}
@@ -45,11 +47,11 @@ func letters(n int) []api.Letter {
 // TestDecide: which events are listed, and how the failure is reported.
 // Invariants: I7, I8.
 func TestDecide(t *testing.T) {
-	resent := func(l *api.Letter) { l.Resent = operation.Moment(build.Now) }
-	worded := func(l *api.Letter) { l.ID, l.Message = "other", "no space" }
+	resent := func(l *api.UndeliveredEvent) { l.Resent = operation.Moment(build.Now) }
+	worded := func(l *api.UndeliveredEvent) { l.ID, l.Message = "other", "no space" }
 	rows := map[string]struct {
 		set      []build.Option
-		change   func(*api.Letter)
+		change   func(*api.UndeliveredEvent)
 		rejected string
 		list     string // the codes of the stored list
 	}{
@@ -63,11 +65,11 @@ func TestDecide(t *testing.T) {
 		"a full list keeps its letters":   {[]build.Option{listed(letters(8)...)}, nil, "", ""},
 		"the same letter in a full list":  {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
 		"an unreadable list is kept":      {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
-		"a refused order":                 {nil, func(l *api.Letter) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
+		"a refused order":                 {nil, func(l *api.UndeliveredEvent) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
 		"a set that has not opted in":     {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
 		"a set that is being deleted":     {[]build.Option{build.Deleting()}, nil, "", ""},
 		"the API server rejects the list": {nil, nil, "annotations too long", ""},
-		"an event with an invalid id":     {nil, func(l *api.Letter) { l.ID = "<>" }, "", ""},
+		"an event with an invalid id":     {nil, func(l *api.UndeliveredEvent) { l.ID = "<>" }, "", ""},
 	}
 	var cases []build.Case
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -76,7 +78,7 @@ func TestDecide(t *testing.T) {
 		if row.change != nil {
 			row.change(&in.Letter)
 		}
-		cases = append(cases, build.Case{Says: name, World: build.World(in.Set), Told: []string{"letter: " + describe(in.Letter)},
+		cases = append(cases, build.Case{Sentence: name, World: build.World(in.Set), Facts: []string{"letter: " + describe(in.Letter)},
 			Decide: func() plan.Plan { return Decide(in) }})
 		if got := storedCodes(t, Decide(in)); got != row.list {
 			t.Errorf("%s: the list is %q, want %q", name, got, row.list)

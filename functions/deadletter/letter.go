@@ -65,8 +65,8 @@ func targetOf(e event.Event, object events.Object) (events.Ref, error) {
 
 // letterOf returns the letter of an event, without operation and time. It copies only data of Drydock's own event types, because the
 // content of an event is untrusted input, and every user who may read the set can read the letter.
-func letterOf(e event.Event) api.Letter {
-	letter := api.Letter{Type: e.Type(), Source: e.Source(), ID: e.ID(), Extensions: events.OwnExtensions(e),
+func letterOf(e event.Event) api.UndeliveredEvent {
+	letter := api.UndeliveredEvent{Type: e.Type(), Source: e.Source(), ID: e.ID(), Extensions: events.OwnExtensions(e),
 		Destination: withoutSecrets(extension(e, "knativeerrordest")), Message: firstLine(extension(e, "knativeerrordata"))}
 	if code, err := strconv.Atoi(extension(e, "knativeerrorcode")); err == nil && code >= 100 && code <= 599 {
 		letter.Code = code // Knative sends -1 if there was no answer
@@ -136,7 +136,7 @@ func smallJSON(data []byte) json.RawMessage {
 }
 
 // malformedReason returns why an event is malformed and must not be listed. It is empty for every event that Drydock and Knative send.
-func malformedReason(l api.Letter) string {
+func malformedReason(l api.UndeliveredEvent) string {
 	if !events.IsOwn(l.Type) && !events.IsSource(l.Type) {
 		return "Drydock does not know its type"
 	}
@@ -165,7 +165,7 @@ func isPlain(text string) bool {
 }
 
 // describe returns a sentence with the type of the undelivered event, its destination and the error.
-func describe(l api.Letter) string {
+func describe(l api.UndeliveredEvent) string {
 	to := l.Destination
 	if to == "" {
 		to = "its subscriber"

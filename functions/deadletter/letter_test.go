@@ -64,7 +64,7 @@ func TestResentEventEqualsTheOriginal(t *testing.T) {
 	for name, e := range map[string]event.Event{
 		"a step":   step(),
 		"a change": events.NewChanged(web, "uid-web/7", api.Backup, api.Restore),
-		"a retry":  events.NewByHand(events.Retry, web, "id"),
+		"a retry":  events.NewFromUser(events.Retry, web, "id"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			arrived := undelivered(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",
@@ -78,7 +78,7 @@ func TestResentEventEqualsTheOriginal(t *testing.T) {
 			if why := malformedReason(letter); why != "" {
 				t.Fatal(why)
 			}
-			again, err := events.Again(letter, web)
+			again, err := events.Resend(letter, web)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func someEvent(eventType string) event.Event {
 func TestLetterContainsNoObject(t *testing.T) {
 	e := source(t, events.KindStatefulSet, "web", map[string]string{"password": "secret"})
 	letter := letterOf(undelivered(e, map[string]any{"password": "secret", "knativeerrordest": "http://me:secret@sift"}))
-	if text := api.EncodeDeadLetters([]api.Letter{letter}); strings.Contains(text, "secret") {
+	if text := api.EncodeDeadLetters([]api.UndeliveredEvent{letter}); strings.Contains(text, "secret") {
 		t.Errorf("the letter contains the secret: %s", text)
 	}
 	if letter.Subject != "/apis/apps/v1/namespaces/shop/statefulsets/web" || malformedReason(letter) != "" {
@@ -213,13 +213,13 @@ func TestMalformedEventsAreNotListed(t *testing.T) {
 // TestLongestListFits: the list always leaves room on the set for the record and the manifest.
 func TestLongestListFits(t *testing.T) {
 	long := strings.Repeat("x", maxAttribute)
-	worst := api.Letter{Type: events.SourceUpdate, Source: long, ID: long, Subject: long, Operation: long, Destination: long, Code: 599,
+	worst := api.UndeliveredEvent{Type: events.SourceUpdate, Source: long, ID: long, Subject: long, Operation: long, Destination: long, Code: 599,
 		Extensions: map[string]string{"concerns": long, "kind": long, "name": long, "namespace": long, "partitionkey": long},
 		Data:       smallJSON([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: firstLine(encoded(strings.Repeat("<", 1000)))}
 	if malformedReason(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
 		t.Fatalf("not the worst: %s, %d, %d", malformedReason(worst), len(worst.Data), len(worst.Message))
 	}
-	var letters []api.Letter
+	var letters []api.UndeliveredEvent
 	for range api.MaxDeadLetters {
 		letters = append(letters, worst)
 	}
@@ -233,7 +233,7 @@ func FuzzLetter(f *testing.F) {
 	f.Add("id", "drydock.dev/sift", "backup", "op", "http://backup", []byte("bm8="), []byte(`{"uid":"u"}`))
 	f.Add("\x00", "<>", "a\nb", strings.Repeat("x", 2000), "://@", []byte("%"), []byte("\xff"))
 	f.Fuzz(func(t *testing.T, id, from, concerns, operation, dest string, why, data []byte) {
-		e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web", Operation: operation}, id)
+		e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web", Operation: operation}, id)
 		e.SetSource(from)
 		_ = e.SetData(event.ApplicationJSON, data)
 		e = undelivered(e, map[string]any{"concerns": concerns, "knativeerrordest": dest, "knativeerrordata": string(why)})
@@ -242,7 +242,7 @@ func FuzzLetter(f *testing.F) {
 		if malformedReason(letter) != "" {
 			return
 		}
-		text := api.EncodeDeadLetters([]api.Letter{letter})
+		text := api.EncodeDeadLetters([]api.UndeliveredEvent{letter})
 		if len(text) > 9<<10 || !utf8.ValidString(text) {
 			t.Fatalf("%d bytes: %q", len(text), text)
 		}

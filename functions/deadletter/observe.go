@@ -16,7 +16,7 @@ type Input struct {
 	Now time.Time
 	Set *appsv1.StatefulSet // nil if it does not exist
 	// Letter is the undelivered event, without a time.
-	Letter api.Letter
+	Letter api.UndeliveredEvent
 	// Rejected is why the API server rejected the list for good. It is empty if it did not.
 	Rejected string
 }

@@ -26,7 +26,7 @@ func Decide(in Input) plan.Plan {
 	switch found := firstObstacle(in, wanted); {
 	case found == nil:
 		return startResize(in, wanted)
-	case found.Settles():
+	case found.PassesByItself():
 		return waitForObstacle(in, *found)
 	default:
 		return refuse(in, wanted, *found)
@@ -35,9 +35,9 @@ func Decide(in Input) plan.Plan {
 
 // firstObstacle returns the first problem that prevents the resize, or nil. The dry run of the movers' pods comes last: it is made only if
 // there is no other problem.
-func firstObstacle(in Input, w *resize.Wish) *resize.Problem {
-	for _, find := range []func(resize.Input, *resize.Wish) []resize.Problem{
-		func(_ resize.Input, w *resize.Wish) []resize.Problem { return w.Problems }, resize.Unsettled, resize.Preflight,
+func firstObstacle(in Input, w *resize.Changes) *resize.Problem {
+	for _, find := range []func(resize.Input, *resize.Changes) []resize.Problem{
+		func(_ resize.Input, w *resize.Changes) []resize.Problem { return w.Problems }, resize.StartObstacles, resize.Preflight,
 	} {
 		if found := find(in.Input, w); len(found) > 0 {
 			return &found[0]
@@ -63,8 +63,8 @@ func moverToTry(in Input) *corev1.Pod {
 }
 
 // wantedChanges returns the changes that the request needs. If there are none, it returns the plan for that situation.
-func wantedChanges(in Input) (*resize.Wish, plan.Plan) {
-	wanted, reason, err := resize.Want(in.Input)
+func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
+	wanted, reason, err := resize.NeededChanges(in.Input)
 	switch {
 	case wanted != nil:
 		return wanted, plan.Plan{}
@@ -78,8 +78,8 @@ func wantedChanges(in Input) (*resize.Wish, plan.Plan) {
 
 // startResize stores the record of the operation. In the next step, claims that can grow in place do so. Nothing else is touched before
 // pause-owner has paused the owner.
-func startResize(in Input, w *resize.Wish) plan.Plan {
-	record := w.Operation(in.Input)
+func startResize(in Input, w *resize.Changes) plan.Plan {
+	record := w.Record(in.Input)
 	record.Trace = in.Trace
 	record.Reason, record.Message = api.ResizeDetected, operation.Announcement(record)
 	if len(record.Expansions) == 0 {
@@ -99,15 +99,15 @@ func handToPauseOwner(in Input, record *api.Resize) plan.Plan {
 }
 
 // refuse stores the refusal. If the set already has a refusal with the same reason, it only updates the message, without an Event.
-func refuse(in Input, w *resize.Wish, found resize.Problem) plan.Plan {
-	if standing := in.Standing(); standing != nil && standing.Reason == found.Reason {
-		if next := in.Restated(standing, found); next != nil {
+func refuse(in Input, w *resize.Changes, found resize.Problem) plan.Plan {
+	if standing := in.StandingRefusal(); standing != nil && standing.Reason == found.Reason {
+		if next := in.UpdatedRefusal(standing, found); next != nil {
 			return plan.Do(found.Reason, operation.Store(in.Set, next).Actions()...)
 		}
 		return plan.Noop(api.AlreadyRefused)
 	}
-	record := w.Document(in.Input, api.Refused)
-	record.Trace, record.Judged = in.Trace, resize.JudgedOn(in.Set)
+	record := w.EmptyRecord(in.Input, api.Refused)
+	record.Trace, record.RefusalDigest = in.Trace, resize.RefusalDigest(in.Set)
 	record.Reason, record.Message, record.Finished = found.Reason, found.Message, operation.Moment(in.Now)
 	patch := consumeRetry(in, operation.Store(in.Set, record))
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, record.Operation, found.Reason, found.Message))...).

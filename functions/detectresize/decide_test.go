@@ -26,7 +26,7 @@ func TestRequests(t *testing.T) {
 	mixed := append(append(expandable("data-web-0", "64Mi", "64Mi"), larger...), pods()...)
 	partly := build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-1"), build.Members(api.MemberKept, "data-web-0"),
 		build.ReplacesSet, func(r *api.Resize) { r.FailedAt = api.Moving })
-	moved := bound(build.Claim("data-web-1", "128Mi", build.On("pv-new-data-web-1")))
+	moved := bound(build.Claim("data-web-1", "128Mi", build.BoundTo("pv-new-data-web-1")))
 	check(t,
 		row{"claims are copied: pause-owner is next", given(set(), bothMembers())},
 		row{"members are moved one after the other", given(set(strategy), bothMembers())},
@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 func refusedBecause(reason api.Reason, message string) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(r *api.Resize) {
-			r.Request, r.Reason, r.Message, r.Judged = s.Annotations[api.ResizeAnnotation], reason, message, resize.JudgedOn(s)
+			r.Request, r.Reason, r.Message, r.RefusalDigest = s.Annotations[api.ResizeAnnotation], reason, message, resize.RefusalDigest(s)
 			r.Finished = operation.Moment(build.Now.Add(-time.Hour))
 		}))(s)
 	})
@@ -74,7 +74,7 @@ func TestRefusals(t *testing.T) {
 	deniedHook := func(in *Input) { in.HookDenied = "drydock.dev/before-member: pods is forbidden: violates PodSecurity" }
 	retry := build.Annotation(api.RetryAnnotation, "now")
 	tied := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")))
-	pending := objects{build.Claim("data-web-0", "64Mi", build.On(""))}
+	pending := objects{build.Claim("data-web-0", "64Mi", build.BoundTo(""))}
 	check(t,
 		row{"a class that does not exist", given(set(nvme), bothMembers())},
 		row{"the cause remains: nothing is written", given(set(nvme, refusedBecause(api.UnknownClass, unknown)), bothMembers())},
@@ -252,7 +252,7 @@ func TestGrowthStopsNoMember(t *testing.T) {
 		row{"a user's request after growth by usage", given(setAsking(byGrowth("data=96Mi+")), bothMembers())},
 		row{"growth by usage, and every claim can grow", given(setAsking(grown), expandableClaims, pods())},
 		row{"growth by usage, and a claim of a removed member was never bound: the others do not wait for it",
-			given(setAsking(grown), expandableClaims, pods(), objects{build.Claim("data-web-2", "64Mi", build.On(""))})},
+			given(setAsking(grown), expandableClaims, pods(), objects{build.Claim("data-web-2", "64Mi", build.BoundTo(""))})},
 		row{"growth by usage, and the set requests copies", given(setAsking(grown, copies), expandableClaims, pods())},
 	)
 }

@@ -48,7 +48,7 @@ func expandClaims(in Input, record *api.Resize) plan.Plan {
 	if store := operation.Store(in.Set, next); !store.Empty() {
 		return plan.Do(api.ExpansionRunning, store.Actions()...)
 	}
-	byGrowth := api.AskedByGrowth(in.Set, record.Request)
+	byGrowth := api.RequestedByGrowth(in.Set, record.Request)
 	pod, obstacle := podToRestart(in, record)
 	switch {
 	case pod != nil && byGrowth && !operation.Overdue(record, in.Now):
@@ -99,7 +99,7 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 	if hasGrown(in, in.Claim(e.Claim), e) {
 		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s and still requests it; its driver may be unable to modify "+
 			"volumes. Look at kubectl describe pvc %s, then %s", e.Claim, *e.Attributes, in.Settings.ExpandTimeout, e.Claim,
-			operation.AskAgain(record))
+			operation.HowToRetry(record))
 	}
 	switch pod, obstacle := podToRestart(in, record); {
 	case pod != nil && obstacle == "": // growth by usage restarts no pod
@@ -107,11 +107,11 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 			"within %s. Restart the pod", pod.Name, in.Settings.ExpandTimeout)
 	case pod != nil:
 		return fmt.Sprintf("%s. The wait exceeded %s. Delete the pod to let the file system grow, or %s",
-			closeGate(record.Clone(), pod, obstacle).Message, in.Settings.ExpandTimeout, operation.AskAgain(record))
+			closeGate(record.Clone(), pod, obstacle).Message, in.Settings.ExpandTimeout, operation.HowToRetry(record))
 	}
 	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims still request the new size: look at the storage, then %s. If the "+
 		"storage cannot expand a volume in use, first set %s=%s, or %s to copy the volumes", e.Claim, in.Settings.ExpandTimeout,
-		operation.WhyNotGrown(in.Claim(e.Claim)), operation.AskAgain(record), api.ResizeMethodAnnotation, api.MethodExpandOffline,
+		operation.WhyNotGrown(in.Claim(e.Claim)), operation.HowToRetry(record), api.ResizeMethodAnnotation, api.MethodExpandOffline,
 		api.MethodCopy)
 }
 
@@ -124,7 +124,7 @@ func fail(in Input, record *api.Resize, reason api.Reason, message string) plan.
 
 // requestPatch returns the patch that makes a claim request at least its new size, and its new VolumeAttributesClass.
 func requestPatch(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
-	patch := operation.AskFor(claim, e.To)
+	patch := operation.RaiseRequest(claim, e.To)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
@@ -146,7 +146,7 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		return api.Aborted, "aborted; the claims keep the sizes and classes of their volumes"
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.AskAgain(record)
+		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.HowToRetry(record)
 	}
 	for i := range record.Expansions {
 		e := &record.Expansions[i]
@@ -155,12 +155,12 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		case e.Done:
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced before it had grown. Look at the claim, then %s", e.Claim,
-				operation.AskAgain(record))
+				operation.HowToRetry(record))
 		case requestPatch(claim, e).Empty() && statefulset.Infeasible(claim, e.To):
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && requestPatch(claim, e).Empty() && statefulset.AttributesInfeasible(claim, *e.Attributes):
 			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
-				"it. Request another class, or correct this class, then %s", e.Claim, *e.Attributes, modifyError(claim), operation.AskAgain(record))
+				"it. Request another class, or correct this class, then %s", e.Claim, *e.Attributes, modifyError(claim), operation.HowToRetry(record))
 		}
 	}
 	return "", ""
@@ -210,7 +210,7 @@ func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
-		patch = operation.AskNoMore(claim, e.From, e.To)
+		patch = operation.LowerRequest(claim, e.From, e.To)
 	}
 	withdrawAttributes(reason, patch, claim, e)
 	return patch

@@ -43,7 +43,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
 		var retry *resize.Retry
 		if e.Type() == events.Retry {
-			retry = &resize.Retry{Of: ref.Operation}
+			retry = &resize.Retry{Operation: ref.Operation}
 		}
 		in, err := f.observe(ctx, ref, retry)
 		if err != nil {

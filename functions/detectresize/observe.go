@@ -78,11 +78,11 @@ func (f *Function) tryHooks(ctx context.Context, in Input) (string, error) {
 // tryPod makes a dry run of the pod's creation, including admission. It returns why the API server would reject the pod, or "". A webhook
 // without support for dry runs counts as acceptance.
 func (f *Function) tryPod(ctx context.Context, pod *corev1.Pod) (string, error) {
-	err := f.client.Try(ctx, plan.Create(plan.Pods, pod))
+	err := f.client.DryRun(ctx, plan.Create(plan.Pods, pod))
 	switch {
-	case kube.TrialOf(err) == kube.Denied:
+	case kube.DryRunResultOf(err) == kube.Denied:
 		return strings.ReplaceAll(err.Error(), fmt.Sprintf(" %q", pod.Name), ""), nil // the name differs with each attempt
-	case kube.TrialOf(err) == kube.Accepted, apierrors.IsBadRequest(err):
+	case kube.DryRunResultOf(err) == kube.Accepted, apierrors.IsBadRequest(err):
 		return "", nil
 	}
 	return "", fmt.Errorf("trying a pod: %w", fault.FromAPI(err))

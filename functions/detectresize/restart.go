@@ -69,10 +69,10 @@ func restartObstacle(in Input, record *api.Resize, pod *corev1.Pod, ordinal int)
 	if leaving := in.LeavingClaims(ordinal); len(leaving) > 0 {
 		return fmt.Sprintf("its claim %s is being deleted", leaving[0])
 	}
-	if shut := resize.ShutCutover(in.Observed, record); shut != "" {
+	if shut := resize.CutoverObstacle(in.Observed, record); shut != "" {
 		return "it waits for " + shut
 	}
-	return cmp.Or(in.OtherRevision(pod, ordinal), in.Unsteady(ordinal), in.Budget)
+	return cmp.Or(in.OtherRevision(pod, ordinal), in.WhyUnsteady(ordinal), in.Budget)
 }
 
 // closeGate stores in the record why the pod is not restarted yet.

@@ -9,7 +9,7 @@ import (
 
 // consumeRetry adds the removal of the retry annotation to the patch. If the retry is for a cleanup, the annotation stays for cleanup-pod.
 func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
-	if operation.Of(in.Set).RestingCleanup(in.Set) != nil {
+	if operation.Of(in.Set).CleanupAwaitingRetry(in.Set) != nil {
 		return patch
 	}
 	return patch.Unannotate(api.RetryAnnotation)

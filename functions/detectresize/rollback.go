@@ -15,7 +15,7 @@ func startRollback(in Input, operation string) plan.Plan {
 	if len(changes.Problems) > 0 {
 		return refuseRollback(in, changes.Problems[0])
 	}
-	if found := resize.Unsettled(in.Input, changes); len(found) > 0 && found[0].Settles() {
+	if found := resize.StartObstacles(in.Input, changes); len(found) > 0 && found[0].PassesByItself() {
 		return waitForObstacle(in, found[0])
 	} else if len(found) > 0 {
 		return refuseRollback(in, found[0])
@@ -23,7 +23,7 @@ func startRollback(in Input, operation string) plan.Plan {
 	if found := resize.PreflightRollback(in.Input, changes, operation); len(found) > 0 {
 		return refuseRollback(in, found[0])
 	}
-	record := changes.Operation(in.Input)
+	record := changes.Record(in.Input)
 	record.Trace, record.Reason = in.Trace, api.ResizeDetected
 	record.Message = fmt.Sprintf("%d claims will get back their old volumes from operation %s", len(record.Moves()), operation)
 	return handToPauseOwner(in, record)

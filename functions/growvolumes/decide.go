@@ -31,7 +31,7 @@ func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
 	}
 	growth, err := api.LoadGrowth(in.Set)
 	switch {
-	case reason == api.NoGrowth && (growth == nil || len(growth.Told) == 0):
+	case reason == api.NoGrowth && (growth == nil || len(growth.Warnings) == 0):
 		return plan.Noop(reason), nil
 	case reason == api.NoGrowth: // the reported warnings no longer apply
 		return in.report(growth, reason, nil)
@@ -91,12 +91,12 @@ func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.G
 		}
 		return in.report(growth, api.GrowthBlocked, warnings)
 	}
-	if next.Asked == nil {
-		next.Asked = map[string]api.AskedGrowth{}
+	if next.Latest == nil {
+		next.Latest = map[string]api.RequestedGrowth{}
 	}
 	var notes []plan.Action
 	for _, n := range due {
-		next.Asked[n.template] = api.AskedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Saw: n.shortage}
+		next.Latest[n.template] = api.RequestedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Cause: n.shortage}
 		notes = append(notes, in.event(false, api.VolumesGrow, n.announcement()))
 	}
 	next.Request = text
@@ -122,7 +122,7 @@ func (in Input) mustPause(growth *api.Growth, n need, state requestState) bool {
 	case requestRefused: // no volume has grown
 		return false
 	}
-	last, grown := growth.Asked[n.template]
+	last, grown := growth.Latest[n.template]
 	record := operation.Of(in.Set).Resize
 	if state == requestFailed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
 		return true
@@ -149,7 +149,7 @@ func (in Input) report(growth *api.Growth, reason api.Reason, warnings []api.Gro
 // eventsForNew stores the warnings in next, and returns an Event for each warning that was not stored before.
 func (in Input) eventsForNew(next *api.Growth, warnings []api.GrowthWarning) []plan.Action {
 	var notes []plan.Action
-	for _, w := range next.Tell(warnings) {
+	for _, w := range next.UpdateWarnings(warnings) {
 		notes = append(notes, in.event(true, w.Reason, w.Message))
 	}
 	return notes
@@ -209,10 +209,10 @@ const maxWaitForBegin = 15 * time.Minute
 // stalledRequest returns warnings if a request of grow-volumes has not begun for maxWaitForBegin, for example because a claim has lost its
 // volume.
 func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api.GrowthWarning) {
-	reason, _ := resize.Rests(resize.Input{Observed: in.Observed})
+	reason, _ := resize.ReasonNotToStart(resize.Input{Observed: in.Observed})
 	text := in.Set.Annotations[api.ResizeAnnotation]
 	for _, n := range needs {
-		last, asked := growth.Asked[n.template]
+		last, asked := growth.Latest[n.template]
 		if reason == "" && text == growth.Request && asked && in.Now.Sub(last.At.Time) > maxWaitForBegin {
 			warnings = append(warnings, n.blockedWarning(fmt.Sprintf("the request %s=%s has not begun yet. Find the cause: "+
 				"kubectl describe -n %s sts/%s", api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))

@@ -63,9 +63,9 @@ func TestUnreliableUsageDoesNotGrow(t *testing.T) {
 		row{"more is free than the capacity", withFirstUsage(func(u *grow.Usage) { u.Free = u.Capacity + 1 })},
 		row{"the capacity is zero", withFirstUsage(func(u *grow.Usage) { u.Capacity, u.Free = 0, 0 })},
 		row{"more inodes are free than exist", withFirstUsage(func(u *grow.Usage) { u.InodesFree = 1 })},
-		row{"the figures are old", withFirstUsage(func(u *grow.Usage) { u.At = u.At.Add(-time.Hour) })},
-		row{"the figures are from tomorrow", withFirstUsage(func(u *grow.Usage) { u.At = u.At.Add(24 * time.Hour) })},
-		row{"the figures have no time", withFirstUsage(func(u *grow.Usage) { u.At = time.Time{} })},
+		row{"the figures are old", withFirstUsage(func(u *grow.Usage) { u.MeasuredAt = u.MeasuredAt.Add(-time.Hour) })},
+		row{"the figures are from tomorrow", withFirstUsage(func(u *grow.Usage) { u.MeasuredAt = u.MeasuredAt.Add(24 * time.Hour) })},
+		row{"the figures have no time", withFirstUsage(func(u *grow.Usage) { u.MeasuredAt = time.Time{} })},
 		row{"the file system is larger than the volume", withFirstUsage(func(u *grow.Usage) { u.Capacity *= 2 })},
 		row{"the file system has not grown with its volume", withFirstUsage(func(u *grow.Usage) { u.Capacity, u.Free = u.Capacity/3, 0 })},
 		row{"a raw block volume", web(rule, withClaim("data-web-0", "100Mi", asRawBlock), withClaim("data-web-1", "100Mi", asRawBlock),
@@ -74,9 +74,9 @@ func TestUnreliableUsageDoesNotGrow(t *testing.T) {
 		row{"the volume was measured before the latest resize ended", webWith(rule, []build.Option{build.Resize("data=110Mi+"),
 			withEndedResize(api.Succeeded, "data=110Mi+", 2*time.Minute)}, withClaim("data-web-0", "110Mi"),
 			withClaim("data-web-1", "110Mi"), withFree("data-web-0", 1),
-			withUsage("data-web-0", func(u *grow.Usage) { u.At = u.At.Add(-3 * time.Minute) }))},
+			withUsage("data-web-0", func(u *grow.Usage) { u.MeasuredAt = u.MeasuredAt.Add(-3 * time.Minute) }))},
 		row{"unknown usage was reported before", webWith(rule, []build.Option{withGrowth(func(g *api.Growth) {
-			g.Told = []api.GrowthWarning{{Template: "data", Reason: api.UsageUnknown, Message: "an earlier message"}}
+			g.Warnings = []api.GrowthWarning{{Template: "data", Reason: api.UsageUnknown, Message: "an earlier message"}}
 		})}, withoutUsage("data-web-0"), withoutUsage("data-web-1"))},
 	)
 }
@@ -87,7 +87,7 @@ var asRawBlock = build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Volum
 func TestLimitIsReportedOnce(t *testing.T) {
 	const limited = "data=below:20%,by:10%,max:100Mi"
 	reportedLimit := withGrowth(func(g *api.Growth) {
-		g.Told = []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit, Message: "an earlier message"}}
+		g.Warnings = []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit, Message: "an earlier message"}}
 	})
 	check(t,
 		row{"a full volume is at its limit", web(limited, withFree("data-web-1", 1))},
@@ -114,13 +114,13 @@ func TestGrowthThatWouldStopMembersIsBlocked(t *testing.T) {
 		row{"the class of a large enough claim does not allow expansion", web(rule,
 			withClaim("data-web-7", "110Mi", build.OfClass(fixed)), withFree("data-web-1", 1))},
 		row{"the class of a claim without a volume does not allow expansion", web(rule,
-			withClaim("data-web-7", "50Mi", build.OfClass(""), build.On("")), withFree("data-web-1", 1))},
+			withClaim("data-web-7", "50Mi", build.OfClass(""), build.BoundTo("")), withFree("data-web-1", 1))},
 		row{"the set requires expansion while members are stopped",
 			webWith(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "expand-offline")}, withFree("data-web-1", 1))},
 		row{"the set requires copies", webWith(rule, []build.Option{build.Annotation(api.ResizeMethodAnnotation, "copy")},
 			withFree("data-web-1", 1))},
-		row{"an operator controls the set", webWith(rule, []build.Option{build.Owned("Database", "db")}, withFree("data-web-1", 1))},
-		row{"an operator controls the set, and the owner policy is ignore", webWith(rule, []build.Option{build.Owned("Database", "db"),
+		row{"an operator controls the set", webWith(rule, []build.Option{build.ControlledBy("Database", "db")}, withFree("data-web-1", 1))},
+		row{"an operator controls the set, and the owner policy is ignore", webWith(rule, []build.Option{build.ControlledBy("Database", "db"),
 			build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))}, withFree("data-web-1", 1))},
 	)
 }
@@ -135,7 +135,7 @@ func TestGrowthKeepsOpenRequestsOfUser(t *testing.T) {
 		row{"the user's request was refused", full(build.Resize("data=150Mi"), withEndedResize(api.Refused, "data=150Mi", time.Minute))},
 		row{"the user's request has failed", full(build.Resize("data=150Mi"), withEndedResize(api.Failed, "data=150Mi", time.Minute))},
 		row{"the user's request was rolled back", full(build.Resize("data=150Mi"), withEndedResize(api.Succeeded, "data=150Mi",
-			time.Minute, build.Rollback("x")))},
+			time.Minute, build.RollbackOf("x")))},
 		row{"the user's request is met", full(build.Resize("data=100Mi"), withEndedResize(api.Succeeded, "data=100Mi", time.Minute))},
 		row{"the user's request is met, and applied from a manifest", full(build.Resize("data=100Mi"), appliedFromManifest)},
 		row{"the user's request with a minimum size is met, and applied from a manifest",

@@ -46,7 +46,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			return plan.Plan{}, err
 		}
 		decided, warnings := decideWithWarnings(in)
-		f.apply.Growth(ctx, ref, countStuck(warnings))
+		f.apply.SetGrowthMetric(ctx, ref, countStuck(warnings))
 		return decided, nil
 	})
 }

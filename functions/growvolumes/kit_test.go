@@ -29,7 +29,7 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.says, World: r.in.Observed, Told: inputLines(r.in),
+		cases = append(cases, build.Case{Sentence: r.says, World: r.in.Observed, Facts: inputLines(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)
@@ -81,7 +81,7 @@ func webWith(rule string, options []build.Option, change ...func(*Input)) Input 
 		in.RulesError = err.Error()
 	}
 	in.Rules = rules
-	in.Enabled = grow.Asks(set, false)
+	in.Enabled = grow.IsEnabled(set, false)
 	return in
 }
 
@@ -103,7 +103,7 @@ func hasCapacity(size string) build.Option {
 func withFree(name string, percent int64) func(*Input) {
 	return func(in *Input) {
 		capacity := in.Claim(name).Status.Capacity[corev1.ResourceStorage]
-		in.Usage[name] = grow.Usage{Capacity: capacity.Value(), Free: capacity.Value() * percent / 100, At: in.Now}
+		in.Usage[name] = grow.Usage{Capacity: capacity.Value(), Free: capacity.Value() * percent / 100, MeasuredAt: in.Now}
 	}
 }
 
@@ -134,7 +134,7 @@ func withGrowth(change func(*api.Growth)) build.Option {
 func withOwnRequest(request string, ago time.Duration) build.Option {
 	return withGrowth(func(g *api.Growth) {
 		g.Request = request
-		g.Asked = map[string]api.AskedGrowth{"data": {At: metav1.NewTime(build.Now.Add(-ago)), Size: "110Mi", Saw: "it was full"}}
+		g.Latest = map[string]api.RequestedGrowth{"data": {At: metav1.NewTime(build.Now.Add(-ago)), Size: "110Mi", Cause: "it was full"}}
 	})
 }
 

@@ -38,7 +38,7 @@ func (n need) blockedWarning(why string) api.GrowthWarning {
 // findNeeds returns the templates that need to grow and may grow further. It returns warnings for templates at their limit, without a known
 // usage, or without existence in the set.
 func (in Input) findNeeds() (needs []need, warnings []api.GrowthWarning) {
-	for _, template := range in.Rules.Unknown(in.Set) {
+	for _, template := range in.Rules.UnknownTemplates(in.Set) {
 		warnings = append(warnings, api.GrowthWarning{Template: template, Reason: api.GrowInvalid,
 			Message: fmt.Sprintf("%s names template %s, "+
 				"which StatefulSet %s does not have. Name one of its volumeClaimTemplates", api.GrowAnnotation, template, in.Set.Name)})
@@ -84,7 +84,7 @@ func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.
 			continue
 		}
 		known = true
-		if u.At.Before(in.latestResizeEnd()) {
+		if u.MeasuredAt.Before(in.latestResizeEnd()) {
 			continue // measured before the latest resize
 		}
 		shortage := shortageOf(c.Name, u, rule)
@@ -130,7 +130,7 @@ func (in Input) withTarget(n need, claims []statefulset.Claim) (*need, *api.Grow
 	}
 	return nil, &api.GrowthWarning{Template: n.template, Reason: api.GrowthLimit,
 		Message: fmt.Sprintf("a volume of template %s is nearly full and "+
-			"does not grow beyond max:%s. Raise max in %s, or free space on the volume", n.template, &n.rule.Max, in.Rules.Where)}
+			"does not grow beyond max:%s. Raise max in %s, or free space on the volume", n.template, &n.rule.Max, in.Rules.Source)}
 }
 
 // usageOf returns the usage of the claim's volume, or why it is unknown.
@@ -168,7 +168,7 @@ func percent(part, whole int64) int { return int(float64(part) / float64(whole) 
 
 // volumeSize returns the size of the claim's volume. The request of a claim may be larger, and may never be fulfilled.
 func volumeSize(c statefulset.Claim) resource.Quantity {
-	size, capacity := statefulset.Owns(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
+	size, capacity := statefulset.GuaranteedSize(c.PersistentVolumeClaim), c.Status.Capacity["storage"]
 	if capacity.Cmp(size) > 0 {
 		return capacity
 	}

@@ -79,7 +79,7 @@ func (f *Function) observeRules(ctx context.Context, in *Input) error {
 			config = read
 		}
 	}
-	if in.Enabled = grow.Asks(in.Set, config != nil); !in.Enabled {
+	if in.Enabled = grow.IsEnabled(in.Set, config != nil); !in.Enabled {
 		return nil
 	}
 	rules, err := grow.RulesOf(in.Set, config)

@@ -26,12 +26,12 @@ const (
 func (f *Function) usageFromPrometheus(ctx context.Context, in Input) (map[string]grow.Usage, error) {
 	server, claims := prom.New(f.settings), in.claimsWithRule()
 	switch {
-	case !server.Known():
+	case !server.IsConfigured():
 		return nil, errors.New("DRYDOCK_GROW_USAGE=prometheus needs the URL of Prometheus. Set DRYDOCK_PROMETHEUS")
 	case len(claims) == 0:
 		return nil, nil
 	}
-	code, body, err := server.Ask(ctx, in.Set.Namespace, query(in.Set.Namespace, claims), maxSeries, maxAnswerBytes)
+	code, body, err := server.Query(ctx, in.Set.Namespace, query(in.Set.Namespace, claims), maxSeries, maxAnswerBytes)
 	if err != nil {
 		return nil, fmt.Errorf("asking Prometheus: %w", err)
 	}
@@ -79,7 +79,7 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 	for from, figuresOf := range figures {
 		capacity, sized := figuresOf["capacity_bytes"]
 		free, measured := figuresOf["available_bytes"]
-		u := grow.Usage{Capacity: capacity, Free: free, Inodes: figuresOf["inodes"], InodesFree: figuresOf["inodes_free"], At: times[from]}
+		u := grow.Usage{Capacity: capacity, Free: free, Inodes: figuresOf["inodes"], InodesFree: figuresOf["inodes_free"], MeasuredAt: times[from]}
 		if !sized || !measured {
 			u = grow.Usage{}
 		}

@@ -38,12 +38,12 @@ func (in Input) currentRequest(growth *api.Growth) (targets map[string]api.Targe
 		return nil, requestMet, ""
 	}
 	records := operation.Of(in.Set)
-	pending, reason, err := resize.Want(resize.Input{Observed: in.Observed})
+	pending, reason, err := resize.NeededChanges(resize.Input{Observed: in.Observed})
 	own := request == growth.Request
 	switch {
 	case err != nil || reason == api.InProgress:
 		return nil, requestOpen, ""
-	case pending != nil && !resize.Refuses(records.Resize, request):
+	case pending != nil && !resize.IsRefusalOf(records.Resize, request):
 		return nil, requestOpen, "" // the resize begins with the next tick
 	case pending != nil && own: // detect-resize judges it again at each tick
 		return in.targets(request), requestRefused, fmt.Sprintf("the request %s=%s was refused (%s). It begins by itself when the cause "+
@@ -51,7 +51,7 @@ func (in Input) currentRequest(growth *api.Growth) (targets map[string]api.Targe
 	case pending != nil:
 		return nil, requestBlocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request",
 			api.ResizeAnnotation, request, records.Resize.Reason)
-	case reason == api.AlreadyRefused && own && records.Resize.Kind == api.KindResize && records.RestingCleanup(in.Set) == nil:
+	case reason == api.AlreadyRefused && own && records.Resize.Kind == api.KindResize && records.CleanupAwaitingRetry(in.Set) == nil:
 		return in.targets(request), requestFailed, ""
 	case reason == api.AlreadyRefused:
 		return nil, requestBlocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Retry it with %s, or remove the "+

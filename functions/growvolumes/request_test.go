@@ -61,7 +61,7 @@ func TestGrowthWritesResizeRequest(t *testing.T) {
 			for key, value := range written(Decide(row.in)) {
 				set.Annotations[key] = value
 			}
-			if got := set.Annotations[api.ResizeAnnotation]; got != row.want || !api.AskedByGrowth(set, got) {
+			if got := set.Annotations[api.ResizeAnnotation]; got != row.want || !api.RequestedByGrowth(set, got) {
 				t.Errorf("requests %s, want %s; stores %s", got, row.want, set.Annotations[api.GrowthAnnotation])
 			}
 			if _, err := api.ParseRequest(row.want); err != nil {
@@ -129,7 +129,7 @@ func TestStoredGrowthStaysReadable(t *testing.T) {
 			for key, value := range written(Decide(in)) {
 				set.Annotations[key] = value
 			}
-			if growth, err := api.LoadGrowth(set); err != nil || growth == nil || len(growth.Told) != 1 {
+			if growth, err := api.LoadGrowth(set); err != nil || growth == nil || len(growth.Warnings) != 1 {
 				t.Errorf("%d bytes: %v, %v", len(set.Annotations[api.GrowthAnnotation]), growth != nil, err)
 			}
 		})

@@ -53,7 +53,7 @@ func cluster(t *testing.T, kubelet http.HandlerFunc, settings api.Settings) (*Fu
 	server := httptest.NewTLSServer(kubelet)
 	t.Cleanup(server.Close)
 	in := web(rule)
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	host, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	number, _ := strconv.Atoi(port)
 	node := build.Node()
@@ -98,7 +98,7 @@ func TestKubeletReceivesOnlyStatsToken(t *testing.T) {
 	}, api.Settings{})
 	f.settings.GrowKubeletCA = authority(t, server)
 	usage := f.measure(t.Context(), in)
-	if u := usage["data-web-1"]; len(usage) != 1 || u.Free != 10 || u.Capacity != 100 || !u.At.Equal(build.Now) {
+	if u := usage["data-web-1"]; len(usage) != 1 || u.Free != 10 || u.Capacity != 100 || !u.MeasuredAt.Equal(build.Now) {
 		t.Errorf("usage %+v", usage)
 	}
 	if len(got) != 1 || got[0].URL.Path != "/stats/summary" || got[0].Header.Get("Authorization") != "Bearer "+statsToken {
@@ -188,7 +188,7 @@ func TestOneQueryForClaimsOfSet(t *testing.T) {
 		series("capacity_bytes", "100", "namespace", "other"), series("available_bytes", "1", "namespace", "other")))
 	usage := f.measure(t.Context(), in)
 	if u := usage["data-web-0"]; len(usage) != 1 || u.Free != 7 || u.Capacity != 100 || u.Inodes != 50 || u.InodesFree != 5 ||
-		!u.At.Equal(build.Now) {
+		!u.MeasuredAt.Equal(build.Now) {
 		t.Errorf("usage %+v", usage)
 	}
 	want := `{__name__=~"kubelet_volume_stats_(capacity_bytes|available_bytes|inodes|inodes_free)",` +

@@ -29,14 +29,14 @@ func handleStartedByOthers(in Input, group idle.Group, m idle.Member) plan.Plan 
 	next.FailedAt, next.Reason = m.Sleep.Phase, api.StartedByOthers
 	return wake(in, group, m, next, api.StartedByOthers, fmt.Sprintf(
 		"%s started it in %d sleeps in a row. Remove replicas from the manifest that it applies, "+
-			"for example in Git; the next sleep starts after %s at the earliest", replicasWriter(m.Set), next.Starts, idle.Rest(next,
+			"for example in Git; the next sleep starts after %s at the earliest", replicasWriter(m.Set), next.Starts, idle.Backoff(next,
 			in.Settings.SleepRetry)))
 }
 
 // countStarts returns the sleep with an updated count of consecutive sleeps that the field manager of the replicas ended.
 func countStarts(in Input, m idle.Member) *api.Sleep {
 	next, manager := m.Sleep.Clone(), statefulset.ReplicasManager(m.Set)
-	short := next.Quiesced == nil || in.Now.Sub(next.Quiesced.Time) < shortSleep
+	short := next.PodsGoneAt == nil || in.Now.Sub(next.PodsGoneAt.Time) < shortSleep
 	if manager != next.StartedBy || !short {
 		next.Starts = 0
 	}

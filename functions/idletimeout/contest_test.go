@@ -31,7 +31,7 @@ func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 		"a client without a name, again":         {"", time.Minute, before("", 1), 2, "26m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := on(web(build.Replicas(2), replicasWrittenBy(row.manager), sleep(api.Asleep, build.Slept(row.slept), row.before)))
+			in := on(web(build.Replicas(2), replicasWrittenBy(row.manager), sleep(api.Asleep, build.AsleepFor(row.slept), row.before)))
 			next := build.StoredSleep(Decide(in))
 			if next.Phase != api.Waking || next.Reason != api.StartedByOthers || next.Starts != row.starts || next.StartedBy != row.manager {
 				t.Errorf("%s %s, started %d times by %q", next.Phase, next.Reason, next.Starts, next.StartedBy)
@@ -47,12 +47,12 @@ func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 // TestStartCountIsResetAfterSuccessfulSleep checks that the count survives a failed sleep.
 func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 	contested := func(s *api.Sleep) { s.StartedBy, s.Starts = "argocd-controller", 3 }
-	ended := build.Ended(api.StartedByOthers, 48*time.Hour)
+	ended := build.SleepEnded(api.StartedByOthers, 48*time.Hour)
 	if next := build.StoredSleep(Decide(on(web(sleep(api.Failed, ended, contested))))); next.Phase != api.Planned || next.Starts != 3 ||
 		next.StartedBy != "argocd-controller" {
 		t.Errorf("the next sleep is %+v", next)
 	}
-	waking := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active"), contested)
+	waking := sleep(api.Waking, build.AsleepFor(time.Hour), due, build.SleepReason(api.WakingUp, "web was active"), contested)
 	if next := build.StoredSleep(Decide(on(web(waking)))); next.Phase != api.Succeeded || next.Starts != 0 || next.StartedBy != "" {
 		t.Errorf("the successful sleep is %+v", next)
 	}
@@ -61,8 +61,8 @@ func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 // TestContestedSleepBacksOffLonger: the sweep and idle-timeout wait as long as the message says.
 func TestContestedSleepBacksOffLonger(t *testing.T) {
 	for ago, backsOff := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
-		m := idle.MemberOf(web(sleep(api.Failed, build.Ended(api.StartedByOthers, ago), func(s *api.Sleep) { s.Starts = 2 })))
-		if got := m.Rests(idle.Verdict{Request: idle.ForIdle}, build.Now, 13*time.Minute); got != backsOff {
+		m := idle.MemberOf(web(sleep(api.Failed, build.SleepEnded(api.StartedByOthers, ago), func(s *api.Sleep) { s.Starts = 2 })))
+		if got := m.IsBackingOff(idle.Verdict{Request: idle.RequestIdle}, build.Now, 13*time.Minute); got != backsOff {
 			t.Errorf("after %s it backs off: %v", ago, got)
 		}
 	}

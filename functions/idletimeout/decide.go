@@ -101,13 +101,13 @@ func endsWakeUp(m idle.Member, p plan.Plan) bool {
 
 // judge returns the group in its wake order, and the verdict on each member. A group without a valid order stays awake.
 func (in Input) judge() (idle.Group, []idle.Verdict) {
-	group := in.Group.InOrder()
-	return group, group.Judge(in.Now, in.Signal.sleepRequestedAt())
+	group := in.Group.InWakeOrder()
+	return group, group.Verdicts(in.Now, in.Signal.sleepRequestedAt())
 }
 
 // recordActivity stores the activity that the event reports.
 func recordActivity(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.Touch(m, in.Signal.At) {
+	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.StoresActivity(m, in.Signal.At) {
 		return plan.Noop(api.NotIdle)
 	}
 	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
@@ -116,7 +116,7 @@ func recordActivity(in Input, m idle.Member) plan.Plan {
 // setLastActivity moves the last activity of the member later, never earlier.
 func setLastActivity(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
 	if at.Truncate(time.Second).After(m.Rules.LastActivity) {
-		p.Annotate(api.LastActivityAnnotation, idle.Stamp(at))
+		p.Annotate(api.LastActivityAnnotation, idle.FormatTime(at))
 	}
 	return p
 }
@@ -144,7 +144,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 	}
 	switch {
 	case m.Err != nil:
-		return refuseSleep(in, m, api.RequestInvalid, m.Complaint())
+		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
 	case statefulset.Replicas(m.Set) == 0:
 		return handleAtZero(in, group, m)
 	case !v.Awake:
@@ -167,11 +167,11 @@ func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 // handleAtZero starts a set that is at zero without a sleep, if the set is needed and may be woken. Otherwise it stays at zero.
 func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	needed := in.Signal.reportsCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	if !needed || m.Revives() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
+	if !needed || m.ReplicasAtWake() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
 		return plan.Noop(api.AtZeroAlready)
 	}
-	sleep := in.newSleep(m, api.Waking, idle.ForAsk)
-	sleep.Replicas = m.Revives()
+	sleep := in.newSleep(m, api.Waking, idle.RequestAsked)
+	sleep.Replicas = m.ReplicasAtWake()
 	return wake(in, group, m, sleep, api.WakingUp, "the set is needed")
 }
 
@@ -183,20 +183,20 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if in.isScalerPaused(m) { // by the user; a wake-up would end the user's pause
 		return plan.Noop(api.SetPaused)
 	}
-	if left := statefulset.RollingOut(m.Set); left != "" {
+	if left := statefulset.WhyRollingOut(m.Set); left != "" {
 		return plan.Wait(api.RolloutRunning, "%s", left)
 	}
-	if name := awakeDependent(group, m); name != "" && v.Request != idle.ForPause { // the user may pause a dependency of other sets
+	if name := awakeDependent(group, m); name != "" && v.Request != idle.RequestPaused { // the user may pause a dependency of other sets
 		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
 	}
-	if v.Request == idle.ForIdle && !allProbed(in.Probes, group) {
+	if v.Request == idle.RequestIdle && !allProbed(in.Probes, group) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	sleep.Reason, sleep.Message = api.SleepDecided, v.Why
 	store := operation.Store(m.Set, sleep)
-	if m.Retried {
+	if m.RetryRequested {
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(api.SleepDecided, append(store.Actions(), operation.NoteOf(m.Set, sleep, false))...).
@@ -205,7 +205,7 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 
 // isBackingOff reports whether the member's sleep failed recently and no event requests a retry.
 func (in Input) isBackingOff(m idle.Member, v idle.Verdict) bool {
-	return m.Rests(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
+	return m.IsBackingOff(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
 }
 
 // newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep.
@@ -234,7 +234,7 @@ func (in Input) membersToProbe() []idle.Member {
 	group, verdicts := in.judge()
 	var probes []idle.Member
 	for i, m := range group {
-		due := verdicts[i].Request == idle.ForIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
+		due := verdicts[i].Request == idle.RequestIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
 		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
 			probes = append(probes, m)
 		}
@@ -283,16 +283,16 @@ func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
 
 // refuseSleep stores why a set is not put to sleep, and reports it once.
 func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	if reason == api.RequestInvalid && m.Complained() {
+	if reason == api.RequestInvalid && m.InvalidReported() {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	sleep := in.newSleep(m, api.Refused, idle.ForIdle)
+	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
 	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
 	if m.Sleep != nil {
-		sleep.Ready = m.Sleep.Ready // the set has been ready since then
+		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
 	}
 	store := operation.Store(m.Set, sleep)
-	if m.Retried {
+	if m.RetryRequested {
 		store.Unannotate(api.RetryAnnotation)
 	}
 	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
@@ -317,7 +317,7 @@ func isAsleep(m idle.Member) bool {
 func unreadyDependency(group idle.Group, m idle.Member) string {
 	for _, name := range m.Rules.DependsOn {
 		other := group.Find(name)
-		if other == nil || !other.Wakes() { // it left the group or stays at zero, so a wait would never end
+		if other == nil || !other.CanWake() { // it left the group or stays at zero, so a wait would never end
 			continue
 		}
 		if !idle.EnoughReady(other.Set, other.Sleep.Active()) {

@@ -100,7 +100,7 @@ func on(sets ...*appsv1.StatefulSet) Input {
 	for _, s := range sets {
 		m := idle.MemberOf(s)
 		in.Group = append(in.Group, m)
-		if m.Sleep.Active() && m.Sleep.Stopping != nil {
+		if m.Sleep.Active() && m.Sleep.ScaledToZeroAt != nil {
 			in.Records[s.Name] = []Record{recordOf(s, m.Sleep)}
 		}
 	}
@@ -143,7 +143,7 @@ func (in Input) withRejection(why string) Input {
 func web(options ...build.Option) *appsv1.StatefulSet { return member("web", options...) }
 
 func member(name string, options ...build.Option) *appsv1.StatefulSet {
-	return build.Set(name, append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.Active(2 * time.Hour)}, options...)...)
+	return build.Set(name, append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.LastActivity(2 * time.Hour)}, options...)...)
 }
 
 func sleep(phase api.Phase, options ...func(*api.Sleep)) build.Option {
@@ -179,13 +179,13 @@ func TestStartOfSleep(t *testing.T) {
 		s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "a", "b"
 	})
-	failed := sleep(api.Failed, build.Ended(api.Aborted, 12*time.Minute))
+	failed := sleep(api.Failed, build.SleepEnded(api.Aborted, 12*time.Minute))
 	check(t, map[string]Input{
 		"there is no set":                        on(),
 		"the set is being deleted":               on(web(build.Deleting())),
 		"it is not opted in":                     on(web(optOut)),
 		"nothing was active":                     on(web()),
-		"it was active":                          on(web(build.Active(time.Minute))),
+		"it was active":                          on(web(build.LastActivity(time.Minute))),
 		"the set has no timeout":                 on(web(without(api.IdleTimeoutAnnotation))),
 		"another client scaled the set to zero":  on(web(zero)),
 		"the set is paused and at zero":          on(web(build.Paused(), zero)),
@@ -195,31 +195,31 @@ func TestStartOfSleep(t *testing.T) {
 		"the record of the resize is unreadable": on(web(build.Annotation(api.StatusAnnotation, "{"))),
 		"the resize belongs to another set": on(
 			web(build.Status(build.Operation(api.Moving, func(s *api.Resize) { s.Set.UID = "uid-2" })))),
-		"the controller has not seen it":        on(web(build.Unseen())),
-		"replicas are still being created":      on(web(build.Counting(2, 2))),
+		"the controller has not seen it":        on(web(build.NotObserved())),
+		"replicas are still being created":      on(web(build.ReplicaCounts(2, 2))),
 		"a rollout runs":                        on(web(partition(0, 2))),
 		"a rollout up to a partition":           on(web(partition(2, 0))),
 		"the rollout has reached its partition": on(web(partition(2, 1))),
 		"the partition is above all replicas":   on(web(partition(5, 0))),
 		"a rollout with strategy OnDelete":      on(web(onDelete)),
-		"no replica is ready":                   on(web(build.Counting(3, 0))),
-		"the sleep before this one ended":       on(web(sleep(api.Succeeded, build.Up(2*time.Hour)))),
+		"no replica is ready":                   on(web(build.ReplicaCounts(3, 0))),
+		"the sleep before this one ended":       on(web(sleep(api.Succeeded, build.ReadyFor(2*time.Hour)))),
 		"the sleep belongs to another set": on(
 			web(build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set.UID = "uid-2" }).Encode()))),
 		"a sleep failed recently": on(web(failed)),
 		"a sleep failed recently, and the set has the retry annotation": on(web(failed, retry)),
 		"a sleep failed recently, and a retry event arrives":            on(web(failed)).withSignal(events.Retry, 0),
-		"a sleep failed recently, and the retry event names another member": on(member("db", shop, build.Active(3*time.Hour)),
+		"a sleep failed recently, and the retry event names another member": on(member("db", shop, build.LastActivity(3*time.Hour)),
 			web(shop, failed)).withSignal(events.Retry, 0),
 		"a sleep failed recently, and the retry annotation belongs to a resize": on(web(failed, retry, build.Resize("data=1Gi"))),
-		"a sleep failed long ago":  on(web(sleep(api.Failed, build.Ended(api.Aborted, 13*time.Minute)))),
+		"a sleep failed long ago":  on(web(sleep(api.Failed, build.SleepEnded(api.Aborted, 13*time.Minute)))),
 		"the set was scaled since": on(web(build.Replicas(5))),
 		"the set has no replica count": on(
 			web(build.Replicas(1), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil }))),
-		"it is paused":                                              on(web(build.Paused(), build.Active(0))),
-		"a sleep is requested":                                      on(web(build.Active(time.Minute))).withSignal(events.Sleep, 0),
-		"a sleep was requested before the last use":                 on(web(build.Active(time.Minute))).withSignal(events.Sleep, time.Hour),
-		"a sleep is requested in the second of a use: the use wins": on(web(build.Active(0))).withSignal(events.Sleep, 0),
+		"it is paused":                                              on(web(build.Paused(), build.LastActivity(0))),
+		"a sleep is requested":                                      on(web(build.LastActivity(time.Minute))).withSignal(events.Sleep, 0),
+		"a sleep was requested before the last use":                 on(web(build.LastActivity(time.Minute))).withSignal(events.Sleep, time.Hour),
+		"a sleep is requested in the second of a use: the use wins": on(web(build.LastActivity(0))).withSignal(events.Sleep, 0),
 		"a sleep is requested for a set without a timeout":          on(web(without(api.IdleTimeoutAnnotation))).withSignal(events.Sleep, 0),
 	})
 	in := on(web())
@@ -227,7 +227,7 @@ func TestStartOfSleep(t *testing.T) {
 	if got := build.StoredSleep(Decide(in)); got.Trace != "00-trace" || !in.mayStartSleep() {
 		t.Errorf("the new sleep has the trace %q", got.Trace)
 	}
-	for _, in := range []Input{on(web(build.Active(0))), on(web(zero)), on(web(sleep(api.Asleep, build.Slept(time.Hour)), zero)), on()} {
+	for _, in := range []Input{on(web(build.LastActivity(0))), on(web(zero)), on(web(sleep(api.Asleep, build.AsleepFor(time.Hour)), zero)), on()} {
 		if in.mayStartSleep() {
 			t.Error("no sleep may start")
 		}
@@ -236,33 +236,33 @@ func TestStartOfSleep(t *testing.T) {
 
 // Invariants: I7.
 func TestActivity(t *testing.T) {
-	sleeping := []build.Option{zero, sleep(api.Asleep, build.Slept(30*time.Second))}
+	sleeping := []build.Option{zero, sleep(api.Asleep, build.AsleepFor(30*time.Second))}
 	with := func(options ...build.Option) Input { return on(web(options...)) }
 	check(t, map[string]Input{
 		"the set is used":                            with().withSignal(events.Activity, 0),
 		"the set is about to be used":                with().withSignal(events.Wake, 0),
-		"the last use is recent: nothing is written": with(build.Active(59*time.Second)).withSignal(events.Activity, 0),
+		"the last use is recent: nothing is written": with(build.LastActivity(59*time.Second)).withSignal(events.Activity, 0),
 		"the set has no timeout: nothing is written": with(without(api.IdleTimeoutAnnotation)).withSignal(events.Activity, 0),
 		"it is not opted in":                         with(optOut).withSignal(events.Activity, 0),
 		"a sleeping set is used":                     with(sleeping...).withSignal(events.Activity, 0),
-		"a sleeping set was used before its sleep": with(append(sleeping, build.Active(3*time.Hour))...).withSignal(events.Activity,
+		"a sleeping set was used before its sleep": with(append(sleeping, build.LastActivity(3*time.Hour))...).withSignal(events.Activity,
 			time.Hour),
-		"a use before the sleep is stored and wakes no set": with(append(sleeping, build.Active(time.Hour))...),
-		"the event of that use is repeated": with(append(sleeping, build.Active(time.Hour))...).withSignal(events.Activity,
+		"a use before the sleep is stored and wakes no set": with(append(sleeping, build.LastActivity(time.Hour))...),
+		"the event of that use is repeated": with(append(sleeping, build.LastActivity(time.Hour))...).withSignal(events.Activity,
 			time.Hour),
 		"the event is older than the stored use: the time only moves later": with(
-			append(sleeping, build.Active(time.Hour))...).withSignal(events.Activity, 2*time.Hour),
-		"an old event for a running set": with(build.Active(30*time.Minute)).withSignal(events.Activity, time.Hour),
+			append(sleeping, build.LastActivity(time.Hour))...).withSignal(events.Activity, 2*time.Hour),
+		"an old event for a running set": with(build.LastActivity(30*time.Minute)).withSignal(events.Activity, time.Hour),
 		"the set is paused: the use is stored, and the set stays asleep": with(
-			append(sleeping, build.Paused(), build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause),
-				build.Slept(time.Hour))))...).withSignal(events.Wake, 0),
-		"the set is paused, and the use is stored already": with(zero, build.Paused(), build.Active(0),
-			build.WithSleep(build.Sleep(api.Asleep, build.Because(idle.ForPause),
-				build.Slept(time.Hour)))),
+			append(sleeping, build.Paused(), build.WithSleep(build.Sleep(api.Asleep, build.SleepCause(idle.RequestPaused),
+				build.AsleepFor(time.Hour))))...).withSignal(events.Wake, 0),
+		"the set is paused, and the use is stored already": with(zero, build.Paused(), build.LastActivity(0),
+			build.WithSleep(build.Sleep(api.Asleep, build.SleepCause(idle.RequestPaused),
+				build.AsleepFor(time.Hour)))),
 		"the last use is unknown: the timeout starts now": with(without(api.LastActivityAnnotation)),
 		"the last use of a set at zero is unknown":        with(without(api.LastActivityAnnotation), zero),
 	})
-	patch := Decide(with(build.Active(90*time.Second)).withSignal(events.Activity, 500*time.Millisecond)).Actions[0]
+	patch := Decide(with(build.LastActivity(90*time.Second)).withSignal(events.Activity, 500*time.Millisecond)).Actions[0]
 	if got := patch.Ops[1].Value; got != "2026-03-01T11:59:59Z" {
 		t.Errorf("stored as %v", got)
 	}
@@ -278,7 +278,7 @@ func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 		"awake-until is in the future":        with(two, build.AwakeFor(time.Hour)),
 		"the set is not needed":               with(two),
 		"no replica count is known":           with().withSignal(events.Wake, 0),
-		"an owner controls the set":           with(two, build.Owned("Database", "main")).withSignal(events.Wake, 0),
+		"an owner controls the set":           with(two, build.ControlledBy("Database", "main")).withSignal(events.Wake, 0),
 		"it is paused":                        with(two, build.Paused()).withSignal(events.Wake, 0),
 		"it runs":                             with(two, build.Replicas(1)).withSignal(events.Wake, 0),
 		"Drydock put the set to sleep before": with(two, sleep(api.Succeeded, func(s *api.Sleep) { s.Attempt = 6 })).withSignal(events.Wake, 0),
@@ -290,7 +290,7 @@ func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 		in := on(set).withSignal(events.Wake, 0)
 		p := Decide(in)
 		if p.Reason == api.ActivityNoted {
-			build.With(set, build.Active(0))
+			build.With(set, build.LastActivity(0))
 			p = Decide(on(set).withSignal(events.Wake, 0))
 		}
 		if !strings.Contains(p.String(), "replicas 0 to 2") {
@@ -303,8 +303,8 @@ func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 func TestInvalidAnnotations(t *testing.T) {
 	soon := build.IdleTimeout("soon")
 	said := func(options ...func(*api.Sleep)) build.Option {
-		text := idle.MemberOf(web(soon)).Complaint()
-		return sleep(api.Refused, append([]func(*api.Sleep){build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
+		text := idle.MemberOf(web(soon)).InvalidMessage()
+		return sleep(api.Refused, append([]func(*api.Sleep){build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
 			options...)...)
 	}
 	check(t, map[string]Input{
@@ -312,13 +312,13 @@ func TestInvalidAnnotations(t *testing.T) {
 		"the mistake was reported before":                                on(web(soon, said())),
 		"the mistake was reported before, and an activity event arrives": on(web(soon, said())).withSignal(events.Activity, 0),
 		"another mistake is reported":                                    on(web(build.IdleTimeout("later"), said())),
-		"the time of readiness is kept":                                  on(web(soon, sleep(api.Succeeded, build.Up(time.Hour)))),
+		"the time of readiness is kept":                                  on(web(soon, sleep(api.Succeeded, build.ReadyFor(time.Hour)))),
 		"the mistake is corrected: the set falls asleep":                 on(web(said())),
-		"the mistake is corrected, and the set is in use":                on(web(said(), build.Active(0))),
+		"the mistake is corrected, and the set is in use":                on(web(said(), build.LastActivity(0))),
 		"a resize comes first":                                           on(web(soon, build.Status(build.Operation(api.Moving)))),
 		"the set is not opted in: nothing is reported":                   on(web(soon, optOut)),
 		"a paused set with a mistake stays awake":                        on(web(soon, build.Paused(), said())),
-		"the mistake is made during a sleep: the set wakes":              on(web(soon, zero, sleep(api.Asleep, build.Slept(time.Hour)))),
+		"the mistake is made during a sleep: the set wakes":              on(web(soon, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
 		"the record of the sleep is unreadable":                          on(web(build.Annotation(api.SleepAnnotation, "{"))),
 		"the record of another member is unreadable: only its own event reports it": on(
 			web(), member("db", build.Annotation(api.SleepAnnotation, "{"))),
@@ -340,7 +340,7 @@ func TestInvalidAnnotationPreventsSleep(t *testing.T) {
 
 func TestProbeResults(t *testing.T) {
 	down := ProbeResult{Err: errors.New("no route to host")}
-	resting := sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute))
+	resting := sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute))
 	check(t, map[string]Input{
 		"the probe says idle":                              on(web(probe)).withProbe("web", ProbeResult{}),
 		"the probe says in use":                            on(web(probe)).withProbe("web", ProbeResult{Active: true}),
@@ -354,10 +354,10 @@ func TestProbeResults(t *testing.T) {
 		"the probe of another member failed recently: the group stays awake": on(web(shop), member("db", shop, probe, resting)),
 		"a member at zero is not asked":                                      on(web(shop), member("db", shop, probe, zero)),
 		"a member that sleeps is not asked": on(
-			web(shop), member("db", shop, probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))),
+			web(shop), member("db", shop, probe, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
 		"the probe fails again after a retry: the annotation is removed": on(web(probe, resting, retry)).withProbe("web", down),
 		"the probe says idle after a retry":                              on(web(probe, resting, retry)).withProbe("web", ProbeResult{}),
-		"the time of readiness is kept": on(web(probe, sleep(api.Succeeded, build.Up(2*time.Hour)))).withProbe("web",
+		"the time of readiness is kept": on(web(probe, sleep(api.Succeeded, build.ReadyFor(2*time.Hour)))).withProbe("web",
 			down),
 	})
 }
@@ -369,20 +369,20 @@ func TestMembersToProbe(t *testing.T) {
 	}{
 		"a set with a probe":        {on(web(probe)), "web"},
 		"a set without a probe":     {on(web()), ""},
-		"the set is in use":         {on(web(probe, build.Active(0))), ""},
-		"another member is in use":  {on(web(probe), member("db", build.Active(0))), ""},
+		"the set is in use":         {on(web(probe, build.LastActivity(0))), ""},
+		"another member is in use":  {on(web(probe), member("db", build.LastActivity(0))), ""},
 		"a group with two probes":   {on(web(probe), member("db", probe), member("queue")), "db web"},
 		"the set is paused":         {on(web(probe, build.Paused())), ""},
 		"a sleep is requested":      {on(web(probe)).withSignal(events.Sleep, 0), ""},
-		"the set is asleep":         {on(web(probe, zero, sleep(api.Asleep, build.Slept(time.Hour)))), ""},
+		"the set is asleep":         {on(web(probe, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))), ""},
 		"the set is at zero":        {on(web(probe, zero)), ""},
 		"the set is not opted in":   {on(web(probe, optOut)), ""},
-		"the probe failed recently": {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), ""},
-		"the probe failed long ago": {on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Hour)))), "web"},
+		"the probe failed recently": {on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), ""},
+		"the probe failed long ago": {on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Hour)))), "web"},
 		"the probe failed recently, and the set has the retry annotation": {
-			on(web(probe, retry, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))), "web"},
+			on(web(probe, retry, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), "web"},
 		"the probe failed recently, and a retry event arrives": {
-			on(web(probe, sleep(api.Refused, build.Ended(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
+			on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
 		"another annotation is invalid":         {on(web(probe, build.DependsOn("x"))), ""},
 		"the record of the sleep is unreadable": {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
 	} {
@@ -399,15 +399,15 @@ func TestMembersToProbe(t *testing.T) {
 }
 
 func TestGroupSleepsAndWakesTogether(t *testing.T) {
-	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(30*time.Second))}
+	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.AsleepFor(30*time.Second))}
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db")}, options...)...)
 	}
-	asks := sleep(api.Asleep, build.Because(idle.ForAsk), build.Slept(30*time.Second))
-	said := sleep(api.Refused, build.Ended(api.RequestInvalid, time.Hour), func(s *api.Sleep) {
+	asks := sleep(api.Asleep, build.SleepCause(idle.RequestAsked), build.AsleepFor(30*time.Second))
+	said := sleep(api.Refused, build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) {
 		s.Message = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
 	})
 	check(t, map[string]Input{
@@ -415,27 +415,27 @@ func TestGroupSleepsAndWakesTogether(t *testing.T) {
 		"then the member that the event names":              on(web(shop), db(sleep(api.Planned))),
 		"a dependency is awake while its dependents are":    on(db(), front()),
 		"a dependent is being stopped": on(
-			db(), front(sleep(api.Stopping, build.ScaledDown(0)), build.Counting(3, 3), zero, build.Counting(2, 2))),
+			db(), front(sleep(api.Stopping, build.ScaledDown(0)), build.ReplicaCounts(3, 3), zero, build.ReplicaCounts(2, 2))),
 		"a dependent is at zero and not asleep yet":    on(db(), front(sleep(api.Planned, build.OwnerStops()), zero)),
 		"all dependents are asleep":                    on(db(), front(asleep...)),
 		"another client scaled the dependents to zero": on(db(), front(zero)),
-		"a dependency is paused by the user":           on(db(build.Paused()), front(build.Active(0))),
+		"a dependency is paused by the user":           on(db(build.Paused()), front(build.LastActivity(0))),
 		"a paused member does not keep the group awake": on(
-			web(shop), db(build.Paused(), build.Active(0), zero, sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour)))),
-		"the use of one member wakes another": on(web(asleep...), db(build.Active(0))),
+			web(shop), db(build.Paused(), build.LastActivity(0), zero, sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour)))),
+		"the use of one member wakes another": on(web(asleep...), db(build.LastActivity(0))),
 		"a paused member stays asleep": on(
-			db(zero, build.Paused(), sleep(api.Asleep, build.Because(idle.ForPause), build.Slept(time.Hour))), web(shop, build.Active(0))),
-		"a requested sleep continues member by member": on(front(zero, asks, build.Active(2*time.Minute)), db(build.Active(2*time.Minute))),
-		"a use after the request wakes the group":      on(db(build.Active(0)), front(zero, asks)),
-		"a member waits until its dependency is ready": on(front(zero, sleep(api.Asleep, build.Slept(0)), build.Active(0)),
-			db(build.Counting(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))),
+			db(zero, build.Paused(), sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour))), web(shop, build.LastActivity(0))),
+		"a requested sleep continues member by member": on(front(zero, asks, build.LastActivity(2*time.Minute)), db(build.LastActivity(2*time.Minute))),
+		"a use after the request wakes the group":      on(db(build.LastActivity(0)), front(zero, asks)),
+		"a member waits until its dependency is ready": on(front(zero, sleep(api.Asleep, build.AsleepFor(0)), build.LastActivity(0)),
+			db(build.ReplicaCounts(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))),
 		"a dependency cycle":                                on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))),
 		"a dependency cycle is reported once per member":    on(web(shop, build.DependsOn("db"), said), db(build.DependsOn("web"), said)),
 		"a member outside the dependency cycle stays awake": on(web(shop), db(build.DependsOn("db"), said)),
 		"a dependency outside the group":                    on(front()),
 		"a member with a mistake keeps the group awake": on(
-			web(shop), db(build.IdleTimeout("x"), sleep(api.Refused, build.Ended(api.RequestInvalid, 0),
-				func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).Complaint() }))),
+			web(shop), db(build.IdleTimeout("x"), sleep(api.Refused, build.SleepEnded(api.RequestInvalid, 0),
+				func(s *api.Sleep) { s.Message = idle.MemberOf(db(build.IdleTimeout("x"))).InvalidMessage() }))),
 		"the last use of a member is unknown": on(web(shop), db(without(api.LastActivityAnnotation))),
 		"a member that is being deleted":      on(web(shop), db(build.Deleting())),
 		"a member whose volumes are resized": on(

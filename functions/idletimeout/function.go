@@ -47,7 +47,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil || name == "" {
 			return nil, err
 		}
-		e = events.About(e, events.Ref{Namespace: namespace, Name: name})
+		e = events.WithSet(e, events.Ref{Namespace: namespace, Name: name})
 	}
 	signal, answers := signalOf(e, time.Now()), map[string]ProbeResult{}
 	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
@@ -67,7 +67,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // for others that were coalesced behind it. An older event keeps its own time: an event that was lost for a day wakes no set.
 func signalOf(e event.Event, now time.Time) Signal {
 	at := now
-	if events.Old(e, now) {
+	if events.IsOld(e, now) {
 		at = e.Time()
 	}
 	switch e.Type() {

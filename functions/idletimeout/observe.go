@@ -107,7 +107,7 @@ func (f *Function) representativeOf(ctx context.Context, namespace, group string
 	if err != nil || len(members) == 0 {
 		return "", err
 	}
-	sorted := members.InOrder()
+	sorted := members.InWakeOrder()
 	for _, m := range sorted {
 		if !m.Rules.Paused {
 			return m.Set.Name, nil

@@ -53,7 +53,7 @@ func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Me
 	for i := len(asked); i < len(members); i++ {
 		answers[i].Err = fmt.Errorf("the group has more than %d sets with a probe. Remove some probes", maxProbes)
 	}
-	podprobe.Each(len(asked), func(i int) {
+	podprobe.ForEach(len(asked), func(i int) {
 		if asked[i].Rules.Probe.Kind == idle.ProbeTCP && peersErr != nil {
 			answers[i].Err = peersErr
 			return
@@ -83,7 +83,7 @@ func (p *prober) peerAddresses(ctx context.Context, group idle.Group, asked []id
 		return nil, nil
 	}
 	lists, errs := make([][]*corev1.Pod, len(group)), make([]error, len(group))
-	podprobe.Each(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
+	podprobe.ForEach(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
 	peers := map[string]bool{}
 	for _, pod := range slices.Concat(lists...) {
 		for _, ip := range pod.Status.PodIPs {
@@ -105,7 +105,7 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 		return false, err
 	}
 	active, errs := make([]bool, len(pods)), make([]error, len(pods))
-	podprobe.Each(len(pods), func(i int) {
+	podprobe.ForEach(len(pods), func(i int) {
 		if probe.Kind == idle.ProbeTCP {
 			active[i], errs[i] = p.askTCP(ctx, pods[i], probe.Port, peers)
 		} else {

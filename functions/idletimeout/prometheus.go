@@ -25,19 +25,19 @@ func newPrometheus(settings api.Settings, log *slog.Logger) *prometheus {
 
 // allows reports whether sets of the namespace may send queries: the administrator listed the namespace, or the URL separates tenants.
 func (p *prometheus) allows(namespace string) bool {
-	return p.server.Tenants() || slices.Contains(p.namespaces, namespace) || slices.Contains(p.namespaces, "*")
+	return p.server.SeparatesNamespaces() || slices.Contains(p.namespaces, namespace) || slices.Contains(p.namespaces, "*")
 }
 
 // ask reports whether a value of the query's result is above zero. An empty result is an error.
 func (p *prometheus) ask(ctx context.Context, namespace, query string) (bool, error) {
 	switch {
-	case !p.server.Known():
+	case !p.server.IsConfigured():
 		return false, errors.New("no Prometheus is configured. Set DRYDOCK_PROMETHEUS to its URL")
 	case !p.allows(namespace):
 		return false, fmt.Errorf("sets of namespace %s may not query Prometheus. "+
-			"Add the namespace to DRYDOCK_PROMETHEUS_NAMESPACES, or put %s into DRYDOCK_PROMETHEUS", namespace, prom.Tenant)
+			"Add the namespace to DRYDOCK_PROMETHEUS_NAMESPACES, or put %s into DRYDOCK_PROMETHEUS", namespace, prom.NamespacePlaceholder)
 	}
-	code, body, err := p.server.Ask(ctx, namespace, query, maxSeries, maxAnswerBytes)
+	code, body, err := p.server.Query(ctx, namespace, query, maxSeries, maxAnswerBytes)
 	switch {
 	case errors.Is(err, prom.ErrSettings):
 		return false, p.logAndHide(ctx, namespace, "prometheus cannot be queried; check the settings DRYDOCK_PROMETHEUS*", err)

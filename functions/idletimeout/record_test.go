@@ -34,7 +34,7 @@ func TestSleepRecords(t *testing.T) {
 		"the annotation holds an older sleep": on(
 			web(zero, sleep(api.Succeeded, func(s *api.Sleep) { s.Operation = "000000000000" }))).withRecords(slept),
 		"the annotation holds the same sleep": on(
-			web(zero, sleep(api.Asleep, build.Slept(time.Hour)))).withRecords(slept),
+			web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))).withRecords(slept),
 		"the set runs without a sleep": on(web()).withRecords(slept),
 		"the sleep has ended":          on(web(sleep(api.Succeeded))).withRecords(slept),
 		"the sleep has ended, and another client scaled the set to zero": on(web(zero, sleep(api.Succeeded))).withRecords(slept),
@@ -45,7 +45,7 @@ func TestSleepRecords(t *testing.T) {
 		"the record cannot be read": unreadable,
 		"the set is being deleted":  on(web(zero, build.Deleting())).withRecords(slept),
 		"the record belongs to a set outside the group": func() Input {
-			in := on(member("db", build.Active(0))).withRecords(slept)
+			in := on(member("db", build.LastActivity(0))).withRecords(slept)
 			in.Name = "db"
 			return in
 		}(),
@@ -112,7 +112,7 @@ func TestRecordIsCreatedBeforeScaleDown(t *testing.T) {
 func TestRecordDeletionOrderIsDeterministic(t *testing.T) {
 	in := on(web(shop), member("db", shop), member("queue", shop), member("cache", shop))
 	for _, m := range in.Group {
-		in.Records[m.Set.Name] = []Record{recordOf(m.Set, idle.NewSleep(m.Set, api.Stopping, idle.ForIdle, 1, build.Now, ""))}
+		in.Records[m.Set.Name] = []Record{recordOf(m.Set, idle.NewSleep(m.Set, api.Stopping, idle.RequestIdle, 1, build.Now, ""))}
 	}
 	first := Decide(in).String()
 	for range 50 {
@@ -125,7 +125,7 @@ func TestRecordDeletionOrderIsDeterministic(t *testing.T) {
 // TestRecordIsKeptDuringSleep: the record is deleted at the end of the sleep (I9), not earlier.
 func TestRecordIsKeptDuringSleep(t *testing.T) {
 	for _, phase := range []api.Phase{api.Stopping, api.Asleep, api.Waking} {
-		in := on(web(zero, build.Counting(1, 0), sleep(phase, due, build.Slept(time.Hour)))).withSignal(events.Activity, 3*time.Hour)
+		in := on(web(zero, build.ReplicaCounts(1, 0), sleep(phase, due, build.AsleepFor(time.Hour)))).withSignal(events.Activity, 3*time.Hour)
 		if p := Decide(in); p.Reason == api.CleaningUp {
 			t.Errorf("%s: %s", phase, p)
 		}

@@ -37,11 +37,11 @@ func (in Input) withScaler(paused bool) Input {
 // a pause by the user. The sleep would end at zero, and no activity would wake the set.
 func TestWakeUpUnpausesScalerFirst(t *testing.T) {
 	for name, in := range map[string]Input{
-		"asleep": on(scaledByPilot(web(zero, build.Active(0), sleep(api.Asleep, build.ScaledDown(time.Minute))))).withScaler(true),
+		"asleep": on(scaledByPilot(web(zero, build.LastActivity(0), sleep(api.Asleep, build.ScaledDown(time.Minute))))).withScaler(true),
 		"waiting for a dependency": on(
-			scaledByPilot(web(zero, sleep(api.Waking, due, build.ScaledDown(time.Minute), build.Told(api.DependencyFirst, "")),
-				build.Active(0)))).withScaler(true),
-		"stopping": on(scaledByPilot(web(build.Active(0), sleep(api.Stopping, due, build.ScaledDown(time.Minute))))).withScaler(true),
+			scaledByPilot(web(zero, sleep(api.Waking, due, build.ScaledDown(time.Minute), build.SleepReason(api.DependencyFirst, "")),
+				build.LastActivity(0)))).withScaler(true),
+		"stopping": on(scaledByPilot(web(build.LastActivity(0), sleep(api.Stopping, due, build.ScaledDown(time.Minute))))).withScaler(true),
 	} {
 		p := Decide(in)
 		scaler := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.Scalers })

@@ -29,7 +29,7 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	if sleep.Phase != api.Waking {
 		ends := v.Awake || abort || !statefulset.Managed(m.Set)
-		untouched := sleep.Stopping == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
+		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
 		switch {
 		case untouched && statefulset.Replicas(m.Set) == 0: // another client scaled the set to zero first, and is responsible for its wake-up
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
@@ -58,13 +58,13 @@ func (in Input) isRejected(m idle.Member) bool { return in.Rejected != "" && m.S
 // handleStopping scales the set to zero, or waits until its operator has done so.
 func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
-	scaled := sleep.Stopping != nil
+	scaled := sleep.ScaledToZeroAt != nil
 	switch {
 	case in.isRejected(m):
 		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected)
 	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
-		next.Phase, next.Quiesced, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
+		next.Phase, next.PodsGoneAt, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
 		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("the set gets its %d replicas back when it is needed", sleep.Replicas)
 		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).
 			Then(events.Scaled, sleep.Operation)
@@ -94,14 +94,14 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 func nextRound(sleep *api.Sleep) *api.Sleep {
 	next := sleep.Clone()
 	next.Round++
-	next.Phase, next.Quiesced = api.Stopping, nil
+	next.Phase, next.PodsGoneAt = api.Stopping, nil
 	return next
 }
 
 // scaleDown stores the replica count in the write that sets it to zero. The same write makes the set retain the claims of the
 // stopped pods.
 func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
-	next.Stopping = operation.Moment(in.Now)
+	next.ScaledToZeroAt = operation.Moment(in.Now)
 	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + statefulset.GracePeriod(m.Set) + in.hookDeadlines(m)))
 	patch := plan.PatchOf(plan.StatefulSets, m.Set)
 	if found := statefulset.WhenScaled(m.Set); found != statefulset.Retain {
@@ -120,8 +120,8 @@ func handleAsleep(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if replicas == 0 {
 		return plan.Noop(api.StaysAsleep)
 	}
-	late := statefulset.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.Quiesced != nil &&
-		in.Now.Sub(sleep.Quiesced.Time) < lateOwnerWrites
+	late := statefulset.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.PodsGoneAt != nil &&
+		in.Now.Sub(sleep.PodsGoneAt.Time) < lateOwnerWrites
 	if late && sleep.Round < maxRounds {
 		return scaleDown(in, m, nextRound(sleep))
 	}

@@ -38,10 +38,10 @@ func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
 		"the deadline belongs to pause-owner":                                 on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))),
 		"the set is being deleted":                                            with(build.Deleting()),
 		"a resize is asked for":                                               with(build.Resize("data=1Gi")),
-		"the set was used in the second of the decision":                      with(build.Active(time.Minute)),
-		"the set was scaled up since, and is used":                            with(build.Active(0), build.Replicas(5)),
+		"the set was used in the second of the decision":                      with(build.LastActivity(time.Minute)),
+		"the set was scaled up since, and is used":                            with(build.LastActivity(0), build.Replicas(5)),
 		"the user aborts the sleep":                                           with(abort),
-		"another client scaled the set to zero and has to wake it":            with(zero, replicasWrittenBy("kubectl"), build.Active(0)),
+		"another client scaled the set to zero and has to wake it":            with(zero, replicasWrittenBy("kubectl"), build.LastActivity(0)),
 		"the operator scaled the set to zero before its consent was recorded": on(web(zero, sleep(api.Planned, due, build.OwnerStops()))),
 		"the set is no longer opted in":                                       with(optOut),
 	})
@@ -61,31 +61,31 @@ func TestStopping(t *testing.T) {
 		"the set was scaled after the decision: the new count is recorded": with(consented, build.Replicas(5)),
 		"the scale-down retains claims in the same write":                  with(consented, build.WhenScaled("Delete")),
 		"another client restores policy Delete before the next round": with(
-			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Delete"),
-			build.Owned("Database", "main")),
+			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.OriginalWhenScaled("Delete")), build.WhenScaled("Delete"),
+			build.ControlledBy("Database", "main")),
 		"the policy is Retain already, and the previous policy stays recorded": with(
-			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.Kept("Delete")), build.WhenScaled("Retain"),
-			build.Owned("Database", "main")),
-		"pods end":                       with(stopping, zero, build.Counting(2, 2)),
-		"the controller has not seen it": with(stopping, zero, build.Unseen()),
+			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"),
+			build.ControlledBy("Database", "main")),
+		"pods end":                       with(stopping, zero, build.ReplicaCounts(2, 2)),
+		"the controller has not seen it": with(stopping, zero, build.NotObserved()),
 		"all pods have ended":            with(stopping, zero),
 		"all pods ended when the deadline passed": with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)),
 			zero),
-		"the set is being deleted":            with(stopping, zero, build.Counting(1, 1), build.Deleting()),
+		"the set is being deleted":            with(stopping, zero, build.ReplicaCounts(1, 1), build.Deleting()),
 		"the operator scales the set to zero": with(sleep(api.Stopping, due, build.OwnerStops())),
 		"the operator scaled the set to zero, and a pod is left": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
-			build.Counting(1, 1)),
+			build.ReplicaCounts(1, 1)),
 		"the operator scaled the set to zero, and all pods ended": with(sleep(api.Stopping, due, build.OwnerStops()), zero),
 		"the operator does not scale the set to zero in time":     with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
 		"the operator scaled the set to zero, and a pod does not end in time": with(
-			sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.Counting(1, 1)),
+			sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.ReplicaCounts(1, 1)),
 		"pods do not end in time: the replicas are restored": with(
-			sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.Counting(1, 1)),
+			sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.ReplicaCounts(1, 1)),
 		"the scale-down was not written in time": with(sleep(api.Stopping, build.SleepDue(-time.Second))),
-		"the set is used while pods end":         with(stopping, zero, build.Counting(2, 2), build.Active(0)),
+		"the set is used while pods end":         with(stopping, zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
 		"the set is used while its operator stops it: the operator starts it": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
-			build.Counting(2, 2), build.Active(0)),
-		"the user aborts the sleep":             with(stopping, zero, build.Counting(2, 2), abort),
+			build.ReplicaCounts(2, 2), build.LastActivity(0)),
+		"the user aborts the sleep":             with(stopping, zero, build.ReplicaCounts(2, 2), abort),
 		"the set is no longer opted in":         with(stopping, zero, optOut),
 		"the API server rejects the scale-down": with(consented).withRejection("admission webhook denied the request"),
 		"a rejected write to one member does not affect the others": on(member("db", shop, sleep(api.Planned)),
@@ -95,12 +95,12 @@ func TestStopping(t *testing.T) {
 
 // Invariants: I4.
 func TestReplicasRestoredByAnotherClient(t *testing.T) {
-	owned := build.Owned("Database", "main")
+	owned := build.ControlledBy("Database", "main")
 	again := func(round int) build.Option {
 		return sleep(api.Stopping, due, build.ScaledDown(30*time.Second), build.SleepRound(round))
 	}
 	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
-		return sleep(api.Asleep, append([]func(*api.Sleep){build.Slept(ago)}, options...)...)
+		return sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(ago)}, options...)...)
 	}
 	with := func(options ...build.Option) Input {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
@@ -117,11 +117,11 @@ func TestReplicasRestoredByAnotherClient(t *testing.T) {
 		"the operator that stopped the set starts it": with(
 			owned, asleep(time.Second, build.OwnerStops())),
 		"a user starts the paused set": with(
-			build.Paused(), asleep(time.Hour, build.Because(idle.ForPause))),
+			build.Paused(), asleep(time.Hour, build.SleepCause(idle.RequestPaused))),
 		"a user started the paused set recently": with(
-			build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, time.Minute))),
+			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, time.Minute))),
 		"a user started the paused set long ago": with(
-			build.Paused(), sleep(api.Succeeded, build.Because(idle.ForPause), build.Ended(api.StartedByOthers, 13*time.Minute))),
+			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 13*time.Minute))),
 	})
 }
 
@@ -139,12 +139,12 @@ func TestStartByAnotherClientDuringStopEndsSleep(t *testing.T) {
 // Invariants: I4.
 func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
-		"planned, and the set is used":                   web(zero, build.Active(0), sleep(api.Planned, due)),
+		"planned, and the set is used":                   web(zero, build.LastActivity(0), sleep(api.Planned, due)),
 		"planned, and the sleep is aborted":              web(zero, abort, sleep(api.Planned, due)),
-		"the owner consented, and the set is used":       web(zero, build.Active(0), sleep(api.Stopping, due)),
+		"the owner consented, and the set is used":       web(zero, build.LastActivity(0), sleep(api.Stopping, due)),
 		"the owner consented, and the set is not needed": web(zero, sleep(api.Stopping, due)),
 		"planned, and the set is not opted in":           web(zero, optOut, sleep(api.Planned, due)),
-		"the owner consented, and the deadline passed":   web(zero, build.Counting(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"the owner consented, and the deadline passed":   web(zero, build.ReplicaCounts(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
 		"planned, and the set is kept warm": web(zero, sleep(api.Planned, due),
 			build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
 	} {
@@ -163,28 +163,28 @@ func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
 
 func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.Slept(time.Hour))}, options...)...))
+		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.AsleepFor(time.Hour))}, options...)...))
 	}
 	check(t, map[string]Input{
 		"the set is not needed":         asleep(),
-		"the set is being deleted":      asleep(build.Deleting(), build.Active(0)),
+		"the set is being deleted":      asleep(build.Deleting(), build.LastActivity(0)),
 		"a resize is asked for":         asleep(build.Resize("data=1Gi")),
 		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
 		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
 		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
-		"the set is no longer paused":   on(web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))),
+		"the set is no longer paused":   on(web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))),
 		"the user aborts the sleep":     asleep(abort),
 		"the set is no longer opted in": asleep(optOut),
 		"the operator stopped the set and has to start it": on(
-			web(zero, sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()), build.Active(0))),
-		"the stored use is in the future and stays": asleep(build.Active(-time.Hour)),
+			web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()), build.LastActivity(0))),
+		"the stored use is in the future and stays": asleep(build.LastActivity(-time.Hour)),
 	})
 }
 
 // Invariants: I1, I8.
 func TestWaking(t *testing.T) {
 	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
-		all := append([]func(*api.Sleep){build.Slept(time.Hour), due, build.Told(api.WakingUp, "web was active")}, phase...)
+		all := append([]func(*api.Sleep){build.AsleepFor(time.Hour), due, build.SleepReason(api.WakingUp, "web was active")}, phase...)
 		return on(web(append([]build.Option{sleep(api.Waking, all...)}, options...)...))
 	}
 	type edits = []func(*api.Sleep)
@@ -193,7 +193,7 @@ func TestWaking(t *testing.T) {
 		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
 	}
 	check(t, map[string]Input{
-		"replicas are starting":                             with(nil, build.Counting(2, 1)),
+		"replicas are starting":                             with(nil, build.ReplicaCounts(2, 1)),
 		"the operator has to start the set":                 with(edits{build.OwnerStops()}, zero),
 		"all are ready":                                     with(nil),
 		"the set was scaled down and is ready":              with(nil, build.Replicas(2)),
@@ -201,18 +201,18 @@ func TestWaking(t *testing.T) {
 		"the set is no longer opted in":                     with(nil, optOut),
 		"the set was paused while it wakes: it wakes first": with(nil, build.Paused()),
 		"another client scales the set to zero during the wake-up: claims stay retained while pods end": with(
-			edits{build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
+			edits{build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
 		"another client scales the set to zero during the wake-up, and pods never end: claims stay retained": with(
-			edits{late, build.Kept("Delete")}, zero, build.Counting(2, 2), build.WhenScaled("Retain")),
-		"another client scaled the set to zero during the wake-up": with(edits{build.Kept("Delete")}, zero, build.WhenScaled("Retain")),
-		"policy Delete is restored at the end":                     with(edits{build.Kept("Delete")}, build.WhenScaled("Retain")),
-		"another client restored policy Delete":                    with(edits{build.Kept("Delete")}, build.WhenScaled("Delete")),
-		"another client started the set":                           with(edits{build.Told(api.StartedByOthers, "kubectl gave it 3 replicas")}),
+			edits{late, build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
+		"another client scaled the set to zero during the wake-up": with(edits{build.OriginalWhenScaled("Delete")}, zero, build.WhenScaled("Retain")),
+		"policy Delete is restored at the end":                     with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Retain")),
+		"another client restored policy Delete":                    with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Delete")),
+		"another client started the set":                           with(edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas")}),
 		"ready when the deadline passed":                           with(edits{late}),
-		"the set does not become ready in time": with(edits{late, build.Kept("Delete")}, build.Counting(3, 2),
+		"the set does not become ready in time": with(edits{late, build.OriginalWhenScaled("Delete")}, build.ReplicaCounts(3, 2),
 			build.WhenScaled("Retain")),
 		"the API server rejects a write of the wake-up": with(nil, zero).withRejection("quota exceeded"),
-		"a failed sleep ends, and the set is not ready": with(edits{late, given(api.Aborted)}, build.Counting(3, 2)),
+		"a failed sleep ends, and the set is not ready": with(edits{late, given(api.Aborted)}, build.ReplicaCounts(3, 2)),
 	})
 	t.Run("a failed sleep ends, and the set is ready", func(t *testing.T) {
 		p := Decide(with(edits{given(api.Aborted)}))
@@ -226,8 +226,8 @@ func TestWaking(t *testing.T) {
 
 // TestFailedSleepRecordsWhenSetWasReady: the pods were restarted, so the minimum uptime starts again.
 func TestFailedSleepRecordsWhenSetWasReady(t *testing.T) {
-	p := Decide(on(web(sleep(api.Waking, build.Slept(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
-	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.Ready == nil || !sleep.Ready.Time.Equal(build.Now) {
+	p := Decide(on(web(sleep(api.Waking, build.AsleepFor(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
+	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.ReadyAt == nil || !sleep.ReadyAt.Time.Equal(build.Now) {
 		t.Errorf("%s", build.Summary(sleep))
 	}
 }
@@ -236,46 +236,46 @@ func TestDependencyStartsFirst(t *testing.T) {
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
-	waiting := sleep(api.Waking, build.Slept(time.Hour), due, build.Told(api.DependencyFirst,
+	waiting := sleep(api.Waking, build.AsleepFor(time.Hour), due, build.SleepReason(api.DependencyFirst,
 		"web was active; the set waits until db is ready"))
 	front := func(options ...build.Option) *appsv1.StatefulSet {
 		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
 	}
-	starting := []build.Option{build.Counting(3, 1), sleep(api.Waking, due)}
+	starting := []build.Option{build.ReplicaCounts(3, 1), sleep(api.Waking, due)}
 	check(t, map[string]Input{
 		"the dependency is starting":                                     on(front(zero), db(starting...)),
 		"the dependency is at zero":                                      on(front(zero), db(zero, sleep(api.Waking, due))),
-		"the dependency is ready":                                        on(front(zero), db(sleep(api.Succeeded, build.Up(0)))),
-		"another client started the set before its dependency was ready": on(front(build.Counting(3, 2)), db(starting...)),
+		"the dependency is ready":                                        on(front(zero), db(sleep(api.Succeeded, build.ReadyFor(0)))),
+		"another client started the set before its dependency was ready": on(front(build.ReplicaCounts(3, 2)), db(starting...)),
 		"the set is ready before its dependency":                         on(front(), db(starting...)),
-		"the dependency wakes first":                                     on(db(zero, sleep(api.Asleep, build.Slept(time.Hour))), front(zero)),
+		"the dependency wakes first":                                     on(db(zero, sleep(api.Asleep, build.AsleepFor(time.Hour))), front(zero)),
 	})
 }
 
 // TestSetDoesNotWaitForeverForDependency: the replicas are restored (I4), and the reason is reported.
 // Invariants: I8.
 func TestSetDoesNotWaitForeverForDependency(t *testing.T) {
-	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.Slept(time.Hour))}
+	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.AsleepFor(time.Hour))}
 	group := func(of []build.Option, more ...build.Option) []build.Option {
 		return append(append([]build.Option{}, of...), more...)
 	}
 	broken := "broken"
 	for name, sets := range map[string][]*appsv1.StatefulSet{
-		"the dependency becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...), member("db", asleep...)},
-		"the user paused the dependency": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
-			member("db", shop, zero, build.Paused(), sleep(api.Asleep, build.Slept(time.Hour), build.Because(idle.ForPause)))},
-		"another client scaled the dependency to zero": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+		"the dependency becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...), member("db", asleep...)},
+		"the user paused the dependency": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
+			member("db", shop, zero, build.Paused(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))},
+		"another client scaled the dependency to zero": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
 			member("db", shop, zero)},
-		"the dependency never becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
+		"the dependency never becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
 			member("db", group(asleep, build.Label(broken, "yes"))...)},
-		"the dependency runs and never becomes ready": {web(group(asleep, build.DependsOn("db"), build.Active(0))...),
-			member("db", shop, build.Counting(3, 1), build.Label(broken, "yes"))},
+		"the dependency runs and never becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
+			member("db", shop, build.ReplicaCounts(3, 1), build.Label(broken, "yes"))},
 		"a dependency cycle was written during the sleep": {web(group(asleep, build.DependsOn("db"))...),
 			member("db", group(asleep, build.DependsOn("web"))...)},
 		"an unknown dependency was written during the sleep": {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
 		"the operator starts the set, and its dependency is at zero": {
-			web(shop, zero, build.DependsOn("db"), build.Active(0), build.Label(broken, "yes"),
-				sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())),
+			web(shop, zero, build.DependsOn("db"), build.LastActivity(0), build.Label(broken, "yes"),
+				sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops())),
 			member("db", shop, zero)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -403,7 +403,7 @@ func (s *simulation) sleepOf(name string) *api.Sleep {
 // TestReplicasAndRetentionPolicyAreRestored: however a sleep ends, the set has its previous replicas and retention policy.
 // Invariants: I4.
 func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
-	ends := map[string]build.Option{"used": build.Active(-2 * time.Hour), "aborted": abort, "opted out": optOut,
+	ends := map[string]build.Option{"used": build.LastActivity(-2 * time.Hour), "aborted": abort, "opted out": optOut,
 		"kept warm": build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00"),
 		"a mistake": build.Annotation(api.KeepWarmAnnotation, "x"), "no timeout any more": without(api.IdleTimeoutAnnotation)}
 	for name, end := range ends {

@@ -17,7 +17,7 @@ func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reas
 	next := sleep.Clone()
 	next.FailedAt, next.Reason = sleep.Phase, reason
 	return wake(in, group, m, next, reason, fmt.Sprintf("%s; the next sleep starts after %s at the earliest",
-		message, idle.Rest(next, in.Settings.SleepRetry)))
+		message, idle.Backoff(next, in.Settings.SleepRetry)))
 }
 
 // wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
@@ -28,7 +28,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	var resume []plan.Action
 	if replicas := statefulset.Replicas(m.Set); replicas > 0 {
 		next.Replicas = replicas // the set was not scaled down yet, or another client set a new count
-		if sleep.Stopping != nil && in.Scalers[m.Set.Name] != nil {
+		if sleep.ScaledToZeroAt != nil && in.Scalers[m.Set.Name] != nil {
 			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
 		}
 	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
@@ -93,7 +93,7 @@ func handleStart(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case in.isRejected(m):
 		return retryStartLater(in, m, sleep)
 	case sleep.Reason == api.StartRefused && !overdue:
-		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.Stamp(sleep.Deadline.Time))
+		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.FormatTime(sleep.Deadline.Time))
 	case sleep.OwnerStops && !overdue:
 		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready; its operator has to start them", wantedReplicas(sleep))
 	case sleep.OwnerStops:
@@ -150,7 +150,7 @@ func endMessage(sleep *api.Sleep) string {
 // conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
-	next.Stopping, next.WhenScaled = nil, ""
+	next.ScaledToZeroAt, next.WhenScaled = nil, ""
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
 	}
@@ -162,7 +162,7 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		}
 	}
 	if idle.EnoughReady(m.Set, true) {
-		next.Ready = operation.Moment(in.Now)
+		next.ReadyAt = operation.Moment(in.Now)
 	}
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // with policy Delete, ending pods would lose their claims

@@ -17,8 +17,8 @@ import (
 // TestReplicasAreRestoredWhenOperatorIsAway: only Drydock knows the previous replica count.
 func TestReplicasAreRestoredWhenOperatorIsAway(t *testing.T) {
 	with := func(due time.Duration, options ...build.Option) Input {
-		waking := sleep(api.Waking, build.Slept(time.Hour), build.OwnerStops(), build.SleepDue(due),
-			build.Told(api.WakingUp, "web was active"))
+		waking := sleep(api.Waking, build.AsleepFor(time.Hour), build.OwnerStops(), build.SleepDue(due),
+			build.SleepReason(api.WakingUp, "web was active"))
 		return on(web(append([]build.Option{zero, waking}, options...)...))
 	}
 	check(t, map[string]Input{
@@ -32,12 +32,12 @@ func TestReplicasAreRestoredWhenOperatorIsAway(t *testing.T) {
 // TestRejectedReplicasAreRetried: while the API server rejects the replicas, the sleep and its record stay.
 func TestRejectedReplicasAreRetried(t *testing.T) {
 	rejected := func(due time.Duration, options ...build.Option) Input {
-		return on(web(append([]build.Option{sleep(api.Waking, build.Slept(time.Hour), build.SleepDue(due), build.Told(api.StartRefused, "no"))},
+		return on(web(append([]build.Option{sleep(api.Waking, build.AsleepFor(time.Hour), build.SleepDue(due), build.SleepReason(api.StartRefused, "no"))},
 			options...)...))
 	}
 	check(t, map[string]Input{
 		"the API server rejects the replicas": on(
-			web(zero, build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))).withRejection("quota exceeded"),
+			web(zero, build.LastActivity(0), sleep(api.Asleep, build.AsleepFor(time.Hour)))).withRejection("quota exceeded"),
 		"the next try is not due":                   rejected(time.Minute, zero),
 		"the next try is due":                       rejected(-time.Second, zero),
 		"the API server rejects the replicas again": rejected(-time.Second, zero).withRejection("quota exceeded"),
@@ -57,13 +57,13 @@ func wroteReplicas(manager string, ago time.Duration) build.Option {
 // TestWakingSetLeftAtZeroByFailedSleep: the set wakes when it is needed, even if an operator controls it. A set that a user scaled to
 // zero later stays at zero.
 func TestWakingSetLeftAtZeroByFailedSleep(t *testing.T) {
-	left := []build.Option{zero, build.Owned("Database", "main"), wroteReplicas("postgres-operator", 2*time.Hour),
-		sleep(api.Failed, build.Ended(api.NotReady, time.Hour), func(s *api.Sleep) { s.FailedAt = api.Waking })}
+	left := []build.Option{zero, build.ControlledBy("Database", "main"), wroteReplicas("postgres-operator", 2*time.Hour),
+		sleep(api.Failed, build.SleepEnded(api.NotReady, time.Hour), func(s *api.Sleep) { s.FailedAt = api.Waking })}
 	with := func(options ...build.Option) Input {
 		return on(web(append(append([]build.Option{}, left...), options...)...))
 	}
 	check(t, map[string]Input{
-		"a wake event":                        with(build.Active(0)).withSignal(events.Wake, 0),
+		"a wake event":                        with(build.LastActivity(0)).withSignal(events.Wake, 0),
 		"awake-until is in the future":        with(build.AwakeFor(time.Minute)),
 		"the set is not needed":               with(),
 		"a user scaled the set to zero since": with(build.AwakeFor(time.Minute), wroteReplicas("kubectl", time.Minute)),
@@ -73,7 +73,7 @@ func TestWakingSetLeftAtZeroByFailedSleep(t *testing.T) {
 
 // TestSetDoesNotWaitForDependencyThatStaysAtZero: the set starts without it.
 func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
-	front := web(shop, zero, build.DependsOn("db"), build.Active(0), sleep(api.Asleep, build.Slept(time.Hour)))
+	front := web(shop, zero, build.DependsOn("db"), build.LastActivity(0), sleep(api.Asleep, build.AsleepFor(time.Hour)))
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
@@ -82,17 +82,17 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 		waits bool
 	}{
 		"a user scaled the dependency to zero":                     {db(zero), false},
-		"the dependency is paused":                                 {db(zero, build.Paused(), sleep(api.Asleep, build.Slept(time.Hour))), false},
-		"the dependency is awake with one of three replicas ready": {db(build.Counting(3, 1)), false},
-		"the dependency runs without a ready replica":              {db(build.Counting(3, 0)), true},
-		"the dependency wakes":                                     {db(build.Counting(3, 1), sleep(api.Waking, due)), true},
+		"the dependency is paused":                                 {db(zero, build.Paused(), sleep(api.Asleep, build.AsleepFor(time.Hour))), false},
+		"the dependency is awake with one of three replicas ready": {db(build.ReplicaCounts(3, 1)), false},
+		"the dependency runs without a ready replica":              {db(build.ReplicaCounts(3, 0)), true},
+		"the dependency wakes":                                     {db(build.ReplicaCounts(3, 1), sleep(api.Waking, due)), true},
 		"the dependency wakes, and one ready replica is enough": {
-			db(build.Counting(3, 1), sleep(api.Waking, due), build.Annotation(api.WakeReadyAnnotation, "first")), false},
+			db(build.ReplicaCounts(3, 1), sleep(api.Waking, due), build.Annotation(api.WakeReadyAnnotation, "first")), false},
 		"the dependency can be woken": {db(zero, build.Annotation(api.WakeReplicasAnnotation, "1")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := on(front, row.db)
-			in.Group = in.Group.InOrder()
+			in.Group = in.Group.InWakeOrder()
 			if got := unreadyDependency(in.Group, *in.Group.Find("web")) != ""; got != row.waits {
 				t.Errorf("waits: %v", got)
 			}
@@ -103,7 +103,7 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 // TestSetStartsEventuallyWithoutItsOperator: even if the operator does nothing, the set starts and the sleep ends.
 func TestSetStartsEventuallyWithoutItsOperator(t *testing.T) {
 	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{
-		web(zero, build.Owned("PostgresCluster", "main"), build.Active(0), sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops()))}}
+		web(zero, build.ControlledBy("PostgresCluster", "main"), build.LastActivity(0), sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()))}}
 	s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 {
 		t.Errorf("%d replicas, %s %s\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))

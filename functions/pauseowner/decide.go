@@ -175,7 +175,7 @@ func (in Input) alreadyHeld(planned operation.Record, o Owner) bool {
 // chooseMeans returns how the owner is kept from undoing the operation. For a sleep, the operator's own stop comes first. Because it
 // stops all of the operator's sets, all of them must be about to sleep. A paused operator would not obey a stop.
 func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
-	canPause, canStop := o.Row.Can(owners.ByPause), o.Row.Can(owners.ByStop)
+	canPause, canStop := o.Row.Supports(owners.ByPause), o.Row.Supports(owners.ByStop)
 	ready := plan.Noop(api.OwnerConsents)
 	switch {
 	case operatorStops(planned) && canStop && o.Row.Held(owners.ByStop, o.Object):

@@ -34,9 +34,9 @@ func TestPlannedResizeStartsOrEnds(t *testing.T) {
 		"another function has it":           set(build.Operation(api.Moving)),
 		"the record belongs to another set": set(planned, build.UID("uid-2")),
 		"the set has no owner":              set(planned),
-		"owner-policy ignores the owner": set(planned, build.Owned("Database", "main"),
+		"owner-policy ignores the owner": set(planned, build.ControlledBy("Database", "main"),
 			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
-		"an owner appeared after the owners were read":        set(planned, build.Owned("Database", "main")),
+		"an owner appeared after the owners were read":        set(planned, build.ControlledBy("Database", "main")),
 		"the operation is aborted: the annotation is removed": set(planned, build.Annotation(api.AbortAnnotation, "")),
 		"the deadline has passed":                             set(late),
 	})
@@ -63,9 +63,9 @@ func redisOwner(annotations map[string]string) *unstructured.Unstructured {
 
 // heldFor returns the annotations of an owner that is paused for the operations.
 func heldFor(operations ...string) map[string]string {
-	pause := &api.Pause{Version: api.PauseVersion, Made: []api.Made{{In: "annotation", Key: key, Value: "true"}}}
+	pause := &api.Pause{Version: api.PauseVersion, Settings: []api.PausedSetting{{In: "annotation", Key: key, Value: "true"}}}
 	for _, o := range operations {
-		pause.For = append(pause.For, api.Holder{Operation: o, Set: "web"})
+		pause.Holders = append(pause.Holders, api.Holder{Operation: o, Set: "web"})
 	}
 	return map[string]string{key: "true", api.OwnerPausedAnnotation: pause.Encode()}
 }
@@ -98,7 +98,7 @@ func TestResizePausesOwner(t *testing.T) {
 	problem[0].Problem = "the operator has no pause"
 	unpaused := map[string]string{api.OwnerPausedAnnotation: heldFor(build.ID)[api.OwnerPausedAnnotation]}
 	asks := func(all []Owner, denied error, records ...OwnerRecord) Input {
-		set := build.Set("web", build.Status(planned), build.Replicas(3), build.Owned(kind, "main"))
+		set := build.Set("web", build.Status(planned), build.Replicas(3), build.ControlledBy(kind, "main"))
 		return Input{Observed: build.World(set), Settings: build.Settings(), Owners: all, OwnerRecords: records, Denied: denied}
 	}
 	check(t, map[string]Input{
@@ -177,7 +177,7 @@ func TestOwnerIsResumedAfterResize(t *testing.T) {
 // Invariants: I8.
 func TestOwnersAreReadOnlyBeforeDeadline(t *testing.T) {
 	planned, late := build.Operation(api.Planned, build.Due(time.Minute)), build.Operation(api.Planned, build.Due(-time.Second))
-	ownedBy, ignore := build.Owned(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
+	ownedBy, ignore := build.ControlledBy(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
 	for name, row := range map[string]struct {
 		status  operation.Record
 		options []build.Option

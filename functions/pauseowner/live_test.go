@@ -29,7 +29,7 @@ func TestRecreationPausesOwner(t *testing.T) {
 		in.Owners = owner
 		return in
 	}
-	byMain := build.Owned(kind, "main")
+	byMain := build.ControlledBy(kind, "main")
 	problem := ownersOf(redisOwner(nil))
 	problem[0].Problem = "the operator has no pause"
 	check(t, map[string]Input{
@@ -76,7 +76,7 @@ func TestOwnerIsResumedAfterRecreation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := redisOwner(heldFor(build.ID))
-			in := Input{Observed: build.World(build.Set("web", build.Status(row.status), build.Owned(kind, "main"))),
+			in := Input{Observed: build.World(build.Set("web", build.Status(row.status), build.ControlledBy(kind, "main"))),
 				Settings: build.Settings(), OwnerRecords: []OwnerRecord{ownerRecordOf(build.ID, owner)}}
 			p := Decide(in)
 			if stays := p.String() == "noop OwnerStays"; stays != row.stays || !stays && p.Reason != api.OwnerResumed {

@@ -71,7 +71,7 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 	if err := f.observeConsent(ctx, in); err != nil {
 		return err
 	}
-	if controller == nil || !isSleep(planned) || !in.Owners[0].Row.Can(owners.ByStop) {
+	if controller == nil || !isSleep(planned) || !in.Owners[0].Row.Supports(owners.ByStop) {
 		return nil
 	}
 	return f.observeSiblings(ctx, in, controller)
@@ -183,7 +183,7 @@ func (f *Function) findOwner(ctx context.Context, namespace string, controller m
 		case up != nil: // the resource's own controller would undo a pause
 			ref = up
 			continue
-		case o.Row.Up:
+		case o.Row.PausedThroughController:
 			o.Problem = "it is paused through its controller, and it has none"
 		}
 		return o, nil
@@ -199,7 +199,7 @@ func (f *Function) readOwner(ctx context.Context, namespace string, o *Owner) (p
 	}
 	row, known := f.registry.Find(gv.Group, o.Ref.Kind)
 	if !known {
-		return owners.Unknown(gv.Group, o.Ref.Kind), nil
+		return owners.UnknownKindMessage(gv.Group, o.Ref.Kind), nil
 	}
 	o.Row = row
 	if o.Resource, err = row.Resource(o.Ref); err != nil {

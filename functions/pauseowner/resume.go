@@ -59,9 +59,9 @@ func resume(in Input, operations operation.Records, record OwnerRecord) plan.Pla
 	operatorStarts := record.operatorStarts(current)
 	if in.needsPause(current, record.Link.Operation) && !operatorStarts && !record.ownerDisappears(current) {
 		switch {
-		case !operation.GivenBack(in.Set, current) || record.Row.Resume == owners.AtReady:
+		case !operation.NoLongerStops(in.Set, current) || record.Row.Resume == owners.AtReady:
 			return plan.Noop(api.OwnerStays)
-		case !statefulset.Seen(in.Set):
+		case !statefulset.SpecObserved(in.Set):
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
 		}
 	}

@@ -136,7 +136,7 @@ func (o Owner) recorded(by owners.Means) OwnerRecord {
 }
 
 // resumedAt is the record of an owner whose row says when a pause ends.
-func (r OwnerRecord) resumedAt(at owners.Moment) OwnerRecord {
+func (r OwnerRecord) resumedAt(at owners.ResumeMoment) OwnerRecord {
 	r.Row.Resume = at
 	return r
 }
@@ -148,7 +148,7 @@ func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Re
 func sleepAsking(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
 	options = append([]build.Option{build.Replicas(3), build.WithSleep(sleep)}, options...)
 	if len(all) > 0 && all[0].Row.Operator != "keda" {
-		options = append(options, build.Owned(all[0].Ref.Kind, "main"))
+		options = append(options, build.ControlledBy(all[0].Ref.Kind, "main"))
 	}
 	return Input{Observed: build.World(build.Set("web", options...)), Settings: build.SleepSettings(), Owners: all}
 }
@@ -211,9 +211,9 @@ func TestSleepPausesOwner(t *testing.T) {
 		"the set already sleeps":            sleepAsking(build.Sleep(api.Asleep), nil),
 		"the sleep is aborted: idle-timeout is responsible": sleepAsking(planned, []Owner{mysql},
 			build.Annotation(api.AbortAnnotation, "")),
-		"owner-policy ignores the owner": sleepAsking(planned, nil, build.Owned("Database", "main"),
+		"owner-policy ignores the owner": sleepAsking(planned, nil, build.ControlledBy("Database", "main"),
 			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
-		"an owner appeared after the owners were read": sleepAsking(planned, nil, build.Owned("Database", "main")),
+		"an owner appeared after the owners were read": sleepAsking(planned, nil, build.ControlledBy("Database", "main")),
 		"the owner is recorded, then paused":           sleepAsking(planned, []Owner{mysql}),
 		"the process died after the record": sleepAsking(planned,
 			[]Owner{mysql}).withRecords(mysql.recorded(owners.ByPause)),
@@ -330,7 +330,7 @@ func TestSleepStopsThroughOperator(t *testing.T) {
 // resizeAsking is a set with three replicas whose volumes will be resized.
 func resizeAsking(t *testing.T, o Owner) Input {
 	t.Helper()
-	set := build.Set("web", build.Replicas(3), build.Status(build.Operation(api.Planned, build.Due(time.Minute))), build.Owned(o.Ref.Kind,
+	set := build.Set("web", build.Replicas(3), build.Status(build.Operation(api.Planned, build.Due(time.Minute))), build.ControlledBy(o.Ref.Kind,
 		"main"))
 	return Input{Observed: build.World(set), Settings: build.SleepSettings(), Owners: []Owner{o}}
 }
@@ -447,10 +447,10 @@ func TestOwnerIsResumedAfterSleep(t *testing.T) {
 		"the set stops":                       in(api.Stopping, pause),
 		"the set sleeps":                      in(api.Asleep, pause),
 		"it wakes, and has its replicas back": in(api.Waking, pause),
-		"it wakes, and none of its replicas is ready": in(api.Waking, pause, build.Replicas(3), build.Counting(3,
+		"it wakes, and none of its replicas is ready": in(api.Waking, pause, build.Replicas(3), build.ReplicaCounts(3,
 			0)),
 		"it wakes, and waits for its replicas":         in(api.Waking, pause, build.Replicas(0)),
-		"it wakes, and the controller has not seen it": in(api.Waking, pause, build.Unseen()),
+		"it wakes, and the controller has not seen it": in(api.Waking, pause, build.NotObserved()),
 		"it wakes, and its row waits for readiness":    in(api.Waking, pause.resumedAt(owners.AtReady)),
 		"it is ready, and its row waits for readiness": in(api.Succeeded, pause.resumedAt(owners.AtReady)),
 		"the sleep has ended":                          in(api.Succeeded, pause),
@@ -496,7 +496,7 @@ func TestOwnerIsResumedAfterSleep(t *testing.T) {
 // observeSet reads what concerns set web.
 func observeSet(t *testing.T, lists build.Lists) Input {
 	t.Helper()
-	all := build.Plurals()
+	all := build.EmptyLists()
 	all["horizontalpodautoscalers"] = nil
 	maps.Copy(all, lists)
 	f := &Function{client: kube.NewClient(all.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}

@@ -23,7 +23,7 @@ const (
 // has no check. If an answer is missing, memberLag adds the pod to podsToAsk and returns known false; then the caller must not decide on
 // the reason.
 func (w *work) memberLag(pods ...*corev1.Pod) (why string, known bool) {
-	check, err := idle.MemberCheckOf(w.Set)
+	check, err := idle.ParseMemberCheck(w.Set)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("annotation %s cannot be read: %v", api.MemberCheckAnnotation, err), true
@@ -66,8 +66,8 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 	if !checks || w.record.Strategy != api.StrategyRolling || w.MemberPod(member.Ordinal) == nil {
 		return true
 	}
-	first := member.Checked != nil && w.Now.Sub(member.Checked.Time) < checkFresh
-	if first && w.Now.Sub(member.Checked.Time) < checkPause {
+	first := member.CheckedAt != nil && w.Now.Sub(member.CheckedAt.Time) < checkFresh
+	if first && w.Now.Sub(member.CheckedAt.Time) < checkPause {
 		w.waitFor(true, "waiting for the second member check")
 		return false
 	}
@@ -79,7 +79,7 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 		w.blockStop("pod %s-%d is not stopped yet: %s", w.Name, member.Ordinal, why)
 		return false
 	case !first:
-		member.Checked = operation.Moment(w.Now)
+		member.CheckedAt = operation.Moment(w.Now)
 		w.reason = api.GateClosed
 		w.waitFor(true, "waiting for the second member check")
 		return false
@@ -90,14 +90,14 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 // awaitCatchUp waits until a ready member has caught up on its new volumes; its mover is no longer needed. If it does not catch up in
 // time, the operation ends as it does for a pod that is not ready. After a good check, the hook after the member follows.
 func (w *work) awaitCatchUp(member *api.Member, pod *corev1.Pod) {
-	if member.Ready != nil {
+	if member.ReadyAt != nil {
 		w.hookAfter(member)
 		return
 	}
 	switch why, known := w.memberLag(pod); {
 	case !known:
 	case why == "":
-		member.Ready = operation.Moment(w.Now)
+		member.ReadyAt = operation.Moment(w.Now)
 		w.hookAfter(member)
 	case w.pastDeadline(member):
 		w.override = w.giveUpNotReady(member, "had not caught up", why)

@@ -37,7 +37,7 @@ var (
 
 // checkedBefore says how long ago the check of the member's others was good for the first time.
 func checkedBefore(ordinal int, ago time.Duration) func(*api.Resize) {
-	return build.EditMember(ordinal, func(m *api.Member) { m.Checked = operation.Moment(build.Now.Add(-ago)) })
+	return build.EditMember(ordinal, func(m *api.Member) { m.CheckedAt = operation.Moment(build.Now.Add(-ago)) })
 }
 
 // TestMemberStopsAfterOthersCaughtUpTwice: in a rolling resize, two good answers of all other members come before a stop.
@@ -93,7 +93,7 @@ func TestFirstGoodAnswerIsStoredAndCleared(t *testing.T) {
 			if record == nil {
 				t.Fatal("no record is stored")
 			}
-			switch is := record.Member(2).Checked; {
+			switch is := record.Member(2).CheckedAt; {
 			case row.noted && (is == nil || !is.Time.Equal(build.Now)):
 				t.Errorf("noted is %v, want now", is)
 			case !row.noted && is != nil:

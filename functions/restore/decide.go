@@ -22,18 +22,18 @@ type Input struct {
 	Settings  api.Settings
 	// Waited is how long this event has waited for the same thing.
 	Waited time.Duration
-	// Rejected is the API server's reason for permanently refusing a write of this event, or empty.
-	Rejected string
-	// Refused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
+	// WriteRefused is the API server's reason for permanently refusing a write of this event, or empty.
+	WriteRefused string
+	// CreationRefused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
 	// needed.
-	Refused string
-	// Failing is the API server's error for a write of this event that it could not carry out, or empty.
-	Failing string
-	// NamespaceLeaves is true if the namespace is being deleted, so the API server refused to create an object in it.
-	NamespaceLeaves bool
-	// Budget is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
+	CreationRefused string
+	// WriteFailed is the API server's error for a write of this event that it could not carry out, or empty.
+	WriteFailed string
+	// NamespaceTerminating is true if the namespace is being deleted, so the API server refused to create an object in it.
+	NamespaceTerminating bool
+	// BudgetRefusal is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
 	// not tried.
-	Budget string
+	BudgetRefusal string
 	// Checks holds the answers of pods to the member check: why a pod has not caught up, or empty if it has.
 	Checks map[types.UID]string
 }
@@ -46,7 +46,7 @@ func Decide(in Input) plan.Plan {
 
 // decide returns the plan, and the pods that must answer the member check first. With their answers, decide is called again.
 func decide(in Input) (plan.Plan, []*corev1.Pod) {
-	if in.NamespaceLeaves {
+	if in.NamespaceTerminating {
 		return releaseForNamespaceDeletion(in), nil
 	}
 	record, err := in.Record()
@@ -59,7 +59,7 @@ func decide(in Input) (plan.Plan, []*corev1.Pod) {
 	if record == nil {
 		return handleIdle(in, record), nil
 	}
-	if in.Failing != "" && !operation.Overdue(record, in.Now) {
+	if in.WriteFailed != "" && !operation.Overdue(record, in.Now) {
 		return plan.Noop(api.Rejected), nil // the event fails and is delivered again
 	}
 	switch record.Phase {
@@ -109,9 +109,9 @@ func releaseForNamespaceDeletion(in Input) plan.Plan {
 		}
 	}
 	if len(actions) == 0 {
-		return plan.Noop(api.NamespaceLeaves)
+		return plan.Noop(api.NamespaceTerminating)
 	}
-	return plan.Do(api.NamespaceLeaves, actions...)
+	return plan.Do(api.NamespaceTerminating, actions...)
 }
 
 // handleIdle handles a set without an active operation. It releases pods and volumes that earlier operations left.
@@ -164,13 +164,13 @@ func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	if in.Set == nil {
 		return actions
 	}
-	return append([]plan.Action{plan.Unchanged(plan.StatefulSets, in.Set)}, actions...)
+	return append([]plan.Action{plan.CheckUnchanged(plan.StatefulSets, in.Set)}, actions...)
 }
 
 // locksForMissingClaim reports whether the pod locks the name of a starting member while one of its claims is missing, see
 // keptOnlyByPins.
 func locksForMissingClaim(in Input, member *api.Member, pod *corev1.Pod) bool {
-	return member != nil && member.Phase == api.MemberStarting && resources.LocksName(pod) && in.MissingClaim(member.Ordinal) != ""
+	return member != nil && member.Phase == api.MemberStarting && resources.IsLockPod(pod) && in.MissingClaim(member.Ordinal) != ""
 }
 
 // holdsMember reports whether the member is stopped and this pod keeps it stopped. During the swap, a lock may have replaced a pod that
@@ -181,7 +181,7 @@ func holdsMember(member *api.Member, pod *corev1.Pod) bool {
 	}
 	switch member.Phase {
 	case api.MemberStopping, api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping, api.MemberStarting:
-		return member.Pod == pod.UID || member.Locked || member.Phase == api.MemberSwapping && resources.LocksName(pod)
+		return member.Pod == pod.UID || member.Locked || member.Phase == api.MemberSwapping && resources.IsLockPod(pod)
 	}
 	return false
 }

@@ -76,7 +76,7 @@ func TestOldVolumesAreKeptForRetention(t *testing.T) {
 		})
 	}
 	using := build.Claim(web1, "128Mi")
-	back := build.Operation(api.Moving, build.Members(api.MemberPending, web0), build.Rollback("ba9876543210"),
+	back := build.Operation(api.Moving, build.Members(api.MemberPending, web0), build.RollbackOf("ba9876543210"),
 		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = old0 }))
 	check(t,
 		testCase{"one retention is over, another is not", situation(done, objects{retiredVolume(web0, over), retiredVolume(web1, open)})},

@@ -72,12 +72,12 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 // confirmNamespaceDeletion checks that the namespace is really being deleted, because its pods are then released without their claims.
 // The refusal alone proves nothing: a webhook that writes to another, terminating namespace may pass on that namespace's error.
 func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, failure error) error {
-	if !in.NamespaceLeaves {
+	if !in.NamespaceTerminating {
 		return nil
 	}
-	leaves, err := f.client.NamespaceLeaves(ctx, in.Namespace)
+	leaves, err := f.client.NamespaceTerminating(ctx, in.Namespace)
 	if err == nil && !leaves {
-		in.NamespaceLeaves, in.Rejected = false, fault.Text(failure)
+		in.NamespaceTerminating, in.WriteRefused = false, fault.Text(failure)
 	}
 	return err
 }
@@ -87,14 +87,14 @@ func (in *Input) recordFailure(failure error) {
 	switch {
 	case failure == nil:
 	case !fault.IsPermanent(failure):
-		in.Failing = fault.Words(failure)
-	case fault.IsNamespaceLeaving(failure):
-		in.NamespaceLeaves = true
+		in.WriteFailed = fault.Words(failure)
+	case fault.IsNamespaceTerminating(failure):
+		in.NamespaceTerminating = true
 	case fault.IsBudget(failure):
-		in.Budget = strings.TrimSuffix(fault.Words(failure), ".")
-	case fault.IsTrial(failure):
-		in.Refused = fault.Words(failure)
+		in.BudgetRefusal = strings.TrimSuffix(fault.Words(failure), ".")
+	case fault.IsDryRun(failure):
+		in.CreationRefused = fault.Words(failure)
 	default:
-		in.Rejected = fault.Text(failure)
+		in.WriteRefused = fault.Text(failure)
 	}
 }

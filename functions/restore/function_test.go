@@ -48,7 +48,7 @@ func (s *terminatingAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // writesInNamespace returns the writes of restore for a member whose claim must be created. The API server refuses each of them.
 func writesInNamespace(t *testing.T, namespace *corev1.Namespace) []string {
 	t.Helper()
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	lists["namespaces"] = []metav1.Object{namespace}
 	lists["nodes"] = []metav1.Object{build.Node()}
 	record := movingOne(api.MemberSwapping, build.MemberDue(0, time.Hour), build.Due(24*time.Hour*36500))
@@ -71,7 +71,7 @@ func writesInNamespace(t *testing.T, namespace *corev1.Namespace) []string {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	f := New(kube.NewClient(&clientgo.Config{Host: server.URL}), build.Settings(), slog.New(slog.DiscardHandler))
-	_, _ = f.Handle(context.Background(), events.NewByHand(events.MemberChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+	_, _ = f.Handle(context.Background(), events.NewFromUser(events.MemberChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
 	return handler.written
 }
 

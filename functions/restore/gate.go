@@ -84,7 +84,7 @@ func (w *work) reportStop(members []*api.Member) {
 		subject = fmt.Sprintf("the name of pod %s-%d is locked", w.Name, first.Ordinal)
 	}
 	until := "the volumes are replaced"
-	if w.record.GrowsHeld() {
+	if w.record.GrowsWhileStopped() {
 		until = "the volumes have grown"
 	}
 	w.report(false, api.Quiescing, "%s (stop %d of at most %d) and held by the finalizer %s until %s", subject, first.Stops, maxStops,
@@ -95,7 +95,7 @@ func (w *work) reportStop(members []*api.Member) {
 func (w *work) blockStop(format string, args ...any) {
 	w.waitFor(false, format, args...)
 	for i := range w.record.Members {
-		w.record.Members[i].Checked = nil
+		w.record.Members[i].CheckedAt = nil
 	}
 	w.record.Reason, w.record.Message = api.GateClosed, w.waiting
 	w.reason = api.GateClosed
@@ -115,7 +115,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 		return fmt.Sprintf("pod %s has not started", pod.Name)
 	case !statefulset.IsPodOf(pod, w.Set):
 		return fmt.Sprintf("pod %s does not belong to StatefulSet %s", pod.Name, w.Name)
-	case resize.GoesLater(w.Observed, w.record, member):
+	case resize.ShouldYield(w.Observed, w.record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
 	}
 	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod),
@@ -123,7 +123,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 		return why
 	}
 	if w.record.Strategy == api.StrategyRolling {
-		return cmp.Or(w.Unsteady(member.Ordinal), w.Budget)
+		return cmp.Or(w.WhyUnsteady(member.Ordinal), w.BudgetRefusal)
 	}
 	return ""
 }
@@ -168,7 +168,7 @@ func (w *work) otherClaimUser(member *api.Member, pod *corev1.Pod) string {
 func (w *work) missingMover(member *api.Member, pod *corev1.Pod) string {
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	waits := func(mover *corev1.Pod) bool { // its Job must stay, too: it is deleted when the cutover is closed
-		return resize.Waits(mover) && slices.ContainsFunc(jobs, func(job *batchv1.Job) bool {
+		return resize.WaitsForStop(mover) && slices.ContainsFunc(jobs, func(job *batchv1.Job) bool {
 			return job.DeletionTimestamp == nil && metav1.IsControlledBy(mover, job)
 		})
 	}
@@ -189,7 +189,7 @@ func (w *work) missingMover(member *api.Member, pod *corev1.Pod) string {
 
 // cutoverOpen reports whether the user allows stops now. If not, the record says why.
 func (w *work) cutoverOpen() bool {
-	condition := resize.ShutCutover(w.Observed, w.record)
+	condition := resize.CutoverObstacle(w.Observed, w.record)
 	if condition != "" {
 		w.blockStop("%s; the stop waits for %s", stopReadiness(w.record), condition)
 	}
@@ -211,15 +211,15 @@ func (w *work) replaceSet() bool {
 			finalizer, w.Name)
 		return true
 	}
-	if why := resize.CannotAdd(w.Set, w.record.Fields); why != "" {
+	if why := resize.ObstacleToAddTemplate(w.Set, w.record.Fields); why != "" {
 		w.blockStop("StatefulSet %s is not created again yet: %s", w.Name, why)
 		return true
 	}
-	w.override = recreate(w.Input, w.record, w.record.Asked())
+	w.override = recreate(w.Input, w.record, w.record.NewShape())
 	return true
 }
 
 // needsReplacement reports whether the set must still be created again with its new templates.
 func (in Input) needsReplacement(record *api.Resize) bool {
-	return record.ReplaceSet && differsFrom(in.Set, record.Asked())
+	return record.ReplaceSet && differsFrom(in.Set, record.NewShape())
 }

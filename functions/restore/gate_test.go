@@ -40,7 +40,7 @@ func TestRollingStopNeedsAllOthersReady(t *testing.T) {
 		testCase{"the member's pod has never started", situation(waiting, otherMembers(), pod(2, pending))},
 		testCase{"the member's pod is ending", situation(waiting, otherMembers(), pod(2, build.Deleting()))},
 		testCase{"the member has no pod yet", situation(waiting, otherMembers())},
-		testCase{"a pod of another owner has the member's name", situation(waiting, otherMembers(), pod(2, build.Owned("Job", "other")))},
+		testCase{"a pod of another owner has the member's name", situation(waiting, otherMembers(), pod(2, build.ControlledBy("Job", "other")))},
 		testCase{"the set rolls out another revision",
 			situation(setEdited(build.Edit(rollsOut)), pod(0, revision("r1")), pod(1, revision("r2")),
 				pod(2, revision("r1")))},
@@ -67,7 +67,7 @@ func TestRollingStopNeedsAllOthersReady(t *testing.T) {
 		testCase{"its mover was evicted: another one is created first", with(situation(waiting, otherMembers(), pod(2)), withoutMovers)},
 		testCase{"its mover waits, but its Job is being deleted because the cutover was closed a moment ago",
 			situation(waiting, otherMembers(), pod(2),
-				objects{build.Job(2, 1, build.Deleting()), build.Mover(build.Job(2, 1), onNode, build.Waits())})},
+				objects{build.Job(2, 1, build.Deleting()), build.Mover(build.Job(2, 1), onNode, build.FirstPassConverged())})},
 		testCase{"its mover was evicted and another one copies: that one must wait first", situation(waiting, otherMembers(), pod(2),
 			objects{build.Job(2, 1), build.Mover(build.Job(2, 1), onNode)})},
 	)
@@ -150,7 +150,7 @@ func TestStopWaitsForCutover(t *testing.T) {
 	}
 	cutover := func(text string) build.Option { return build.Annotation(api.CutoverAnnotation, text) }
 	again := at(cutover("approve"))
-	templatesOnly := build.Operation(api.Moving, build.ReplacesSet, build.Genuine)
+	templatesOnly := build.Operation(api.Moving, build.ReplacesSet, build.DerivedID)
 	again.Set = build.With(again.Set, build.Status(movingOne(api.MemberWaiting, func(r *api.Resize) {
 		r.Reason = api.GateClosed
 		r.Message = "the copies have converged; the stop waits for an approval: kubectl drydock approve -n shop sts/web, or the " +

@@ -17,10 +17,10 @@ func (w *work) handleGrowing(member *api.Member) {
 		return
 	case w.interruptedByLoss(member):
 		return
-	case w.Rejected != "":
+	case w.WriteRefused != "":
 		w.override = revert(w.Input, w.before, api.Rejected,
 			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.AskAgain(w.before)))
+				"Fix the cause, then %s", w.Name, member.Ordinal, w.WriteRefused, operation.HowToRetry(w.before)))
 		return
 	}
 	waiting := ""
@@ -37,7 +37,7 @@ func (w *work) handleGrowing(member *api.Member) {
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
 				"stopped: %s. Read kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, waiting,
-				operation.AskAgain(w.before)))
+				operation.HowToRetry(w.before)))
 	default:
 		w.waitFor(true, "%s", waiting)
 	}
@@ -46,7 +46,7 @@ func (w *work) handleGrowing(member *api.Member) {
 // growClaim plans the next step for one claim of a stopped member. It returns why the claim waits, or empty if its volume has grown.
 func (w *work) growClaim(member *api.Member, move *api.Move) string {
 	claim := w.Claim(move.Claim) // not nil: reasonToGiveUp has checked
-	request := operation.AskFor(claim, move.To)
+	request := operation.RaiseRequest(claim, move.To)
 	move.Moved = move.Moved || w.hasGrown(move)
 	switch {
 	case move.Moved:
@@ -69,7 +69,7 @@ func (in Input) hasGrown(move *api.Move) bool {
 		return false
 	}
 	capacity := claim.Status.Capacity["storage"]
-	return capacity.Cmp(move.To) >= 0 || operation.AskFor(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
+	return capacity.Cmp(move.To) >= 0 || operation.RaiseRequest(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
 }
 
 // growingFileSystem returns which claim's file system has not grown although its pod runs, or empty.
@@ -92,8 +92,8 @@ func (w *work) withdrawGrowth(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		claim := w.Claim(move.Claim)
-		if move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" && w.record.Reason != api.DeadlineExceeded {
-			w.do(api.RollingBackNow, operation.AskNoMore(claim, move.From, move.To).Actions()...)
+		if move.InPlace && claim != nil && claim.UID == move.UID && w.WriteRefused == "" && w.record.Reason != api.DeadlineExceeded {
+			w.do(api.RollingBack, operation.LowerRequest(claim, move.From, move.To).Actions()...)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (w *work) finalPhase(member *api.Member, phase api.MemberPhase) api.MemberP
 
 // stopReadiness returns why members may stop, for the message.
 func stopReadiness(record *api.Resize) string {
-	if record.GrowsHeld() {
+	if record.GrowsWhileStopped() {
 		return "the claims can grow when their pods are stopped"
 	}
 	return "the copies have converged"
@@ -118,7 +118,7 @@ func stopReadiness(record *api.Resize) string {
 
 // prepared returns what happens to a member before it stops, for the message.
 func prepared(record *api.Resize) string {
-	if record.GrowsHeld() {
+	if record.GrowsWhileStopped() {
 		return "prepared"
 	}
 	return "copied"
@@ -126,7 +126,7 @@ func prepared(record *api.Resize) string {
 
 // formerVolumes returns how a message names the volumes of a member whose stop is cancelled.
 func formerVolumes(record *api.Resize) string {
-	if record.GrowsHeld() {
+	if record.GrowsWhileStopped() {
 		return "own"
 	}
 	return "old"
@@ -135,7 +135,7 @@ func formerVolumes(record *api.Resize) string {
 // movedMessage returns the message after the last member.
 func movedMessage(record *api.Resize) string {
 	switch {
-	case record.GrowsHeld():
+	case record.GrowsWhileStopped():
 		return "the volumes of every member have grown"
 	case len(record.Members) == 0:
 		return "the set is created again, and its pods keep running"

@@ -21,7 +21,7 @@ const maxStops = 4
 // stopMember stops a member: the finalizer first, which keeps the pod's object, then the eviction. The next event repeats a write that
 // was not carried out.
 func (w *work) stopMember(member *api.Member) {
-	member.Held, member.Checked, member.FinalTries = operation.Moment(w.Now), nil, 0
+	member.HeldAt, member.CheckedAt, member.FinalTries = operation.Moment(w.Now), nil, 0
 	member.Stops++
 	w.enterPhase(member, api.MemberStopping)
 	w.reason = api.Quiescing
@@ -74,12 +74,12 @@ func (w *work) handleStopping(member *api.Member) {
 // endPod evicts the pod in a rolling resize. Where all members stop together, it deletes the pod, because the user requested that stop
 // and a PodDisruptionBudget would forbid it. In an OrderedReady set, the highest ordinal ends first.
 func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
-	if w.Budget != "" {
-		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.Budget)
+	if w.BudgetRefusal != "" {
+		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.BudgetRefusal)
 		return
 	}
 	if w.record.Strategy == api.StrategyRolling {
-		if why := w.Unsteady(member.Ordinal); why != "" {
+		if why := w.WhyUnsteady(member.Ordinal); why != "" {
 			w.cancelStops(why)
 			return
 		}
@@ -138,15 +138,15 @@ func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
 
 // markStopped records that nothing writes to the member's volumes any more.
 func (w *work) markStopped(member *api.Member) {
-	if member.Stopped == nil {
-		member.Stopped = operation.Moment(w.Now)
+	if member.StoppedAt == nil {
+		member.StoppedAt = operation.Moment(w.Now)
 	}
 	w.reason = api.CopyRunning
 	switch {
 	case w.record.IsRollback(): // a rollback copies nothing
 		w.enterSwap(member)
 		return
-	case w.record.GrowsHeld():
+	case w.record.GrowsWhileStopped():
 		w.reason = api.ExpansionRunning
 		w.enterPhase(member, api.MemberGrowing)
 		return
@@ -168,7 +168,7 @@ func (w *work) enterSwap(member *api.Member) {
 			w.waitFor(false, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 			return
 		case api.MemberStopping:
-			if other.Stopped == nil {
+			if other.StoppedAt == nil {
 				w.waitFor(true, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 				return
 			}
@@ -188,7 +188,7 @@ func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 		w.cancelStops(fmt.Sprintf("the name of pod %s-%d could not be locked", w.Name, member.Ordinal))
 	case pod == nil:
 		w.do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.record.Operation, member.Ordinal, w.Settings)))
-	case !resources.IsLock(pod, w.record.Operation):
+	case !resources.IsHeldLockOf(pod, w.record.Operation):
 		w.handleLostHold(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
 	default:
 		why := w.claimUse(member)

@@ -53,7 +53,7 @@ func stops(ordinal, n int) func(*api.Resize) {
 }
 
 func budgetForbids(in *Input) {
-	in.Budget = "Cannot evict pod as it would violate the pod's disruption budget"
+	in.BudgetRefusal = "Cannot evict pod as it would violate the pod's disruption budget"
 }
 
 // TestRollingStopOfOneMember shows the stop of one member in a rolling resize, step by step.

@@ -46,7 +46,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 // hookJob returns the Job of the member's hook in this attempt, or nil.
 func (w *work) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
 	name := api.HookName(w.record.Operation, string(hook), member.Ordinal, member.Attempt)
-	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.Linked(j, w.record.Operation, api.RoleHook) }
+	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, w.record.Operation, api.RoleHook) }
 	if i := slices.IndexFunc(w.Jobs, isHook); i >= 0 {
 		return w.Jobs[i]
 	}
@@ -112,7 +112,7 @@ func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) p
 		next.Member(member.Ordinal).Phase, consequence = api.MemberMoved, "so no other pod is stopped; the pod stays on its new volumes"
 	}
 	return revert(w.Input, next, api.HookFailed, fmt.Sprintf("hook %s-member of pod %s-%d did not succeed, %s: %s. Fix that, then %s",
-		hook, w.Name, member.Ordinal, consequence, why, operation.AskAgain(w.before)))
+		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.before)))
 }
 
 // jobCondition returns the Job's condition of the type if it is true, or nil.

@@ -122,7 +122,7 @@ func TestHookRunsAfterMemberStarts(t *testing.T) {
 		record := movingOne(api.MemberStarting, append([]func(*api.Resize){build.MemberDue(0, time.Minute)}, options...)...)
 		return hooks(situation(append([]objects{setWith(record), journalOf(web0), pod(0, fresh), swappedClaim(web0)}, more...)...))
 	}
-	ready := []func(*api.Resize){build.EditMember(0, func(m *api.Member) { m.Ready = m.Released })}
+	ready := []func(*api.Resize){build.EditMember(0, func(m *api.Member) { m.ReadyAt = m.ReleasedAt })}
 	late := append(ready, build.MemberDue(0, -time.Second))
 	check(t,
 		testCase{"01 the pod is ready: the hook runs", at(nil)},

@@ -36,7 +36,7 @@ func check(t *testing.T, rows ...testCase) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Says: r.situation, World: r.input.Observed, Told: otherInputs(r.input),
+		cases = append(cases, build.Case{Sentence: r.situation, World: r.input.Observed, Facts: otherInputs(r.input),
 			Decide: func() plan.Plan { return Decide(r.input) }})
 		if problem := releasesWithoutClaim(r.input, Decide(r.input)); problem != "" {
 			t.Errorf("%s: %s", r.situation, problem)
@@ -48,9 +48,9 @@ func check(t *testing.T, rows ...testCase) {
 // otherInputs renders what the input contains besides the observed objects.
 func otherInputs(in Input) []string {
 	var words []string
-	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.Refused},
-		{"failing", in.Failing},
-		{"budget", in.Budget}} {
+	for _, w := range []struct{ name, text string }{{"rejected", in.WriteRefused}, {"refused", in.CreationRefused},
+		{"failing", in.WriteFailed},
+		{"budget", in.BudgetRefusal}} {
 		if w.text != "" {
 			words = append(words, w.name+": "+w.text)
 		}
@@ -98,7 +98,7 @@ func situation(groups ...objects) Input {
 func waitingMovers(all objects) objects {
 	var movers objects
 	for _, object := range all {
-		if job, is := object.(*batchv1.Job); is && !api.Linked(job, id, api.RoleHook) {
+		if job, is := object.(*batchv1.Job); is && !api.HasLink(job, id, api.RoleHook) {
 			return nil
 		}
 		set, is := object.(*appsv1.StatefulSet)
@@ -109,7 +109,7 @@ func waitingMovers(all objects) objects {
 			for _, m := range record.Members {
 				if m.Phase == api.MemberWaiting && m.Pod != "" {
 					job := build.Job(m.Ordinal, m.Attempt)
-					movers = append(movers, job, build.Mover(job, build.Waits(), onNode))
+					movers = append(movers, job, build.Mover(job, build.FirstPassConverged(), onNode))
 				}
 			}
 		}
@@ -219,7 +219,7 @@ func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
 		Claim: name}
 	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
-	return build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(old), on, api.Target{Size: resource.MustParse(size)},
+	return build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(old), on, api.Target{Size: resource.MustParse(size)},
 		link))
 }
 

@@ -17,7 +17,7 @@ func TestDecisionReadsLinksOnce(t *testing.T) {
 		for i := range members {
 			name, job := fmt.Sprintf("data-web-%d", i), build.Job(i, 1)
 			claims = append(claims, name)
-			all = append(all, append(append(source(name), target(name)...), job, build.Mover(job, build.Waits(), onNode))...)
+			all = append(all, append(append(source(name), target(name)...), job, build.Mover(job, build.FirstPassConverged(), onNode))...)
 			all = append(all, heldPodOf(i)...)
 		}
 		in := situation(setWith(build.Operation(api.Moving, build.Members(phase, claims...)), build.Replicas(int32(members))),

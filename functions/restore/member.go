@@ -40,7 +40,7 @@ func (w *work) handleSwapping(member *api.Member) {
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the claims of pod %s-%d could not be swapped within %s, so the pod "+
 				"starts again on its unchanged claims and old volumes: %s. Fix the cause, "+
-				"then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, w.obstacle(), operation.AskAgain(w.before)))
+				"then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, w.obstacle(), operation.HowToRetry(w.before)))
 	case !settled && w.pastDeadline(member):
 		w.reportStuckMember(member)
 	case !settled:
@@ -67,8 +67,8 @@ func (w *work) noteForeignPod(member *api.Member) {
 		claim := w.Claim(move.Claim)
 		terminating := claim != nil && claim.DeletionTimestamp != nil && claim.Spec.VolumeName == move.OldVolume &&
 			w.Volume(move.OldVolume) != nil
-		if terminating && member.Stopped != nil && w.foreignPod(w.record, member.Pod, move) != nil {
-			member.Stopped, w.reason = nil, api.StartedByOthers
+		if terminating && member.StoppedAt != nil && w.foreignPod(w.record, member.Pod, move) != nil {
+			member.StoppedAt, w.reason = nil, api.StartedByOthers
 		}
 	}
 }
@@ -76,13 +76,13 @@ func (w *work) noteForeignPod(member *api.Member) {
 // swapNeverBegan reports whether a lasting obstacle has kept every claim of the member from being deleted. Then the member need not stay
 // stopped. A short wait does not count: the functions may have been down while the deadline passed.
 func (w *work) swapNeverBegan(member *api.Member) bool {
-	return (w.Rejected != "" || w.waiting != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
+	return (w.WriteRefused != "" || w.waiting != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
 }
 
 // obstacle returns what keeps the claims from being swapped, or empty if that is unknown.
 func (w *work) obstacle() string {
-	if w.Rejected != "" {
-		return "the API server refuses a step: " + w.Rejected
+	if w.WriteRefused != "" {
+		return "the API server refuses a step: " + w.WriteRefused
 	}
 	return w.waiting
 }
@@ -97,7 +97,7 @@ func (w *work) reportStuckMember(member *api.Member) {
 	w.stuckReported = true
 	message := fmt.Sprintf("pod %s-%d has been held since %s: %s. Fix the cause, then Drydock continues; do not release the pod by hand, "+
 		"because without its claims it would start on an empty volume", w.Name, member.Ordinal,
-		member.Held.UTC().Format(time.RFC3339), w.obstacle())
+		member.HeldAt.UTC().Format(time.RFC3339), w.obstacle())
 	if w.record.Message != message {
 		w.report(true, api.DeadlineExceeded, "%s", message)
 	}
@@ -115,7 +115,7 @@ func (w *work) stopAgain(member *api.Member) {
 	w.report(true, api.StartedByOthers, "pod %s-%d is stopped again after stop %d of at most %d: another process started it, or another "+
 		"pod used its claims, before they were swapped", w.Name, member.Ordinal, member.Stops, maxStops)
 	if pod := w.MemberPod(member.Ordinal); pod != nil && (statefulset.Held(pod) && pod.UID == member.Pod ||
-		resources.IsLock(pod, w.record.Operation)) {
+		resources.IsHeldLockOf(pod, w.record.Operation)) {
 		w.do(api.StartedByOthers, release(pod)...)
 	}
 	for i := range member.Claims { // a claim that returned to its old volume is a new object with the same name
@@ -165,7 +165,7 @@ func (in Input) claimsBound(member *api.Member) bool {
 // makes the StatefulSet controller look at the set: the controller does not watch claims and may be in back-off.
 func (w *work) releaseToStart(member *api.Member) {
 	pod := w.heldPod(member)
-	member.Released = operation.Moment(w.Now)
+	member.ReleasedAt = operation.Moment(w.Now)
 	w.enterPhase(member, api.MemberStarting)
 	w.reason = api.ClaimsSwitched
 	if pod != nil {

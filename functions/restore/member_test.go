@@ -19,7 +19,7 @@ func TestMemberStartsOnNewVolumes(t *testing.T) {
 	late := at(build.MemberDue(0, -time.Second))
 	fresh := build.UID("uid-fresh")
 	away := func(claim objects) objects { return append(claim[:1:1], claim[2:]...) }
-	stray := build.Claim(web0, "128Mi", build.On("pv-x"), build.UID("uid-stray"))
+	stray := build.Claim(web0, "128Mi", build.BoundTo("pv-x"), build.UID("uid-stray"))
 	check(t,
 		testCase{"the pod is held still: it is released", situation(at(), heldPodOf(0), swappedClaim(web0))},
 		testCase{"the old pod goes", situation(at(), pod(0, build.Deleting()), swappedClaim(web0))},
@@ -61,7 +61,7 @@ func TestMemberStaysHeldUntilAllClaimsAreBound(t *testing.T) {
 			situation(at, swappedClaim(web0), frozenClaim(logs0, "example.com/keep"), reserved)},
 		testCase{"one claim is on its new volume, the other is gone", situation(at, swappedClaim(web0), oldVolume(logs0), reserved)},
 		testCase{"one claim is on its new volume, the other is not bound yet",
-			situation(at, swappedClaim(web0), oldVolume(logs0), reserved, objects{build.Claim(logs0, "128Mi", build.On(""))})},
+			situation(at, swappedClaim(web0), oldVolume(logs0), reserved, objects{build.Claim(logs0, "128Mi", build.BoundTo(""))})},
 		testCase{"one claim is on its new volume, the other stays on its old one: the member is copied again with that one",
 			situation(at, swappedClaim(web0), source(logs0))},
 		testCase{"both are on their new volumes", situation(at, swappedClaim(web0), swappedClaim(logs0))},
@@ -105,7 +105,7 @@ func TestOperationEndsAfterLastMember(t *testing.T) {
 
 // tidiedClaim is a claim on its new volume after everything was tidied.
 func tidiedClaim() objects {
-	claim := build.Claim(web0, "128Mi", build.On(new0), build.UID("uid-successor"))
+	claim := build.Claim(web0, "128Mi", build.BoundTo(new0), build.UID("uid-successor"))
 	old := source(web0)[1].(*corev1.PersistentVolume)
 	return objects{claim, build.VolumeOf(claim), build.With(old, build.Released(), build.Link(api.RoleRetired, web0),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}

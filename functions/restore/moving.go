@@ -56,21 +56,21 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	switch {
 	case abort:
 		return api.Aborted, "aborted; moved members stay on their new volumes, the others on their old ones"
-	case in.Refused != "":
+	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
-			in.Name, in.Refused, operation.AskAgain(record))
-	case in.Rejected != "" && overdue:
-		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.Rejected,
-			operation.AskAgain(record))
-	case in.Failing != "":
-		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.Failing,
-			operation.AskAgain(record))
+			in.Name, in.CreationRefused, operation.HowToRetry(record))
+	case in.WriteRefused != "" && overdue:
+		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.WriteRefused,
+			operation.HowToRetry(record))
+	case in.WriteFailed != "":
+		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,
+			operation.HowToRetry(record))
 	case lostClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while its pod was stopped, but its volume is kept. Wait until "+
-			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.AskAgain(record))
+			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.HowToRetry(record))
 	case terminatingClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
-			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.AskAgain(record))
+			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(record))
 	case overdue:
 		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
 	}
@@ -200,7 +200,7 @@ func handleFinishing(in Input, record *api.Resize) plan.Plan {
 	if remark == "" && p.Kind != "" {
 		return p
 	}
-	next := operation.End(record, api.Succeeded, in.Now)
+	next := operation.ConcludeResize(record, api.Succeeded, in.Now)
 	next.Reason, next.Message = api.ResizeCompleted, operation.Summary(record, in.Settings.Retention)+remark
 	return conclude(in, next, events.RestoreCompleted)
 }

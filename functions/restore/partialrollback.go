@@ -11,7 +11,7 @@ import (
 // the set.
 func (in Input) rollbackBegan(record *api.Resize, member *api.Member) (partial, own bool) {
 	for _, m := range record.Members {
-		if m.Stopped == nil || !slices.ContainsFunc(m.Claims, in.leavesVolume) {
+		if m.StoppedAt == nil || !slices.ContainsFunc(m.Claims, in.leavesVolume) {
 			continue
 		}
 		own = own || m.Ordinal == member.Ordinal

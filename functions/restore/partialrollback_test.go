@@ -13,7 +13,7 @@ const before = "ba9876543210" // the operation that is rolled back
 
 // returning is the old volume of a claim that a rollback restores.
 func returning(name string, options ...build.Option) objects {
-	v := build.VolumeOf(build.Claim(name, "128Mi", build.On("pv-new-"+name), build.UID("uid-before")), build.Released(),
+	v := build.VolumeOf(build.Claim(name, "128Mi", build.BoundTo("pv-new-"+name), build.UID("uid-before")), build.Released(),
 		build.LinkOf(api.Link{Operation: id, Role: api.RoleReturning, Namespace: build.Namespace, Set: api.SetRef{Name: "web",
 			UID: "uid-web"},
 			Claim: name, Before: before}),
@@ -43,7 +43,7 @@ func rollingBack(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
 			because(r)
 		}
 	}
-	return build.Operation(phase, append(options, build.Rollback(before), named)...)
+	return build.Operation(phase, append(options, build.RollbackOf(before), named)...)
 }
 
 // TestPodNeverStartsOnPartialRollback: data and log of different times make a broken database.
@@ -88,7 +88,7 @@ func TestWholeRollbackMovesMembersTogether(t *testing.T) {
 		record := rollingBack(phase, options...)
 		return append(setWith(record, build.Replicas(2)), build.Journal(record))
 	}
-	stopped := build.EditMember(1, func(m *api.Member) { m.Stopped = m.Held })
+	stopped := build.EditMember(1, func(m *api.Member) { m.StoppedAt = m.HeldAt })
 	both := build.Members(api.MemberSwapping, web0, web1)
 	claims := append(append(append(source(web0), returning(web0)...), source(web1)...), returning(web1)...)
 	half := append(append(source(web0), returning(web0)...), rolledBackClaim(web1)...)

@@ -20,7 +20,7 @@ import (
 func (s swap) pins() []*corev1.Pod {
 	pods, jobs := s.MoversOfMember(s.record.Operation, s.member.Ordinal)
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil || statefulset.Done(pod) || !resize.Pins(pod) {
+		if pod.DeletionTimestamp != nil || statefulset.Done(pod) || !resize.IsPin(pod) {
 			return nil
 		}
 	}

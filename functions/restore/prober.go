@@ -23,14 +23,14 @@ const timeForWrites = 5 * time.Second
 // askMembers asks the pods by the member check of the set, all within the limit. It returns for each pod why it has not caught up, or
 // empty. It quotes only the status code of an answer. If the event's time is too short to wait for all answers, it asks no pod.
 func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, limit time.Duration) map[types.UID]string {
-	check, err := idle.MemberCheckOf(set)
+	check, err := idle.ParseMemberCheck(set)
 	if deadline, ok := ctx.Deadline(); err != nil || check == nil || ok && time.Until(deadline) < limit+timeForWrites {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answers := make([]string, len(pods))
-	podprobe.Each(len(pods), func(i int) { answers[i] = askMember(ctx, pods[i], *check, limit) })
+	podprobe.ForEach(len(pods), func(i int) { answers[i] = askMember(ctx, pods[i], *check, limit) })
 	found := map[types.UID]string{}
 	for i, pod := range pods {
 		found[pod.UID] = answers[i]

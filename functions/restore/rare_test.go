@@ -157,7 +157,7 @@ func TestDeletedClaimDoesNotEndOperationOfStoppedMember(t *testing.T) {
 func TestEndInRareSituations(t *testing.T) {
 	record := givenUp(api.MemberKept, build.ReplacesSet, build.Due(-time.Second))
 	late := situation(setWith(record), journalOf(web0), untouchedClaim(web0), pod(0))
-	late.Rejected = "exceeded quota: team"
+	late.WriteRefused = "exceeded quota: team"
 	finishing := build.Operation(api.Finishing, build.Members(api.MemberMoved, web0))
 	successorOf := successor(web0, new0, "128Mi", build.Annotation(api.ReplicaOfAnnotation, "uid-before"))
 	marked := append(oldVolume(web0), successorOf, build.VolumeOf(successorOf, build.Retained(api.RoleTarget, web0)))
@@ -178,13 +178,13 @@ func TestEndInRareSituations(t *testing.T) {
 
 // swappedAndTidied is a claim on its new volume, without a trace of an operation.
 func swappedAndTidied() objects {
-	claim := build.Claim(web0, "128Mi", build.On(new0))
+	claim := build.Claim(web0, "128Mi", build.BoundTo(new0))
 	return objects{claim, build.VolumeOf(claim)}
 }
 
 // TestTemplatesOnlyOperationWritesJournalFirst: such an operation begins without a journal, and writes it before it touches the set.
 func TestTemplatesOnlyOperationWritesJournalFirst(t *testing.T) {
-	templates := build.Operation(api.Moving, build.ReplacesSet, build.Genuine)
+	templates := build.Operation(api.Moving, build.ReplacesSet, build.DerivedID)
 	ordered := movingOne(api.MemberWaiting, build.ReplacesSet)
 	kept := givenUp(api.MemberKept, build.ReplacesSet)
 	order := build.Annotation(api.RecreateAnnotation, "{}")

@@ -44,7 +44,7 @@ func recreateFromJournal(in Input, revision *appsv1.ControllerRevision, manifest
 			". Fix the cause; Drydock retries at each tick with the manifest in annotation "+api.RecreateAnnotation+
 			" of ControllerRevision "+revision.Name))
 	}
-	if in.Failing != "" {
+	if in.WriteFailed != "" {
 		return plan.Noop(api.Rejected) // the event fails and is delivered again
 	}
 	set, err := api.SetManifest(revision)
@@ -58,10 +58,10 @@ func recreateFromJournal(in Input, revision *appsv1.ControllerRevision, manifest
 // the operation's deadline.
 func creationFailure(in Input, manifest *appsv1.StatefulSet) string {
 	record, err := api.LoadResize(manifest)
-	if in.Failing != "" && err == nil && record != nil && operation.Overdue(record, in.Now) {
-		return in.Failing
+	if in.WriteFailed != "" && err == nil && record != nil && operation.Overdue(record, in.Now) {
+		return in.WriteFailed
 	}
-	return in.Rejected
+	return in.WriteRefused
 }
 
 // handleTerminatingSet handles a StatefulSet that is being deleted. Either restore deletes it to create it again, or another process
@@ -95,9 +95,9 @@ func handleTerminatingSet(in Input, record *api.Resize) plan.Plan {
 // server accepts such writes until the garbage collector has released the pods.
 func updateOrder(in Input, record *api.Resize, journal *appsv1.ControllerRevision) *plan.Patch {
 	patch := plan.PatchOf(plan.ControllerRevisions, journal)
-	shape := record.Asked()
+	shape := record.NewShape()
 	if record.Phase == api.Reverting {
-		shape = record.Former()
+		shape = record.OldShape()
 	}
 	order, err := api.SetManifest(journal)
 	if err != nil || order == nil {
@@ -135,9 +135,9 @@ func undoLost(in Input, record *api.Resize, revision *appsv1.ControllerRevision)
 
 // completeFromCluster fills in a journal's member from the live objects, because the journal was written when the operation began.
 func (w *work) completeFromCluster(member *api.Member) {
-	if pod := w.MemberPod(member.Ordinal); pod != nil && api.Linked(pod, w.record.Operation, api.RoleHeld) && statefulset.Held(pod) {
+	if pod := w.MemberPod(member.Ordinal); pod != nil && api.HasLink(pod, w.record.Operation, api.RoleHeld) && statefulset.Held(pod) {
 		if member.Pod = pod.UID; w.MayWrite(member, pod) == "" {
-			member.Stopped = operation.Moment(w.Now)
+			member.StoppedAt = operation.Moment(w.Now)
 		}
 	}
 	for i := range member.Claims {

@@ -39,9 +39,9 @@ func TestOperationOfLostSetIsUndone(t *testing.T) {
 		testCase{"the set is gone, the claim is on the copy", situation(journalOf(web0), swappedClaim(web0))},
 		testCase{"another set with the name: the same", situation(another, journalOf(web0), heldPodOf(0), source(web0), target(web0))},
 		testCase{"another set with the name has created the claim first, and it fits",
-			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
+			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo(""))})},
 		testCase{"another set with the name has created the claim first, too large for the volume",
-			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
+			situation(another, journalOf(web0), oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.BoundTo(""))})},
 		testCase{"the set has lost its record: the pod is released",
 			situation(objects{build.Set("web", build.Template("data", "128Mi", "fixed"))}, journalOf(web0), heldPodOf(0), source(web0),
 				target(web0))},
@@ -86,11 +86,11 @@ func TestSetIsRecreatedFromJournal(t *testing.T) {
 				lateOrder, all), longWait)},
 		testCase{"07 the set is gone: it is created", situation(order, all)},
 		testCase{"08 the set is gone and cannot be created: the user gets a warning",
-			with(situation(order, all), func(in *Input) { in.Rejected = "no" })},
+			with(situation(order, all), func(in *Input) { in.WriteRefused = "no" })},
 		testCase{"09 the set is gone and the API server fails: the event is delivered again",
-			with(situation(order, all), func(in *Input) { in.Failing = "webhook does not answer" })},
+			with(situation(order, all), func(in *Input) { in.WriteFailed = "webhook does not answer" })},
 		testCase{"10 the set is gone and the API server fails past the deadline: the user gets a warning",
-			with(situation(lateOrder, all), func(in *Input) { in.Failing = "webhook does not answer" })},
+			with(situation(lateOrder, all), func(in *Input) { in.WriteFailed = "webhook does not answer" })},
 		testCase{"11 the set was created: its UID is stored, and the order is withdrawn",
 			situation(setWith(fresh, build.UID("uid-2")), order, all)},
 		testCase{"12 another process has created the set with the new templates: the operation is undone", situation(
@@ -107,7 +107,7 @@ func TestSetIsRecreatedFromJournal(t *testing.T) {
 // it.
 func TestTerminatingNamespaceIsNotBlocked(t *testing.T) {
 	leaves := func(groups ...objects) Input {
-		return with(situation(groups...), func(in *Input) { in.NamespaceLeaves = true })
+		return with(situation(groups...), func(in *Input) { in.NamespaceTerminating = true })
 	}
 	swapping := onlyMember(api.MemberSwapping)
 	check(t,

@@ -49,7 +49,7 @@ func makeOrder(in Input, record *api.Resize, shape api.Shape) *unstructured.Unst
 	next := record.Clone()
 	next.Set.UID = "" // the new set has no UID yet
 	set := resources.SetFields(resources.MakeSet(in.Manifest, shape.Templates, next), shape.Fields)
-	if cleanup.Finalizes(in.Set) {
+	if cleanup.NeedsFinalizer(in.Set) {
 		set = resources.AddCleanupFinalizer(set)
 	}
 	return set
@@ -70,7 +70,7 @@ func differsFrom(set *appsv1.StatefulSet, shape api.Shape) bool {
 	return len(statefulset.Unmet(set, shape.Fields)) > 0 || slices.ContainsFunc(shape.Templates, func(t api.TemplateTarget) bool {
 		target := t.Target()
 		target.Exact = true // detect-resize has already decided about larger templates
-		return statefulset.Differs(set, t.Name, target)
+		return statefulset.TemplateNeedsChange(set, t.Name, target)
 	})
 }
 
@@ -97,7 +97,7 @@ func foreignFinalizer(set *appsv1.StatefulSet) string {
 // dropCleanupFinalizer removes cleanup-pod's finalizer, which would keep the deleted set. The new set gets it again.
 func dropCleanupFinalizer(set *appsv1.StatefulSet) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
-	if !cleanup.Finalized(set) {
+	if !cleanup.HasFinalizer(set) {
 		return patch
 	}
 	return patch.RemoveFinalizer(api.CleanupFinalizer).Unlabel(api.FinalizerLabel)

@@ -23,7 +23,7 @@ func orderInJournal(from objects, record *api.Resize) objects {
 	next := record.Clone()
 	next.Set.UID = ""
 	s := from[0].(*appsv1.StatefulSet)
-	return objects{withOrder(journalOf(web0)[0].(*appsv1.ControllerRevision), s, resources.MakeSet(build.Raw(s), record.Templates, next))}
+	return objects{withOrder(journalOf(web0)[0].(*appsv1.ControllerRevision), s, resources.MakeSet(build.Untyped(s), record.Templates, next))}
 }
 
 // TestRecreatedSetKeepsCleanupFinalizer: cleanup-pod's finalizer is removed before the deletion, which it would block, and the new set
@@ -67,7 +67,7 @@ func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	if len(p.Actions) != 1 || p.Actions[0].Verb != plan.VerbCreate || p.Actions[0].Resource != plan.StatefulSets {
 		t.Fatal(p)
 	}
-	made := build.As[appsv1.StatefulSet](p.Actions[0].Object)
+	made := build.Typed[appsv1.StatefulSet](p.Actions[0].Object)
 	made.UID, made.ResourceVersion, made.Generation = "uid-2", "rv-2", 1
 	made.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: api.FieldManager, Operation: metav1.ManagedFieldsOperationUpdate,
 		APIVersion: "apps/v1", FieldsType: "FieldsV1",
@@ -91,7 +91,7 @@ func TestRecreatedSetRestoresManagersAndBlockingOwners(t *testing.T) {
 	if p.Actions[1].Ops[1].Path != "/metadata/ownerReferences/0/blockOwnerDeletion" {
 		t.Error(p)
 	}
-	refused := Decide(with(in, func(in *Input) { in.Rejected = "you can't set finalizers on" }))
+	refused := Decide(with(in, func(in *Input) { in.WriteRefused = "you can't set finalizers on" }))
 	file.Entry(t, "the API server refuses a blocking owner", refused.String())
 	blocks := made.DeepCopy()
 	blocks.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)

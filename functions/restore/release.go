@@ -32,7 +32,7 @@ func (w *work) interruptedByLoss(member *api.Member) bool {
 	if w.record.Strategy != api.StrategyRolling || member.Locked {
 		return false
 	}
-	loss := w.Lost(member.Ordinal)
+	loss := w.LostMember(member.Ordinal)
 	if loss != "" {
 		w.cancelStops(loss)
 	}
@@ -86,7 +86,7 @@ func (w *work) dropPlannedWrites(pod *corev1.Pod) {
 func (w *work) giveUpAfterStops(why string) plan.Plan {
 	return revert(w.Input, w.before, api.StartedByOthers,
 		fmt.Sprintf("a member was stopped %d times and could not be moved: %s. Fix the cause, then %s",
-			maxStops, why, operation.AskAgain(w.before)))
+			maxStops, why, operation.HowToRetry(w.before)))
 }
 
 // noStopLeft reports whether a held member has used all its stops.
@@ -102,20 +102,20 @@ func (w *work) copyAgain(member *api.Member) {
 		return
 	}
 	// The final pass may have finished, so no mover may write to that volume again.
-	finished := member.Stopped != nil || member.Phase == api.MemberSwapping
+	finished := member.StoppedAt != nil || member.Phase == api.MemberSwapping
 	w.enterPhase(member, api.MemberCopying)
 	if !w.record.Copies() {
 		w.enterPhase(member, api.MemberWaiting)
 	}
 	member.Attempt++
-	member.Pod, member.Locked, member.Held, member.Stopped = "", false, nil, nil
+	member.Pod, member.Locked, member.HeldAt, member.StoppedAt = "", false, nil, nil
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		if move.Moved {
 			continue
 		}
 		if move.Digest = ""; finished && w.record.Copies() {
-			move.CopyAnew()
+			move.DiscardCopy()
 		}
 	}
 	w.reason = api.StartedByOthers
@@ -128,7 +128,7 @@ func canCancelStop(member *api.Member) bool {
 
 // blocksStart reports whether the pod keeps its member from being started: it is held, or it is a lock with or without its finalizer.
 func blocksStart(pod *corev1.Pod) bool {
-	return statefulset.Held(pod) || pod != nil && pod.DeletionTimestamp == nil && resources.LocksName(pod)
+	return statefulset.Held(pod) || pod != nil && pod.DeletionTimestamp == nil && resources.IsLockPod(pod)
 }
 
 // mustStayHeld reports whether a pod must keep its hold a little longer although it may be released. A pod that was deleted by force
@@ -141,16 +141,16 @@ func (in Input) mustStayHeld(pod *corev1.Pod) bool {
 		return false
 	}
 	node := in.Nodes[pod.Spec.NodeName]
-	return node != nil && statefulset.NodeReady(node) && statefulset.NotStopped(pod, node) != ""
+	return node != nil && statefulset.NodeReady(node) && statefulset.WhyNotStopped(pod, node) != ""
 }
 
 // release takes the hold off a pod. A lock is deleted while it still has the finalizer, because the fence lets restore delete only such
 // pods.
 func release(pod *corev1.Pod) []plan.Action {
 	switch {
-	case pod.DeletionTimestamp == nil && resources.LocksName(pod) && statefulset.Held(pod):
+	case pod.DeletionTimestamp == nil && resources.IsLockPod(pod) && statefulset.Held(pod):
 		return []plan.Action{plan.Delete(plan.Pods, pod)}
-	case pod.DeletionTimestamp == nil && resources.LocksName(pod):
+	case pod.DeletionTimestamp == nil && resources.IsLockPod(pod):
 		return []plan.Action{plan.Evict(pod)}
 	}
 	patch := plan.PatchOf(plan.Pods, pod).RemoveFinalizer(api.HoldFinalizer)

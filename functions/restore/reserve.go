@@ -59,8 +59,8 @@ func existingLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
 
 // isNewVolume reports whether the volume was provisioned for the operation: it is linked to the operation and is not an old volume.
 func isNewVolume(volume *corev1.PersistentVolume, operation, claim string) bool {
-	old := api.Linked(volume, operation, api.RoleReturning) || api.Linked(volume, operation, api.RoleRetired) ||
-		api.Linked(volume, operation, api.RoleSource)
+	old := api.HasLink(volume, operation, api.RoleReturning) || api.HasLink(volume, operation, api.RoleRetired) ||
+		api.HasLink(volume, operation, api.RoleSource)
 	return !old && linked(volume.Labels, operation) || isCopy(volume, operation, claim)
 }
 
@@ -73,7 +73,7 @@ func isCopy(volume *corev1.PersistentVolume, operation, claim string) bool {
 // isReturning reports whether an old volume is still kept for its claim. If another process has bound the volume to another claim, it may
 // have been written to.
 func isReturning(volume *corev1.PersistentVolume, operation string) bool {
-	return api.Linked(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reservedFor(volume) != "")
+	return api.HasLink(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reservedFor(volume) != "")
 }
 
 // claimAttributesClass returns the claim's VolumeAttributesClass, or empty. The volume controller binds a claim only to a volume with the
@@ -120,9 +120,9 @@ func (s swap) ifClaimUnchanged(actions []plan.Action) []plan.Action {
 	if len(actions) == 0 {
 		return nil
 	}
-	check := plan.Absent(plan.Claims, s.Namespace, s.move.Claim)
+	check := plan.CheckAbsent(plan.Claims, s.Namespace, s.move.Claim)
 	if s.claim != nil {
-		check = plan.Unchanged(plan.Claims, s.claim)
+		check = plan.CheckUnchanged(plan.Claims, s.claim)
 	}
 	return append([]plan.Action{check}, actions...)
 }

@@ -21,7 +21,7 @@ func revert(in Input, record *api.Resize, why api.Reason, message string) plan.P
 
 // handleReverting releases every member with all of its claims bound: to the old volumes, or to the new ones where a swap was under way.
 func handleReverting(in Input, record *api.Resize) plan.Plan {
-	w := &work{Input: in, before: record, record: record.Clone(), reason: api.RollingBackNow}
+	w := &work{Input: in, before: record, record: record.Clone(), reason: api.RollingBack}
 	for i := range w.record.Members {
 		switch member := &w.record.Members[i]; member.Phase {
 		case api.MemberMoved:
@@ -52,7 +52,7 @@ func handleReverting(in Input, record *api.Resize) plan.Plan {
 		next.Message += "; the set keeps its new templates: " + why
 		return plan.Do(record.Reason, append(withdrawOrder(in, record), operation.Store(in.Set, next).Actions()...)...)
 	}
-	return recreate(in, record, record.Former())
+	return recreate(in, record, record.OldShape())
 }
 
 // frozenByStalePlan reports whether a slow process has deleted a claim under a plan from before the operation was given up. The claim
@@ -67,10 +67,10 @@ func whyTemplatesStay(in Input, record *api.Resize) string {
 	late := operation.Overdue(record, in.Now)
 	finalizer := foreignFinalizer(in.Set)
 	switch {
-	case in.Refused != "":
-		return "the API server would not create it with its old templates: " + in.Refused
-	case late && in.Rejected != "":
-		return "the API server refuses a step: " + in.Rejected
+	case in.CreationRefused != "":
+		return "the API server would not create it with its old templates: " + in.CreationRefused
+	case late && in.WriteRefused != "":
+		return "the API server refuses a step: " + in.WriteRefused
 	case late && finalizer != "":
 		return "finalizer " + finalizer + " would block its deletion"
 	case in.TwoRevisions():
@@ -102,7 +102,7 @@ func (w *work) undoMember(member *api.Member) {
 		if s.nothingToUndo() {
 			continue
 		}
-		w.do(api.RollingBackNow, step.actions...)
+		w.do(api.RollingBack, step.actions...)
 		switch {
 		case step.settledOn == nil:
 			settled = false
@@ -119,7 +119,7 @@ func (w *work) undoMember(member *api.Member) {
 	case settled:
 		w.releaseMember(member, w.finalPhase(member, phase))
 	case operation.Overdue(w.record, w.Now):
-		if member.Held != nil {
+		if member.HeldAt != nil {
 			w.reportStuckMember(member)
 		}
 	}
@@ -149,13 +149,13 @@ func (s swap) nothingToUndo() bool {
 // releaseMember releases the member's pod. Once the pod is released, the member enters the phase.
 func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
 	pod := w.MemberPod(member.Ordinal)
-	heldHere := blocksStart(pod) && api.Linked(pod, w.record.Operation, api.RoleHeld)
+	heldHere := blocksStart(pod) && api.HasLink(pod, w.record.Operation, api.RoleHeld)
 	switch {
 	case heldHere && w.mustStayHeld(pod):
 		w.waitFor(false, "pod %s was deleted by force, and its containers have not ended", pod.Name)
 		return
 	case heldHere:
-		w.do(api.RollingBackNow, release(pod)...)
+		w.do(api.RollingBack, release(pod)...)
 		return
 	}
 	member.Deadline = nil
@@ -170,7 +170,7 @@ func needsOldTemplates(in Input, record *api.Resize) bool {
 			return false
 		}
 	}
-	return record.ReplaceSet && differsFrom(in.Set, record.Former())
+	return record.ReplaceSet && differsFrom(in.Set, record.OldShape())
 }
 
 // concludeRevert cleans up and ends the operation.
@@ -179,7 +179,7 @@ func concludeRevert(in Input, record *api.Resize) plan.Plan {
 	if remark == "" && p.Kind != "" {
 		return p
 	}
-	next := operation.End(record, api.Failed, in.Now)
+	next := operation.ConcludeResize(record, api.Failed, in.Now)
 	if moved := movedSummary(record); moved != "" {
 		next.Message += moved
 	}
@@ -198,7 +198,7 @@ func movedSummary(record *api.Resize) string {
 	if moved == 0 {
 		return ""
 	}
-	if record.GrowsHeld() {
+	if record.GrowsWhileStopped() {
 		return fmt.Sprintf("; the volumes of %d of %d members have grown: %s grows the others", moved, len(record.Members),
 			api.RetryAnnotation)
 	}

@@ -29,15 +29,15 @@ func TestReasonsToGiveUp(t *testing.T) {
 	waiting := append(onlyMember(api.MemberWaiting), pod(0)...)
 	check(t,
 		testCase{"the API server refuses the new set", with(situation(waiting),
-			func(in *Input) { in.Refused = "spec.volumeClaimTemplates: too small" })},
+			func(in *Input) { in.CreationRefused = "spec.volumeClaimTemplates: too small" })},
 		testCase{"the API server refuses a step before the deadline",
-			with(situation(waiting), func(in *Input) { in.Rejected = "not allowed" })},
+			with(situation(waiting), func(in *Input) { in.WriteRefused = "not allowed" })},
 		testCase{"the API server refuses a step past the deadline",
-			with(situation(late, pod(0)), func(in *Input) { in.Rejected = "not allowed" })},
+			with(situation(late, pod(0)), func(in *Input) { in.WriteRefused = "not allowed" })},
 		testCase{"the API server fails before the deadline: the event is delivered again",
-			with(situation(waiting), func(in *Input) { in.Failing = "webhook does not answer" })},
+			with(situation(waiting), func(in *Input) { in.WriteFailed = "webhook does not answer" })},
 		testCase{"the API server fails past the deadline", with(situation(late, pod(0)),
-			func(in *Input) { in.Failing = "webhook does not answer" })},
+			func(in *Input) { in.WriteFailed = "webhook does not answer" })},
 		testCase{"an order to create the set is withdrawn with the decision",
 			situation(setWith(movingOne(api.MemberWaiting), build.Annotation(api.AbortAnnotation, "")),
 				objects{build.With(journalOf(web0)[0], build.Annotation(api.RecreateAnnotation,
@@ -119,7 +119,7 @@ func untouchedClaim(name string) objects {
 // volume. The StatefulSet controller was faster, so the pod runs on another volume, and the operation must not wait for the claim.
 func TestReservationForTakenNameIsWithdrawn(t *testing.T) {
 	returned := build.Operation(api.Reverting, build.Members(api.MemberCopying, web0))
-	elsewhere := build.Claim(web0, "128Mi", build.On("pv-x"), build.UID("uid-x"))
+	elsewhere := build.Claim(web0, "128Mi", build.BoundTo("pv-x"), build.UID("uid-x"))
 	old := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
 	at := append(setWith(returned), append(journalOf(web0), old...)...)
 	runs := situation(at, pod(0), objects{elsewhere, build.VolumeOf(elsewhere)})
@@ -162,7 +162,7 @@ func TestRevertRestoresOldTemplates(t *testing.T) {
 					RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}}
 			})), journalOf(web0), pod(0), source(web0))},
 		testCase{"the API server refuses the set with its old templates: the new ones stay",
-			with(situation(setWith(record), journalOf(web0), pod(0), source(web0)), func(in *Input) { in.Refused = "no" })},
+			with(situation(setWith(record), journalOf(web0), pod(0), source(web0)), func(in *Input) { in.CreationRefused = "no" })},
 	)
 }
 
@@ -170,7 +170,7 @@ func TestRevertRestoresOldTemplates(t *testing.T) {
 func TestRollbackRestoresOldVolumes(t *testing.T) {
 	const before = "ba9876543210"
 	back := func(options ...build.Option) objects {
-		v := build.VolumeOf(build.Claim(web0, "128Mi", build.On(new0), build.UID("uid-before")), build.Released(),
+		v := build.VolumeOf(build.Claim(web0, "128Mi", build.BoundTo(new0), build.UID("uid-before")), build.Released(),
 			build.LinkOf(api.Link{Operation: id, Role: api.RoleReturning,
 				Namespace: build.Namespace, Set: api.SetRef{Name: "web",
 					UID: "uid-web"}, Claim: web0, Before: before}), build.Annotation(api.ReclaimPolicyAnnotation, "Delete"),
@@ -181,7 +181,7 @@ func TestRollbackRestoresOldVolumes(t *testing.T) {
 	}
 	named := build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume, m.Claims[0].Digest = new0, "" })
 	record := func(phase api.Phase, member api.MemberPhase) *api.Resize {
-		return build.Operation(phase, build.Members(member, web0), named, build.Rollback(before), func(r *api.Resize) {
+		return build.Operation(phase, build.Members(member, web0), named, build.RollbackOf(before), func(r *api.Resize) {
 			if phase == api.Reverting {
 				because(r)
 			}

@@ -108,7 +108,7 @@ func mergeManifest(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1
 	for _, finalizer := range manifest.Finalizers {
 		patch.AddFinalizer(finalizer)
 	}
-	mergeOwners(patch, claim, manifest.OwnerReferences, in.Rejected == "")
+	mergeOwners(patch, claim, manifest.OwnerReferences, in.WriteRefused == "")
 	return patch.Actions()
 }
 

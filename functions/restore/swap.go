@@ -65,7 +65,7 @@ func wait(format string, args ...any) step { return step{waiting: fmt.Sprintf(fo
 func newSwap(in Input, record *api.Resize, member *api.Member, move *api.Move) swap {
 	s := swap{Input: in, record: record, member: member, move: move, claim: in.Claim(move.Claim), old: in.Volume(move.OldVolume),
 		new: in.Volume(move.NewVolume)}
-	s.held = member.Stopped != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod, move) == nil
+	s.held = member.StoppedAt != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod, move) == nil
 	s.rollback = record.IsRollback()
 	s.newIsComplete = s.new != nil && s.new.DeletionTimestamp == nil &&
 		(s.rollback && isReturning(s.new, record.Operation) || move.Digest != "" && isNewVolume(s.new, record.Operation, move.Claim) ||

@@ -180,22 +180,22 @@ func TestSwapWithInterference(t *testing.T) {
 			situation(at, frozenClaim(web0, protection), reserved, objects{build.Pod("debug", []string{web0},
 				build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = build.NodeName }))})},
 		testCase{"the StatefulSet controller created the claim first: it is bound to the reserved volume",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""))})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo(""))})},
 		testCase{"the StatefulSet controller created the claim first, larger than the volume: it is empty and is deleted",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.On(""))})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "256Mi", build.BoundTo(""))})},
 		testCase{"the StatefulSet controller's claim is being deleted: it is linked, because the fence protects unlinked claims",
 			situation(at, oldVolume(web0), objects{build.Claim(web0, "64Mi", build.Pending(), build.Deleting())}, reserved)},
 		testCase{"the StatefulSet controller created the claim first, of another class",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), build.OfClass("fast"))})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo(""), build.OfClass("fast"))})},
 		testCase{"the StatefulSet controller created the claim first, of another access mode",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), many)})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo(""), many)})},
 		testCase{"the StatefulSet controller created the claim first, of another attributes class",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On(""), gold)})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo(""), gold)})},
 		testCase{"claim and volume have the same attributes class: restore waits for the binding",
 			situation(at, oldVolume(web0), objects{build.With(reserved[0].(*corev1.PersistentVolume).DeepCopy(), class)},
-				objects{build.Claim(web0, "64Mi", build.On(""), gold)})},
+				objects{build.Claim(web0, "64Mi", build.BoundTo(""), gold)})},
 		testCase{"the claim is on a third volume: the user must act",
-			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.On("pv-x"))})},
+			situation(at, oldVolume(web0), reserved, objects{build.Claim(web0, "64Mi", build.BoundTo("pv-x"))})},
 		testCase{"the copy is gone: the member is copied again", situation(at, source(web0))},
 		testCase{"the copy is being deleted: the member is copied again", situation(at, source(web0), copyVolume(web0, build.Deleting()))},
 		testCase{"the old volume is gone, the claim names it still", situation(at, source(web0)[:1], copyVolume(web0))},
@@ -277,8 +277,8 @@ func TestRefusedSwapIsReported(t *testing.T) {
 	if p := Decide(in); build.Stored(p) != nil {
 		t.Errorf("no obstacle is known yet, and one is reported: %s", p)
 	}
-	in.Rejected = "exceeded quota: team"
-	if record := build.Stored(Decide(in)); record == nil || !strings.Contains(record.Message, in.Rejected) {
+	in.WriteRefused = "exceeded quota: team"
+	if record := build.Stored(Decide(in)); record == nil || !strings.Contains(record.Message, in.WriteRefused) {
 		t.Errorf("the refusal of the API server is missing in the record: %+v", record)
 	}
 }
@@ -289,16 +289,16 @@ func TestRefusedEndOfSwapIsReported(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journalOf(web0), heldPodOf(0)...)...)
 	bound := copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.TakenBy(web0, "uid-successor"))
 	in := situation(at, oldVolume(web0), objects{build.With(successor(web0, new0, "128Mi"), build.Finalizers())}, bound)
-	in.Rejected = "finalizer example.com/keep is not allowed"
+	in.WriteRefused = "finalizer example.com/keep is not allowed"
 	p := Decide(in)
-	if record := build.Stored(p); record == nil || !strings.Contains(record.Message, in.Rejected) {
+	if record := build.Stored(p); record == nil || !strings.Contains(record.Message, in.WriteRefused) {
 		t.Errorf("the refusal of the API server is missing in the record: %s", p)
 	}
 	if p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the refused step comes before the record: %s", p)
 	}
 	in = situation(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")}, bound)
-	in.Rejected = "the annotation must stay"
+	in.WriteRefused = "the annotation must stay"
 	if p := Decide(in); p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the removal of the manifest is refused, and the record comes after it: %s", p)
 	}
@@ -324,7 +324,7 @@ func TestWholeResizeStartsMembersTogether(t *testing.T) {
 // pinMover is the Job of the member's mover, with a pod that has made its copy and keeps the volumes attached.
 func pinMover(options ...build.Option) objects {
 	job := build.Job(0, 1)
-	return objects{job, build.Mover(job, append([]build.Option{onNode, build.Copied(moverreport.Signal{Hold: "uid-web-0", Attempt: 1})},
+	return objects{job, build.Mover(job, append([]build.Option{onNode, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-web-0", Attempt: 1})},
 		options...)...)}
 }
 
@@ -356,10 +356,10 @@ func TestPinStaysDuringSwap(t *testing.T) {
 		testCase{"03 only the mover and the held pod use the claim: its finalizers are removed",
 			situation(at, frozenClaim(web0, protection), reserved, pinMover())},
 		testCase{"04 the member is released, the mover stays", situation(at, swappedClaim(web0), pinMover())},
-		testCase{"a mover that still copies is ended", situation(at, source(web0), doomedTarget(), pinMover(build.Waits()))},
+		testCase{"a mover that still copies is ended", situation(at, source(web0), doomedTarget(), pinMover(build.FirstPassConverged()))},
 		testCase{"a mover that still copies keeps the claim", situation(at, frozenClaim(web0, protection), reserved, another()[1:])},
 		testCase{"a mover whose final pass has failed is ended", situation(at, source(web0), doomedTarget(),
-			pinMover(build.EndedFinal(moverreport.MemberReport{Result: moverreport.ResultFailed, Code: moverreport.CodeIO})))},
+			pinMover(build.FinalPassEnded(moverreport.MemberReport{Result: moverreport.ResultFailed, Code: moverreport.CodeIO})))},
 		testCase{"beside another mover, which copies, both are ended", situation(at, source(web0), doomedTarget(), pinMover(), another())},
 		testCase{"beside a Job that has no pod yet, both are ended",
 			situation(at, source(web0), doomedTarget(), pinMover(), another()[:1])},

@@ -64,7 +64,7 @@ type endedClaim struct {
 func endedClaims(in Input, record *api.Resize) []endedClaim {
 	var claims []endedClaim
 	planned, started := record, record.Started.Time
-	if journal := in.Recorded(record.Operation); journal != nil {
+	if journal := in.JournalRecord(record.Operation); journal != nil {
 		planned, started = journal, in.Journal(record.Operation).CreationTimestamp.Time
 	}
 	replaced := replacedSet(in, record)
@@ -83,7 +83,7 @@ func endedClaims(in Input, record *api.Resize) []endedClaim {
 
 // replacedSet returns the UID that the set had when the operation began, if the operation has created the set again since.
 func replacedSet(in Input, record *api.Resize) types.UID {
-	journal := in.Recorded(record.Operation)
+	journal := in.JournalRecord(record.Operation)
 	if journal == nil || in.Set == nil || record.Set.UID != in.Set.UID || journal.Set.UID == in.Set.UID {
 		return ""
 	}
@@ -154,10 +154,10 @@ func boundTo(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolum
 // volume along, by the reclaim policy.
 func (e endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) *plan.Patch {
 	ownLink := linked(volume.Labels, e.operation)
-	made := volume.Name != e.returning && (api.Linked(volume, e.operation, api.RoleTarget) || isCopy(volume, e.operation, e.name)) &&
+	made := volume.Name != e.returning && (api.HasLink(volume, e.operation, api.RoleTarget) || isCopy(volume, e.operation, e.name)) &&
 		!olderThanJournal(in, e.operation, volume)
 	switch {
-	case api.Linked(volume, e.operation, api.RoleRetired):
+	case api.HasLink(volume, e.operation, api.RoleRetired):
 		return plan.PatchOf(plan.Volumes, volume) // already retained
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && e.isOwnVolume(claim.Spec.VolumeName):
 		return world.DiscardVolume(volume, e.started.Add(-clockSkew))

@@ -18,7 +18,7 @@ import (
 // edit the set can write the record, but only Drydock and cluster administrators can write the journal. An operation that was given up
 // before it had a journal has changed nothing.
 func journalConflict(in Input, record *api.Resize) string {
-	journal := in.Recorded(record.Operation)
+	journal := in.JournalRecord(record.Operation)
 	switch {
 	case journal == nil && in.Journal(record.Operation) != nil:
 		return fmt.Sprintf("ControllerRevision %s cannot be read", api.JournalName(record.Operation))
@@ -28,7 +28,7 @@ func journalConflict(in Input, record *api.Resize) string {
 		return fmt.Sprintf("ControllerRevision %s does not exist or belongs to another controller", api.JournalName(record.Operation))
 	}
 	for _, move := range record.Moves() {
-		if !journal.Records(move) {
+		if !journal.HasSameMove(move) {
 			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(record.Operation), move.Claim,
 				move.OldVolume)
 		}
@@ -70,7 +70,7 @@ func nothingTouched(in Input, record *api.Resize) bool {
 
 // failUntrusted ends an operation whose record contradicts its journal. Every volume and every claim stays unchanged.
 func failUntrusted(in Input, record *api.Resize, problem string) plan.Plan {
-	next := operation.End(record, api.Failed, in.Now)
+	next := operation.ConcludeResize(record, api.Failed, in.Now)
 	next.FailedAt, next.Reason = record.Phase, api.StatusInvalid
 	remedy := "Remove the annotation; Drydock then undoes the operation from its journal"
 	if in.Journal(record.Operation) == nil {
@@ -87,7 +87,7 @@ func failUntrusted(in Input, record *api.Resize, problem string) plan.Plan {
 func confineVolumes(in Input, id string) Input {
 	observed := *in.Observed
 	observed.Volumes = map[string]*corev1.PersistentVolume{}
-	journal := in.Recorded(id)
+	journal := in.JournalRecord(id)
 	for name, volume := range in.Volumes {
 		if journal != nil && belongsToOperation(in, journal, volume) {
 			observed.Volumes[name] = volume

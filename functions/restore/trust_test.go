@@ -69,10 +69,10 @@ func TestTidyInRareSituations(t *testing.T) {
 	finishing := build.Operation(api.Finishing, build.Members(api.MemberMoved, web0))
 	reverting := givenUp(api.MemberKept)
 	unused := build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleTarget, web0))
-	ofOthers := build.With(build.Claim("data-web-9", "64Mi"), build.On("pv-x"))
+	ofOthers := build.With(build.Claim("data-web-9", "64Mi"), build.BoundTo("pv-x"))
 	foreign := build.VolumeOf(ofOthers, build.Label(api.OperationLabel, "ba9876543210"))
 	again := func(r *api.Resize) { r.Members[0].Claims[0].NewVolume = "pv-second" }
-	second := build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-second")), build.Released(), build.Retained(api.RoleTarget, web0))
+	second := build.VolumeOf(build.Target(web0, "128Mi", build.BoundTo("pv-second")), build.Released(), build.Retained(api.RoleTarget, web0))
 	agedJournal := func(age time.Duration) objects {
 		return objects{build.With(journalOf(web0)[0].(*appsv1.ControllerRevision), build.Age(age))}
 	}
@@ -80,7 +80,7 @@ func TestTidyInRareSituations(t *testing.T) {
 		build.Age(10*time.Minute))
 	check(t,
 		testCase{"a copy that is already retained", situation(setWith(finishing), journalOf(web0), swappedClaim(web0),
-			objects{build.VolumeOf(build.Target(web0, "128Mi", build.On("pv-first")), build.Released(), build.Retained(api.RoleRetired,
+			objects{build.VolumeOf(build.Target(web0, "128Mi", build.BoundTo("pv-first")), build.Released(), build.Retained(api.RoleRetired,
 				web0),
 				build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}, pod(0))},
 		testCase{"the record names the second copy",
@@ -110,7 +110,7 @@ func TestCopiesBelongToOneClaim(t *testing.T) {
 
 // TestSetWithoutJournalMetadataIsAccepted: a set works without the metadata that the journal keeps.
 func TestSetWithoutJournalMetadataIsAccepted(t *testing.T) {
-	record := build.Operation(api.Moving, build.ReplacesSet, build.Genuine)
+	record := build.Operation(api.Moving, build.ReplacesSet, build.DerivedID)
 	if metadata := setMetadata(situation(setWithOldTemplate(record)), record); len(metadata.ManagedFields) > 0 {
 		t.Errorf("metadata without a journal: %+v", metadata)
 	}

@@ -298,10 +298,10 @@ func (w work) beginScaling(target int32) plan.Plan {
 	if err := w.validateHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
-	if removed := statefulset.Replicas(w.Set) - target; w.hasPreHook() && removed > resources.MostOrdinals {
+	if removed := statefulset.Replicas(w.Set) - target; w.hasPreHook() && removed > resources.MaxOrdinals {
 		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the pre hook can be given at most %d members to remove, "+
 			"not %d. "+
-			"Scale down in smaller steps", resources.MostOrdinals, removed)})
+			"Scale down in smaller steps", resources.MaxOrdinals, removed)})
 	}
 	next := w.enterPhase(w.newRecord(api.PreScaling, statefulset.Replicas(w.Set), target), api.PreScaling)
 	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
@@ -378,7 +378,7 @@ func (w work) removeRetry() plan.Plan {
 
 // endScaling stores a record in a terminal phase, and announces the end.
 func (w work) endScaling(next *api.Scale) plan.Plan {
-	next.Ask, next.CleansUp = nil, false
+	next.HookRequests, next.CleansUp = nil, false
 	p := w.storeRecord(next.Reason, next, w.eventFor(next, next.Phase == api.Failed))
 	if next.Phase == api.Failed {
 		return p.Then(events.OperationFailed, next.Operation).For(api.KindScale)

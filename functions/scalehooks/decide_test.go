@@ -99,7 +99,7 @@ func TestSetWithoutActiveScaling(t *testing.T) {
 		row{"a scaling has ended", observed(web(3, withRecord(api.Succeeded)), pilot())},
 		row{"a scaling has ended, and historyLimit is 0", observed(web(3, withRecord(api.Succeeded)), pilot(editScaler(noHistory)))},
 		row{"a scaling has ended, already reported", withReportedStatus(observed(web(3, withRecord(api.Succeeded)), pilot()))},
-		row{"members fail without a change of the count", observed(web(3, build.Counting(1, 1), withEndedScaling(3)), pilot())},
+		row{"members fail without a change of the count", observed(web(3, build.ReplicaCounts(1, 1), withEndedScaling(3)), pilot())},
 		row{"the Scaler has no spec.replicas", observed(web(2, withEndedScaling(2)), pilot(withoutCount))},
 		row{"the Scaler has no spec.replicas, and the set is at zero", observed(web(0, withEndedScaling(0)), pilot(withoutCount))},
 		row{"another client has scaled", observed(web(5, withEndedScaling(3)), pilot())},
@@ -174,21 +174,21 @@ func TestScaling(t *testing.T) {
 	changed := withRecord(api.Scaling)
 	late := withRecord(api.Scaling, overdue)
 	check(t,
-		row{"the StatefulSet controller has not observed the count", observed(web(3, build.Unseen(), changed), pilot())},
+		row{"the StatefulSet controller has not observed the count", observed(web(3, build.NotObserved(), changed), pilot())},
 		row{"the StatefulSet controller has not observed the count, already reported",
-			withReportedStatus(observed(web(3, build.Unseen(), changed), pilot()))},
-		row{"too many members exist", withReportedStatus(observed(web(3, build.Counting(4, 3), changed), pilot()))},
-		row{"too few members exist", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot()))},
-		row{"not all members are ready", withReportedStatus(observed(web(3, build.Counting(3, 2), changed), pilot()))},
+			withReportedStatus(observed(web(3, build.NotObserved(), changed), pilot()))},
+		row{"too many members exist", withReportedStatus(observed(web(3, build.ReplicaCounts(4, 3), changed), pilot()))},
+		row{"too few members exist", withReportedStatus(observed(web(3, build.ReplicaCounts(2, 2), changed), pilot()))},
+		row{"not all members are ready", withReportedStatus(observed(web(3, build.ReplicaCounts(3, 2), changed), pilot()))},
 		row{"all members are ready", observed(web(3, changed), pilot())},
 		row{"all members are ready after the deadline", observed(web(3, late), pilot())},
-		row{"not all members are ready after the deadline", observed(web(3, build.Counting(3, 2), late), pilot(withHooks))},
-		row{"not all members are ready after the deadline, without a failure hook", observed(web(3, build.Counting(3, 2), late), pilot())},
-		row{"the StatefulSet controller has not observed the count before the deadline", observed(web(3, build.Unseen(), late),
+		row{"not all members are ready after the deadline", observed(web(3, build.ReplicaCounts(3, 2), late), pilot(withHooks))},
+		row{"not all members are ready after the deadline, without a failure hook", observed(web(3, build.ReplicaCounts(3, 2), late), pilot())},
+		row{"the StatefulSet controller has not observed the count before the deadline", observed(web(3, build.NotObserved(), late),
 			pilot(withHooks))},
 		row{"the set has reached zero", observed(web(0, withRecord(api.Scaling, func(s *api.Scale) { s.Target = 0 })), pilot(wants(0)))},
 		row{"the pre hook Job still exists", observed(web(3, changed), pilot(withHooks), hookJob("pre", completed))},
-		row{"the pre hook Job is being deleted", withReportedStatus(observed(web(3, build.Counting(2, 2), changed), pilot(withHooks),
+		row{"the pre hook Job is being deleted", withReportedStatus(observed(web(3, build.ReplicaCounts(2, 2), changed), pilot(withHooks),
 			hookJob("pre", build.Deleting())))},
 		row{"another client scales", observed(web(2, changed), pilot())},
 		row{"another client scales, policy adopt", observed(web(5, changed), pilot(withHooks, withAdoptPolicy))},
@@ -212,7 +212,7 @@ func TestPostScaling(t *testing.T) {
 		row{"the hook runs after the deadline", observed(web(3, late), pilot(withHooks), hookJob("post"))},
 		row{"the hook is being deleted", withReportedStatus(observed(web(3, ready), pilot(withHooks), hookJob("post", build.Deleting())))},
 		row{"the template is invalid", observed(web(3, ready), pilot(withInvalidHooks))},
-		row{"a member is no longer ready", withReportedStatus(observed(web(3, build.Counting(3, 2), ready), pilot(withHooks),
+		row{"a member is no longer ready", withReportedStatus(observed(web(3, build.ReplicaCounts(3, 2), ready), pilot(withHooks),
 			hookJob("post")))},
 		row{"another client scales", observed(web(5, ready), pilot(withHooks), hookJob("post"))},
 		row{"another client scales, policy adopt", observed(web(5, ready), pilot(withHooks, withAdoptPolicy), hookJob("post"))},
@@ -333,7 +333,7 @@ func TestNewRequestDuringScalingChangesNothing(t *testing.T) {
 			return observed(web(2, withRecord(api.PreScaling)), pilot(o...), hookJob("pre", failed))
 		},
 		"members start": func(o ...build.Option) Input {
-			return observed(web(3, build.Counting(3, 2), withRecord(api.Scaling)), pilot(o...))
+			return observed(web(3, build.ReplicaCounts(3, 2), withRecord(api.Scaling)), pilot(o...))
 		},
 		"members are ready": func(o ...build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o...)) },
 		"the post hook is running": func(o ...build.Option) Input {
@@ -402,7 +402,7 @@ func TestStageDeadlinesComeFromScaler(t *testing.T) {
 		"after": {func(o build.Option) Input { return observed(web(3, withRecord(api.Scaling)), pilot(o)) }, 3 * time.Minute,
 			10 * time.Minute},
 		"a failure": {func(o build.Option) Input {
-			return observed(web(3, build.Counting(3, 1), withRecord(api.Scaling, overdue)), pilot(withHooks, o))
+			return observed(web(3, build.ReplicaCounts(3, 1), withRecord(api.Scaling, overdue)), pilot(withHooks, o))
 		},
 			4 * time.Minute, 10 * time.Minute},
 	} {

@@ -27,7 +27,7 @@ func (in Input) failedHook() *batchv1.Job {
 		return nil
 	}
 	job := work{Input: in, record: record}.hookJob(hookOf[record.Phase])
-	if job == nil || scale.Ended(job, batchv1.JobFailed) == nil {
+	if job == nil || scale.EndCondition(job, batchv1.JobFailed) == nil {
 		return nil
 	}
 	return job

@@ -103,7 +103,7 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (
 
 // scalerOfRefusedStatus returns the name of the Scaler whose status the API server rejected; empty if it rejected another write.
 func scalerOfRefusedStatus(denied error) string {
-	if a := apply.Failed(denied); a != nil && a.Resource == plan.ScalerStatus {
+	if a := apply.FailedAction(denied); a != nil && a.Resource == plan.ScalerStatus {
 		return a.Name
 	}
 	return ""
@@ -112,6 +112,6 @@ func scalerOfRefusedStatus(denied error) string {
 // scalerChangeRefused reports whether the API server rejected a change of a Scaler's metadata or spec. During a scaling, that change is the
 // removal of the retry annotation.
 func scalerChangeRefused(denied error) bool {
-	a := apply.Failed(denied)
+	a := apply.FailedAction(denied)
 	return a != nil && a.Resource == plan.Scalers
 }

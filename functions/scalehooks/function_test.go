@@ -52,7 +52,7 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 			[]string{"PATCH scalers/pilot", "POST jobs"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &refusingServer{Lists: build.Plurals()}
+			server := &refusingServer{Lists: build.EmptyLists()}
 			server.Lists["statefulsets"] = append(server.Lists["statefulsets"], row.in.Set)
 			server.Lists["scalers"] = append(server.Lists["scalers"], row.in.Scalers[0], scaler("other", 9))
 			for _, job := range row.in.Jobs {
@@ -61,7 +61,7 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 			listener := httptest.NewServer(server)
 			t.Cleanup(listener.Close)
 			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
-			e := events.NewByHand(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+			e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
 			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
 				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
 			}

@@ -103,7 +103,7 @@ func checkConverges(t *testing.T, in Input) {
 		trail = append(trail, p.String())
 		for _, a := range p.Actions {
 			if a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets {
-				if err := build.WrongStep(in.Set, a); err != nil {
+				if err := build.CheckStep(in.Set, a); err != nil {
 					t.Errorf("%s: %v", a, err)
 				}
 			}
@@ -270,8 +270,8 @@ func recordSummary(s *api.Scale) string {
 	if s.Paused {
 		text += ", paused"
 	}
-	if s.Ask != nil {
-		text += fmt.Sprintf(", asked %d with %d keys", s.Ask.Times, len(s.Ask.Keys))
+	if s.HookRequests != nil {
+		text += fmt.Sprintf(", asked %d with %d keys", s.HookRequests.Times, len(s.HookRequests.Keys))
 	}
 	if s.CleansUp {
 		text += ", cleans up"

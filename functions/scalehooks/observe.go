@@ -82,7 +82,7 @@ func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
 	}
 	owner := scale.Owner(in.Scalers, record)
 	for _, s := range in.Scalers {
-		if s != owner && !scale.TellsAutoscaler(s) {
+		if s != owner && !scale.HasAutoscaledCondition(s) {
 			continue
 		}
 		autoscaler := &autoscalingv2.HorizontalPodAutoscaler{}

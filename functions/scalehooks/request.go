@@ -39,44 +39,44 @@ func (w work) runHookByEvent(hook string, next func() plan.Plan) plan.Plan {
 	case operation.Overdue(w.record, w.Now):
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("hook %s was requested %d times and not answered within %s. Check the "+
 			"Trigger for "+
-			"events of type %s, and its function", hook, requestCount(w.record.Ask), w.deadline(w.record.Phase), events.ScaleHookRequested))
-	case w.record.Ask == nil || !w.Now.Before(nextRequestAt(w.record.Ask)):
+			"events of type %s, and its function", hook, requestCount(w.record.HookRequests), w.deadline(w.record.Phase), events.ScaleHookRequested))
+	case w.record.HookRequests == nil || !w.Now.Before(nextRequestAt(w.record.HookRequests)):
 		return w.sendRequest(hook)
 	}
-	return w.wait(api.HookRunning, "%d requests were sent to its function, without an answer yet", w.record.Ask.Times)
+	return w.wait(api.HookRunning, "%d requests were sent to its function, without an answer yet", w.record.HookRequests.Times)
 }
 
 // isAnswerTo reports whether the event answers one of the latest requests for the hook.
 func (w work) isAnswerTo(hook string) bool {
 	a := w.Answer
-	return a != nil && a.Operation == w.record.Operation && a.Hook == hook && w.record.Ask != nil &&
-		slices.Contains(w.record.Ask.Keys, hashOf(a.Key))
+	return a != nil && a.Operation == w.record.Operation && a.Hook == hook && w.record.HookRequests != nil &&
+		slices.Contains(w.record.HookRequests.Keys, hashOf(a.Key))
 }
 
 // sendRequest stores the request in the record, and sends it after that write has succeeded.
 func (w work) sendRequest(hook string) plan.Plan {
 	next := w.record.Clone()
-	if next.Ask == nil {
-		next.Ask = &api.Ask{}
+	if next.HookRequests == nil {
+		next.HookRequests = &api.HookRequests{}
 	}
-	next.Ask.Times++
-	next.Ask.Last = *operation.Moment(w.Now)
-	next.Ask.Keys = append(next.Ask.Keys, hashOf(w.Key))
-	next.Ask.Keys = next.Ask.Keys[max(0, len(next.Ask.Keys)-maxRequestKeys):]
+	next.HookRequests.Times++
+	next.HookRequests.Last = *operation.Moment(w.Now)
+	next.HookRequests.Keys = append(next.HookRequests.Keys, hashOf(w.Key))
+	next.HookRequests.Keys = next.HookRequests.Keys[max(0, len(next.HookRequests.Keys)-maxRequestKeys):]
 	// The plan has no other write: if that failed, the request would not be sent.
 	request := events.HookRequest{HookFacts: resources.HookFacts(w.Set, next, hook), Key: w.Key}
 	return plan.Do(api.HookRequested, operation.Store(w.Set, next).Actions()...).
-		Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.Ask.Times), request)
+		Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.HookRequests.Times), request)
 }
 
 // nextRequestAt returns when the request is sent again, if it is not answered before.
-func nextRequestAt(ask *api.Ask) time.Time {
+func nextRequestAt(ask *api.HookRequests) time.Time {
 	interval := min(firstRequestInterval<<min(max(ask.Times-1, 0), 10), longestRequestInterval)
 	return ask.Last.Add(interval)
 }
 
 // requestCount returns how often the hook was requested; 0 if it was not.
-func requestCount(ask *api.Ask) int {
+func requestCount(ask *api.HookRequests) int {
 	if ask == nil {
 		return 0
 	}

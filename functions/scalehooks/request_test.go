@@ -21,9 +21,9 @@ var withEventHooks = editScaler(func(s *v1alpha1.Scaler) {
 // withRequests adds hook requests to the record, the latest one ago before now. Their keys are key-1, key-2 and so on.
 func withRequests(times int, ago time.Duration) func(*api.Scale) {
 	return func(s *api.Scale) {
-		s.Ask = &api.Ask{Times: times, Last: metav1.NewTime(build.Now.Add(-ago))}
+		s.HookRequests = &api.HookRequests{Times: times, Last: metav1.NewTime(build.Now.Add(-ago))}
 		for i := range times {
-			s.Ask.Keys = append(s.Ask.Keys, hashOf("key-"+string(rune('1'+i))))
+			s.HookRequests.Keys = append(s.HookRequests.Keys, hashOf("key-"+string(rune('1'+i))))
 		}
 	}
 }
@@ -78,8 +78,8 @@ func TestHookRequestCarriesFactsAndSecretKey(t *testing.T) {
 		t.Errorf("the request is\n%s\nwant\n%s", got, toJSON(want))
 	}
 	record := storedRecord(p)
-	if record.Ask.Keys[0] != hashOf("secret") || len(p.Actions) != 1 || p.Part != "pre/1" {
-		t.Errorf("%s stores %+v, part %q", p, record.Ask, p.Part)
+	if record.HookRequests.Keys[0] != hashOf("secret") || len(p.Actions) != 1 || p.Part != "pre/1" {
+		t.Errorf("%s stores %+v, part %q", p, record.HookRequests, p.Part)
 	}
 }
 

@@ -79,7 +79,7 @@ func (w work) runFailureHook() plan.Plan {
 }
 
 func hasEnded(job *batchv1.Job) bool {
-	return scale.Ended(job, batchv1.JobComplete) != nil || scale.Ended(job, batchv1.JobFailed) != nil
+	return scale.EndCondition(job, batchv1.JobComplete) != nil || scale.EndCondition(job, batchv1.JobFailed) != nil
 }
 
 const rejectionPrefix = "the API server rejected a write: "
@@ -104,7 +104,7 @@ func (w work) expectedCount() int32 {
 // enterPhase returns the record in the phase, with that phase's deadline.
 func (w work) enterPhase(record *api.Scale, phase api.Phase) *api.Scale {
 	next := operation.Enter(record, phase, w.Now, w.deadline(phase))
-	next.Ask = nil
+	next.HookRequests = nil
 	post := w.hook(postHook)
 	next.CleansUp = phase == api.PostScaling && post != nil && post.Cleanup != nil && !next.Paused // a pause keeps the claims
 	return next
@@ -136,7 +136,7 @@ func (w work) pauseDeletesClaimsMessage() string {
 func (w work) awaitMembers() plan.Plan {
 	status, target := w.Set.Status, w.record.Target
 	switch {
-	case statefulset.Seen(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
+	case statefulset.SpecObserved(w.Set) && status.Replicas == target && status.ReadyReplicas == target:
 		next := w.enterPhase(w.record, api.PostScaling)
 		next.Reason, next.Message = api.MembersReady, fmt.Sprintf("%d members are ready", target)
 		return w.storeRecord(api.MembersReady, next)
@@ -191,14 +191,14 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return next()
 	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // another Job follows when this one is deleted
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
-	case job != nil && scale.Ended(job, batchv1.JobComplete) != nil:
+	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil:
 		return next()
-	case failing && (err != nil || w.Rejection != "" || late || job != nil && scale.Ended(job, batchv1.JobFailed) != nil):
+	case failing && (err != nil || w.Rejection != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
 		return next()
 	case err != nil:
 		return w.failScaling(api.HookInvalid, err.Error())
-	case job != nil && scale.Ended(job, batchv1.JobFailed) != nil:
-		c := scale.Ended(job, batchv1.JobFailed)
+	case job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil:
+		c := scale.EndCondition(job, batchv1.JobFailed)
 		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message,
 			w.containerFailure()))
 	case late:
@@ -270,7 +270,7 @@ func (w work) validateHooks() error {
 func (w work) hookJob(hook string) *batchv1.Job {
 	name := api.ScaleHookName(w.record.Operation, hook)
 	for _, job := range w.Jobs {
-		if job.Name == name && api.Linked(job, w.record.Operation, api.RoleScaleHook) {
+		if job.Name == name && api.HasLink(job, w.record.Operation, api.RoleScaleHook) {
 			return job
 		}
 	}

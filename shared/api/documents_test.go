@@ -339,35 +339,35 @@ func TestUnreadableDocumentIsAnError(t *testing.T) {
 	if _, err := LoadClaim(unreserved); err == nil {
 		t.Error("claim: the volume is reserved for no claim: it loads")
 	}
-	if Linked(claimWith("other", link), "0123456789ab", RoleTarget) {
+	if HasLink(claimWith("other", link), "0123456789ab", RoleTarget) {
 		t.Error("an unreadable link connects the object with an operation")
 	}
 }
 
-func manyLetters(n int) []Letter {
-	letters := make([]Letter, n)
+func manyLetters(n int) []UndeliveredEvent {
+	letters := make([]UndeliveredEvent, n)
 	for i := range letters {
-		letters[i] = Letter{Type: "t", Source: "s", ID: "i", Subject: "o", Code: i, Time: metav1.Now()}
+		letters[i] = UndeliveredEvent{Type: "t", Source: "s", ID: "i", Subject: "o", Code: i, Time: metav1.Now()}
 	}
 	return letters
 }
 
 // TestDeadLetterKeyIdentifiesFailure: time, id and words do not change the key; type, object, operation, place and status do.
 func TestDeadLetterKeyIdentifiesFailure(t *testing.T) {
-	letter := Letter{Type: "t", Source: "s", ID: "1", Subject: "o", Operation: "op", Destination: "http://backup", Code: 422}
+	letter := UndeliveredEvent{Type: "t", Source: "s", ID: "1", Subject: "o", Operation: "op", Destination: "http://backup", Code: 422}
 	for name, row := range map[string]struct {
-		change func(*Letter)
+		change func(*UndeliveredEvent)
 		same   bool
 	}{
-		"another id":          {func(l *Letter) { l.ID = "2" }, true},
-		"later":               {func(l *Letter) { l.Time = metav1.Now() }, true},
-		"another message":     {func(l *Letter) { l.Message = "m" }, true},
-		"sent again":          {func(l *Letter) { l.Resent = &metav1.Time{} }, true},
-		"another type":        {func(l *Letter) { l.Type = "u" }, false},
-		"another subject":     {func(l *Letter) { l.Subject = "p" }, false},
-		"another operation":   {func(l *Letter) { l.Operation = "" }, false},
-		"another destination": {func(l *Letter) { l.Destination = "http://restore" }, false},
-		"another status":      {func(l *Letter) { l.Code = 0 }, false},
+		"another id":          {func(l *UndeliveredEvent) { l.ID = "2" }, true},
+		"later":               {func(l *UndeliveredEvent) { l.Time = metav1.Now() }, true},
+		"another message":     {func(l *UndeliveredEvent) { l.Message = "m" }, true},
+		"sent again":          {func(l *UndeliveredEvent) { l.Resent = &metav1.Time{} }, true},
+		"another type":        {func(l *UndeliveredEvent) { l.Type = "u" }, false},
+		"another subject":     {func(l *UndeliveredEvent) { l.Subject = "p" }, false},
+		"another operation":   {func(l *UndeliveredEvent) { l.Operation = "" }, false},
+		"another destination": {func(l *UndeliveredEvent) { l.Destination = "http://restore" }, false},
+		"another status":      {func(l *UndeliveredEvent) { l.Code = 0 }, false},
 	} {
 		other := letter
 		row.change(&other)

@@ -24,7 +24,7 @@ type Field struct {
 	Value string `json:"value,omitempty"`
 	// Removed is true if the label, annotation or template is removed.
 	Removed bool `json:"removed,omitempty"`
-	// Ask has the values of an added template.
+	// HookRequests has the values of an added template.
 	Ask *TemplateTarget `json:"ask,omitempty"`
 }
 

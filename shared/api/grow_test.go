@@ -84,7 +84,7 @@ func TestLoadGrowth(t *testing.T) {
 		if (growth != nil) != row.loads || (err != nil) != row.fails {
 			t.Errorf("%.60s: %v, %v", text, growth, err)
 		}
-		if api.AskedByGrowth(set, "data=1Gi+") != row.loads || api.AskedByGrowth(set, "data=2Gi+") || api.AskedByGrowth(set, "") {
+		if api.RequestedByGrowth(set, "data=1Gi+") != row.loads || api.RequestedByGrowth(set, "data=2Gi+") || api.RequestedByGrowth(set, "") {
 			t.Errorf("%.60s: asked by growth", text)
 		}
 	}

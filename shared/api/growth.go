@@ -19,19 +19,19 @@ type Growth struct {
 	Set string `json:"set"`
 	// Request is the latest request that grow-volumes wrote into the resize annotation. It is empty before the first one.
 	Request string `json:"request,omitempty"`
-	// Asked has the latest growth of each template, by its name.
-	Asked map[string]AskedGrowth `json:"asked,omitempty"`
-	// Told has the present warnings. An Event was created for each.
-	Told []GrowthWarning `json:"told,omitempty"`
+	// NewShape has the latest growth of each template, by its name.
+	Latest map[string]RequestedGrowth `json:"asked,omitempty"`
+	// Warnings has the present warnings. An Event was created for each.
+	Warnings []GrowthWarning `json:"told,omitempty"`
 }
 
-// AskedGrowth is a requested growth of a template's claims.
-type AskedGrowth struct {
+// RequestedGrowth is a requested growth of a template's claims.
+type RequestedGrowth struct {
 	At metav1.Time `json:"at"`
 	// Size is the smallest size that the request gives each claim.
 	Size string `json:"size"`
-	// Saw is the cause, a sentence.
-	Saw string `json:"saw"`
+	// Cause is the cause, a sentence.
+	Cause string `json:"saw"`
 }
 
 // GrowthWarning says what keeps a template from growing.
@@ -81,8 +81,8 @@ func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	return growth, nil
 }
 
-// AskedByGrowth reports whether grow-volumes wrote the request. Such a resize must not stop a member.
-func AskedByGrowth(set *appsv1.StatefulSet, request string) bool {
+// RequestedByGrowth reports whether grow-volumes wrote the request. Such a resize must not stop a member.
+func RequestedByGrowth(set *appsv1.StatefulSet, request string) bool {
 	growth, err := LoadGrowth(set)
 	return err == nil && growth != nil && request != "" && growth.Request == request
 }
@@ -90,34 +90,34 @@ func AskedByGrowth(set *appsv1.StatefulSet, request string) bool {
 // Clone returns a copy. Changing it does not change g.
 func (g *Growth) Clone() *Growth {
 	next := *g
-	next.Told, next.Asked = slices.Clone(g.Told), maps.Clone(g.Asked)
+	next.Warnings, next.Latest = slices.Clone(g.Warnings), maps.Clone(g.Latest)
 	return &next
 }
 
-// Tell replaces the stored warnings by the present ones, as far as the document has room. It returns the new ones.
-func (g *Growth) Tell(now []GrowthWarning) []GrowthWarning {
+// UpdateWarnings replaces the stored warnings by the present ones, as far as the document has room. It returns the new ones.
+func (g *Growth) UpdateWarnings(now []GrowthWarning) []GrowthWarning {
 	var news, told []GrowthWarning
 	for _, w := range now {
 		if len(w.Message) > longestWarning {
 			w.Message = strings.ToValidUTF8(w.Message[:longestWarning], "") + "…"
 		}
-		if told = append(told, w); !slices.Contains(g.Told, w) {
+		if told = append(told, w); !slices.Contains(g.Warnings, w) {
 			news = append(news, w)
 		}
 	}
 	slices.SortStableFunc(told, func(a, b GrowthWarning) int { return strings.Compare(a.Template, b.Template) })
-	g.Told = nil
+	g.Warnings = nil
 	for size := 0; len(told) > 0; told = told[1:] {
 		if size += len(mustJSON(told[0])); size > longestTold {
 			break
 		}
-		g.Told = append(g.Told, told[0])
+		g.Warnings = append(g.Warnings, told[0])
 	}
 	return news
 }
 
 // Empty reports whether there is nothing to store.
-func (g *Growth) Empty() bool { return g.Request == "" && len(g.Asked) == 0 && len(g.Told) == 0 }
+func (g *Growth) Empty() bool { return g.Request == "" && len(g.Latest) == 0 && len(g.Warnings) == 0 }
 
 // Encode renders the document.
 func (g *Growth) Encode() string { return mustJSON(g) }

@@ -21,8 +21,8 @@ const (
 	MaxDeadLetters = 8
 )
 
-// Letter is a dead letter: an event that could not be delivered, with the data to send it again and the cause of the failure.
-type Letter struct {
+// UndeliveredEvent is a dead letter: an event that could not be delivered, with the data to send it again and the cause of the failure.
+type UndeliveredEvent struct {
 	Type   string `json:"type"`
 	Source string `json:"source"`
 	ID     string `json:"id"`
@@ -46,24 +46,24 @@ type Letter struct {
 
 // Key returns eight hexadecimal digits that identify the failure. Letters have the same key if event type, object, operation, destination
 // and status are the same. Time and words do not matter.
-func (l Letter) Key() string {
+func (l UndeliveredEvent) Key() string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{l.Type, l.Subject, l.Operation, l.Destination, strconv.Itoa(l.Code)}, "\x00")))
 	return hex.EncodeToString(sum[:4])
 }
 
 type deadLetters struct {
-	Version int      `json:"version"`
-	Letters []Letter `json:"letters"`
+	Version int                `json:"version"`
+	Letters []UndeliveredEvent `json:"letters"`
 }
 
 // EncodeDeadLetters returns the value of DeadLettersAnnotation.
-func EncodeDeadLetters(letters []Letter) string {
+func EncodeDeadLetters(letters []UndeliveredEvent) string {
 	return mustJSON(deadLetters{Version: DeadLettersVersion, Letters: letters})
 }
 
 // LoadDeadLetters returns the dead letters of the StatefulSet, nil without a list. An unreadable list is an error, so that it is not
 // overwritten while a user may still want to send its events.
-func LoadDeadLetters(set *appsv1.StatefulSet) ([]Letter, error) {
+func LoadDeadLetters(set *appsv1.StatefulSet) ([]UndeliveredEvent, error) {
 	text, ok := set.Annotations[DeadLettersAnnotation]
 	if !ok {
 		return nil, nil

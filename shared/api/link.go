@@ -69,8 +69,8 @@ func LoadLink(obj metav1.Object) (*Link, error) {
 	return link, nil
 }
 
-// Linked reports whether the object belongs to the operation in the role. An unreadable link does not count.
-func Linked(obj metav1.Object, operation string, role Role) bool {
+// HasLink reports whether the object belongs to the operation in the role. An unreadable link does not count.
+func HasLink(obj metav1.Object, operation string, role Role) bool {
 	link, err := LoadLink(obj)
 	return err == nil && link != nil && link.Operation == operation && link.Role == role
 }
@@ -152,9 +152,9 @@ func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, h
 	return nil
 }
 
-// Records reports whether the journal has a move of the same claim with the same volumes. Only that can be trusted: any user may have
+// HasSameMove reports whether the journal has a move of the same claim with the same volumes. Only that can be trusted: any user may have
 // written the annotation on the set.
-func (r *Resize) Records(move *Move) bool {
+func (r *Resize) HasSameMove(move *Move) bool {
 	own := r.Move(move.Claim)
 	return own != nil && own.OldVolume == move.OldVolume && own.InPlace == move.InPlace && (!r.IsRollback() || own.NewVolume == move.NewVolume)
 }

@@ -19,19 +19,19 @@ const OwnerPausedAnnotation = Prefix + "owner-paused"
 // Pause has the changes that Drydock made to a custom resource, so that its operator ignores a StatefulSet.
 type Pause struct {
 	Version int `json:"version"`
-	// Made are the changed settings with their former values.
-	Made []Made `json:"made"`
-	// For are the operations that need the pause. The last one restores the former settings.
-	For []Holder `json:"for"`
+	// Settings are the changed settings with their former values.
+	Settings []PausedSetting `json:"made"`
+	// Holders are the operations that need the pause. The last one restores the former settings.
+	Holders []Holder `json:"for"`
 }
 
-// Made is one changed setting: an annotation, a label or a field.
-type Made struct {
+// Settings is one changed setting: an annotation, a label or a field.
+type PausedSetting struct {
 	In    string `json:"in"`
 	Key   string `json:"key"`
 	Value any    `json:"value"`
-	// Was is the former value, absent if there was none.
-	Was any `json:"was,omitempty"`
+	// Previous is the former value, absent if there was none.
+	Previous any `json:"was,omitempty"`
 	// Parents counts the parent objects of a field that did not exist before.
 	Parents int `json:"parents,omitempty"`
 }
@@ -73,7 +73,7 @@ type PausedOwner struct {
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	UID      types.UID `json:"uid"`
-	// Stopped is true when the operator stops the set itself.
+	// StoppedAt is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
 }
 

@@ -7,8 +7,8 @@ type Reason string
 const (
 	// SetGone: The StatefulSet does not exist.
 	SetGone Reason = "SetGone"
-	// NamespaceLeaves: The namespace is being deleted, so Drydock creates nothing in it.
-	NamespaceLeaves Reason = "NamespaceLeaves"
+	// NamespaceTerminating: The namespace is being deleted, so Drydock creates nothing in it.
+	NamespaceTerminating Reason = "NamespaceLeaves"
 	// NotManaged: The StatefulSet lacks the opt-in label drydock.dev/managed=true.
 	NotManaged Reason = "NotManaged"
 	// NotRequested: The StatefulSet has no resize request.
@@ -79,8 +79,8 @@ const (
 	CleaningUp Reason = "CleaningUp"
 	// ResizeCompleted: The resize is complete.
 	ResizeCompleted Reason = "ResizeCompleted"
-	// RollingBackNow: The claims are getting their former volumes back.
-	RollingBackNow Reason = "RollingBack"
+	// RollingBack: The claims are getting their former volumes back.
+	RollingBack Reason = "RollingBack"
 	// VolumeReleased: The retention of an old volume ended, so the volume has its reclaim policy back.
 	VolumeReleased Reason = "VolumeReleased"
 	// Retrying: A failed operation is being retried.
@@ -121,8 +121,8 @@ const (
 	CleanupStarted Reason = "CleanupStarted"
 	// CleanupRunning: A cleanup pod is running.
 	CleanupRunning Reason = "CleanupRunning"
-	// CleanupTriedOnce: A cleanup pod failed, and another one will be created.
-	CleanupTriedOnce Reason = "CleanupTried"
+	// CleanupTried: A cleanup pod failed, and another one will be created.
+	CleanupTried Reason = "CleanupTried"
 	// CleanupDone: A cleanup pod succeeded, so its claims are being deleted.
 	CleanupDone Reason = "CleanupDone"
 	// ClaimsDeleted: The claims are deleted, and the member's name is free again.

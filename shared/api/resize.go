@@ -68,8 +68,8 @@ type Resize struct {
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
-	// Judged is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
-	Judged string `json:"judged,omitempty"`
+	// RefusalDigest is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
+	RefusalDigest string `json:"judged,omitempty"`
 }
 
 // Expansion is a claim that grows, or gets another VolumeAttributesClass, on its present volume.
@@ -103,14 +103,14 @@ type Member struct {
 	Locked bool `json:"locked,omitempty"`
 	// Node is the node of the pod. The mover must run there.
 	Node string `json:"node,omitempty"`
-	// Held is when the pod was told to stop, and Stopped when the stop was proven. Released is when the hold was removed, and Ready when the
+	// HeldAt is when the pod was told to stop, and Stopped when the stop was proven. Released is when the hold was removed, and Ready when the
 	// replacement was ready. The swap resets Stopped if another pod may have written to the old volume since.
-	Held     *metav1.Time `json:"held,omitempty"`
-	Stopped  *metav1.Time `json:"stopped,omitempty"`
-	Released *metav1.Time `json:"released,omitempty"`
-	Ready    *metav1.Time `json:"ready,omitempty"`
-	// Checked is when the member checks of all other members began to succeed without interruption. It is set while this member waits.
-	Checked *metav1.Time `json:"checked,omitempty"`
+	HeldAt     *metav1.Time `json:"held,omitempty"`
+	StoppedAt  *metav1.Time `json:"stopped,omitempty"`
+	ReleasedAt *metav1.Time `json:"released,omitempty"`
+	ReadyAt    *metav1.Time `json:"ready,omitempty"`
+	// CheckedAt is when the member checks of all other members began to succeed without interruption. It is set while this member waits.
+	CheckedAt *metav1.Time `json:"checked,omitempty"`
 	// Deadline is when the operation gives up the present phase of the member.
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 	// Forecast is the expected duration of the final pass in seconds, as the mover last measured.
@@ -168,8 +168,8 @@ func (m *Move) Volume() string {
 	return m.NewVolume
 }
 
-// CopyAnew discards the copy, so that the claim is copied to another volume.
-func (m *Move) CopyAnew() {
+// DiscardCopy discards the copy, so that the claim is copied to another volume.
+func (m *Move) DiscardCopy() {
 	m.Copies++
 	m.NewVolume = ""
 	m.ForgetProgress()
@@ -178,13 +178,13 @@ func (m *Move) CopyAnew() {
 // ForgetProgress resets the counters of the copy, because it has a new target.
 func (m *Move) ForgetProgress() { m.BytesDone, m.BytesTotal, m.BytesTrusted, m.Files = 0, 0, 0, 0 }
 
-// GrowsHeld reports whether the claims grow in place while their members are stopped.
-func (r *Resize) GrowsHeld() bool {
+// GrowsWhileStopped reports whether the claims grow in place while their members are stopped.
+func (r *Resize) GrowsWhileStopped() bool {
 	return slices.ContainsFunc(r.Moves(), func(m *Move) bool { return m.InPlace })
 }
 
 // Copies reports whether data is copied to new volumes.
-func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsHeld() }
+func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsWhileStopped() }
 
 // Moves returns the moves of all members.
 func (r *Resize) Moves() []*Move {
@@ -302,11 +302,11 @@ type Shape struct {
 // Empty reports whether the shape changes nothing.
 func (s Shape) Empty() bool { return len(s.Templates) == 0 && len(s.Fields) == 0 }
 
-// Asked returns the shape after the operation.
-func (r *Resize) Asked() Shape { return Shape{r.Templates, r.Fields} }
+// NewShape returns the shape after the operation.
+func (r *Resize) NewShape() Shape { return Shape{r.Templates, r.Fields} }
 
-// Former returns the shape before the operation.
-func (r *Resize) Former() Shape { return Shape{r.Before, r.FieldsBefore} }
+// OldShape returns the shape before the operation.
+func (r *Resize) OldShape() Shape { return Shape{r.Before, r.FieldsBefore} }
 
 // Target returns the requested values for claims of the template.
 func (t *TemplateTarget) Target() Target {

@@ -25,14 +25,14 @@ type Scale struct {
 	Paused bool `json:"paused,omitempty"`
 	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
-	// Ask has the requests to a user's function for the hook of the present phase, or nil.
-	Ask *Ask `json:"ask,omitempty"`
+	// HookRequests has the requests to a user's function for the hook of the present phase, or nil.
+	HookRequests *HookRequests `json:"ask,omitempty"`
 	// CleansUp is true while the scaling waits for the cleanup of the removed members.
 	CleansUp bool `json:"cleansUp,omitempty"`
 }
 
-// Ask has the requests for a hook that were sent as CloudEvents.
-type Ask struct {
+// HookRequests has the requests for a hook that were sent as CloudEvents.
+type HookRequests struct {
 	Times int         `json:"times"`
 	Last  metav1.Time `json:"last"`
 	// Keys are the SHA-256 digests, in hex, of the keys of the latest requests. A valid answer has one of these keys.
@@ -72,10 +72,10 @@ func (s *Scale) Direction() string {
 // Clone returns a copy. Changing it does not change s.
 func (s *Scale) Clone() *Scale {
 	next := *s
-	if s.Ask != nil {
-		ask := *s.Ask
+	if s.HookRequests != nil {
+		ask := *s.HookRequests
 		ask.Keys = slices.Clone(ask.Keys)
-		next.Ask = &ask
+		next.HookRequests = &ask
 	}
 	return &next
 }

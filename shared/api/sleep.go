@@ -18,12 +18,12 @@ type Sleep struct {
 	OwnerStops bool `json:"ownerStops,omitempty"`
 	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.
 	Round int `json:"round,omitempty"`
-	// Stopping is when this round scaled the set to zero, nil before.
-	Stopping *metav1.Time `json:"stopping,omitempty"`
-	// Quiesced is when the last pod of the set was gone.
-	Quiesced *metav1.Time `json:"quiesced,omitempty"`
-	// Ready is when the set became ready again.
-	Ready *metav1.Time `json:"ready,omitempty"`
+	// ScaledToZeroAt is when this round scaled the set to zero, nil before.
+	ScaledToZeroAt *metav1.Time `json:"stopping,omitempty"`
+	// PodsGoneAt is when the last pod of the set was gone.
+	PodsGoneAt *metav1.Time `json:"quiesced,omitempty"`
+	// ReadyAt is when the set became ready again.
+	ReadyAt *metav1.Time `json:"ready,omitempty"`
 	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
 	Starts    int    `json:"starts,omitempty"`
 	StartedBy string `json:"startedBy,omitempty"`

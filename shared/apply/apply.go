@@ -58,7 +58,7 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}
-	telemetry.From(ctx).About(ref.Namespace, ref.Name, ref.Operation)
+	telemetry.From(ctx).SetObject(ref.Namespace, ref.Name, ref.Operation)
 	done, err := x.Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
 	if err != nil || done.Announce == "" {
 		return nil, err
@@ -111,14 +111,14 @@ func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(c
 // tracing is off.
 func (x *Executor) Begin(ctx context.Context) string { return telemetry.From(ctx).Begin(ctx) }
 
-// Cleanups sets the metrics for the ordinals of the set that wait for their cleanup, and for those with a cleanup pod.
-func (x *Executor) Cleanups(ctx context.Context, ref events.Ref, pending, running int) {
-	telemetry.From(ctx).Cleanups(ref.Namespace, ref.Name, pending, running)
+// SetCleanupMetrics sets the metrics for the ordinals of the set that wait for their cleanup, and for those with a cleanup pod.
+func (x *Executor) SetCleanupMetrics(ctx context.Context, ref events.Ref, pending, running int) {
+	telemetry.From(ctx).SetRemainingCleanups(ref.Namespace, ref.Name, pending, running)
 }
 
-// Growth sets the metric for the set's templates with nearly full volumes that may not grow.
-func (x *Executor) Growth(ctx context.Context, ref events.Ref, stuck int) {
-	telemetry.From(ctx).Growth(ref.Namespace, ref.Name, stuck)
+// SetGrowthMetric sets the metric for the set's templates with nearly full volumes that may not grow.
+func (x *Executor) SetGrowthMetric(ctx context.Context, ref events.Ref, stuck int) {
+	telemetry.From(ctx).SetStuckTemplates(ref.Namespace, ref.Name, stuck)
 }
 
 // Limits for one event. The next event or tick does the remaining work. The patience is well below the deadline of an event.
@@ -140,7 +140,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		if err != nil {
 			return p, err
 		}
-		telemetry.From(ctx).Decided(string(p.Kind), string(p.Reason), p.Operation)
+		telemetry.From(ctx).SetDecision(string(p.Kind), string(p.Reason), p.Operation)
 		if p.Soon && waited < patience && sleep(ctx, pause) {
 			waited, pause = waited+pause, min(2*pause, longestPause)
 			continue
@@ -171,7 +171,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 // count measures the outcomes of the plan.
 func (x *Executor) count(ctx context.Context, p plan.Plan) {
 	for _, o := range p.Outcomes {
-		telemetry.From(ctx).Cleaned(ctx, o.Namespace, o.Set, o.Result, o.Took)
+		telemetry.From(ctx).CountFinishedCleanup(ctx, o.Namespace, o.Set, o.Result, o.Took)
 	}
 }
 
@@ -206,7 +206,7 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 		if err != nil {
 			return failure{a, err}
 		}
-		left = plan.Follow(a, version, left[1:])
+		left = plan.Rebase(a, version, left[1:])
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ func (f failure) Error() string { return fmt.Sprintf("%s: %v", f.action, f.error
 
 func (f failure) Unwrap() error { return f.error }
 
-// Failed returns the action that caused the error, or nil.
-func Failed(err error) *plan.Action {
+// FailedAction returns the action that caused the error, or nil.
+func FailedAction(err error) *plan.Action {
 	var f failure
 	if !errors.As(err, &f) {
 		return nil
@@ -293,7 +293,7 @@ func tried(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
-	return fault.Trial(fault.FromAPI(err))
+	return fault.DryRun(fault.FromAPI(err))
 }
 
 // changed returns a conflict for answers about an object that has changed since it was read: it is gone, or the patch no longer fits. The

@@ -101,12 +101,12 @@ func tryFirst() plan.Plan {
 
 // unlessChanged returns a plan that evicts a pod if the claim has not changed since it was read.
 func unlessChanged(read *corev1.PersistentVolumeClaim) plan.Plan {
-	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Unchanged(plan.Claims, read)}, evict().Actions...)...)
+	return plan.Do(api.CleaningUp, append([]plan.Action{plan.CheckUnchanged(plan.Claims, read)}, evict().Actions...)...)
 }
 
 // unlessExists returns a plan that evicts a pod if the claim does not exist.
 func unlessExists() plan.Plan {
-	return plan.Do(api.CleaningUp, append([]plan.Action{plan.Absent(plan.Claims, "shop", "a")}, evict().Actions...)...)
+	return plan.Do(api.CleaningUp, append([]plan.Action{plan.CheckAbsent(plan.Claims, "shop", "a")}, evict().Actions...)...)
 }
 
 // run carries out the plans one after the other. It repeats the last one for ever.
@@ -379,10 +379,10 @@ func TestErrorNamesTheActionThatFailed(t *testing.T) {
 	w := &writer{errs: []error{quota}}
 	step := func(context.Context) (plan.Plan, error) { return remove(), nil }
 	_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(t.Context(), step)
-	if a := Failed(err); a == nil || a.Verb != plan.VerbDelete || !strings.HasPrefix(err.Error(), a.String()+": ") {
+	if a := FailedAction(err); a == nil || a.Verb != plan.VerbDelete || !strings.HasPrefix(err.Error(), a.String()+": ") {
 		t.Errorf("%v: %v", err, a)
 	}
-	if a := Failed(quota); a != nil {
+	if a := FailedAction(quota); a != nil {
 		t.Errorf("%v", a)
 	}
 }
@@ -406,7 +406,7 @@ func TestStepGetsTheErrorOfAFailedWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: []error{row.err, nil}}
 			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailing(t.Context(),
-				events.NewByHand(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
+				events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
 				func(_ context.Context, _ events.Ref, failure error) (plan.Plan, error) {
 					if failure != nil {
 						return row.next, nil

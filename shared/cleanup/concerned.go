@@ -25,11 +25,11 @@ func concerned(c operation.Change) bool {
 	switch {
 	case c.Records.CleanupErr != nil:
 		return true
-	case set.DeletionTimestamp != nil && Finalized(set):
+	case set.DeletionTimestamp != nil && HasFinalizer(set):
 		return !c.Gone && dueInDeletion(set, record)
 	case set.DeletionTimestamp != nil || c.Gone && statefulset.Managed(set):
 		return record.Active()
-	case Finalized(set) != Finalizes(set):
+	case HasFinalizer(set) != NeedsFinalizer(set):
 		return true
 	case !statefulset.Managed(set) || record.Active():
 		return record.Active()
@@ -44,7 +44,7 @@ func dueInDeletion(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
 		return true
 	}
-	return operation.Aborted(set) || retried(set) || !Finalizes(set) || record.Request != Digest(set)
+	return operation.Aborted(set) || retried(set) || !NeedsFinalizer(set) || record.Request != Digest(set)
 }
 
 func retried(set *appsv1.StatefulSet) bool {

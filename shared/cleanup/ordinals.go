@@ -76,18 +76,18 @@ func (o Ordinal) Missing(set *appsv1.StatefulSet) string {
 // Unknown returns the name of a kept claim that no member of the set is known to have used, or "".
 func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 	for _, c := range o.Kept() {
-		if !Known(c, set) {
+		if !UsedByReplica(c, set) {
 			return c.Name
 		}
 	}
 	return ""
 }
 
-// Known reports whether the claim is bound and belonged to a member of this set. Either a pod of the set was seen using the claim, or the
+// UsedByReplica reports whether the claim is bound and belonged to a member of this set. Either a pod of the set was seen using the claim, or the
 // StatefulSet controller created it, with the set's labels and not before the set; it does so just before it creates the pod. Times are
 // whole seconds, and the first claims are created in the second of the set. A claim of an earlier set with the name, created in that
 // second, is less than a second old, too young for a pod to have used it.
-func Known(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
+func UsedByReplica(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if claim.Status.Phase != corev1.ClaimBound {
 		return false
 	}
@@ -115,8 +115,8 @@ func createdByController(claim *corev1.PersistentVolumeClaim) bool {
 	})
 }
 
-// Seen returns the claims that a pod of the set uses and that are not marked with the set's UID yet.
-func Seen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolumeClaim {
+// NewlySeen returns the claims that a pod of the set uses and that are not marked with the set's UID yet.
+func NewlySeen(set *appsv1.StatefulSet, ordinals []Ordinal) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, o := range ordinals {
 		if o.Pod == nil || !statefulset.IsPodOf(o.Pod, set) {
@@ -154,8 +154,8 @@ func LinkOf(pod *corev1.Pod, set string) *api.Link {
 	return link
 }
 
-// Tended returns the claims that the cleanup pod was created for, deleted or not. It leaves out claims that replaced one of them.
-func Tended(link *api.Link, claims []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+// ClaimsOfLink returns the claims that the cleanup pod was created for, deleted or not. It leaves out claims that replaced one of them.
+func ClaimsOfLink(link *api.Link, claims []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	var tended []*corev1.PersistentVolumeClaim
 	for _, name := range slices.Sorted(maps.Keys(link.Claims)) {
 		for _, c := range claims {

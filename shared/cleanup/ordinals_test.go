@@ -161,7 +161,7 @@ func TestKnownClaimBelongedToAMember(t *testing.T) {
 		"an empty mark": {
 			[]build.Option{build.Annotation(api.ReplicaOfAnnotation, ""), byController, later}, false,
 		},
-		"a pod was seen, but the claim is not bound": {[]build.Option{mark, build.On("")}, false},
+		"a pod was seen, but the claim is not bound": {[]build.Option{mark, build.BoundTo("")}, false},
 		"a pod was seen, but the volume is lost":     {[]build.Option{mark, lost}, false},
 		"created by the controller, after the set":   {[]build.Option{byController, later}, true},
 		"created by the controller, before the set":  {[]build.Option{byController, build.Age(61 * time.Second)}, false},
@@ -178,13 +178,13 @@ func TestKnownClaimBelongedToAMember(t *testing.T) {
 		},
 		"an empty entry before the controller's": {[]build.Option{managed("kubectl", ""), byController, later}, true},
 		"labels of another set":                  {[]build.Option{byController, later, build.Label("app", "other")}, false},
-		"controlled by another set":              {[]build.Option{byController, later, build.Owned("StatefulSet", "other")}, false},
-		"controlled by this set":                 {[]build.Option{byController, later, build.Owned("StatefulSet", "web")}, true},
-		"created by the controller, not bound":   {[]build.Option{byController, later, build.On("")}, false},
+		"controlled by another set":              {[]build.Option{byController, later, build.ControlledBy("StatefulSet", "other")}, false},
+		"controlled by this set":                 {[]build.Option{byController, later, build.ControlledBy("StatefulSet", "web")}, true},
+		"created by the controller, not bound":   {[]build.Option{byController, later, build.BoundTo("")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claim := build.Claim("data-web-2", "64Mi", row.options...)
-			if got := Known(claim, set); got != row.want {
+			if got := UsedByReplica(claim, set); got != row.want {
 				t.Errorf("known: %t", got)
 			}
 			unknown := Ordinal{Claims: []*corev1.PersistentVolumeClaim{claim}}.Unknown(set)
@@ -220,21 +220,21 @@ func TestSeenClaimIsUsedByAMember(t *testing.T) {
 		pod   *corev1.Pod
 		want  bool
 	}{
-		"a member uses it":              {claim(), member, true},
+		"a member uses it":               {claim(), member, true},
 		"it is marked already":           {claim(mark), member, false},
 		"it has the mark of another set": {claim(build.Annotation(api.ReplicaOfAnnotation, "uid-2")), member, true},
 		"it is being deleted":            {claim(build.Deleting()), member, false},
 		"it has no pod":                  {claim(), nil, false},
-		"the member does not use it":    {claim(), build.PodOf("web", 1), false},
+		"the member does not use it":     {claim(), build.PodOf("web", 1), false},
 		"an unrelated pod has the name":  {claim(), build.Pod("web-1", []string{"data-web-1"}), false},
 		"a pod of another set has the name": {
-			claim(), build.Pod("web-1", []string{"data-web-1"}, build.Owned("StatefulSet", "other")), false,
+			claim(), build.Pod("web-1", []string{"data-web-1"}, build.ControlledBy("StatefulSet", "other")), false,
 		},
 		"a pod without owner that the set selects": {claim(), orphan, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Ordinal{Number: 1, Claims: []*corev1.PersistentVolumeClaim{row.claim}, Pod: row.pod}
-			if got := len(Seen(web(), []Ordinal{o})) == 1; got != row.want {
+			if got := len(NewlySeen(web(), []Ordinal{o})) == 1; got != row.want {
 				t.Errorf("seen: %t", got)
 			}
 		})
@@ -304,17 +304,17 @@ func TestTendedClaimsAreThoseOfTheLink(t *testing.T) {
 		build.Claim("tmp-web-2", "1Mi"),
 	}
 	var names []string
-	for _, c := range Tended(link, existing) {
+	for _, c := range ClaimsOfLink(link, existing) {
 		names = append(names, c.Name)
 	}
 	if got := strings.Join(names, " "); got != "data-web-2 logs-web-2" {
 		t.Error(got)
 	}
 	existing[1].UID = "another"
-	if got := Tended(link, existing); len(got) != 1 || got[0].Name != "logs-web-2" {
+	if got := ClaimsOfLink(link, existing); len(got) != 1 || got[0].Name != "logs-web-2" {
 		t.Error(got)
 	}
-	if got := Tended(&api.Link{}, existing); got != nil {
+	if got := ClaimsOfLink(&api.Link{}, existing); got != nil {
 		t.Error(got)
 	}
 }

@@ -107,14 +107,14 @@ func Cancels(set *appsv1.StatefulSet) bool {
 	return api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]) == api.OnScaleUpCancel
 }
 
-// Finalized reports whether Drydock's finalizer holds the set.
-func Finalized(set *appsv1.StatefulSet) bool {
+// HasFinalizer reports whether Drydock's finalizer holds the set.
+func HasFinalizer(set *appsv1.StatefulSet) bool {
 	return slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// Finalizes reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set is
+// NeedsFinalizer reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set is
 // deleted. If the deletion of the set also deletes its claims, there is nothing to clean up.
-func Finalizes(set *appsv1.StatefulSet) bool {
+func NeedsFinalizer(set *appsv1.StatefulSet) bool {
 	return statefulset.Managed(set) && onDelete(set) && statefulset.WhenDeleted(set) == statefulset.Retain
 }
 

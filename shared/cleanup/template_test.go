@@ -229,7 +229,7 @@ func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 	if Cancels(web()) || !Cancels(web(cancel)) || Cancels(web(annotated(api.CleanupOnScaleUpAnnotation, "wait"))) {
 		t.Error("only the value cancel cancels")
 	}
-	if Finalized(web()) || !Finalized(web(build.Finalizers("a", api.CleanupFinalizer, "b"))) || Finalized(web(build.Finalizers("a"))) {
+	if HasFinalizer(web()) || !HasFinalizer(web(build.Finalizers("a", api.CleanupFinalizer, "b"))) || HasFinalizer(web(build.Finalizers("a"))) {
 		t.Error("the finalizer is not found in the list")
 	}
 	onDelete := annotated(api.CleanupOnDeleteAnnotation, "true")
@@ -245,7 +245,7 @@ func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 		"a deletion deletes the claims":   {[]build.Option{onDelete, retention("", "Delete")}, false},
 		"a scale-down deletes the claims": {[]build.Option{onDelete, retention("Delete", "")}, true},
 	} {
-		if got := Finalizes(web(row.options...)); got != row.want {
+		if got := NeedsFinalizer(web(row.options...)); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // fromUser is the source of events that users send.
 const fromUser api.Function = "kubectl"
 
-// NewByHand returns one of Drydock's events as a user sends it. Only ObjectChanged has concerns.
-func NewByHand(eventType string, ref Ref, id string, concerns ...api.Function) cloudevents.Event {
+// NewFromUser returns one of Drydock's events as a user sends it. Only ObjectChanged has concerns.
+func NewFromUser(eventType string, ref Ref, id string, concerns ...api.Function) cloudevents.Event {
 	e := newEvent(fromUser, eventType, ref, id)
 	if eventType == ObjectChanged {
 		setChange(&e, ref, join(concerns))
@@ -55,9 +55,9 @@ func NewSource(eventType, source, id string, object *unstructured.Unstructured) 
 	return e, nil
 }
 
-// Again returns the event of the letter, with its first id and source. A letter can be forged by any user who may annotate a StatefulSet.
+// Resend returns the event of the letter, with its first id and source. A letter can be forged by any user who may annotate a StatefulSet.
 // Therefore the event always has the given set, not the one in the letter.
-func Again(letter api.Letter, set Ref) (cloudevents.Event, error) {
+func Resend(letter api.UndeliveredEvent, set Ref) (cloudevents.Event, error) {
 	if !IsOwn(letter.Type) {
 		return cloudevents.Event{}, fmt.Errorf("letter %s has type %q, which is not a type of Drydock", letter.Key(), letter.Type)
 	}
@@ -88,7 +88,7 @@ func OwnExtensions(e cloudevents.Event) map[string]string {
 }
 
 // ObjectOfLetter returns the object of the letter's event.
-func ObjectOfLetter(letter api.Letter) (Object, error) {
+func ObjectOfLetter(letter api.UndeliveredEvent) (Object, error) {
 	e := cloudevents.New()
 	e.SetID(letter.ID)
 	for _, name := range []string{extKind, extNamespace, extName} {

@@ -198,8 +198,8 @@ func SetOf(e cloudevents.Event) (Ref, error) {
 // Fresh is the greatest age of an event that still describes the present.
 const Fresh = time.Minute
 
-// Old reports whether the event is older than Fresh. An event without a time counts as sent now.
-func Old(e cloudevents.Event, now time.Time) bool {
+// IsOld reports whether the event is older than Fresh. An event without a time counts as sent now.
+func IsOld(e cloudevents.Event, now time.Time) bool {
 	return !e.Time().IsZero() && now.Sub(e.Time()) > Fresh
 }
 
@@ -212,8 +212,8 @@ func GroupOf(e cloudevents.Event) (namespace, group string, ok bool) {
 	return namespace, group, ok
 }
 
-// About returns a copy of the event with the StatefulSet as its object.
-func About(e cloudevents.Event, ref Ref) cloudevents.Event {
+// WithSet returns a copy of the event with the StatefulSet as its object.
+func WithSet(e cloudevents.Event, ref Ref) cloudevents.Event {
 	e = e.Clone()
 	e.SetSubject(ref.Object().Path())
 	e.SetExtension(extKind, KindStatefulSet)

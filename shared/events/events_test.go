@@ -122,8 +122,8 @@ func TestSetOfRefusesMalformedEvents(t *testing.T) {
 // TestUsersAndFunctionsSendTheSameEvents except for source and id.
 func TestUsersAndFunctionsSendTheSameEvents(t *testing.T) {
 	for name, row := range map[string]struct{ hand, function cloudevents.Event }{
-		"a step":   {NewByHand(OwnerPaused, web, "1"), NewStep(api.PauseOwner, OwnerPaused, web)},
-		"a change": {NewByHand(ObjectChanged, web, "1", api.Backup, api.Restore), NewChanged(web, "seen", api.Backup, api.Restore)},
+		"a step":   {NewFromUser(OwnerPaused, web, "1"), NewStep(api.PauseOwner, OwnerPaused, web)},
+		"a change": {NewFromUser(ObjectChanged, web, "1", api.Backup, api.Restore), NewChanged(web, "seen", api.Backup, api.Restore)},
 	} {
 		got, want := wire(t, row.hand), wire(t, row.function)
 		if got.Source() != "drydock.dev/kubectl" || got.ID() != "1" {
@@ -137,8 +137,8 @@ func TestUsersAndFunctionsSendTheSameEvents(t *testing.T) {
 	}
 }
 
-func letter() api.Letter {
-	return api.Letter{Type: ObjectChanged, Source: "drydock.dev/sift", ID: "u/7", Subject: web.Object().Path(), Operation: "op",
+func letter() api.UndeliveredEvent {
+	return api.UndeliveredEvent{Type: ObjectChanged, Source: "drydock.dev/sift", ID: "u/7", Subject: web.Object().Path(), Operation: "op",
 		Extensions: map[string]string{"concerns": "backup", "kind": "StatefulSet", "namespace": "shop", "name": "web", "partitionkey": "u"},
 		Data:       json.RawMessage(`{"uid":"u"}`)}
 }
@@ -152,7 +152,7 @@ func TestForgedLetterYieldsNoOtherEvent(t *testing.T) {
 	} {
 		l.Extensions[key] = value
 	}
-	e, err := Again(l, web)
+	e, err := Resend(l, web)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,14 +166,14 @@ func TestForgedLetterYieldsNoOtherEvent(t *testing.T) {
 		string(e.Data()) != `{"uid":"u"}` {
 		t.Errorf("%s", e)
 	}
-	for name, change := range map[string]func(*api.Letter){
-		"a foreign type":      func(l *api.Letter) { l.Type = "com.example.other" },
-		"a source event":      func(l *api.Letter) { l.Type = SourceUpdate },
-		"a letter without id": func(l *api.Letter) { l.ID = "" },
+	for name, change := range map[string]func(*api.UndeliveredEvent){
+		"a foreign type":      func(l *api.UndeliveredEvent) { l.Type = "com.example.other" },
+		"a source event":      func(l *api.UndeliveredEvent) { l.Type = SourceUpdate },
+		"a letter without id": func(l *api.UndeliveredEvent) { l.ID = "" },
 	} {
 		l := letter()
 		change(&l)
-		if e, err := Again(l, web); err == nil {
+		if e, err := Resend(l, web); err == nil {
 			t.Errorf("%s is sent again: %s", name, e)
 		}
 	}
@@ -284,7 +284,7 @@ func TestAboutChangesOnlyTheObjectOfACopy(t *testing.T) {
 	e.SetExtension("namespace", "shop")
 	e.SetExtension("group", "front")
 	before := e.String()
-	set := wire(t, About(e, web))
+	set := wire(t, WithSet(e, web))
 	if ref, err := SetOf(set); err != nil || ref.String() != "shop/web" || ref.Operation != "" {
 		t.Errorf("%+v, %v", ref, err)
 	}

@@ -45,18 +45,18 @@ func (o Object) URLPath() string {
 	return o.Path()
 }
 
-// Own returns the types of Drydock's events.
-func Own() []string {
+// OwnTypes returns the types of Drydock's events.
+func OwnTypes() []string {
 	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
 		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted,
 		ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed}
 }
 
 // IsOwn reports whether the type belongs to Drydock.
-func IsOwn(eventType string) bool { return slices.Contains(Own(), eventType) }
+func IsOwn(eventType string) bool { return slices.Contains(OwnTypes(), eventType) }
 
-// Sources returns the types of the event source's events about an object.
-func Sources() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
+// SourceTypes returns the types of the event source's events about an object.
+func SourceTypes() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
 
 // IsSource reports whether the type belongs to the event source.
-func IsSource(eventType string) bool { return slices.Contains(Sources(), eventType) }
+func IsSource(eventType string) bool { return slices.Contains(SourceTypes(), eventType) }

@@ -48,16 +48,16 @@ type trial struct{ error }
 
 func (t trial) Unwrap() error { return t.error }
 
-// Trial marks an error as the answer to a dry run. Nothing was written.
-func Trial(err error) error {
+// DryRun marks an error as the answer to a dry run. Nothing was written.
+func DryRun(err error) error {
 	if err == nil {
 		return nil
 	}
 	return trial{err}
 }
 
-// IsTrial reports whether the error is the answer to a dry run.
-func IsTrial(err error) bool {
+// IsDryRun reports whether the error is the answer to a dry run.
+func IsDryRun(err error) bool {
 	var t trial
 	return errors.As(err, &t)
 }
@@ -76,9 +76,9 @@ func IsBudget(err error) bool {
 	return errors.As(err, &b)
 }
 
-// IsNamespaceLeaving reports whether the API server creates nothing in the namespace because the namespace is being deleted (kubernetes
+// IsNamespaceTerminating reports whether the API server creates nothing in the namespace because the namespace is being deleted (kubernetes
 // apiserver pkg/admission/plugin/namespace/lifecycle).
-func IsNamespaceLeaving(err error) bool {
+func IsNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, "NamespaceTerminating") // core/v1 NamespaceTerminatingCause
 }
 

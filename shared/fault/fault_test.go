@@ -38,9 +38,9 @@ func TestStatusOfErrors(t *testing.T) {
 
 func TestTrialKeepsClassAndMessage(t *testing.T) {
 	refused := FromAPI(apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, "web", errors.New("no")))
-	trial := fmt.Errorf("trying: %w", Trial(refused))
-	if !IsTrial(trial) || !IsPermanent(trial) || IsTrial(refused) || Trial(nil) != nil {
-		t.Errorf("%v: trial %t, permanent %t; %v: trial %t", trial, IsTrial(trial), IsPermanent(trial), refused, IsTrial(refused))
+	trial := fmt.Errorf("trying: %w", DryRun(refused))
+	if !IsDryRun(trial) || !IsPermanent(trial) || IsDryRun(refused) || DryRun(nil) != nil {
+		t.Errorf("%v: trial %t, permanent %t; %v: trial %t", trial, IsDryRun(trial), IsPermanent(trial), refused, IsDryRun(refused))
 	}
 	if words := Words(trial); words != `statefulsets "web" is forbidden: no` {
 		t.Errorf("the API server's message is %q", words)
@@ -63,11 +63,11 @@ func TestRefusedEvictionNamesItsBudget(t *testing.T) {
 
 func TestTerminatingNamespaceIsRecognizedByItsCause(t *testing.T) {
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
-	if IsNamespaceLeaving(FromAPI(refusal)) {
+	if IsNamespaceTerminating(FromAPI(refusal)) {
 		t.Error("a refusal without the cause is recognized")
 	}
 	refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
-	if !IsNamespaceLeaving(fmt.Errorf("creating a pod: %w", FromAPI(refusal))) {
+	if !IsNamespaceTerminating(fmt.Errorf("creating a pod: %w", FromAPI(refusal))) {
 		t.Error("the cause is not recognized")
 	}
 }

@@ -13,21 +13,21 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Plan defines how often a sweep measures sets, and which namespaces have default rules.
-type Plan struct {
+// Schedule defines how often a sweep measures sets, and which namespaces have default rules.
+type Schedule struct {
 	// Period is the time between two measurements of a set.
 	Period time.Duration
-	// Since is the time of the previous sweep; zero if it is unknown.
-	Since time.Time
+	// PreviousSweep is the time of the previous sweep; zero if it is unknown.
+	PreviousSweep time.Time
 	// Default reports whether the namespace has rules for sets without their own rules.
 	Default func(namespace string) bool
 }
 
 // Concerned returns grow-volumes if a sweep finds that the set is due. Only the sweep wakes it, because no event reports the usage of a
 // volume.
-func (p Plan) Concerned(c operation.Change) []api.Function {
+func (p Schedule) Concerned(c operation.Change) []api.Function {
 	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() || !p.isDue(c.Set, c.Now) ||
-		!Asks(c.Set, p.Default(c.Set.Namespace)) && !hasOutdatedWarnings(c.Set) {
+		!IsEnabled(c.Set, p.Default(c.Set.Namespace)) && !hasOutdatedWarnings(c.Set) {
 		return nil
 	}
 	return []api.Function{api.GrowVolumes}
@@ -37,11 +37,11 @@ func (p Plan) Concerned(c operation.Change) []api.Function {
 // them.
 func hasOutdatedWarnings(set *appsv1.StatefulSet) bool {
 	memory, err := api.LoadGrowth(set)
-	return err == nil && memory != nil && len(memory.Told) > 0 && statefulset.Managed(set)
+	return err == nil && memory != nil && len(memory.Warnings) > 0 && statefulset.Managed(set)
 }
 
-// Asks reports whether growth is enabled for the set: by its own annotation or, without one, by the default of its namespace.
-func Asks(set *appsv1.StatefulSet, namespaceDefault bool) bool {
+// IsEnabled reports whether growth is enabled for the set: by its own annotation or, without one, by the default of its namespace.
+func IsEnabled(set *appsv1.StatefulSet, namespaceDefault bool) bool {
 	text, hasOwn := set.Annotations[api.GrowAnnotation]
 	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 &&
 		(hasOwn && text != api.GrowOff || !hasOwn && namespaceDefault)
@@ -49,7 +49,7 @@ func Asks(set *appsv1.StatefulSet, namespaceDefault bool) bool {
 
 // isDue reports whether the set's minute has passed since the previous sweep. The set's UID determines its minute within the period. This
 // spreads many sets over the period and stores nothing. Ticks may be more than a minute apart (DRYDOCK_TICK), and a little early or late.
-func (p Plan) isDue(set *appsv1.StatefulSet, now time.Time) bool {
+func (p Schedule) isDue(set *appsv1.StatefulSet, now time.Time) bool {
 	period := int64(p.Period / time.Minute)
 	if period <= 1 {
 		return true
@@ -58,8 +58,8 @@ func (p Plan) isDue(set *appsv1.StatefulSet, now time.Time) bool {
 	h.Write([]byte(set.UID)) //nolint:errcheck // writing to a hash never fails
 	last := minute(now)
 	first := last
-	if !p.Since.IsZero() && minute(p.Since) <= last { // a clock that was set back makes Since later than now
-		first = max(minute(p.Since), last-period) + 1
+	if !p.PreviousSweep.IsZero() && minute(p.PreviousSweep) <= last { // a clock that was set back makes Since later than now
+		first = max(minute(p.PreviousSweep), last-period) + 1
 	}
 	for m := first; m <= last; m++ {
 		if m%period == int64(h.Sum32())%period {

@@ -30,8 +30,8 @@ func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 	if err := grow.ReadSummary([]byte(body), "shop", usage); err != nil || len(usage) != 2 {
 		t.Fatalf("%v, %v", usage, err)
 	}
-	want := grow.Usage{Capacity: 100, Free: 30, Used: 80, Inodes: 50, InodesFree: 5, At: build.Now}
-	if u := usage["data-web-0"]; !u.At.Equal(want.At) || u.Free != want.Free || u.Used != want.Used || u.Inodes != want.Inodes {
+	want := grow.Usage{Capacity: 100, Free: 30, Used: 80, Inodes: 50, InodesFree: 5, MeasuredAt: build.Now}
+	if u := usage["data-web-0"]; !u.MeasuredAt.Equal(want.MeasuredAt) || u.Free != want.Free || u.Used != want.Used || u.Inodes != want.Inodes {
 		t.Errorf("two pods: %+v, want %+v", u, want)
 	}
 	if u := usage["shared"]; u != (grow.Usage{}) {
@@ -52,7 +52,7 @@ func FuzzReadSummary(f *testing.F) {
 
 // TestEachSetIsMeasuredOncePerPeriod: the sets are spread over the minutes of the period.
 func TestEachSetIsMeasuredOncePerPeriod(t *testing.T) {
-	plan := grow.Plan{Period: 5 * time.Minute, Default: func(string) bool { return false }}
+	plan := grow.Schedule{Period: 5 * time.Minute, Default: func(string) bool { return false }}
 	perMinute := map[int]int{}
 	for i := range 200 {
 		set := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi"),
@@ -85,7 +85,7 @@ func TestEachSetIsMeasuredWithAnyTickPeriod(t *testing.T) {
 				build.UID(strings.Repeat("x", i)))
 			measured, since := 0, build.Now.Add(-tick)
 			for now := build.Now; now.Before(build.Now.Add(time.Hour)); now = now.Add(tick) {
-				plan := grow.Plan{Period: 5 * time.Minute, Since: since, Default: func(string) bool { return false }}
+				plan := grow.Schedule{Period: 5 * time.Minute, PreviousSweep: since, Default: func(string) bool { return false }}
 				measured += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
 				since = now
 			}
@@ -100,7 +100,7 @@ func TestEachSetIsMeasuredWithAnyTickPeriod(t *testing.T) {
 func TestOnlySetsWithRulesAreMeasured(t *testing.T) {
 	rule := build.Annotation(api.GrowAnnotation, "data=max:2Gi")
 	warned := build.Annotation(api.GrowthAnnotation, (&api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web",
-		Told: []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit}}}).Encode())
+		Warnings: []api.GrowthWarning{{Template: "data", Reason: api.GrowthLimit}}}).Encode())
 	for says, row := range map[string]struct {
 		options               []build.Option
 		default_, event, want bool
@@ -123,7 +123,7 @@ func TestOnlySetsWithRulesAreMeasured(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := build.Set("web", append([]build.Option{build.Template("data", "1Gi", "roomy")}, row.options...)...)
-			plan := grow.Plan{Period: time.Minute, Default: func(string) bool { return row.default_ }}
+			plan := grow.Schedule{Period: time.Minute, Default: func(string) bool { return row.default_ }}
 			got := plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: !row.event})
 			if (len(got) > 0) != row.want {
 				t.Errorf("%v", got)
@@ -141,11 +141,11 @@ func TestOwnRulesReplaceRulesOfNamespace(t *testing.T) {
 	}
 	set := build.Set("web", build.Template("data", "1Gi", "roomy"))
 	rules, err := grow.RulesOf(set, config(map[string]string{api.GrowKey: "*=max:7Gi;other=max:8Gi"}))
-	if rule, ok := rules.For("data"); err != nil || !ok || rule.Max.String() != "7Gi" || len(rules.Unknown(set)) != 0 {
-		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(set))
+	if rule, ok := rules.For("data"); err != nil || !ok || rule.Max.String() != "7Gi" || len(rules.UnknownTemplates(set)) != 0 {
+		t.Errorf("%+v, %v, unknown %v", rule, err, rules.UnknownTemplates(set))
 	}
-	if want := "key grow of ConfigMap " + build.Namespace + "/drydock-grow"; rules.Where != want {
-		t.Errorf("messages name %q, want %q", rules.Where, want)
+	if want := "key grow of ConfigMap " + build.Namespace + "/drydock-grow"; rules.Source != want {
+		t.Errorf("messages name %q, want %q", rules.Source, want)
 	}
 	for says, data := range map[string]map[string]string{"no key": {}, "nonsense": {api.GrowKey: "lots"}} {
 		if _, err := grow.RulesOf(set, config(data)); err == nil || !strings.Contains(err.Error(), api.GrowConfigMap) {
@@ -154,7 +154,7 @@ func TestOwnRulesReplaceRulesOfNamespace(t *testing.T) {
 	}
 	own := build.Set("web", build.Template("data", "1Gi", "roomy"), build.Annotation(api.GrowAnnotation, "data=max:2Gi;other=max:8Gi"))
 	rules, err = grow.RulesOf(own, config(map[string]string{api.GrowKey: "nonsense"}))
-	if rule, _ := rules.For("data"); err != nil || rule.Max.String() != "2Gi" || len(rules.Unknown(own)) != 1 {
-		t.Errorf("%+v, %v, unknown %v", rule, err, rules.Unknown(own))
+	if rule, _ := rules.For("data"); err != nil || rule.Max.String() != "2Gi" || len(rules.UnknownTemplates(own)) != 1 {
+		t.Errorf("%+v, %v, unknown %v", rule, err, rules.UnknownTemplates(own))
 	}
 }

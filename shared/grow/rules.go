@@ -15,8 +15,8 @@ type Rules struct {
 	templates map[string]api.GrowRule
 	// Default is true if they are the rules of the namespace.
 	Default bool
-	// Where names the annotation or the ConfigMap's key with the rules, for messages.
-	Where string
+	// Source names the annotation or the ConfigMap's key with the rules, for messages.
+	Source string
 }
 
 // RulesOf returns the rules of the set. config is the ConfigMap drydock-grow of its namespace, or nil.
@@ -36,7 +36,7 @@ func RulesOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (Rules, error) {
 	if err != nil {
 		return Rules{}, fmt.Errorf("%s cannot be read: %w", where, err)
 	}
-	return Rules{templates: templates, Default: set.Annotations[api.GrowAnnotation] == "", Where: where}, nil
+	return Rules{templates: templates, Default: set.Annotations[api.GrowAnnotation] == "", Source: where}, nil
 }
 
 // For returns the rule for the template, and whether there is one.
@@ -48,9 +48,9 @@ func (r Rules) For(template string) (api.GrowRule, bool) {
 	return rule, found
 }
 
-// Unknown returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may name
+// UnknownTemplates returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may name
 // templates of other sets, so it returns none for them.
-func (r Rules) Unknown(set *appsv1.StatefulSet) []string {
+func (r Rules) UnknownTemplates(set *appsv1.StatefulSet) []string {
 	var names []string
 	if r.Default {
 		return nil

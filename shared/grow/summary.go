@@ -36,7 +36,7 @@ func ReadSummary(body []byte, namespace string, into map[string]Usage) error {
 			if v.Claim == nil || v.Claim.Namespace != namespace || v.Capacity == nil || v.Available == nil {
 				continue
 			}
-			u := Usage{Capacity: *v.Capacity, Free: *v.Available, At: v.Time}
+			u := Usage{Capacity: *v.Capacity, Free: *v.Available, MeasuredAt: v.Time}
 			if v.Used != nil {
 				u.Used = *v.Used
 			}

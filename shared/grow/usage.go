@@ -13,8 +13,8 @@ type Usage struct {
 	Capacity, Used, Free int64
 	// Inodes is 0 if the file system has no fixed number of inodes.
 	Inodes, InodesFree int64
-	// At is the time of the measurement.
-	At time.Time
+	// MeasuredAt is the time of the measurement.
+	MeasuredAt time.Time
 }
 
 // maxAge is the age of the oldest usable figures. Kubelets measure volumes each minute, and Prometheus drops a series after five.
@@ -30,7 +30,7 @@ func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
 	switch {
 	case u.Capacity <= 0 || u.Free < 0 || u.Free > u.Capacity || u.Inodes < 0 || u.InodesFree < 0 || u.InodesFree > u.Inodes:
 		return "its figures contradict each other"
-	case now.Sub(u.At) > maxAge || u.At.Sub(now) > maxClockSkew:
+	case now.Sub(u.MeasuredAt) > maxAge || u.MeasuredAt.Sub(now) > maxClockSkew:
 		return "its figures are too old, or from the future"
 	case size <= 0:
 		return "its status has no capacity"
@@ -49,8 +49,8 @@ func (u Usage) Join(other Usage) (Usage, bool) {
 		return Usage{}, false
 	}
 	u.Used, u.Free, u.InodesFree = max(u.Used, other.Used), max(u.Free, other.Free), max(u.InodesFree, other.InodesFree)
-	if other.At.Before(u.At) {
-		u.At = other.At
+	if other.MeasuredAt.Before(u.MeasuredAt) {
+		u.MeasuredAt = other.MeasuredAt
 	}
 	return u, true
 }

@@ -14,14 +14,14 @@ type functions = []api.Function
 // name idle-timeout unnecessarily, which then reads the whole group.
 func Concerned(c operation.Change) []api.Function {
 	m := NewMember(c.Set, c.Records)
-	return m.concerned(c, m.Alone(c.Now), m.Rules.Timeout)
+	return m.concerned(c, m.VerdictAlone(c.Now), m.Rules.Timeout)
 }
 
 // Concerned returns the functions that the sweep wakes, for each member of the group in its order.
 func (g Group) Concerned(now time.Time, retry time.Duration) [][]api.Function {
 	timeout := g.Timeout()
 	all := make([][]api.Function, len(g))
-	for i, v := range g.Judge(now, time.Time{}) {
+	for i, v := range g.Verdicts(now, time.Time{}) {
 		all[i] = g[i].concerned(operation.Change{Set: g[i].Set, Now: now, Swept: true, Retry: retry}, v, timeout)
 	}
 	return all
@@ -47,11 +47,11 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
 	case m.Err != nil:
-		return !m.Complained()
+		return !m.InvalidReported()
 	case statefulset.Replicas(m.Set) == 0:
-		return m.Revives() > 0 && c.Now.Before(m.Rules.AwakeUntil)
+		return m.ReplicasAtWake() > 0 && c.Now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:
-		return !m.Rests(v, c.Now, c.Retry)
+		return !m.IsBackingOff(v, c.Now, c.Retry)
 	}
 	return timeout > 0 && m.Rules.LastActivity.IsZero()
 }
@@ -101,7 +101,7 @@ func (m Member) concernedWhileWaking(swept, left, started bool) []api.Function {
 // fellAsleep reports whether a member of a group has just fallen asleep, so that another member may have waited for it.
 func (m Member) fellAsleep(c operation.Change) bool {
 	grouped := m.Set.Labels[api.GroupLabel] != ""
-	return grouped && !c.Added && !c.Swept && m.Sleep.Quiesced != nil && c.Now.Sub(m.Sleep.Quiesced.Time) < usualDelay
+	return grouped && !c.Added && !c.Swept && m.Sleep.PodsGoneAt != nil && c.Now.Sub(m.Sleep.PodsGoneAt.Time) < usualDelay
 }
 
 // usualDelay is the usual maximum delay of an event about a change. The tick finds later changes.

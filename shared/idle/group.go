@@ -15,9 +15,9 @@ import (
 
 // Values of a sleep's Request: the reasons for a sleep.
 const (
-	ForPause = "paused" // the user set the annotation drydock.dev/paused
-	ForIdle  = "idle"   // there was no activity for the timeout
-	ForAsk   = "asked"  // an event or an annotation requested it
+	RequestPaused = "paused" // the user set the annotation drydock.dev/paused
+	RequestIdle   = "idle"   // there was no activity for the timeout
+	RequestAsked  = "asked"  // an event or an annotation requested it
 )
 
 // Member is a StatefulSet of a group, or a StatefulSet without a group.
@@ -32,8 +32,8 @@ type Member struct {
 	SleepErr error
 	// Busy is true if another operation runs on the set, or may run.
 	Busy bool
-	// Retried is true if an annotation requests another try of the sleep.
-	Retried bool
+	// RetryRequested is true if an annotation requests another try of the sleep.
+	RetryRequested bool
 }
 
 // MemberOf returns the member of a set.
@@ -45,8 +45,8 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
-		Retried: records.Retried(set) && !resize}
-	m.Rules, m.Err = Read(set)
+		RetryRequested: records.Retried(set) && !resize}
+	m.Rules, m.Err = ParseRules(set)
 	return m
 }
 
@@ -74,11 +74,11 @@ func (g Group) Timeout() time.Duration {
 	return longest
 }
 
-// Judge returns the verdict on each member at the time. asked is when an event requested the group's sleep, or zero. An activity
+// Verdicts returns the verdict on each member at the time. asked is when an event requested the group's sleep, or zero. An activity
 // before a request does not keep the group awake. Anything unknown keeps it awake.
-func (g Group) Judge(now, asked time.Time) []Verdict {
+func (g Group) Verdicts(now, asked time.Time) []Verdict {
 	for _, m := range g {
-		if m.Sleep.Active() && m.Sleep.Request == ForAsk && m.Sleep.Started.After(asked) {
+		if m.Sleep.Active() && m.Sleep.Request == RequestAsked && m.Sleep.Started.After(asked) {
 			asked = m.Sleep.Started.Time
 		}
 		if at := m.Rules.SleepRequested; at.After(asked) && !at.After(now) {
@@ -100,14 +100,14 @@ func (g Group) Judge(now, asked time.Time) []Verdict {
 	return verdicts
 }
 
-// Alone returns the verdict without the rest of the group. A sleeping member without a timeout stays asleep, because only
+// VerdictAlone returns the verdict without the rest of the group. A sleeping member without a timeout stays asleep, because only
 // the other members know the timeout.
-func (m Member) Alone(now time.Time) Verdict {
+func (m Member) VerdictAlone(now time.Time) Verdict {
 	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
 	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.reasonToStayAwake(now, time.Time{}, 0) == "" {
-		return Verdict{Request: ForIdle, Why: "the state of its group is unknown"}
+		return Verdict{Request: RequestIdle, Why: "the state of its group is unknown"}
 	}
-	return Group{m}.Judge(now, time.Time{})[0]
+	return Group{m}.Verdicts(now, time.Time{})[0]
 }
 
 // verdict returns the verdict on the member. kept says why a member keeps the group awake, or is empty.
@@ -116,15 +116,15 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 	case m.Err != nil:
 		return Verdict{Awake: true, Why: "the set has invalid annotations"}
 	case m.Rules.Paused:
-		return Verdict{Request: ForPause, Why: api.PausedAnnotation + " is set"}
+		return Verdict{Request: RequestPaused, Why: api.PausedAnnotation + " is set"}
 	case kept != "":
 		return Verdict{Awake: true, Why: kept}
 	case timeout == 0:
 		return Verdict{Awake: true, Why: "the set has no " + api.IdleTimeoutAnnotation}
 	case !asked.IsZero():
-		return Verdict{Request: ForAsk, Why: "a sleep was requested"}
+		return Verdict{Request: RequestAsked, Why: "a sleep was requested"}
 	}
-	return Verdict{Request: ForIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
+	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
 // reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no
@@ -138,7 +138,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 	case r.Paused:
 		return ""
 	case now.Before(r.AwakeUntil):
-		return "is awake until " + Stamp(r.AwakeUntil)
+		return "is awake until " + FormatTime(r.AwakeUntil)
 	case slices.ContainsFunc(r.KeepWarm, func(w Window) bool { return w.Open(now) }):
 		return "is kept warm at this hour"
 	case m.Sleep.Active():
@@ -150,15 +150,15 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 	case now.Before(m.readySince().Add(r.MinUptime)):
 		return "has not been up for " + r.MinUptime.String()
 	case now.Before(m.lastUsed().Add(timeout+Throttle(timeout))) && !asked.After(m.lastUsed()):
-		return "was active at " + Stamp(m.lastUsed())
+		return "was active at " + FormatTime(m.lastUsed())
 	}
 	return ""
 }
 
 // lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.
 func (m Member) lastUsed() time.Time {
-	if m.Sleep != nil && m.Sleep.Ready != nil && m.Sleep.Ready.After(m.Rules.LastActivity) {
-		return m.Sleep.Ready.Time
+	if m.Sleep != nil && m.Sleep.ReadyAt != nil && m.Sleep.ReadyAt.After(m.Rules.LastActivity) {
+		return m.Sleep.ReadyAt.Time
 	}
 	return m.Rules.LastActivity
 }
@@ -166,10 +166,10 @@ func (m Member) lastUsed() time.Time {
 // reasonToWake returns why a member with an active sleep wakes its group, or "". An activity in the second of the decision wakes it.
 func (m Member) reasonToWake() string {
 	switch {
-	case m.Sleep.Request == ForPause:
+	case m.Sleep.Request == RequestPaused:
 		return "is no longer paused"
 	case m.Sleep.Phase != api.Waking && !m.Rules.LastActivity.Before(m.Sleep.Started.Truncate(time.Second)):
-		return "was active at " + Stamp(m.Rules.LastActivity)
+		return "was active at " + FormatTime(m.Rules.LastActivity)
 	case m.Sleep.Phase == api.Waking:
 		return "is waking up"
 	}
@@ -178,18 +178,18 @@ func (m Member) reasonToWake() string {
 
 // readySince returns when the set became ready after its latest sleep, else when it was created.
 func (m Member) readySince() time.Time {
-	if m.Sleep != nil && m.Sleep.Ready != nil {
-		return m.Sleep.Ready.Time
+	if m.Sleep != nil && m.Sleep.ReadyAt != nil {
+		return m.Sleep.ReadyAt.Time
 	}
 	return m.Set.CreationTimestamp.Time
 }
 
-// Touch reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has an
+// StoresActivity reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has an
 // active sleep.
-func (g Group) Touch(m Member, at time.Time) bool {
+func (g Group) StoresActivity(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity
 	for _, other := range g {
-		decided := other.Sleep.Active() && (other.Set.Name == m.Set.Name || other.Sleep.Request == ForAsk)
+		decided := other.Sleep.Active() && (other.Set.Name == m.Set.Name || other.Sleep.Request == RequestAsked)
 		if decided && last.Before(other.Sleep.Started.Truncate(time.Second)) {
 			return at.After(last)
 		}
@@ -197,9 +197,9 @@ func (g Group) Touch(m Member, at time.Time) bool {
 	return at.Sub(last) >= max(Throttle(g.Timeout()), time.Second)
 }
 
-// Order sorts the group so that each member comes after its dependencies. It returns an error if the dependencies form a cycle, or
+// WakeOrder sorts the group so that each member comes after its dependencies. It returns an error if the dependencies form a cycle, or
 // name a set outside the group.
-func (g Group) Order() (Group, error) {
+func (g Group) WakeOrder() (Group, error) {
 	left := slices.Clone(g)
 	slices.SortFunc(left, func(a, b Member) int { return strings.Compare(a.Set.Name, b.Set.Name) })
 	for _, m := range left {
@@ -224,9 +224,9 @@ func (g Group) Order() (Group, error) {
 	return sorted, nil
 }
 
-// InOrder returns the group sorted by Order. If there is no order, the members with dependencies get the error.
-func (g Group) InOrder() Group {
-	sorted, err := g.Order()
+// InWakeOrder returns the group sorted by Order. If there is no order, the members with dependencies get the error.
+func (g Group) InWakeOrder() Group {
+	sorted, err := g.WakeOrder()
 	for i := range sorted {
 		if err != nil && sorted[i].Err == nil && len(sorted[i].Rules.DependsOn) > 0 {
 			sorted[i].Err = err

@@ -29,7 +29,7 @@ func groupOfSets(all sets) Group {
 // verdicts renders the verdicts on the group.
 func verdicts(g Group, now, asked time.Time) string {
 	var all []string
-	for i, v := range g.Judge(now, asked) {
+	for i, v := range g.Verdicts(now, asked) {
 		word := "sleeps, " + v.Request
 		if v.Awake {
 			word = "awake: " + v.Why
@@ -40,7 +40,7 @@ func verdicts(g Group, now, asked time.Time) string {
 }
 
 func TestVerdictOnOneSet(t *testing.T) {
-	hour, used := build.IdleTimeout("1h"), build.Active(2*time.Hour)
+	hour, used := build.IdleTimeout("1h"), build.LastActivity(2*time.Hour)
 	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.WithSleep(build.Sleep(phase, options...))
 	}
@@ -50,13 +50,13 @@ func TestVerdictOnOneSet(t *testing.T) {
 	}{
 		"no annotation":                                           {nil, 0},
 		"the last use is older than the timeout":                  {[]build.Option{hour, used}, 0},
-		"the last use is younger than the timeout":                {[]build.Option{hour, build.Active(time.Minute)}, 0},
-		"a use in the future":                                     {[]build.Option{hour, build.Active(-time.Minute)}, 0},
+		"the last use is younger than the timeout":                {[]build.Option{hour, build.LastActivity(time.Minute)}, 0},
+		"a use in the future":                                     {[]build.Option{hour, build.LastActivity(-time.Minute)}, 0},
 		"the last use is unknown":                                 {[]build.Option{hour}, 0},
-		"the last use is as old as timeout and throttle together": {[]build.Option{hour, build.Active(time.Hour + time.Minute)}, 0},
-		"the last use is a second younger than that":              {[]build.Option{hour, build.Active(time.Hour + time.Minute - time.Second)}, 0},
+		"the last use is as old as timeout and throttle together": {[]build.Option{hour, build.LastActivity(time.Hour + time.Minute)}, 0},
+		"the last use is a second younger than that":              {[]build.Option{hour, build.LastActivity(time.Hour + time.Minute - time.Second)}, 0},
 		"it is paused":                                            {[]build.Option{build.Paused()}, 0},
-		"paused and in use":                                       {[]build.Option{build.Paused(), hour, build.Active(0)}, 0},
+		"paused and in use":                                       {[]build.Option{build.Paused(), hour, build.LastActivity(0)}, 0},
 		"paused, with awake-until in the future":                  {[]build.Option{build.Paused(), build.AwakeFor(time.Hour)}, 0},
 		"awake-until is in the future":                            {[]build.Option{hour, used, build.AwakeFor(time.Second)}, 0},
 		"awake-until is over":                                     {[]build.Option{hour, used, build.AwakeFor(0)}, 0},
@@ -73,46 +73,46 @@ func TestVerdictOnOneSet(t *testing.T) {
 		"at zero and not used":                 {[]build.Option{hour, used, build.Replicas(0)}, 0},
 		"at zero, and the last use is unknown": {[]build.Option{hour, build.Replicas(0)}, 0},
 		"ready for less than the minimum uptime": {
-			[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.Up(29*time.Minute))}, 0},
+			[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), sleep(api.Succeeded, build.ReadyFor(29*time.Minute))}, 0},
 		"ready for the minimum uptime": {
 			[]build.Option{build.IdleTimeout("10s"), used, build.Annotation(api.MinUptimeAnnotation, "30m"),
-				sleep(api.Succeeded, build.Up(30*time.Minute))}, 0},
+				sleep(api.Succeeded, build.ReadyFor(30*time.Minute))}, 0},
 		"created less than the minimum uptime ago": {
 			[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(29 * time.Minute)}, 0},
 		"created the minimum uptime ago": {
 			[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m"), build.Age(30 * time.Minute)}, 0},
-		"ready after the last use": {[]build.Option{hour, used, sleep(api.Succeeded, build.Up(time.Hour))}, 0},
-		"a sleep event arrives":    {[]build.Option{hour, build.Active(time.Minute)}, time.Second},
+		"ready after the last use": {[]build.Option{hour, used, sleep(api.Succeeded, build.ReadyFor(time.Hour))}, 0},
+		"a sleep event arrives":    {[]build.Option{hour, build.LastActivity(time.Minute)}, time.Second},
 		"the annotation requests a sleep": {
-			[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
+			[]build.Option{hour, build.LastActivity(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
 				build.Now.Add(-time.Second).Format(time.RFC3339))}, 0},
 		"the annotation requests a sleep in the future": {
-			[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
+			[]build.Option{hour, build.LastActivity(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
 				build.Now.Add(time.Hour).Format(time.RFC3339))}, 0},
 		"the annotation requests a sleep before the last use": {
-			[]build.Option{hour, build.Active(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
+			[]build.Option{hour, build.LastActivity(time.Minute), build.Annotation(api.SleepRequestedAnnotation,
 				build.Now.Add(-time.Hour).Format(time.RFC3339))}, 0},
 		"a sleep event arrives, and the last use is unknown": {[]build.Option{hour}, time.Second},
 		"a sleep event arrives without a timeout":            {nil, time.Second},
-		"a sleep event is older than the last use":           {[]build.Option{hour, build.Active(time.Minute)}, time.Hour},
-		"a use in the second of the sleep event wins": {[]build.Option{hour, build.Active(time.Second)},
+		"a sleep event is older than the last use":           {[]build.Option{hour, build.LastActivity(time.Minute)}, time.Hour},
+		"a use in the second of the sleep event wins": {[]build.Option{hour, build.LastActivity(time.Second)},
 			time.Second - time.Millisecond},
 		"a sleep event arrives for a paused set":                {[]build.Option{hour, build.Paused()}, time.Second},
 		"a sleep event arrives, with awake-until in the future": {[]build.Option{hour, used, build.AwakeFor(time.Hour)}, time.Second},
 		"a sleep event arrives before the minimum uptime": {
 			[]build.Option{hour, used, build.Annotation(api.MinUptimeAnnotation, "30m")}, time.Second},
 		"asleep":                             {[]build.Option{hour, used, sleep(api.Asleep)}, 0},
-		"used before it fell asleep":         {[]build.Option{hour, build.Active(61 * time.Second), sleep(api.Asleep)}, 0},
-		"used in the second of the decision": {[]build.Option{hour, build.Active(time.Minute), sleep(api.Asleep)}, 0},
-		"used after the decision":            {[]build.Option{hour, build.Active(59 * time.Second), sleep(api.Planned)}, 0},
+		"used before it fell asleep":         {[]build.Option{hour, build.LastActivity(61 * time.Second), sleep(api.Asleep)}, 0},
+		"used in the second of the decision": {[]build.Option{hour, build.LastActivity(time.Minute), sleep(api.Asleep)}, 0},
+		"used after the decision":            {[]build.Option{hour, build.LastActivity(59 * time.Second), sleep(api.Planned)}, 0},
 		"asleep, and kept warm": {
 			[]build.Option{hour, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0},
 		"asleep, and the timeout was removed": {[]build.Option{used, sleep(api.Asleep)}, 0},
-		"asleep on request":                   {[]build.Option{hour, build.Active(2 * time.Minute), sleep(api.Asleep, build.Because(ForAsk))}, 0},
-		"asleep and paused":                   {[]build.Option{build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, 0},
+		"asleep on request":                   {[]build.Option{hour, build.LastActivity(2 * time.Minute), sleep(api.Asleep, build.SleepCause(RequestAsked))}, 0},
+		"asleep and paused":                   {[]build.Option{build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
 		"asleep by a pause, and used": {
-			[]build.Option{build.Paused(), hour, build.Active(0), sleep(api.Asleep, build.Because(ForPause))}, 0},
-		"asleep by a pause that has ended": {[]build.Option{hour, used, sleep(api.Asleep, build.Because(ForPause))}, 0},
+			[]build.Option{build.Paused(), hour, build.LastActivity(0), sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
+		"asleep by a pause that has ended": {[]build.Option{hour, used, sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
 		"waking":                           {[]build.Option{hour, used, sleep(api.Waking)}, 0},
 		"paused while it wakes":            {[]build.Option{build.Paused(), hour, sleep(api.Waking)}, 0},
 		"the sleep belongs to another set": {[]build.Option{hour, used, sleep(api.Waking), build.UID("uid-2")}, 0},
@@ -132,7 +132,7 @@ func TestVerdictOnOneSet(t *testing.T) {
 }
 
 func TestVerdictsOnGroup(t *testing.T) {
-	hour, used, now := build.IdleTimeout("1h"), build.Active(2*time.Hour), build.Active(0)
+	hour, used, now := build.IdleTimeout("1h"), build.LastActivity(2*time.Hour), build.LastActivity(0)
 	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.WithSleep(build.Sleep(phase, options...))
 	}
@@ -147,30 +147,30 @@ func TestVerdictsOnGroup(t *testing.T) {
 		"one set has a timeout, which applies to all": {sets{db(hour, used), web(used)}, false},
 		"the set without a timeout is used":           {sets{db(now), web(hour, used)}, false},
 		"no set has a timeout":                        {sets{db(used), web(used)}, false},
-		"the longest timeout counts": {sets{db(hour, build.Active(30*time.Minute)), web(build.IdleTimeout("10m"), used)},
+		"the longest timeout counts": {sets{db(hour, build.LastActivity(30*time.Minute)), web(build.IdleTimeout("10m"), used)},
 			false},
 		"an invalid timeout":                              {sets{db(build.IdleTimeout("2 hours"), used), web(hour, used)}, false},
 		"the last use of one set is unknown":              {sets{db(hour, used), web()}, false},
 		"one set is at zero, and its last use is unknown": {sets{db(hour, used), web(build.Replicas(0))}, false},
 		"a paused set is in use":                          {sets{db(hour, used), web(hour, now, build.Paused())}, false},
 		"one set is paused, and the other is used":        {sets{db(hour, now), web(hour, used, build.Paused())}, false},
-		"one set is asleep, and the other is used": {sets{db(hour, used, sleep(api.Asleep)), web(hour, build.Active(30*time.Second))},
+		"one set is asleep, and the other is used": {sets{db(hour, used, sleep(api.Asleep)), web(hour, build.LastActivity(30*time.Second))},
 			false},
 		"one set wakes, and the other follows": {sets{db(hour, used, sleep(api.Asleep)), web(hour, used, sleep(api.Waking))}, false},
 		"the sleep of one set is unreadable": {
 			sets{db(hour, used, sleep(api.Asleep)), web(hour, used, build.Annotation(api.SleepAnnotation, "{"))}, false},
 		"one set is kept warm": {sets{db(hour, used), web(used, build.Annotation(api.KeepWarmAnnotation, "Sun 00:00-24:00"))},
 			false},
-		"a sleep event arrives after the last use":     {sets{db(hour, build.Active(time.Minute)), web(hour, used)}, true},
+		"a sleep event arrives after the last use":     {sets{db(hour, build.LastActivity(time.Minute)), web(hour, used)}, true},
 		"a sleep event arrives in the second of a use": {sets{db(hour, now), web(hour, used)}, true},
 		"one set is asleep on request: the other follows": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false},
+			sets{db(hour, build.LastActivity(90*time.Second)), web(hour, used, sleep(api.Asleep, build.SleepCause(RequestAsked)))}, false},
 		"one set is asleep on request, and the other was used since": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, false},
+			sets{db(hour, build.LastActivity(30*time.Second)), web(hour, used, sleep(api.Asleep, build.SleepCause(RequestAsked)))}, false},
 		"a requested sleep that has ended": {
-			sets{db(hour, build.Active(90*time.Second)), web(hour, used, sleep(api.Succeeded, build.Because(ForAsk)))}, false},
+			sets{db(hour, build.LastActivity(90*time.Second)), web(hour, used, sleep(api.Succeeded, build.SleepCause(RequestAsked)))}, false},
 		"a new sleep event is later than the last use": {
-			sets{db(hour, build.Active(30*time.Second)), web(hour, used, sleep(api.Asleep, build.Because(ForAsk)))}, true},
+			sets{db(hour, build.LastActivity(30*time.Second)), web(hour, used, sleep(api.Asleep, build.SleepCause(RequestAsked)))}, true},
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(situations)) {
@@ -194,25 +194,25 @@ func TestWhenActivityIsStored(t *testing.T) {
 		want    bool
 	}{
 		"no activity is stored":                        {[]build.Option{hour}, 0, true},
-		"a minute later":                               {[]build.Option{hour, build.Active(time.Minute)}, 0, true},
-		"the stored activity is younger than a minute": {[]build.Option{hour, build.Active(59 * time.Second)}, 0, false},
-		"the activity is older than the stored one":    {[]build.Option{hour, build.Active(time.Minute)}, 2 * time.Minute, false},
-		"a tenth of a short timeout":                   {[]build.Option{build.IdleTimeout("1m"), build.Active(6 * time.Second)}, 0, true},
-		"less than a tenth of a short timeout":         {[]build.Option{build.IdleTimeout("1m"), build.Active(5 * time.Second)}, 0, false},
-		"asleep, and the activity is a second after the stored one": {[]build.Option{hour, build.Active(61 * time.Second), asleep},
+		"a minute later":                               {[]build.Option{hour, build.LastActivity(time.Minute)}, 0, true},
+		"the stored activity is younger than a minute": {[]build.Option{hour, build.LastActivity(59 * time.Second)}, 0, false},
+		"the activity is older than the stored one":    {[]build.Option{hour, build.LastActivity(time.Minute)}, 2 * time.Minute, false},
+		"a tenth of a short timeout":                   {[]build.Option{build.IdleTimeout("1m"), build.LastActivity(6 * time.Second)}, 0, true},
+		"less than a tenth of a short timeout":         {[]build.Option{build.IdleTimeout("1m"), build.LastActivity(5 * time.Second)}, 0, false},
+		"asleep, and the activity is a second after the stored one": {[]build.Option{hour, build.LastActivity(61 * time.Second), asleep},
 			60 * time.Second, true},
-		"asleep, and an old activity is later than the stored one": {[]build.Option{hour, build.Active(2 * time.Hour), asleep},
+		"asleep, and an old activity is later than the stored one": {[]build.Option{hour, build.LastActivity(2 * time.Hour), asleep},
 			time.Hour, true},
-		"asleep, and the activity is stored already":                  {[]build.Option{hour, build.Active(time.Hour), asleep}, time.Hour, false},
-		"asleep, and an activity after the decision is stored":        {[]build.Option{hour, build.Active(30 * time.Second), asleep}, 0, false},
-		"asleep, and the activity after the decision is a minute old": {[]build.Option{hour, build.Active(time.Minute), asleep}, 0, true},
+		"asleep, and the activity is stored already":                  {[]build.Option{hour, build.LastActivity(time.Hour), asleep}, time.Hour, false},
+		"asleep, and an activity after the decision is stored":        {[]build.Option{hour, build.LastActivity(30 * time.Second), asleep}, 0, false},
+		"asleep, and the activity after the decision is a minute old": {[]build.Option{hour, build.LastActivity(time.Minute), asleep}, 0, true},
 		"after a sleep, within the throttle": {
-			[]build.Option{hour, build.Active(2 * time.Second), build.WithSleep(build.Sleep(api.Failed))}, 0, false},
-		"there is no timeout": {[]build.Option{build.Active(time.Second)}, 0, true},
+			[]build.Option{hour, build.LastActivity(2 * time.Second), build.WithSleep(build.Sleep(api.Failed))}, 0, false},
+		"there is no timeout": {[]build.Option{build.LastActivity(time.Second)}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := groupOfSets(sets{build.Set("web", row.options...)})
-			if got := g.Touch(g[0], build.Now.Add(-row.ago)); got != row.want {
+			if got := g.StoresActivity(g[0], build.Now.Add(-row.ago)); got != row.want {
 				t.Errorf("%t", got)
 			}
 		})
@@ -222,14 +222,14 @@ func TestWhenActivityIsStored(t *testing.T) {
 // TestActivityAfterSleepRequestIsStored: otherwise a set whose turn to sleep has not come would fall asleep in spite of the activity.
 func TestActivityAfterSleepRequestIsStored(t *testing.T) {
 	g := groupOfSets(sets{
-		build.Set("db", build.IdleTimeout("1h"), build.Active(40*time.Second)),
-		build.Set("web", build.IdleTimeout("1h"), build.Active(2*time.Hour), build.DependsOn("db"),
-			build.WithSleep(build.Sleep(api.Stopping, build.Began(20*time.Second), build.Because(ForAsk)))),
+		build.Set("db", build.IdleTimeout("1h"), build.LastActivity(40*time.Second)),
+		build.Set("web", build.IdleTimeout("1h"), build.LastActivity(2*time.Hour), build.DependsOn("db"),
+			build.WithSleep(build.Sleep(api.Stopping, build.SleepStarted(20*time.Second), build.SleepCause(RequestAsked)))),
 	})
 	if got := verdicts(g, build.Now, time.Time{}); got != "db sleeps, asked; web sleeps, asked" {
 		t.Fatal(got)
 	}
-	if !g.Touch(g[0], build.Now) {
+	if !g.StoresActivity(g[0], build.Now) {
 		t.Error("the use of db after the sleep request is not stored")
 	}
 }
@@ -242,19 +242,19 @@ func TestThrottleDoesNotShortenTimeout(t *testing.T) {
 	for range 300 {
 		timeout := 10*time.Second + time.Duration(dice.Int64N(int64(30*time.Minute)))
 		now, last := build.Now, build.Now
-		set := build.Set("web", build.IdleTimeout(timeout.String()), build.Active(0))
+		set := build.Set("web", build.IdleTimeout(timeout.String()), build.LastActivity(0))
 		for range 20 {
 			now = now.Add(time.Duration(dice.Int64N(int64(timeout))))
 			last = now
-			if g := groupOfSets(sets{set}); g.Touch(g[0], now) {
-				build.With(set, build.Annotation(api.LastActivityAnnotation, Stamp(now)))
+			if g := groupOfSets(sets{set}); g.StoresActivity(g[0], now) {
+				build.With(set, build.Annotation(api.LastActivityAnnotation, FormatTime(now)))
 			}
 		}
-		if v := groupOfSets(sets{set}).Judge(last.Add(timeout-time.Millisecond), time.Time{})[0]; !v.Awake {
+		if v := groupOfSets(sets{set}).Verdicts(last.Add(timeout-time.Millisecond), time.Time{})[0]; !v.Awake {
 			t.Fatalf("seed %d: used at %s, stored %s, and asleep before %s have passed", seed, last, set.Annotations[api.LastActivityAnnotation],
 				timeout)
 		}
-		if v := groupOfSets(sets{set}).Judge(last.Add(timeout+2*Throttle(timeout)+2*time.Second), time.Time{})[0]; v.Awake {
+		if v := groupOfSets(sets{set}).Verdicts(last.Add(timeout+2*Throttle(timeout)+2*time.Second), time.Time{})[0]; v.Awake {
 			t.Fatalf("seed %d: awake long after the last use at %s", seed, last)
 		}
 	}
@@ -262,7 +262,7 @@ func TestThrottleDoesNotShortenTimeout(t *testing.T) {
 
 // TestVerdictWithoutGroup: a set that sleeps with its group does not wake because its own annotations say little.
 func TestVerdictWithoutGroup(t *testing.T) {
-	shop, hour, used := build.InGroup("shop"), build.IdleTimeout("1h"), build.Active(2*time.Hour)
+	shop, hour, used := build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(2*time.Hour)
 	sleep := func(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 		return build.WithSleep(build.Sleep(phase, options...))
 	}
@@ -274,18 +274,18 @@ func TestVerdictWithoutGroup(t *testing.T) {
 		"a group, and no timeout": {[]build.Option{shop, used, sleep(api.Asleep)}, false},
 		"about to sleep":          {[]build.Option{shop, used, sleep(api.Planned)}, false},
 		"the last use is unknown": {[]build.Option{shop, sleep(api.Stopping)}, false},
-		"used after the decision": {[]build.Option{shop, build.Active(0), sleep(api.Asleep)}, true},
+		"used after the decision": {[]build.Option{shop, build.LastActivity(0), sleep(api.Asleep)}, true},
 		"a keep-warm window is open": {
 			[]build.Option{shop, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, true},
-		"asleep by a pause that has ended": {[]build.Option{shop, used, sleep(api.Asleep, build.Because(ForPause))}, true},
-		"paused":                           {[]build.Option{shop, used, build.Paused(), sleep(api.Asleep, build.Because(ForPause))}, false},
+		"asleep by a pause that has ended": {[]build.Option{shop, used, sleep(api.Asleep, build.SleepCause(RequestPaused))}, true},
+		"paused":                           {[]build.Option{shop, used, build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, false},
 		"an invalid annotation":            {[]build.Option{shop, hour, build.DependsOn("/"), sleep(api.Asleep)}, true},
 		"waking":                           {[]build.Option{shop, used, sleep(api.Waking)}, true},
 		"it runs without a timeout":        {[]build.Option{shop, used}, true},
 		"a timeout":                        {[]build.Option{shop, hour, used, sleep(api.Asleep)}, false},
-		"a timeout, and used":              {[]build.Option{shop, hour, build.Active(0)}, true},
+		"a timeout, and used":              {[]build.Option{shop, hour, build.LastActivity(0)}, true},
 	} {
-		if v := MemberOf(build.Set("web", row.options...)).Alone(build.Now); v.Awake != row.want || v.Why == "" {
+		if v := MemberOf(build.Set("web", row.options...)).VerdictAlone(build.Now); v.Awake != row.want || v.Why == "" {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
@@ -330,7 +330,7 @@ func TestDependencyOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := groupOfSets(row.sets)
 			before := fmt.Sprint(names(g))
-			sorted, err := g.Order()
+			sorted, err := g.WakeOrder()
 			if got := strings.Join(names(sorted), " "); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
@@ -359,13 +359,13 @@ func names(g Group) []string {
 func TestDependencyOrderIsDeterministic(t *testing.T) {
 	all := sets{build.Set("db"), build.Set("queue", build.DependsOn("db")), build.Set("cache"),
 		build.Set("web", build.DependsOn("queue", "cache")), build.Set("mail", build.DependsOn("queue"))}
-	want, err := groupOfSets(all).Order()
+	want, err := groupOfSets(all).WakeOrder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 50 {
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		if got, err := groupOfSets(all).Order(); err != nil || !slices.Equal(names(got), names(want)) {
+		if got, err := groupOfSets(all).WakeOrder(); err != nil || !slices.Equal(names(got), names(want)) {
 			t.Errorf("%v, %v; want %v", names(got), err, names(want))
 		}
 	}

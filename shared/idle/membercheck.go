@@ -13,13 +13,13 @@ const checkFormat = `write "http:PORT/PATH", "http:PORT/PATH host=NAME", the sam
 // maxCheckBytes limits a member check, in bytes.
 const maxCheckBytes = 1024
 
-// MemberCheckOf returns the probe that tells whether a member of the set has caught up, or nil if the set has none. The format is that
+// ParseMemberCheck returns the probe that tells whether a member of the set has caught up, or nil if the set has none. The format is that
 // of an activity probe, without Prometheus, because the check is sent to a pod:
 //
 //	http:8008/readiness                    GET on a pod: 200 to 299 means that the member has caught up
 //	https:8443/ready host=shop.example     the same over TLS, with that Host
 //	tcp:5432                               the pod accepts connections on the port
-func MemberCheckOf(set *appsv1.StatefulSet) (*Probe, error) {
+func ParseMemberCheck(set *appsv1.StatefulSet) (*Probe, error) {
 	text, asked := set.Annotations[api.MemberCheckAnnotation]
 	if !asked {
 		return nil, nil

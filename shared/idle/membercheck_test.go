@@ -17,12 +17,12 @@ func TestValidMemberChecks(t *testing.T) {
 		"https:8443/r host=db.shop": {Kind: ProbeHTTPS, Port: 8443, Path: "/r", Host: "db.shop"},
 		"tcp:5432":                  {Kind: ProbeTCP, Port: 5432},
 	} {
-		got, err := MemberCheckOf(build.Set("web", build.Annotation(api.MemberCheckAnnotation, text)))
+		got, err := ParseMemberCheck(build.Set("web", build.Annotation(api.MemberCheckAnnotation, text)))
 		if err != nil || *got != want {
 			t.Errorf("%s is %v, %v", text, got, err)
 		}
 	}
-	if got, err := MemberCheckOf(build.Set("web")); got != nil || err != nil {
+	if got, err := ParseMemberCheck(build.Set("web")); got != nil || err != nil {
 		t.Errorf("a set without a check has %v, %v", got, err)
 	}
 }
@@ -40,7 +40,7 @@ func TestInvalidMemberChecks(t *testing.T) {
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
 		t.Run(name, func(t *testing.T) {
-			got, err := MemberCheckOf(build.Set("web", build.Annotation(api.MemberCheckAnnotation, mistakes[name])))
+			got, err := ParseMemberCheck(build.Set("web", build.Annotation(api.MemberCheckAnnotation, mistakes[name])))
 			if err == nil || strings.Contains(err.Error(), "prometheus:QUERY") || len(err.Error()) > 300 {
 				t.Fatalf("%v, %v", got, err)
 			}

@@ -13,7 +13,7 @@ import (
 func TestEnoughReady(t *testing.T) {
 	wants := func(text string) build.Option { return build.Annotation(api.WakeReadyAnnotation, text) }
 	set := func(total, ready int32, options ...build.Option) *appsv1.StatefulSet {
-		return build.Set("web", append([]build.Option{build.Replicas(total), build.Counting(total, ready)}, options...)...)
+		return build.Set("web", append([]build.Option{build.Replicas(total), build.ReplicaCounts(total, ready)}, options...)...)
 	}
 	for name, row := range map[string]struct {
 		set           *appsv1.StatefulSet
@@ -29,7 +29,7 @@ func TestEnoughReady(t *testing.T) {
 		"a number above the replicas means all": {set(3, 2, wants("9")), true, false},
 		"a number above the replicas, and all are ready": {set(3, 3, wants("9")), true, true},
 		"an invalid number means all":                    {set(3, 2, wants("most")), true, false},
-		"the controller has not seen the spec":           {set(3, 3, build.Unseen()), true, false},
+		"the controller has not seen the spec":           {set(3, 3, build.NotObserved()), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := idle.EnoughReady(row.set, false); got != row.awake {

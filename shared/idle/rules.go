@@ -47,8 +47,8 @@ const maxRuleBytes = 4 << 10
 // maxReplicas limits replica counts in annotations.
 const maxReplicas = 1000
 
-// Read parses the annotations. Its error lists every invalid annotation. The rules are then unreliable.
-func Read(set *appsv1.StatefulSet) (Rules, error) {
+// ParseRules parses the annotations. Its error lists every invalid annotation. The rules are then unreliable.
+func ParseRules(set *appsv1.StatefulSet) (Rules, error) {
 	var r Rules
 	read := func(key string, parse func(text string) error) error {
 		text, ok := set.Annotations[key]
@@ -154,5 +154,5 @@ func groupOf(set *appsv1.StatefulSet) error {
 // timeout is extended by it, so that a set does not fall asleep early because an activity was not stored.
 func Throttle(timeout time.Duration) time.Duration { return min(timeout/10, time.Minute) }
 
-// Stamp returns the time in the format of the annotations.
-func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// FormatTime returns the time in the format of the annotations.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		"a timeout":                    {[]build.Option{build.IdleTimeout("1h30m")}, Rules{Timeout: 90 * time.Minute}},
 		"the shortest timeout":         {[]build.Option{build.IdleTimeout("10s")}, Rules{Timeout: 10 * time.Second}},
 		"the longest timeout":          {[]build.Option{build.IdleTimeout("8784h")}, Rules{Timeout: 366 * 24 * time.Hour}},
-		"an activity":                  {[]build.Option{build.Active(0)}, Rules{LastActivity: noon}},
+		"an activity":                  {[]build.Option{build.LastActivity(0)}, Rules{LastActivity: noon}},
 		"awake-until is in the future": {[]build.Option{build.AwakeFor(time.Hour)}, Rules{AwakeUntil: noon.Add(time.Hour)}},
 		"a minimum uptime":             {[]build.Option{build.Annotation(api.MinUptimeAnnotation, "5m")}, Rules{MinUptime: 5 * time.Minute}},
 		"names are sorted and unique":  {[]build.Option{build.DependsOn("queue ", " db", "db")}, Rules{DependsOn: []string{"db", "queue"}}},
@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 		"a group": {[]build.Option{build.InGroup("shop")}, Rules{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Read(build.Set("web", row.options...))
+			got, err := ParseRules(build.Set("web", row.options...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestRead(t *testing.T) {
 		})
 	}
 	zone := time.FixedZone("", 3600)
-	if got, err := Read(build.Set("web", build.Annotation(api.AwakeUntilAnnotation, "2026-03-01T13:00:00.5+01:00"))); err != nil ||
+	if got, err := ParseRules(build.Set("web", build.Annotation(api.AwakeUntilAnnotation, "2026-03-01T13:00:00.5+01:00"))); err != nil ||
 		!got.AwakeUntil.Equal(time.Date(2026, time.March, 1, 13, 0, 0, 5e8, zone)) {
 		t.Errorf("a time in another zone is %s, %v", got.AwakeUntil, err)
 	}
@@ -90,7 +90,7 @@ func TestInvalidAnnotationsAreExplained(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
 		row := mistakes[name]
 		t.Run(name, func(t *testing.T) {
-			_, err := Read(build.Set("web", build.Annotation(row.key, row.text)))
+			_, err := ParseRules(build.Set("web", build.Annotation(row.key, row.text)))
 			if err == nil {
 				t.Fatal("the annotation is accepted")
 			}
@@ -103,7 +103,7 @@ func TestInvalidAnnotationsAreExplained(t *testing.T) {
 		})
 	}
 	t.Run("an empty group", func(t *testing.T) {
-		_, err := Read(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) }))
+		_, err := ParseRules(build.Set("web", func(o metav1.Object) { o.SetLabels(map[string]string{api.GroupLabel: ""}) }))
 		if err == nil {
 			t.Fatal("the annotation is accepted")
 		}
@@ -113,7 +113,7 @@ func TestInvalidAnnotationsAreExplained(t *testing.T) {
 
 func TestAllInvalidAnnotationsAreReported(t *testing.T) {
 	m := MemberOf(build.Set("web", build.IdleTimeout("soon"), build.DependsOn("a/b"), build.Paused()))
-	got := m.Complaint()
+	got := m.InvalidMessage()
 	for _, part := range []string{api.IdleTimeoutAnnotation, api.DependsOnAnnotation, "; the set stays awake until that is corrected"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q does not say %q", got, part)
@@ -128,8 +128,8 @@ func TestAllInvalidAnnotationsAreReported(t *testing.T) {
 func TestLongAnnotationIsClippedInMessage(t *testing.T) {
 	for _, key := range []string{api.KeepWarmAnnotation, api.DependsOnAnnotation, api.IdleTimeoutAnnotation, api.ActivityProbeAnnotation} {
 		m := MemberOf(build.Set("web", build.Annotation(key, strings.Repeat("prometheus:x ", 10_000))))
-		if m.Err == nil || len(m.Complaint()) > 2000 {
-			t.Errorf("%s: the message has %d bytes", key, len(m.Complaint()))
+		if m.Err == nil || len(m.InvalidMessage()) > 2000 {
+			t.Errorf("%s: the message has %d bytes", key, len(m.InvalidMessage()))
 		}
 	}
 }
@@ -146,8 +146,8 @@ func TestThrottle(t *testing.T) {
 
 func TestStampIsParsed(t *testing.T) {
 	at := time.Date(2026, time.March, 1, 13, 0, 0, 0, time.FixedZone("", 3600))
-	r, err := Read(build.Set("web", build.Annotation(api.LastActivityAnnotation, Stamp(at))))
-	if err != nil || !r.LastActivity.Equal(at) || Stamp(at) != "2026-03-01T12:00:00Z" {
+	r, err := ParseRules(build.Set("web", build.Annotation(api.LastActivityAnnotation, FormatTime(at))))
+	if err != nil || !r.LastActivity.Equal(at) || FormatTime(at) != "2026-03-01T12:00:00Z" {
 		t.Errorf("%s, %v", r.LastActivity, err)
 	}
 }

@@ -24,23 +24,23 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 	}
 }
 
-// LeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. Released
+// IsLeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. Released
 // versions ended a failed wake-up like this.
-func (m Member) LeftAtZero() bool {
+func (m Member) IsLeftAtZero() bool {
 	sleep := m.Sleep
-	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.Ready != nil || sleep.Finished == nil || sleep.Replicas < 1 {
+	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.ReadyAt != nil || sleep.Finished == nil || sleep.Replicas < 1 {
 		return false
 	}
 	_, written := statefulset.ReplicasWriter(m.Set)
 	return statefulset.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
 }
 
-// Revives returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
-func (m Member) Revives() int32 {
+// ReplicasAtWake returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
+func (m Member) ReplicasAtWake() int32 {
 	switch {
 	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
 		return 0
-	case m.LeftAtZero():
+	case m.IsLeftAtZero():
 		return m.Sleep.Replicas
 	case statefulset.Controller(m.Set) != nil:
 		return 0
@@ -48,20 +48,20 @@ func (m Member) Revives() int32 {
 	return m.Rules.WakeReplicas
 }
 
-// Wakes reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
+// CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
 // another client scaled it to zero. No other set waits for such a member.
-func (m Member) Wakes() bool {
+func (m Member) CanWake() bool {
 	switch {
 	case statefulset.Replicas(m.Set) > 0:
 		return true
 	case m.Sleep.Active():
 		return m.Sleep.Phase == api.Waking || !m.Rules.Paused
 	}
-	return m.Revives() > 0
+	return m.ReplicasAtWake() > 0
 }
 
-// Complaint returns the message about the set's invalid annotations.
-func (m Member) Complaint() string {
+// InvalidMessage returns the message about the set's invalid annotations.
+func (m Member) InvalidMessage() string {
 	return fmt.Sprintf("%s; the set stays awake until that is corrected",
 		clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), maxComplaintBytes))
 }
@@ -77,31 +77,31 @@ func clip(text string, length int) string {
 	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
-// Complained reports whether the set's record holds this message already.
-func (m Member) Complained() bool {
-	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.Complaint()
+// InvalidReported reports whether the set's record holds this message already.
+func (m Member) InvalidReported() bool {
+	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.InvalidMessage()
 }
 
-// Rests reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
+// IsBackingOff reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
 // if the user requests a retry.
-func (m Member) Rests(v Verdict, now time.Time, retry time.Duration) bool {
+func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
-	if m.Retried || sleep == nil || sleep.Finished == nil || !now.Before(sleep.Finished.Add(Rest(sleep, retry))) {
+	if m.RetryRequested || sleep == nil || sleep.Finished == nil || !now.Before(sleep.Finished.Add(Backoff(sleep, retry))) {
 		return false
 	}
 	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid
-	if v.Request == ForPause && sleep.Request != ForPause {
+	if v.Request == RequestPaused && sleep.Request != RequestPaused {
 		failed = false // the user's pause does not wait because an automatic sleep failed
 	}
-	return failed || sleep.Reason == api.StartedByOthers && v.Request == ForPause
+	return failed || sleep.Reason == api.StartedByOthers && v.Request == RequestPaused
 }
 
 // maxRest limits the back-off.
 const maxRest = 24 * time.Hour
 
-// Rest returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
+// Backoff returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
 // ended by starting the set.
-func Rest(sleep *api.Sleep, retry time.Duration) time.Duration {
+func Backoff(sleep *api.Sleep, retry time.Duration) time.Duration {
 	rest := retry
 	for starts := sleep.Starts; sleep.Reason == api.StartedByOthers && starts > 1 && rest < maxRest; starts-- {
 		rest *= 2

@@ -16,7 +16,7 @@ import (
 func TestNewSleep(t *testing.T) {
 	set := build.Set("web", build.Replicas(3))
 	now := build.Now.Add(700 * time.Millisecond).In(time.FixedZone("", 3600))
-	sleep := NewSleep(set, api.Planned, ForAsk, 4, now, "00-trace")
+	sleep := NewSleep(set, api.Planned, RequestAsked, 4, now, "00-trace")
 	want := &api.Sleep{
 		Header: api.Header{Version: api.RecordVersion, Operation: sleep.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked",
 			Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
@@ -30,26 +30,26 @@ func TestNewSleep(t *testing.T) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	ids := map[string]bool{}
-	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, ForAsk, 5, now, ""),
-		NewSleep(build.Set("api"), api.Planned, ForAsk, 4, now, "")} {
+	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, RequestAsked, 5, now, ""),
+		NewSleep(build.Set("api"), api.Planned, RequestAsked, 4, now, "")} {
 		ids[other.Operation] = true
 	}
 	if len(ids) != 3 {
 		t.Errorf("sleeps share an id: %v", ids)
 	}
-	if again := NewSleep(set, api.Waking, ForIdle, 4, now.Add(time.Hour), ""); again.Operation != sleep.Operation {
+	if again := NewSleep(set, api.Waking, RequestIdle, 4, now.Add(time.Hour), ""); again.Operation != sleep.Operation {
 		t.Error("the same attempt has two ids")
 	}
 }
 
 func TestMessageIsReportedOnce(t *testing.T) {
 	wrong := build.IdleTimeout("soon")
-	said := MemberOf(build.Set("web", wrong)).Complaint()
+	said := MemberOf(build.Set("web", wrong)).InvalidMessage()
 	if !strings.Contains(said, "stays awake until that is corrected") {
 		t.Error(said)
 	}
 	refused := func(message string) build.Option {
-		return build.WithSleep(build.Sleep(api.Refused, build.Told(api.RequestInvalid, message)))
+		return build.WithSleep(build.Sleep(api.Refused, build.SleepReason(api.RequestInvalid, message)))
 	}
 	for name, row := range map[string]struct {
 		options []build.Option
@@ -59,9 +59,9 @@ func TestMessageIsReportedOnce(t *testing.T) {
 		"the record has the message":     {[]build.Option{wrong, refused(said)}, true},
 		"the record has another message": {[]build.Option{wrong, refused("the owner refuses")}, false},
 		"a second annotation is invalid": {[]build.Option{wrong, build.Annotation(api.KeepWarmAnnotation, "x"), refused(said)}, false},
-		"the set is asleep":              {[]build.Option{wrong, build.WithSleep(build.Sleep(api.Asleep, build.Told("", said)))}, false},
+		"the set is asleep":              {[]build.Option{wrong, build.WithSleep(build.Sleep(api.Asleep, build.SleepReason("", said)))}, false},
 	} {
-		if got := MemberOf(build.Set("web", row.options...)).Complained(); got != row.want {
+		if got := MemberOf(build.Set("web", row.options...)).InvalidReported(); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -75,21 +75,21 @@ func TestBackOff(t *testing.T) {
 		request string
 		want    bool
 	}{
-		"it never slept":                        {nil, ForIdle, false},
-		"it sleeps":                             {build.Sleep(api.Asleep), ForIdle, false},
-		"it failed":                             {build.Sleep(api.Failed, build.Ended(api.Aborted, within)), ForIdle, true},
-		"it failed long ago":                    {build.Sleep(api.Failed, build.Ended(api.Aborted, over)), ForIdle, false},
-		"it was refused recently":               {build.Sleep(api.Refused, build.Ended(api.OwnerNotPausable, within)), ForIdle, true},
-		"an invalid annotation was corrected":   {build.Sleep(api.Refused, build.Ended(api.RequestInvalid, 0)), ForIdle, false},
-		"it woke because it was needed":         {build.Sleep(api.Succeeded, build.Ended(api.Awake, 0)), ForIdle, false},
-		"another client started it":             {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, 0)), ForIdle, false},
-		"another client started the paused set": {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, within)), ForPause, true},
-		"another client started the paused set long ago": {build.Sleep(api.Succeeded, build.Ended(api.StartedByOthers, over)), ForPause,
+		"it never slept":                        {nil, RequestIdle, false},
+		"it sleeps":                             {build.Sleep(api.Asleep), RequestIdle, false},
+		"it failed":                             {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, within)), RequestIdle, true},
+		"it failed long ago":                    {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, over)), RequestIdle, false},
+		"it was refused recently":               {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, within)), RequestIdle, true},
+		"an invalid annotation was corrected":   {build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, 0)), RequestIdle, false},
+		"it woke because it was needed":         {build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, 0)), RequestIdle, false},
+		"another client started it":             {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, 0)), RequestIdle, false},
+		"another client started the paused set": {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, within)), RequestPaused, true},
+		"another client started the paused set long ago": {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, over)), RequestPaused,
 			false},
-		"the record has no end time": {build.Sleep(api.Failed), ForIdle, false},
+		"the record has no end time": {build.Sleep(api.Failed), RequestIdle, false},
 	} {
 		m := Member{Set: build.Set("web"), Sleep: row.sleep}
-		if got := m.Rests(Verdict{Request: row.request}, build.Now, retry); got != row.want {
+		if got := m.IsBackingOff(Verdict{Request: row.request}, build.Now, retry); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

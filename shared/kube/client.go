@@ -111,9 +111,9 @@ func Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// As returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then has only
+// Impersonate returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then has only
 // the account's rights.
-func As(config *rest.Config, function api.Function) *rest.Config {
+func Impersonate(config *rest.Config, function api.Function) *rest.Config {
 	as := rest.CopyConfig(config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + api.HomeNamespace + ":" + string(function)}
 	return as

@@ -11,20 +11,20 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Trial is the result of a dry run.
-type Trial string
+// DryRunResult is the result of a dry run.
+type DryRunResult string
 
 const (
 	// Accepted: the API server would accept the write.
-	Accepted Trial = "Accepted"
+	Accepted DryRunResult = "Accepted"
 	// Denied: a quota, a policy, a webhook or the validation would reject the write.
-	Denied Trial = "Denied"
+	Denied DryRunResult = "Denied"
 	// Untried: the dry run was not possible.
-	Untried Trial = "Unchecked"
+	Untried DryRunResult = "Unchecked"
 )
 
-// Try lets the API server check a write with its admission and validation, without carrying it out. TrialOf classifies the error.
-func (c *Client) Try(ctx context.Context, write plan.Action) error {
+// DryRun lets the API server check a write with its admission and validation, without carrying it out. DryRunResultOf classifies the error.
+func (c *Client) DryRun(ctx context.Context, write plan.Action) error {
 	switch write.Verb {
 	case plan.VerbCreate:
 		return c.Create(ctx, write.Resource, write.Namespace, write.Object, true)
@@ -33,15 +33,15 @@ func (c *Client) Try(ctx context.Context, write plan.Action) error {
 		if err != nil {
 			return err
 		}
-		return c.TryPatch(ctx, write.Resource, write.Namespace, write.Name, body)
+		return c.DryRunPatch(ctx, write.Resource, write.Namespace, write.Name, body)
 	}
 	return fmt.Errorf("a %s cannot be tried", write.Verb)
 }
 
-// TrialOf classifies the error of a dry run. The API server checks last whether the name is taken (kubernetes staging apiserver
+// DryRunResultOf classifies the error of a dry run. The API server checks last whether the name is taken (kubernetes staging apiserver
 // pkg/registry/generic/registry/store.go), so AlreadyExists means that the object is acceptable. A webhook that does not support dry runs
 // answers BadRequest. A webhook that rejects the object has its own code, and usually no reason.
-func TrialOf(err error) Trial {
+func DryRunResultOf(err error) DryRunResult {
 	switch reason := apierrors.ReasonForError(err); {
 	case err == nil, reason == metav1.StatusReasonAlreadyExists:
 		return Accepted

@@ -43,7 +43,7 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observ
 // replaced returns the claims that restore will replace: their members are being swapped, or the claims are being deleted by any client. If
 // the set is gone or has lost its record, the journals name the claims.
 func replaced(o *world.Observed) []*corev1.PersistentVolumeClaim {
-	named, swapped := o.Naming(), map[string]bool{}
+	named, swapped := o.ClaimNameFilter(), map[string]bool{}
 	if record, err := o.Record(); err == nil && record != nil {
 		for _, member := range record.Members {
 			for _, move := range member.Claims {

@@ -109,7 +109,7 @@ func (l *observation) checkSize() error {
 }
 
 func (c *Client) observeClaims(ctx context.Context, namespace string, o *observation) error {
-	named := o.Naming()
+	named := o.ClaimNameFilter()
 	return Pages(ctx, c, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
 		for i := range l.Items {
 			if claim := &l.Items[i]; (named(claim.Name) || linkedTo(claim, o.Name)) && o.fits(claim.Size()) {
@@ -270,8 +270,8 @@ func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error
 	return labels[api.PauseOwnersLabel] == api.AllowValue, err
 }
 
-// NamespaceLeaves reports whether the namespace is being deleted.
-func (c *Client) NamespaceLeaves(ctx context.Context, namespace string) (bool, error) {
+// NamespaceTerminating reports whether the namespace is being deleted.
+func (c *Client) NamespaceTerminating(ctx context.Context, namespace string) (bool, error) {
 	ns := &corev1.Namespace{}
 	found, err := c.Get(ctx, Namespaces, "", namespace, ns)
 	return found && ns.DeletionTimestamp != nil, err

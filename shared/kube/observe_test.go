@@ -28,7 +28,7 @@ type list = []metav1.Object
 // serve returns a client of a server with these lists.
 func serve(t *testing.T, some build.Lists) *Client {
 	t.Helper()
-	all := build.Plurals()
+	all := build.EmptyLists()
 	maps.Copy(all, some)
 	return NewClient(all.Serve(t))
 }
@@ -145,7 +145,7 @@ func TestObserveIsCompleteOrAnError(t *testing.T) {
 	for _, plural := range []string{
 		"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods", "volumeattachments", "nodes",
 	} {
-		lists := build.Plurals()
+		lists := build.EmptyLists()
 		lists["nodes"], lists["pods"] = list{build.Node()}, list{lock, stopped}
 		lists["statefulsets"], lists["persistentvolumeclaims"] = list{set}, list{build.Claim("data-web-0", "64Mi")}
 		delete(lists, plural)
@@ -178,7 +178,7 @@ func (o *order) RoundTrip(r *http.Request) (*http.Response, error) {
 // claim before its deletion. It must include a volume that was reserved before the claim was deleted, because the claim is created on that
 // volume. And it must include the report of a mover whose Job has failed, because the report decides about another attempt.
 func TestPodsAndVolumesAreReadAfterClaimsAndJobs(t *testing.T) {
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
 	config, seen := lists.Serve(t), &order{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { seen.next = next; return seen })
@@ -206,7 +206,7 @@ func (p panics) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestPanicOfAReadFailsOnlyTheEvent: the panic occurs outside of the goroutine that recovers from panics of functions.
 func TestPanicOfAReadFailsOnlyTheEvent(t *testing.T) {
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
 	config := lists.Serve(t)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return panics{next} })
@@ -286,7 +286,7 @@ func TestObjectsOfOtherSetsDoNotCount(t *testing.T) {
 		"more than half of the limit, with the pods read twice": {mostKept/(200<<10)/2 + 1, []build.Option{build.Deleting()}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lists := build.Plurals()
+			lists := build.EmptyLists()
 			lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
 			lists["persistentvolumeclaims"] = list{build.With(build.Claim("data-web-0", "64Mi"), row.options...)}
 			lists["pods"] = list{build.PodOf("web", 0, "data")}
@@ -310,7 +310,7 @@ func TestJournalIsDecodedOnce(t *testing.T) {
 	for i := range 300 {
 		own = append(own, fmt.Sprintf("data-web-%d", i))
 	}
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
 	lists["controllerrevisions"] = list{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, own...)))}
 	allocated := func(claims int) float64 {

@@ -18,11 +18,11 @@ func joinTrace(ctx context.Context, set *appsv1.StatefulSet) {
 	if records.ResizeErr != nil || records.SleepErr != nil {
 		return
 	}
-	if resize := records.Resize; resize != nil && (records.Resizing() || current.Tells(resize.Operation)) {
+	if resize := records.Resize; resize != nil && (records.Resizing() || current.NamesOperation(resize.Operation)) {
 		current.Join(resize.Operation, resize.Trace)
 		return
 	}
-	if sleep := records.Sleep; sleep != nil && (sleep.Active() || current.Tells(sleep.Operation)) {
+	if sleep := records.Sleep; sleep != nil && (sleep.Active() || current.NamesOperation(sleep.Operation)) {
 		current.Join(sleep.Operation, sleep.Trace)
 	}
 }

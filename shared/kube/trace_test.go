@@ -71,7 +71,7 @@ func TestEventJoinsTheTraceOfItsOperation(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, received := measure.Receive(t.Context(), "restore", event.New(), nil)
-			received.About("n", "web", row.named)
+			received.SetObject("n", "web", row.named)
 			if row.set != nil {
 				joinTrace(ctx, row.set)
 			}

@@ -26,8 +26,8 @@ func (c *Client) Patch(ctx context.Context, resource plan.Resource, namespace, n
 	return c.patch(ctx, resource, namespace, name, body, metav1.PatchOptions{FieldManager: fieldManager})
 }
 
-// TryPatch lets the API server check a JSON patch without carrying it out.
-func (c *Client) TryPatch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
+// DryRunPatch lets the API server check a JSON patch without carrying it out.
+func (c *Client) DryRunPatch(ctx context.Context, resource plan.Resource, namespace, name string, body []byte) error {
 	options := metav1.PatchOptions{FieldManager: fieldManager, DryRun: []string{metav1.DryRunAll}}
 	_, err := c.patch(ctx, resource, namespace, name, body, options)
 	return err

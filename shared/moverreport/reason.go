@@ -6,7 +6,7 @@ type Reason string
 // Reasons of a report.
 const (
 	ReasonCopied        Reason = "Copied"
-	ReasonWarmed        Reason = "Warmed"
+	ReasonFirstPassDone Reason = "Warmed"
 	ReasonIOError       Reason = "IOError"
 	ReasonUsage         Reason = "InvalidArguments"
 	ReasonSourceChanged Reason = "SourceChanged"

@@ -28,7 +28,7 @@ type Change struct {
 
 // JustGivenBack reports whether a set with an owner has its replicas back, but no ready pod yet. Its owner may still be paused.
 func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
-	return statefulset.Controller(set) != nil && GivenBack(set, record) && statefulset.Seen(set) && set.Status.ReadyReplicas == 0
+	return statefulset.Controller(set) != nil && NoLongerStops(set, record) && statefulset.SpecObserved(set) && set.Status.ReadyReplicas == 0
 }
 
 // Aborted reports whether the user requests the end of the set's operations.

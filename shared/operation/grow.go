@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// AskFor returns a patch that raises the claim's request to the size. It is empty if the claim already requests as much.
-func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+// RaiseRequest returns a patch that raises the claim's request to the size. It is empty if the claim already requests as much.
+func RaiseRequest(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	if present := statefulset.Requested(claim); present.Cmp(size) < 0 {
 		patch.Replace(statefulset.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &present, &size))
@@ -20,10 +20,10 @@ func AskFor(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.P
 	return patch
 }
 
-// AskNoMore returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts. The
+// LowerRequest returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts. The
 // storage then stops its attempts. The patch is empty if the volume has grown, if it grows at the next mount, or if another process
 // requests more.
-func AskNoMore(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
+func LowerRequest(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	requested, smallest := statefulset.Requested(claim), statefulset.Smallest(claim, from)
 	attempted := statefulset.Growing(claim) && statefulset.FileSystemPending(claim, size) == nil && requested.Cmp(size) <= 0

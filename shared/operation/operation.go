@@ -95,9 +95,9 @@ func (r Records) Busy(kind api.Kind) bool {
 		kind != api.KindScale && r.Scaling() && !(kind == api.KindCleanup && r.AwaitsCleanup())
 }
 
-// RestingCleanup returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep. A
+// CleanupAwaitingRetry returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep. A
 // cleanup has priority, because only one function may remove the annotation.
-func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
+func (r Records) CleanupAwaitingRetry(set *appsv1.StatefulSet) *api.Cleanup {
 	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !statefulset.CleanupAsked(set) || r.ResizeErr != nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (r Records) RestingCleanup(set *appsv1.StatefulSet) *api.Cleanup {
 // Retried reports whether the retry annotation requests a retry of a resize or a sleep.
 func (r Records) Retried(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
-	return asked && r.RestingCleanup(set) == nil
+	return asked && r.CleanupAwaitingRetry(set) == nil
 }
 
 // CleanupRests reports whether the cleanup has failed or was refused. It then waits for a retry.
@@ -128,8 +128,8 @@ func Clone(record Record) Record {
 	return record.(*api.Cleanup).Clone()
 }
 
-// GivenBack reports whether an active operation will not stop the set, or one of its members, again.
-func GivenBack(set *appsv1.StatefulSet, record Record) bool {
+// NoLongerStops reports whether an active operation will not stop the set, or one of its members, again.
+func NoLongerStops(set *appsv1.StatefulSet, record Record) bool {
 	switch {
 	case set == nil || record == nil || !record.Active():
 		return false

@@ -60,7 +60,7 @@ func TestBusySetAllowsOnlyOneKind(t *testing.T) {
 	}{
 		"no operation was ever begun": {nil, ""},
 		"a resize is active":          {[]build.Option{build.Status(build.Operation(api.Moving))}, "Sleep Cleanup Scale "},
-		"a rollback is active": {[]build.Option{build.Status(build.Operation(api.Moving, build.Rollback("ba9876543210")))},
+		"a rollback is active": {[]build.Option{build.Status(build.Operation(api.Moving, build.RollbackOf("ba9876543210")))},
 			"Sleep Cleanup Scale "},
 		"a resize is reverting":                {[]build.Option{build.Status(build.Operation(api.Reverting))}, "Sleep Cleanup Scale "},
 		"a resize has failed":                  {[]build.Option{build.Status(build.Operation(api.Failed))}, ""},
@@ -115,7 +115,7 @@ func TestRetryBelongsToOneFunction(t *testing.T) {
 		if got := records.Retried(set); got != row.retried {
 			t.Errorf("%s: retried %v", name, got)
 		}
-		if got := records.RestingCleanup(set) != nil; got != row.cleanup {
+		if got := records.CleanupAwaitingRetry(set) != nil; got != row.cleanup {
 			t.Errorf("%s: about the cleanup %v", name, got)
 		}
 	}
@@ -136,7 +136,7 @@ func TestSetIsGivenBackWhenNothingStopsItAgain(t *testing.T) {
 		"a sleep ends without replicas": {build.Set("web", build.Replicas(0)), build.Sleep(api.Waking), false},
 		"a sleep has ended":             {build.Set("web"), build.Sleep(api.Succeeded), false},
 	} {
-		if got := operation.GivenBack(row.set, row.record); got != row.want {
+		if got := operation.NoLongerStops(row.set, row.record); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -19,9 +19,9 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 		UID: set.UID, Operation: head.Operation})
 }
 
-// AskAgain returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because a
+// HowToRetry returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because a
 // rollback discards newer data.
-func AskAgain(resize *api.Resize) string {
+func HowToRetry(resize *api.Resize) string {
 	if resize.IsRollback() {
 		return "ask again with kubectl drydock rollback"
 	}
@@ -35,7 +35,7 @@ func TookTooLong(resize *api.Resize, limit time.Duration) string {
 	case api.GateClosed, api.MoverStalled, api.StartedByOthers:
 		obstacle = resize.Message
 	}
-	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, obstacle, AskAgain(resize))
+	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, obstacle, HowToRetry(resize))
 }
 
 // Summary returns the result of a resize or a rollback in one sentence.
@@ -80,9 +80,9 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	switch {
 	case resize.IsRollback():
 		return fmt.Sprintf("%d claims have their old volumes back; the replaced volumes with the newer data are kept for %s", moved, retention)
-	case resize.GrowsHeld() && done != "":
+	case resize.GrowsWhileStopped() && done != "":
 		return fmt.Sprintf("%s, %d have grown while their members were stopped", done, moved)
-	case resize.GrowsHeld():
+	case resize.GrowsWhileStopped():
 		return fmt.Sprintf("%d claims have grown while their members were stopped", moved)
 	case done != "" && moved > 0:
 		return fmt.Sprintf("%s, %d are on new volumes; the old volumes are kept for %s", done, moved, retention)
@@ -102,9 +102,9 @@ func Announcement(resize *api.Resize) string {
 	}
 	grow := inPlace(resize, "will grow on their volumes", "will get another VolumeAttributesClass")
 	switch {
-	case resize.GrowsHeld() && grow != "":
+	case resize.GrowsWhileStopped() && grow != "":
 		return fmt.Sprintf("%s, then %d will grow while their members are stopped", grow, moved)
-	case resize.GrowsHeld():
+	case resize.GrowsWhileStopped():
 		return fmt.Sprintf("%d claims will grow while their members are stopped", moved)
 	case moved == 0 && grow == "":
 		return "the set is created again with its new templates"

@@ -16,8 +16,8 @@ import (
 // TestAskAgainOfARollbackNamesTheCommand: a rollback discards newer data, so the retry annotation must not begin one.
 func TestAskAgainOfARollbackNamesTheCommand(t *testing.T) {
 	file := golden.Open(t)
-	file.Entry(t, "a resize failed", operation.AskAgain(build.Operation(api.Failed)))
-	file.Entry(t, "a rollback failed", operation.AskAgain(build.Operation(api.Failed, build.Rollback("ba9876543210"))))
+	file.Entry(t, "a resize failed", operation.HowToRetry(build.Operation(api.Failed)))
+	file.Entry(t, "a rollback failed", operation.HowToRetry(build.Operation(api.Failed, build.RollbackOf("ba9876543210"))))
 }
 
 func TestTookTooLongNamesTheLatestObstacle(t *testing.T) {
@@ -56,7 +56,7 @@ func TestSummaryCountsClaimsByOutcome(t *testing.T) {
 		"a claim grew and others were copied":             finishing(grown, moved),
 		"claims grew while their members were stopped":    finishing(moved, inPlace),
 		"attributes changed and claims grew when stopped": finishing(moved, inPlace, otherAttributes),
-		"a rollback": finishing(moved, build.Rollback("ba9876543210")),
+		"a rollback": finishing(moved, build.RollbackOf("ba9876543210")),
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -73,7 +73,7 @@ func TestEndKeepsVolumesAndPhasesOfMembers(t *testing.T) {
 				operation.Moment(build.Now)
 		})
 	before := active.Encode()
-	ended := operation.End(active, api.Failed, build.Now)
+	ended := operation.ConcludeResize(active, api.Failed, build.Now)
 	member := ended.Members[0]
 	if ended.Deadline != nil || ended.Finished == nil || member.Deadline != nil || member.Stalled != "" || member.StalledSince != nil ||
 		member.ProgressAt != nil {
@@ -91,7 +91,7 @@ func TestEndKeepsVolumesAndPhasesOfMembers(t *testing.T) {
 func TestRevertedResizeThatSucceedsHasNotFailed(t *testing.T) {
 	reverted := operation.Revert(build.Operation(api.Moving, build.Members(api.MemberMoved, "data-web-0")), build.Now, time.Minute,
 		api.Aborted, "why")
-	ended := operation.End(operation.Enter(reverted, api.Finishing, build.Now, time.Minute), api.Succeeded, build.Now)
+	ended := operation.ConcludeResize(operation.Enter(reverted, api.Finishing, build.Now, time.Minute), api.Succeeded, build.Now)
 	if ended.FailedAt != "" || ended.Phase != api.Succeeded {
 		t.Errorf("%s", ended.Encode())
 	}

@@ -35,9 +35,9 @@ func (r Row) mistakes() mistakes {
 		found.add(fmt.Sprintf("kinds[%d].plural", i), pluralMistakes(k.Plural)...)
 	}
 	switch settings := len(r.Pause) + len(r.Stop); {
-	case settings == 0 && !r.Up:
+	case settings == 0 && !r.PausedThroughController:
 		found.add("pause", "the row needs pause, stop or up")
-	case settings > 0 && r.Up:
+	case settings > 0 && r.PausedThroughController:
 		found.add("up", "a resource that is paused through its controller has no pause and no stop")
 	}
 	switch {

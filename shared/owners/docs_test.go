@@ -68,10 +68,10 @@ func markdown(registry Registry) string {
 			names = append(names, k.Name)
 		}
 		operator, pause := row.Operator, cell(row.Pause)
-		if row.Off {
+		if row.Unverified {
 			operator += " (off)"
 		}
-		if row.Up {
+		if row.PausedThroughController {
 			pause = "by its owner"
 		}
 		resume := row.Resume

@@ -37,15 +37,15 @@ const (
 	ByStop Means = "stop"
 )
 
-// Moment says when the pause of an operator ends.
-type Moment string
+// ResumeMoment says when the pause of an operator ends.
+type ResumeMoment string
 
 const (
 	// AtScaled ends the pause as soon as the StatefulSet has its replicas back, because many operators must help pods to become ready. It
 	// is the default.
-	AtScaled Moment = "scaled"
+	AtScaled ResumeMoment = "scaled"
 	// AtReady ends the pause when the StatefulSet is ready.
-	AtReady Moment = "ready"
+	AtReady ResumeMoment = "ready"
 )
 
 // Kind is a kind of custom resource.
@@ -67,17 +67,17 @@ type Row struct {
 	// Stop holds the settings that together make the operator stop its sets; empty if it cannot.
 	Stop []Setting
 	// Resume says when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts the set.
-	Resume Moment
-	// Up marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row has no settings.
-	Up bool
-	// Off marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
-	Off bool
+	Resume ResumeMoment
+	// PausedThroughController marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row has no settings.
+	PausedThroughController bool
+	// Unverified marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
+	Unverified bool
 	// Source says where the facts come from.
 	Source string
 }
 
-// Has reports whether the row names the kind.
-func (r Row) Has(kind string) bool {
+// HasKind reports whether the row names the kind.
+func (r Row) HasKind(kind string) bool {
 	return slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Name == kind })
 }
 
@@ -91,8 +91,8 @@ func (r Row) Plural(kind string) string {
 	return ""
 }
 
-// Can reports whether the row has settings for the means.
-func (r Row) Can(by Means) bool { return len(r.settings(by)) > 0 }
+// Supports reports whether the row has settings for the means.
+func (r Row) Supports(by Means) bool { return len(r.settings(by)) > 0 }
 
 // settings returns the row's settings for the means.
 func (r Row) settings(by Means) []Setting {
@@ -108,8 +108,8 @@ func (r Row) settings(by Means) []Setting {
 // Registry is a table of rows.
 type Registry []Row
 
-// FromSettings returns the built-in table with the rows of the text, which Parse reads.
-func FromSettings(text string) (Registry, error) {
+// LoadRegistry returns the built-in table with the rows of the text, which Parse reads.
+func LoadRegistry(text string) (Registry, error) {
 	rows, err := Parse(text)
 	if err != nil {
 		return nil, err
@@ -131,20 +131,20 @@ func (r Registry) With(rows Registry) Registry {
 
 // hasKind reports whether a row names the kind in the API group, on or off.
 func (r Registry) hasKind(group, kind string) bool {
-	return slices.ContainsFunc(r, func(row Row) bool { return row.Group == group && row.Has(kind) })
+	return slices.ContainsFunc(r, func(row Row) bool { return row.Group == group && row.HasKind(kind) })
 }
 
 // Find returns the row that names the kind in the API group. It does not find rows that are off.
 func (r Registry) Find(group, kind string) (Row, bool) {
-	i := slices.IndexFunc(r, func(row Row) bool { return row.Group == group && row.Has(kind) && !row.Off })
+	i := slices.IndexFunc(r, func(row Row) bool { return row.Group == group && row.HasKind(kind) && !row.Unverified })
 	if i < 0 {
 		return Row{}, false
 	}
 	return r[i], true
 }
 
-// Unknown returns the message that no row names the kind.
-func Unknown(group, kind string) string {
+// UnknownKindMessage returns the message that no row names the kind.
+func UnknownKindMessage(group, kind string) string {
 	return "Drydock does not know how to pause a " + kind + " of " + group
 }
 
@@ -152,7 +152,7 @@ func Unknown(group, kind string) string {
 func (r Registry) Operators() []string {
 	var names []string
 	for _, row := range r {
-		if !row.Off {
+		if !row.Unverified {
 			names = append(names, row.Operator)
 		}
 	}

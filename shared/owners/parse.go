@@ -22,7 +22,7 @@ type userRow struct {
 	Kinds    []userKind    `json:"kinds"`
 	Pause    []userSetting `json:"pause"`
 	Stop     []userSetting `json:"stop"`
-	Resume   Moment        `json:"resume"`
+	Resume   ResumeMoment  `json:"resume"`
 	Up       bool          `json:"up"`
 	Source   string        `json:"source"`
 }
@@ -112,8 +112,8 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	if err := numbers.Unmarshal(text, &decoded); err != nil && !errors.As(err, &wrongType) {
 		found.add("row", err.Error())
 	}
-	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, Up: decoded.Up,
-		Off: decoded.Unverified, Source: decoded.Source}
+	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, PausedThroughController: decoded.Up,
+		Unverified: decoded.Unverified, Source: decoded.Source}
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
 	}

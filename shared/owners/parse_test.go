@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 				Resume: AtReady,
 				Source: "docs/pause.md",
 			},
-			{Operator: "acme", Group: "inner.example.com", Kinds: kinds("Part", "parts"), Up: true},
+			{Operator: "acme", Group: "inner.example.com", Kinds: kinds("Part", "parts"), PausedThroughController: true},
 		}},
 		"JSON is YAML": {
 			`[{"operator":"a","group":"a.b","kinds":[{"name":"A","plural":"as"}],"pause":[{"field":"spec.x","value":-1}]}]`,
@@ -174,7 +174,7 @@ func TestParseNamesMistakes(t *testing.T) {
 				t.Fatalf("%v, %v", got, err)
 			}
 			file.Entry(t, name, err.Error())
-			if _, err := FromSettings(texts[name]); err == nil {
+			if _, err := LoadRegistry(texts[name]); err == nil {
 				t.Error("a table is made of it")
 			}
 		})
@@ -201,11 +201,11 @@ func TestParseNamesAllMistakesAtOnce(t *testing.T) {
 
 // TestFromSettings adds rows to the built-in table.
 func TestFromSettings(t *testing.T) {
-	none, err := FromSettings("")
+	none, err := LoadRegistry("")
 	if diff := cmp.Diff(BuiltIn(), none); err != nil || diff != "" {
 		t.Errorf("%v (-built in +got)\n%s", err, diff)
 	}
-	registry, err := FromSettings(acme + `
+	registry, err := LoadRegistry(acme + `
 - operator: kubedb
   group: kubedb.com
   kinds: [{name: Postgres, plural: postgreses}]

@@ -65,14 +65,14 @@ func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstruc
 		if s.isSetOn(object) {
 			continue
 		}
-		if !slices.ContainsFunc(pause.Made, func(m api.Made) bool { return string(s.In) == m.In && s.Key == m.Key }) {
-			pause.Made = append(pause.Made, api.Made{In: string(s.In), Key: s.Key, Value: s.Value, Was: s.valueOn(object),
+		if !slices.ContainsFunc(pause.Settings, func(m api.PausedSetting) bool { return string(s.In) == m.In && s.Key == m.Key }) {
+			pause.Settings = append(pause.Settings, api.PausedSetting{In: string(s.In), Key: s.Key, Value: s.Value, Previous: s.valueOn(object),
 				Parents: s.missingParents(object)})
 		}
 		s.write(patch, object, s.Value)
 	}
-	if !slices.Contains(pause.For, holder) {
-		pause.For = append(pause.For, holder)
+	if !slices.Contains(pause.Holders, holder) {
+		pause.Holders = append(pause.Holders, holder)
 	}
 	return patch.Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
 }
@@ -82,12 +82,12 @@ func (r Row) checkOtherHolds(by Means, object *unstructured.Unstructured, pause 
 	if pause == nil {
 		return nil
 	}
-	for _, m := range pause.Made {
+	for _, m := range pause.Settings {
 		if slices.ContainsFunc(r.settings(by), func(s Setting) bool { return s.matches(m) }) {
 			continue
 		}
 		var holders []string
-		for _, h := range pause.For {
+		for _, h := range pause.Holders {
 			holders = append(holders, h.Operation+" of StatefulSet "+h.Set)
 		}
 		return fmt.Errorf("%s is held by the %s %s for operation %s, which excludes a %s. Ask again when that operation has ended",
@@ -103,14 +103,14 @@ func Release(resource plan.Resource, object *unstructured.Unstructured, operatio
 	if err != nil || pause == nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(pause.For), func(h api.Holder) bool { return h.Operation == operation })
+	others := slices.DeleteFunc(slices.Clone(pause.Holders), func(h api.Holder) bool { return h.Operation == operation })
 	if len(others) == 0 {
-		return restoreSettings(resource, object, pause.Made), nil
+		return restoreSettings(resource, object, pause.Settings), nil
 	}
-	if len(others) == len(pause.For) {
+	if len(others) == len(pause.Holders) {
 		return nil, nil
 	}
-	pause.For = others
+	pause.Holders = others
 	return plan.PatchOf(resource, object).Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
 }
 
@@ -121,21 +121,21 @@ func ReleaseAll(resource plan.Resource, object *unstructured.Unstructured) ([]pl
 	if err != nil || pause == nil {
 		return nil, err
 	}
-	return restoreSettings(resource, object, pause.Made), nil
+	return restoreSettings(resource, object, pause.Settings), nil
 }
 
 // restoreSettings undoes the settings in the same patch that removes their record. A setting without a previous value is removed, so that
 // the API server or the operator fills in the same default as before.
-func restoreSettings(resource plan.Resource, object *unstructured.Unstructured, made []api.Made) []plan.Action {
+func restoreSettings(resource plan.Resource, object *unstructured.Unstructured, made []api.PausedSetting) []plan.Action {
 	patch, remainder := plan.PatchOf(resource, object), object.DeepCopy()
 	for _, m := range made {
 		s := Setting{In: Place(m.In), Key: m.Key}
 		switch {
 		case !reflect.DeepEqual(s.valueOn(object), m.Value): // changed by a user or another process, or removed with its list item
-		case m.Was == nil:
+		case m.Previous == nil:
 			s.remove(patch, remainder, m.Parents)
 		default:
-			s.write(patch, object, m.Was)
+			s.write(patch, object, m.Previous)
 		}
 	}
 	return patch.Unannotate(api.OwnerPausedAnnotation).Actions()
@@ -154,8 +154,8 @@ func loadPause(object *unstructured.Unstructured) (*api.Pause, error) {
 	if err := decoder.Decode(exact); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of %s: %w", api.OwnerPausedAnnotation, describe(object), err)
 	}
-	for i := range exact.Made {
-		if err := checkMade(&exact.Made[i]); err != nil {
+	for i := range exact.Settings {
+		if err := checkMade(&exact.Settings[i]); err != nil {
 			return nil, fmt.Errorf("annotation %s of %s: made[%d]: %w. Restore the settings that it names by hand, then remove the "+
 				"annotation",
 				api.OwnerPausedAnnotation, describe(object), i, err)
@@ -165,11 +165,11 @@ func loadPause(object *unstructured.Unstructured) (*api.Pause, error) {
 }
 
 // checkMade converts the recorded numbers, and refuses a record that this package has not written.
-func checkMade(m *api.Made) error {
+func checkMade(m *api.PausedSetting) error {
 	if m.Value == nil {
 		return fmt.Errorf("the %s %s has no value", m.In, m.Key)
 	}
-	for _, value := range []*any{&m.Value, &m.Was} {
+	for _, value := range []*any{&m.Value, &m.Previous} {
 		if err := numbers.ConvertInterfaceNumbers(value, 0); err != nil {
 			return err
 		}

@@ -97,7 +97,7 @@ func TestEveryRowRestoresPreviousSettings(t *testing.T) {
 						"replicas": int64(3), "numberOfInstances": int64(2), "paused": false, "stop": "no"},
 				},
 			} {
-				if row.Can(by) {
+				if row.Supports(by) {
 					t.Run(row.Operator+"/"+row.Kinds[0].Name+"/"+string(by)+"/"+name, func(t *testing.T) {
 						checkHoldAndRelease(t, row, by, withLists(customResource(row, content), row))
 					})

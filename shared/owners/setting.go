@@ -12,7 +12,7 @@ import (
 
 // settingsOn returns the settings for the means, with the object's own items in place of each [*].
 func (r Row) settingsOn(by Means, object *unstructured.Unstructured) ([]Setting, error) {
-	if !r.Can(by) {
+	if !r.Supports(by) {
 		return nil, fmt.Errorf("%s has no %s in the table of operators", describe(object), by)
 	}
 	var all []Setting
@@ -118,6 +118,6 @@ func (s Setting) missingParents(object *unstructured.Unstructured) int {
 }
 
 // matches reports whether the setting is the recorded one, in any item of a list.
-func (s Setting) matches(m api.Made) bool {
+func (s Setting) matches(m api.PausedSetting) bool {
 	return string(s.In) == m.In && s.Key == withAllItems(m.Key) && reflect.DeepEqual(s.Value, m.Value)
 }

@@ -151,7 +151,7 @@ func TestStopSetsEveryListItem(t *testing.T) {
 	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
 	pause, _ := api.LoadPause(patched(t, object, actions, err))
 	var got []string
-	for _, m := range pause.Made {
+	for _, m := range pause.Settings {
 		got = append(got, m.Key)
 	}
 	want := []string{"spec.sites[name=east].parts[metadata.name=a].off.now", "spec.sites[name=east].parts[metadata.name=b].off.now",

@@ -43,7 +43,7 @@ func TestEachKindHasOneRow(t *testing.T) {
 
 // TestFind shows which rows are found.
 func TestFind(t *testing.T) {
-	off := Registry{{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Off: true}}
+	off := Registry{{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Unverified: true}}
 	for name, tc := range map[string]struct {
 		in          Registry
 		group, kind string
@@ -82,7 +82,7 @@ func TestWith(t *testing.T) {
 	base := Registry{
 		{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils", "Hammer", "hammers"),
 			Pause: []Setting{field("spec.paused", true)}},
-		{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}, Off: true},
+		{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}, Unverified: true},
 	}
 	anvil := Row{Operator: "ours", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Stop: []Setting{field("spec.stop", true)}}
 	sheep := Row{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}}
@@ -122,8 +122,8 @@ func TestRowKnowsItsMeans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := findRow(t, tc.group, tc.kind)
-			if row.Can(ByPause) != tc.pause || row.Can(ByStop) != tc.stop || row.Can("") {
-				t.Errorf("pause %v, stop %v", row.Can(ByPause), row.Can(ByStop))
+			if row.Supports(ByPause) != tc.pause || row.Supports(ByStop) != tc.stop || row.Supports("") {
+				t.Errorf("pause %v, stop %v", row.Supports(ByPause), row.Supports(ByStop))
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestBuiltInTable(t *testing.T) {
 				fmt.Fprintf(&b, "  %s %s %s = %#v, presence %t\n", by, s.In, s.Key, s.Value, s.Presence)
 			}
 		}
-		fmt.Fprintf(&b, "  resume %q, up %t, off %t\n  source %s\n", row.Resume, row.Up, row.Off, row.Source)
+		fmt.Fprintf(&b, "  resume %q, up %t, off %t\n  source %s\n", row.Resume, row.PausedThroughController, row.Unverified, row.Source)
 	}
 	golden.Equal(t, b.String())
 }

@@ -239,16 +239,16 @@ func Stop(pod metav1.Object) Action {
 	return a
 }
 
-// Unchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that depend
+// CheckUnchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that depend
 // on this one.
-func Unchanged(resource Resource, object metav1.Object) Action {
+func CheckUnchanged(resource Resource, object metav1.Object) Action {
 	a := Delete(resource, object)
 	a.Verb = VerbCheck
 	return a
 }
 
-// Absent ends the plan with a conflict if an object with the name exists.
-func Absent(resource Resource, namespace, name string) Action {
+// CheckAbsent ends the plan with a conflict if an object with the name exists.
+func CheckAbsent(resource Resource, namespace, name string) Action {
 	return Action{Verb: VerbCheck, Resource: resource, Namespace: namespace, Name: name}
 }
 

@@ -203,10 +203,10 @@ type Action struct {
 	Note Note // record
 }
 
-// Follow returns the actions after a patch that has brought its object to the resourceVersion. A deletion of the same object gets this
+// Rebase returns the actions after a patch that has brought its object to the resourceVersion. A deletion of the same object gets this
 // resourceVersion, because it was decided on the state before the patch. A second patch of the object keeps the former version and fails:
 // its lists and indexes are those of the former state and would undo the first patch. The next event plans it again.
-func Follow(patch Action, version string, actions []Action) []Action {
+func Rebase(patch Action, version string, actions []Action) []Action {
 	if patch.Verb != VerbPatch || version == "" || len(patch.Ops) == 0 {
 		return actions
 	}

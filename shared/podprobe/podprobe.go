@@ -75,8 +75,8 @@ func client(host string) *http.Client {
 // NoRedirect prevents redirects, because they could lead to any address.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Each calls do for each number below n, several concurrently, and returns when all calls have returned.
-func Each(n int, do func(i int)) {
+// ForEach calls do for each number below n, several concurrently, and returns when all calls have returned.
+func ForEach(n int, do func(i int)) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, concurrency)
 	for i := range n {

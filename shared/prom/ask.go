@@ -19,9 +19,9 @@ var (
 	ErrUnfinished = errors.New("the answer has no end")
 )
 
-// Ask sends an instant query for the namespace, and returns the status code and body of the answer (Prometheus HTTP API). It requests at
+// Query sends an instant query for the namespace, and returns the status code and body of the answer (Prometheus HTTP API). It requests at
 // most series+1 series, and reads at most that many bytes. An error about the settings is ErrSettings, a broken answer ErrUnfinished.
-func (s Server) Ask(ctx context.Context, namespace, query string, series int, bytes int64) (code int, body []byte, err error) {
+func (s Server) Query(ctx context.Context, namespace, query string, series int, bytes int64) (code int, body []byte, err error) {
 	request, err := s.request(ctx, namespace, query, series)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", ErrSettings, err)

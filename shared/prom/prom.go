@@ -16,8 +16,8 @@ import (
 	"drydock.dev/shared/podprobe"
 )
 
-// Tenant is the placeholder in the URL for the namespace of a set.
-const Tenant = "{namespace}"
+// NamespacePlaceholder is the placeholder in the URL for the namespace of a set.
+const NamespacePlaceholder = "{namespace}"
 
 // Server is the Prometheus from the settings.
 type Server struct{ url, tokenFile, caFile string }
@@ -27,15 +27,15 @@ func New(settings api.Settings) Server {
 	return Server{url: settings.Prometheus, tokenFile: settings.PromTokenFile, caFile: settings.PromCAFile}
 }
 
-// Known reports whether the settings name a Prometheus.
-func (s Server) Known() bool { return s.url != "" }
+// IsConfigured reports whether the settings name a Prometheus.
+func (s Server) IsConfigured() bool { return s.url != "" }
 
-// Tenants reports whether the server separates namespaces: its URL contains the namespace.
-func (s Server) Tenants() bool { return strings.Contains(s.url, Tenant) }
+// SeparatesNamespaces reports whether the server separates namespaces: its URL contains the namespace.
+func (s Server) SeparatesNamespaces() bool { return strings.Contains(s.url, NamespacePlaceholder) }
 
 // address returns the URL for instant queries about the namespace.
 func (s Server) address(namespace string) (string, error) {
-	address, err := url.Parse(strings.ReplaceAll(s.url, Tenant, url.QueryEscape(namespace)))
+	address, err := url.Parse(strings.ReplaceAll(s.url, NamespacePlaceholder, url.QueryEscape(namespace)))
 	if err != nil {
 		return "", fmt.Errorf("reading DRYDOCK_PROMETHEUS: %w", err)
 	}

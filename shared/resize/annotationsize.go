@@ -17,8 +17,8 @@ const maxClaimProgress = 800
 
 // checkAnnotationSizes finds annotations that leave no room for Drydock's own: the record on the set, and the manifest of the claim on its
 // volume. If the API server rejected such a write for its size, the member would stay stopped.
-func checkAnnotationSizes(in Input, w *Wish) []Problem {
-	record := w.Operation(in)
+func checkAnnotationSizes(in Input, w *Changes) []Problem {
+	record := w.Record(in)
 	var found []Problem
 	used := bytesOf(in.Set.Annotations) - len(in.Set.Annotations[api.StatusAnnotation])
 	if used+len(record.Encode())+maxClaimProgress*len(record.Moves()) > maxAnnotations {

@@ -8,13 +8,13 @@ import (
 )
 
 // NamesAttributes reports whether the request names a VolumeAttributesClass. Only then the cluster's classes have to be read.
-func (w *Wish) NamesAttributes() bool {
+func (w *Changes) NamesAttributes() bool {
 	return slices.ContainsFunc(w.Templates, func(t api.TemplateTarget) bool { return t.Attributes != nil && *t.Attributes != "" })
 }
 
 // checkAttributesClasses refuses a VolumeAttributesClass that does not exist, or belongs to another driver than the volumes. The claims
 // would request it for ever.
-func checkAttributesClasses(in Input, w *Wish) []Problem {
+func checkAttributesClasses(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, t := range w.Templates {
 		if t.Attributes == nil || *t.Attributes == "" {
@@ -41,7 +41,7 @@ func checkAttributesClasses(in Input, w *Wish) []Problem {
 
 // checkAttributes finds claims with an unfinished or impossible change of the VolumeAttributesClass. After the swap, the new claim would
 // request a class that its volume does not have, and Kubernetes would not bind the two.
-func checkAttributes(in Input, w *Wish) []Problem {
+func checkAttributes(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		volume := in.Volume(c.Spec.VolumeName)

@@ -14,8 +14,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Wish holds the changes that fulfil the request of a set.
-type Wish struct {
+// Changes holds the changes that fulfil the request of a set.
+type Changes struct {
 	Request   string
 	Attempt   int
 	Templates []api.TemplateTarget
@@ -37,19 +37,21 @@ type Claim struct {
 	Method api.Method
 }
 
-// Copied reports whether the claim gets another volume: a new volume with a copy or, in a rollback, its old volume.
-func (c Claim) Copied() bool { return c.Method == api.MethodCopy || c.Method == api.MethodRollback }
+// ChangesVolume reports whether the claim gets another volume: a new volume with a copy or, in a rollback, its old volume.
+func (c Claim) ChangesVolume() bool {
+	return c.Method == api.MethodCopy || c.Method == api.MethodRollback
+}
 
-// Held reports whether the claim's member is stopped for it.
-func (c Claim) Held() bool { return c.Method != api.MethodExpand }
+// StopsMember reports whether the claim's member is stopped for it.
+func (c Claim) StopsMember() bool { return c.Method != api.MethodExpand }
 
-// Want returns the changes that the set's request needs. If it returns none, the reason says why. The error explains the reasons
+// NeededChanges returns the changes that the set's request needs. If it returns none, the reason says why. The error explains the reasons
 // StatusInvalid and RequestInvalid.
-func Want(in Input) (*Wish, api.Reason, error) {
-	if reason, err := Rests(in); reason != "" {
+func NeededChanges(in Input) (*Changes, api.Reason, error) {
+	if reason, err := ReasonNotToStart(in); reason != "" {
 		return nil, reason, err
 	}
-	changes := Read(in)
+	changes := Compare(in)
 	if changes.Empty() {
 		return nil, api.UpToDate, nil
 	}
@@ -75,9 +77,9 @@ func Busy(in Input) (api.Reason, error) {
 	return "", nil
 }
 
-// Rests returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with an error,
+// ReasonNotToStart returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with an error,
 // because no record has room for a request that is too long.
-func Rests(in Input) (api.Reason, error) {
+func ReasonNotToStart(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {
 		return reason, err
 	}
@@ -90,15 +92,15 @@ func Rests(in Input) (api.Reason, error) {
 		return api.NotRequested, nil
 	case api.CheckRequest(request) != nil:
 		return api.RequestInvalid, api.CheckRequest(request)
-	case !in.retryRequested() && world.Answered(record, request) && !Refuses(record, request): // a refused request is judged again
+	case !in.retryRequested() && world.Answered(record, request) && !IsRefusalOf(record, request): // a refused request is judged again
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
 }
 
-// Read compares the request on the set with the set and its claims. It does so whether an operation may start or not.
-func Read(in Input) *Wish {
-	changes := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
+// Compare compares the request on the set with the set and its claims. It does so whether an operation may start or not.
+func Compare(in Input) *Changes {
+	changes := &Changes{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
 	record, err := in.Record()
 	if err != nil {
 		record = nil
@@ -111,14 +113,14 @@ func Read(in Input) *Wish {
 }
 
 // Empty reports whether the set and its claims fulfil the request.
-func (w *Wish) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 && !w.Recreate }
+func (w *Changes) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) == 0 && !w.Recreate }
 
 // maxUnknownTemplates bounds how many unknown templates of a request are reported, because each message quotes the request.
 const maxUnknownTemplates = 16
 
-func (w *Wish) addProblem(p Problem) { w.Problems = append(w.Problems, p) }
+func (w *Changes) addProblem(p Problem) { w.Problems = append(w.Problems, p) }
 
-func (w *Wish) compare(in Input, record *api.Resize) {
+func (w *Changes) compare(in Input, record *api.Resize) {
 	request, err := api.ParseRequest(w.Request)
 	if err != nil {
 		w.addProblem(problem(api.RequestInvalid, "%v", err))
@@ -135,10 +137,10 @@ func (w *Wish) compare(in Input, record *api.Resize) {
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, stopProblems(in.Set)...)
 	claims := statefulset.ClaimsOf(in.Set, in.Claims)
-	if api.AskedByGrowth(in.Set, w.Request) { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
+	if api.RequestedByGrowth(in.Set, w.Request) { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
 		claims = slices.DeleteFunc(claims, func(c statefulset.Claim) bool { return c.Spec.VolumeName == "" })
 	}
-	w.targets = world.Wanted(in.Set, w.Request, request, record)
+	w.targets = world.EffectiveTargets(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
 		if statefulset.Template(in.Set, template) == nil && len(w.Problems) >= maxUnknownTemplates {
@@ -149,9 +151,9 @@ func (w *Wish) compare(in Input, record *api.Resize) {
 			continue
 		}
 		w.Templates = append(w.Templates, statefulset.TemplateFor(in.Set, template, target))
-		w.Recreate = w.Recreate || statefulset.Differs(in.Set, template, target)
+		w.Recreate = w.Recreate || statefulset.TemplateNeedsChange(in.Set, template, target)
 		for _, c := range claims {
-			if c.Template == template && (statefulset.Lags(c.PersistentVolumeClaim, target) ||
+			if c.Template == template && (statefulset.NeedsChange(c.PersistentVolumeClaim, target) ||
 				in.retryRequested() && isChanging(c.PersistentVolumeClaim, target)) {
 				w.Claims = append(w.Claims, Claim{c, in.chooseMethod(c.PersistentVolumeClaim, target, method)})
 			}
@@ -166,7 +168,7 @@ func isChanging(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 }
 
 // futureSize returns the claim's future size. A claim that only follows its template and is copied for another reason does not shrink.
-func (w *Wish) futureSize(c Claim) resource.Quantity {
+func (w *Changes) futureSize(c Claim) resource.Quantity {
 	if back, ok := w.restores[c.Name]; ok {
 		return back.Size
 	}
@@ -177,7 +179,7 @@ func (w *Wish) futureSize(c Claim) resource.Quantity {
 	return target.Size
 }
 
-func (w *Wish) templateTarget(template string) api.TemplateTarget {
+func (w *Changes) templateTarget(template string) api.TemplateTarget {
 	for _, t := range w.Templates {
 		if t.Name == template {
 			return t
@@ -187,7 +189,7 @@ func (w *Wish) templateTarget(template string) api.TemplateTarget {
 }
 
 // futureClass returns the StorageClass that the claim will have.
-func (w *Wish) futureClass(c Claim) string {
+func (w *Changes) futureClass(c Claim) string {
 	if class := w.templateTarget(c.Template).Class; class != "" {
 		return class
 	}
@@ -195,13 +197,13 @@ func (w *Wish) futureClass(c Claim) string {
 }
 
 // stopsMembers reports whether at least one member has to stop.
-func (w *Wish) stopsMembers() bool { return slices.ContainsFunc(w.Claims, Claim.Held) }
+func (w *Changes) stopsMembers() bool { return slices.ContainsFunc(w.Claims, Claim.StopsMember) }
 
 // replacesVolumes reports whether at least one claim gets another volume.
-func (w *Wish) replacesVolumes() bool { return slices.ContainsFunc(w.Claims, Claim.Copied) }
+func (w *Changes) replacesVolumes() bool { return slices.ContainsFunc(w.Claims, Claim.ChangesVolume) }
 
 // unknownTemplate returns the problem that the set lacks a template of the request.
-func unknownTemplate(in Input, w *Wish, template string) Problem {
+func unknownTemplate(in Input, w *Changes, template string) Problem {
 	return problem(api.UnknownTemplate, "%s=%q names template %q, but StatefulSet %s has %s. Name one of these", api.ResizeAnnotation,
 		w.Request,
 		template, in.Set.Name, templateNames(in))

@@ -15,8 +15,8 @@ import (
 
 type functions = []api.Function
 
-// Turn returns the functions that have to act on an active operation. In the phase Moving, the phases of the members decide.
-func Turn(record *api.Resize) []api.Function {
+// ActiveFunctions returns the functions that have to act on an active operation. In the phase Moving, the phases of the members decide.
+func ActiveFunctions(record *api.Resize) []api.Function {
 	switch record.Phase {
 	case api.Expanding:
 		return []api.Function{api.DetectResize}
@@ -55,7 +55,7 @@ func Concerned(c operation.Change) []api.Function {
 	case !record.Active():
 		return concernedByRequest(c, record)
 	}
-	turn := Turn(record)
+	turn := ActiveFunctions(record)
 	if (c.Set.DeletionTimestamp != nil || operation.Aborted(c.Set)) && !slices.Contains(turn, api.Restore) {
 		turn = append(turn, api.Restore) // it releases the held pods
 	}
@@ -74,7 +74,7 @@ func Concerned(c operation.Change) []api.Function {
 }
 
 // concernedByRequest judges a set without an active resize. The set alone does not show whether claims lag behind unchanged templates. So
-// detect-resize judges each added set, and the sweep compares the claims of the others: see MayLag.
+// detect-resize judges each added set, and the sweep compares the claims of the others: see ClaimsMayLag.
 func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	set := c.Set
 	text, requested := set.Annotations[api.ResizeAnnotation]
@@ -84,7 +84,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 		return nil
 	case c.Records.Retried(set) && requested, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case requested && Refuses(record, text) && (Outdated(set, record) || c.Swept && DueAgain(record, c.Now)):
+	case requested && IsRefusalOf(record, text) && (RefusalOutdated(set, record) || c.Swept && RefusalDue(record, c.Now)):
 		return detect
 	case !requested || world.Answered(record, text):
 		return nil
@@ -94,7 +94,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 		return detect
 	}
 	for template, target := range request.Targets {
-		if statefulset.Template(set, template) == nil || statefulset.Differs(set, template, target) {
+		if statefulset.Template(set, template) == nil || statefulset.TemplateNeedsChange(set, template, target) {
 			return detect
 		}
 	}
@@ -104,8 +104,8 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	return nil
 }
 
-// MayLag reports whether the set has a request, and only a comparison with its claims can show whether the request is met.
-func MayLag(c operation.Change) bool {
+// ClaimsMayLag reports whether the set has a request, and only a comparison with its claims can show whether the request is met.
+func ClaimsMayLag(c operation.Change) bool {
 	text, requested := c.Set.Annotations[api.ResizeAnnotation]
 	record := c.Records.Resize
 	return requested && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !world.Answered(record, text)

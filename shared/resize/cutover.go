@@ -10,9 +10,9 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// ShutCutover describes the approval or the window that the set's members wait for before they may be stopped. It is empty if they may be
+// CutoverObstacle describes the approval or the window that the set's members wait for before they may be stopped. It is empty if they may be
 // stopped now. The user chooses with api.CutoverAnnotation.
-func ShutCutover(o *world.Observed, record *api.Resize) string {
+func CutoverObstacle(o *world.Observed, record *api.Resize) string {
 	switch cutover := o.Set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto:
 		return ""

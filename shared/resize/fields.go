@@ -10,7 +10,7 @@ import (
 )
 
 // compareFields compares the fields of the request with the set.
-func (w *Wish) compareFields(in Input, request api.Request) {
+func (w *Changes) compareFields(in Input, request api.Request) {
 	for _, f := range request.Fields {
 		if _, known := statefulset.FieldOf(in.Set, f); !known {
 			w.addProblem(unknownTemplate(in, w, f.Template))
@@ -26,9 +26,9 @@ func lacksFields(set *appsv1.StatefulSet, fields []api.Field) bool {
 }
 
 // checkFields refuses to add or remove a template if the pods could not run afterwards.
-func checkFields(in Input, w *Wish) []Problem {
+func checkFields(in Input, w *Changes) []Problem {
 	var found []Problem
-	if why := CannotAdd(in.Set, w.Fields); why != "" {
+	if why := ObstacleToAddTemplate(in.Set, w.Fields); why != "" {
 		found = append(found, problem(api.PodsLackVolume, "%s", why))
 	}
 	for _, f := range w.Fields {
@@ -44,11 +44,11 @@ func checkFields(in Input, w *Wish) []Problem {
 	return found
 }
 
-// CannotAdd returns why a template of the fields cannot be added now. It is empty if it can. A running pod cannot get another volume. For a
+// ObstacleToAddTemplate returns why a template of the fields cannot be added now. It is empty if it can. A running pod cannot get another volume. For a
 // pod that lacks a volume, the StatefulSet controller creates the claim and fails to update the pod. Until that pod is replaced, the
 // controller does nothing else for the set and creates no missing pod (kubernetes pkg/controller/statefulset, storageMatches and
 // UpdateStatefulPod).
-func CannotAdd(set *appsv1.StatefulSet, fields []api.Field) string {
+func ObstacleToAddTemplate(set *appsv1.StatefulSet, fields []api.Field) string {
 	for _, f := range fields {
 		if f.Adds() && !statefulset.AtZero(set) {
 			return fmt.Sprintf("template %s cannot be added while StatefulSet %s has pods: a running pod cannot get another volume, and the "+

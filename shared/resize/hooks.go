@@ -21,7 +21,7 @@ func HookPod(set *appsv1.StatefulSet, hook resources.Hook, settings api.Settings
 }
 
 // checkHooks finds hooks that could not run before or after a member. Without a stop of members, no hook runs.
-func checkHooks(in Input, w *Wish) []Problem {
+func checkHooks(in Input, w *Changes) []Problem {
 	if !w.stopsMembers() {
 		return nil
 	}

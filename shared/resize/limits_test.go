@@ -43,7 +43,7 @@ func expectProblems(t *testing.T, rows map[string]preflight) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			found := Preflight(row.in, Read(row.in))
+			found := Preflight(row.in, Compare(row.in))
 			if got := reasons(found); got != row.want {
 				t.Errorf("found %s, want %s: %v", got, row.want, found)
 			}

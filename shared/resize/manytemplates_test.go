@@ -18,13 +18,13 @@ func TestRequestWithManyTemplatesNeedsLittleMemory(t *testing.T) {
 		}
 		in := input(setAsking(strings.Join(text, ",")), twoClaims())
 		bytes := 0
-		for _, p := range Read(in).Problems {
+		for _, p := range Compare(in).Problems {
 			bytes += len(p.Message)
 		}
 		if bytes > 1<<20 {
 			t.Errorf("the problems with a request of %d templates have %d bytes", parts, bytes)
 		}
-		if _, reason, err := Want(in); reason != want || (err != nil) != (want != "") {
+		if _, reason, err := NeededChanges(in); reason != want || (err != nil) != (want != "") {
 			t.Errorf("a request of %d templates: %q, %v", parts, reason, err)
 		}
 	}

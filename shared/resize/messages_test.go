@@ -21,7 +21,7 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
 	checked := map[api.Reason]bool{}
 	for _, in := range []Input{
-		input(setAsking("data=32Mi@nvme", build.Owned("Database", "main"), rootless, build.Annotation(api.MoverAnnotation, "speed: high"),
+		input(setAsking("data=32Mi@nvme", build.ControlledBy("Database", "main"), rootless, build.Annotation(api.MoverAnnotation, "speed: high"),
 			method(api.MethodExpand)),
 			expandable("data-web-0", "64Mi", build.Label("app", "else"), build.Deleting(), block),
 			objects{build.Pod("reports", []string{"data-web-0"})}),
@@ -30,13 +30,13 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 		quota(input(setAsking("data=128Mi@fast"), twoClaims()), "requests.storage", "1", "0"),
 		input(setAsking("data=128Mi@fast"), twoClaims(), objects{retainedVolume("pv-a", "data-web-0", "64Mi", 1)}).withRetainedLimit(1),
 		input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Finalizers("example.com/keep"))),
-		input(setAsking("data=128Mi@fast"), objects{build.Claim("data-web-0", "64Mi", build.On(""))}),
+		input(setAsking("data=128Mi@fast"), objects{build.Claim("data-web-0", "64Mi", build.BoundTo(""))}),
 		input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}"))),
 		manyClaims(300),
 	} {
-		changes := Read(in)
+		changes := Compare(in)
 		found := changes.Problems
-		found = append(found, Unsettled(in, changes)...)
+		found = append(found, StartObstacles(in, changes)...)
 		for _, p := range append(found, Preflight(in, changes)...) {
 			checked[p.Reason] = true
 			if !remedy.MatchString(p.Message) {

@@ -43,7 +43,7 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 				err, api.CutoverAuto, api.CutoverApprove))
 		}
 	}
-	if _, err := idle.MemberCheckOf(set); err != nil {
+	if _, err := idle.ParseMemberCheck(set); err != nil {
 		found = append(found, problem(api.CheckInvalid, "the annotation %s cannot be read: %v", api.MemberCheckAnnotation, err))
 	}
 	return found
@@ -77,8 +77,8 @@ func expansionObstacle(in Input, c *corev1.PersistentVolumeClaim, target api.Tar
 }
 
 // checkMethods refuses a requested expansion that is impossible. It also refuses to stop members for growth by usage.
-func checkMethods(in Input, w *Wish) []Problem {
-	if api.AskedByGrowth(in.Set, w.Request) {
+func checkMethods(in Input, w *Changes) []Problem {
+	if api.RequestedByGrowth(in.Set, w.Request) {
 		return checkGrowth(w)
 	}
 	method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation])
@@ -97,10 +97,10 @@ func checkMethods(in Input, w *Wish) []Problem {
 }
 
 // checkGrowth refuses growth by usage that would stop a member.
-func checkGrowth(w *Wish) []Problem {
+func checkGrowth(w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		if c.Held() {
+		if c.StopsMember() {
 			found = append(found, problem(api.ExpandImpossible, "claim %s cannot grow beside its running pod, and no member is stopped for "+
 				"growth by usage. Set allowVolumeExpansion in its StorageClass, or request another size with %s", c.Name, api.ResizeAnnotation))
 		}

@@ -57,8 +57,8 @@ func bandwidth(o *world.Observed) int64 {
 
 // MoverPod returns the pod that the first copied member's mover would have, for a dry run on the API server. It is nil if nothing is
 // copied. The pods of other members differ only in names, so the API server treats them alike.
-func MoverPod(in Input, w *Wish) *corev1.Pod {
-	record := w.Operation(in)
+func MoverPod(in Input, w *Changes) *corev1.Pod {
+	record := w.Record(in)
 	if len(record.Members) == 0 || !record.Copies() {
 		return nil
 	}

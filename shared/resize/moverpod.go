@@ -11,12 +11,12 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Pins reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none of
+// IsPin reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none of
 // them: the kubelet never runs a succeeded init container again.
-func Pins(pod *corev1.Pod) bool { return succeeded(pod, moverreport.FinalContainer) }
+func IsPin(pod *corev1.Pod) bool { return succeeded(pod, moverreport.FinalContainer) }
 
-// Waits reports whether the mover in the pod has made its first passes and waits beside the member for its stop.
-func Waits(pod *corev1.Pod) bool {
+// WaitsForStop reports whether the mover in the pod has made its first passes and waits beside the member for its stop.
+func WaitsForStop(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && succeeded(pod, moverreport.FirstContainer) &&
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.Name == moverreport.FinalContainer && c.State.Running != nil
@@ -26,11 +26,11 @@ func Waits(pod *corev1.Pod) bool {
 // LacksFirstPass reports whether a member that waits to be stopped has no mover, although a mover could copy beside its pod. The member had
 // no pod when it was handed to restore. In contrast, a member whose mover found no room has the node of its pod in the record.
 func LacksFirstPass(o *world.Observed, member *api.Member) bool {
-	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && ClaimOfOnePod(o, member) == ""
+	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && SinglePodClaim(o, member) == ""
 }
 
-// ClaimOfOnePod returns the name of a claim of the member that no second pod may use. It is empty if there is none.
-func ClaimOfOnePod(o *world.Observed, member *api.Member) string {
+// SinglePodClaim returns the name of a claim of the member that no second pod may use. It is empty if there is none.
+func SinglePodClaim(o *world.Observed, member *api.Member) string {
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
 			return move.Claim

@@ -5,8 +5,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Unsettled returns the obstacles to a start that usually pass by themselves. Only LinkInvalid does not, and leads to a refusal.
-func Unsettled(in Input, w *Wish) []Problem {
+// StartObstacles returns the obstacles to a start that usually pass by themselves. Only LinkInvalid does not, and leads to a refusal.
+func StartObstacles(in Input, w *Changes) []Problem {
 	var found []Problem
 	if w.Recreate && statefulset.TwoRevisions(in.Set) {
 		found = append(found, problem(api.RolloutRunning,
@@ -28,7 +28,7 @@ func Unsettled(in Input, w *Wish) []Problem {
 	return found
 }
 
-// Settles reports whether the problem passes by itself, so that the resize waits and is not refused.
-func (p Problem) Settles() bool {
+// PassesByItself reports whether the problem passes by itself, so that the resize waits and is not refused.
+func (p Problem) PassesByItself() bool {
 	return p.Reason == api.RolloutRunning || p.Reason == api.CleaningUp || p.Reason == api.ClaimNotBound
 }

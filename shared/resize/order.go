@@ -9,9 +9,9 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// GoesLater reports whether another member goes before this one in a rolling resize. That happens if a waiting member has become the
+// ShouldYield reports whether another member goes before this one in a rolling resize. That happens if a waiting member has become the
 // primary since it was chosen, and other members are still pending.
-func GoesLater(o *world.Observed, record *api.Resize, member *api.Member) bool {
+func ShouldYield(o *world.Observed, record *api.Resize, member *api.Member) bool {
 	if record.Strategy != api.StrategyRolling || !statefulset.IsPrimary(o.Set, o.MemberPod(member.Ordinal)) {
 		return false
 	}

@@ -53,7 +53,7 @@ func TestPodsWithNodeAccessAreRefused(t *testing.T) {
 			set := build.Edit(func(s *appsv1.StatefulSet) { row.change(&s.Spec.Template.Spec) })
 			in := input(setAsking("data=128Mi", set), twoClaims())
 			in.Cluster.NodeAccess = row.allowed
-			changes, _, _ := Want(in)
+			changes, _, _ := NeededChanges(in)
 			found := Preflight(in, changes)
 			i := slices.IndexFunc(found, func(p Problem) bool { return p.Reason == api.NodeAccessDenied })
 			switch {
@@ -92,7 +92,7 @@ func TestUnsupportedRuntimeIsRefusedForCopies(t *testing.T) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
 			in := input(setAsking("data=128Mi@fast", row.options...), twoClaims())
-			found := Preflight(in, Read(in))
+			found := Preflight(in, Compare(in))
 			refused := slices.ContainsFunc(found, func(p Problem) bool { return p.Reason == api.RuntimeUnsupported })
 			if refused != row.refused {
 				t.Errorf("refused %v, want %v: %v", refused, row.refused, found)
@@ -101,7 +101,7 @@ func TestUnsupportedRuntimeIsRefusedForCopies(t *testing.T) {
 		})
 	}
 	in := input(setAsking("data=128Mi", windows), twoClaims())
-	if found := Preflight(in, Read(in)); len(found) > 0 {
+	if found := Preflight(in, Compare(in)); len(found) > 0 {
 		t.Errorf("claims that grow in place: %v", found)
 	}
 }

@@ -25,9 +25,9 @@ const (
 
 // Preflight returns everything that could stop the resize half way, before anything is touched. Each problem alone is a reason to refuse
 // the request. The most important problems come first.
-func Preflight(in Input, w *Wish) []Problem {
+func Preflight(in Input, w *Changes) []Problem {
 	var found []Problem
-	for _, check := range []func(Input, *Wish) []Problem{
+	for _, check := range []func(Input, *Changes) []Problem{
 		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkFields, checkClasses, checkProvisioners,
 		checkTopology, checkClaims,
 		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkAnnotationSizes,
@@ -38,7 +38,7 @@ func Preflight(in Input, w *Wish) []Problem {
 }
 
 // checkNames checks limits on names, numbers and sizes.
-func checkNames(in Input, w *Wish) []Problem {
+func checkNames(in Input, w *Changes) []Problem {
 	var found []Problem
 	if len(in.Set.Name)+1+revisionHash > validation.LabelValueMaxLength {
 		found = append(found, problem(api.NameTooLong, "StatefulSet name %s has %d characters; with more than %d, the pods' label "+
@@ -58,9 +58,9 @@ func checkNames(in Input, w *Wish) []Problem {
 
 // checkNodeAccess refuses sets whose pods have access to their nodes, if the set has to be stopped or created again. An admission policy
 // denies restore such pods, so that a stolen token of restore gives no access to nodes.
-func checkNodeAccess(in Input, w *Wish) []Problem {
+func checkNodeAccess(in Input, w *Changes) []Problem {
 	by := statefulset.NodeAccess(&in.Set.Spec.Template.Spec)
-	if by == "" || in.Cluster.NodeAccess || !w.AsksOwner() {
+	if by == "" || in.Cluster.NodeAccess || !w.ConcernsOwner() {
 		return nil
 	}
 	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get access to their nodes through %s, so Drydock does not "+
@@ -70,7 +70,7 @@ func checkNodeAccess(in Input, w *Wish) []Problem {
 
 // checkRuntime finds pods whose volumes a mover beside them cannot read consistently: pods on Windows, and pods in a guest with a separate
 // kernel and page cache. The name of the RuntimeClass has to reveal the guest, because only administrators may read its handler.
-func checkRuntime(in Input, w *Wish) []Problem {
+func checkRuntime(in Input, w *Changes) []Problem {
 	pod := in.Set.Spec.Template.Spec
 	system, class := pod.NodeSelector[corev1.LabelOSStable], ""
 	if pod.OS != nil {
@@ -91,13 +91,13 @@ func checkRuntime(in Input, w *Wish) []Problem {
 	return nil
 }
 
-// AsksOwner reports whether an owner of the set would undo changes that the resize makes.
-func (w *Wish) AsksOwner() bool { return w.Recreate || w.stopsMembers() }
+// ConcernsOwner reports whether an owner of the set would undo changes that the resize makes.
+func (w *Changes) ConcernsOwner() bool { return w.Recreate || w.stopsMembers() }
 
 // checkOwner refuses a set whose owner Drydock cannot pause.
-func checkOwner(in Input, w *Wish) []Problem {
+func checkOwner(in Input, w *Changes) []Problem {
 	owner := statefulset.Controller(in.Set)
-	if !w.AsksOwner() || owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
+	if !w.ConcernsOwner() || owner == nil || api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore {
 		return nil
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
@@ -106,11 +106,11 @@ func checkOwner(in Input, w *Wish) []Problem {
 	}
 	return []Problem{problem(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s. "+
 		"Pause it yourself, then set the annotation %s=%s",
-		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.Unknown(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore)}
+		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.UnknownKindMessage(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore)}
 }
 
 // checkMover finds problems with the user and the options of movers.
-func checkMover(in Input, w *Wish) []Problem {
+func checkMover(in Input, w *Changes) []Problem {
 	if !w.replacesVolumes() {
 		return nil
 	}
@@ -126,7 +126,7 @@ func checkMover(in Input, w *Wish) []Problem {
 }
 
 // checkClasses finds StorageClasses that do not exist, each once.
-func checkClasses(in Input, w *Wish) []Problem {
+func checkClasses(in Input, w *Changes) []Problem {
 	var found []Problem
 	reported := map[string]bool{}
 	for _, t := range w.Templates {
@@ -146,7 +146,7 @@ func checkClasses(in Input, w *Wish) []Problem {
 }
 
 // checkClaims finds claims that are foreign, busy, or cannot be copied.
-func checkClaims(in Input, w *Wish) []Problem {
+func checkClaims(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		size, target := statefulset.Requested(c.PersistentVolumeClaim), w.futureSize(c)
@@ -169,7 +169,7 @@ func checkClaims(in Input, w *Wish) []Problem {
 
 // checkUsers finds foreign pods that use a claim whose member has to stop.
 func checkUsers(in Input, c Claim) []Problem {
-	if !c.Held() {
+	if !c.StopsMember() {
 		return nil
 	}
 	var found []Problem
@@ -183,7 +183,7 @@ func checkUsers(in Input, c Claim) []Problem {
 }
 
 // checkLimits finds sizes that a LimitRange does not allow.
-func checkLimits(in Input, w *Wish) []Problem {
+func checkLimits(in Input, w *Changes) []Problem {
 	var found []Problem
 	for i := range in.Cluster.Limits {
 		limits := &in.Cluster.Limits[i]
@@ -196,7 +196,7 @@ func checkLimits(in Input, w *Wish) []Problem {
 	return found
 }
 
-func checkLimit(w *Wish, name string, item corev1.LimitRangeItem) []Problem {
+func checkLimit(w *Changes, name string, item corev1.LimitRangeItem) []Problem {
 	var found []Problem
 	for _, t := range w.Templates {
 		if largest, ok := item.Max[corev1.ResourceStorage]; ok && t.Size.Cmp(largest) > 0 {

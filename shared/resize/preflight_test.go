@@ -80,7 +80,7 @@ func reasons(problems []Problem) string {
 func TestEveryProblemIsFound(t *testing.T) {
 	foreign := build.Label("app", "else")
 	worst := func() Input {
-		set := setAsking("data=32Mi@nvme", build.Owned("Database", "main"),
+		set := setAsking("data=32Mi@nvme", build.ControlledBy("Database", "main"),
 			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil }),
 			build.Annotation(api.MoverAnnotation, "speed: high"), method(api.MethodExpand))
 		in := quota(input(set, expandable("data-web-0", "64Mi", foreign, build.Deleting()), expandable("data-web-1", "64Mi"),
@@ -108,7 +108,7 @@ func TestEveryProblemIsFound(t *testing.T) {
 			"ClaimBusy ForeignConsumer ForeignConsumer LimitExceeded QuotaExceeded QuotaExceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changes := Read(row.in)
+			changes := Compare(row.in)
 			found := Preflight(row.in, changes)
 			if got := reasons(found); got != row.want || len(changes.Problems) > 0 {
 				t.Errorf("found %s\nwant  %s\n%v", got, row.want, changes.Problems)
@@ -136,7 +136,7 @@ func TestEveryMistakeInRequestIsFound(t *testing.T) {
 			"CheckInvalid", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changes := Read(row.in)
+			changes := Compare(row.in)
 			if got := reasons(changes.Problems); got != row.want || len(changes.Claims) != row.claims || changes.Empty() {
 				t.Errorf("found %s and %d claims, want %s and %d", got, len(changes.Claims), row.want, row.claims)
 			}
@@ -166,7 +166,7 @@ func TestHooksThatCannotRunAreRefused(t *testing.T) {
 			"{")), twoClaims()), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := reasons(checkHooks(row.in, Read(row.in))); got != row.want {
+			if got := reasons(checkHooks(row.in, Compare(row.in))); got != row.want {
 				t.Errorf("found %q, want %q", got, row.want)
 			}
 		})
@@ -180,15 +180,15 @@ func TestTemporaryObstacles(t *testing.T) {
 		s.Status.CurrentRevision, s.Status.UpdateRevision = "web-1", "web-2"
 	})
 	in := input(setAsking("data=128Mi", canary), expandable("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")),
-		objects{build.Claim("data-web-1", "64Mi", build.On("")), build.Claim("data-web-2", "64Mi")},
+		objects{build.Claim("data-web-1", "64Mi", build.BoundTo("")), build.Claim("data-web-2", "64Mi")},
 		expandable("data-web-3", "64Mi", build.Annotation(api.OperationAnnotation, "{}")))
-	found := Unsettled(in, Read(in))
+	found := StartObstacles(in, Compare(in))
 	if got := reasons(found); got != "RolloutRunning CleaningUp ClaimNotBound ClaimNotBound LinkInvalid" {
 		t.Errorf("found %s", got)
 	}
 	for _, p := range found {
-		if p.Settles() == (p.Reason == api.LinkInvalid) {
-			t.Errorf("%s passes by itself: %v", p.Reason, p.Settles())
+		if p.PassesByItself() == (p.Reason == api.LinkInvalid) {
+			t.Errorf("%s passes by itself: %v", p.Reason, p.PassesByItself())
 		}
 	}
 }
@@ -198,8 +198,8 @@ func TestQuotaRooms(t *testing.T) {
 	in := quota(quota(quota(input(setAsking("data=128Mi@fast"), twoClaims()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"),
 		"fast.storageclass.storage.k8s.io/persistentvolumeclaims", "1", "0")
 	var got []string
-	for _, r := range Rooms(in, Read(in)) {
-		got = append(got, fmt.Sprintf("%s %s: %s of %s, %s more, %v", r.Quota, r.Resource, &r.Used, &r.Hard, &r.Needs, r.Enough()))
+	for _, r := range QuotaRooms(in, Compare(in)) {
+		got = append(got, fmt.Sprintf("%s %s: %s of %s, %s more, %v", r.Quota, r.Resource, &r.Used, &r.Hard, &r.Needs, r.Fits()))
 	}
 	want := "team requests.storage: 128Mi of 1Gi, 256Mi more, true; team fast.storageclass.storage.k8s.io/persistentvolumeclaims: 0 of 1, 2 " +
 		"more, false"
@@ -222,7 +222,7 @@ func TestImpossibleExpansionIsExplained(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		in := rows[name]
 		t.Run(name, func(t *testing.T) {
-			found := Preflight(in, Read(in))
+			found := Preflight(in, Compare(in))
 			if len(found) == 0 || found[0].Reason != api.ExpandImpossible {
 				t.Errorf("got %+v, want ExpandImpossible", found)
 			}
@@ -274,7 +274,7 @@ func TestExpansionSkipsChecksOfCopies(t *testing.T) {
 			build.Resize("auto"))}, expandable("data-web-1", "100Mi")), storage, "199Mi", "100Mi"), api.QuotaExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := Preflight(row.in, Read(row.in))
+			found := Preflight(row.in, Compare(row.in))
 			if got := reasons(found); got != string(row.reason) {
 				t.Fatalf("got %s, want %s", got, row.reason)
 			}

@@ -11,13 +11,13 @@ import (
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // checkProvisioners refuses to copy to a class without a provisioner, because every volume of such a class may hold data.
-func checkProvisioners(in Input, w *Wish) []Problem {
+func checkProvisioners(in Input, w *Changes) []Problem {
 	var found []Problem
 	var reported []string
 	for _, c := range w.Claims {
 		class := w.futureClass(c)
 		storageClass := in.Cluster.Classes[class]
-		if !c.Copied() || storageClass == nil || storageClass.Provisioner != noProvisioner || slices.Contains(reported, class) {
+		if !c.ChangesVolume() || storageClass == nil || storageClass.Provisioner != noProvisioner || slices.Contains(reported, class) {
 			continue
 		}
 		reported = append(reported, class)

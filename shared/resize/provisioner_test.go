@@ -16,7 +16,7 @@ func TestClassWithoutProvisionerIsRefusedForCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := input(setAsking(row.request), twoClaims())
 			in.Cluster.Classes["local"] = &storagev1.StorageClass{Provisioner: noProvisioner}
-			if got := reasons(Preflight(in, Read(in))); got != row.want {
+			if got := reasons(Preflight(in, Compare(in))); got != row.want {
 				t.Errorf("found %q, want %q", got, row.want)
 			}
 		})

@@ -13,8 +13,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Room compares a limit of a ResourceQuota with the needs of a resize, during which old and new claims exist side by side.
-type Room struct {
+// QuotaRoom compares a limit of a ResourceQuota with the needs of a resize, during which old and new claims exist side by side.
+type QuotaRoom struct {
 	Quota    string              `json:"quota"`
 	Resource corev1.ResourceName `json:"resource"`
 	Hard     resource.Quantity   `json:"hard"`
@@ -25,19 +25,19 @@ type Room struct {
 	Retained resource.Quantity `json:"retained,omitzero"`
 }
 
-// Enough reports whether the quota has room for the resize.
-func (r Room) Enough() bool {
+// Fits reports whether the quota has room for the resize.
+func (r QuotaRoom) Fits() bool {
 	sum := r.Used.DeepCopy()
 	sum.Add(r.Needs)
 	sum.Add(r.Retained)
 	return sum.Cmp(r.Hard) <= 0
 }
 
-// Rooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes: only
+// QuotaRooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes: only
 // the API server knows whether they count these objects.
-func Rooms(in Input, w *Wish) []Room {
+func QuotaRooms(in Input, w *Changes) []QuotaRoom {
 	needs, retained := w.quotaNeeds(in), retainedStorage(in, w)
-	var rooms []Room
+	var rooms []QuotaRoom
 	for i := range in.Cluster.Quotas {
 		quota := &in.Cluster.Quotas[i]
 		if len(quota.Spec.Scopes) > 0 || quota.Spec.ScopeSelector != nil {
@@ -45,7 +45,7 @@ func Rooms(in Input, w *Wish) []Room {
 		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
 			if more, counted := needs[name]; counted {
-				rooms = append(rooms, Room{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more, retained[name]})
+				rooms = append(rooms, QuotaRoom{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more, retained[name]})
 			}
 		}
 	}
@@ -53,10 +53,10 @@ func Rooms(in Input, w *Wish) []Room {
 }
 
 // checkQuotas finds quotas without room for all new claims beside the old claims, and for the movers beside the set's pods.
-func checkQuotas(in Input, w *Wish) []Problem {
+func checkQuotas(in Input, w *Changes) []Problem {
 	var found []Problem
-	for _, r := range Rooms(in, w) {
-		if !r.Enough() {
+	for _, r := range QuotaRooms(in, w) {
+		if !r.Fits() {
 			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s: %s are used, and the resize needs %s more%s",
 				r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs, r.advice()))
 		}
@@ -65,7 +65,7 @@ func checkQuotas(in Input, w *Wish) []Problem {
 }
 
 // advice returns the remedy for a quota without room.
-func (r Room) advice() string {
+func (r QuotaRoom) advice() string {
 	const raise = "Raise the quota for the time of the resize"
 	switch {
 	case !r.Retained.IsZero():
@@ -79,19 +79,19 @@ func (r Room) advice() string {
 
 // quotaNeeds returns the additional consumption of claims and movers, under every name that a quota may use for it
 // (kubernetes pkg/quota/v1/evaluator/core).
-func (w *Wish) quotaNeeds(in Input) corev1.ResourceList {
+func (w *Changes) quotaNeeds(in Input) corev1.ResourceList {
 	need := corev1.ResourceList{}
 	one := resource.MustParse("1")
 	copied := map[int]bool{} // by ordinal
 	for _, c := range w.Claims {
 		size := w.futureSize(c).DeepCopy()
-		if !c.Copied() {
+		if !c.ChangesVolume() {
 			size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
 		}
 		for _, name := range storageNames(w.futureClass(c)) {
 			addTo(need, name, size)
 		}
-		if !c.Copied() {
+		if !c.ChangesVolume() {
 			continue
 		}
 		copied[c.Ordinal] = true

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Document returns the operation's record in the phase, without its claims. It also serves as the record of a refusal.
-func (w *Wish) Document(in Input, phase api.Phase) *api.Resize {
+// EmptyRecord returns the operation's record in the phase, without its claims. It also serves as the record of a refusal.
+func (w *Changes) EmptyRecord(in Input, phase api.Phase) *api.Resize {
 	record := &api.Resize{Header: api.Header{
 		Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
 		Operation: api.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
@@ -25,9 +25,9 @@ func (w *Wish) Document(in Input, phase api.Phase) *api.Resize {
 	return record
 }
 
-// Operation returns the first full record of the resize, with the method and the target of each claim.
-func (w *Wish) Operation(in Input) *api.Resize {
-	record := w.Document(in, api.Planned)
+// Record returns the first full record of the resize, with the method and the target of each claim.
+func (w *Changes) Record(in Input) *api.Resize {
+	record := w.EmptyRecord(in, api.Planned)
 	record.Templates, record.ReplaceSet = w.Templates, w.Recreate
 	record.Strategy = w.strategy(in)
 	if w.Recreate {
@@ -38,15 +38,15 @@ func (w *Wish) Operation(in Input) *api.Resize {
 		record.Admitted = admittedContext(in)
 	}
 	for _, c := range w.Claims {
-		if expands, attributes := c.Method == api.MethodExpand, w.newAttributes(c); expands || !c.Copied() && attributes != nil {
+		if expands, attributes := c.Method == api.MethodExpand, w.newAttributes(c); expands || !c.ChangesVolume() && attributes != nil {
 			to := w.futureSize(c)
 			if !expands { // the claim grows later, while its member is stopped
-				to = statefulset.Owns(c.PersistentVolumeClaim)
+				to = statefulset.GuaranteedSize(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: statefulset.Owns(c.PersistentVolumeClaim), To: to, Attributes: attributes})
+				From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: to, Attributes: attributes})
 		}
-		if !c.Held() {
+		if !c.StopsMember() {
 			continue
 		}
 		member := record.Member(c.Ordinal)
@@ -62,7 +62,7 @@ func (w *Wish) Operation(in Input) *api.Resize {
 
 // strategy returns the strategy of the set's annotation. Without the annotation, members whose claims only grow in place stop one at a
 // time, because they need not stop together.
-func (w *Wish) strategy(in Input) api.Strategy {
+func (w *Changes) strategy(in Input) api.Strategy {
 	strategy, _ := api.StrategyOf(in.Set) // an unknown strategy is refused
 	if _, chosen := in.Set.Annotations[api.StrategyAnnotation]; !chosen && w.stopsMembers() && !w.replacesVolumes() {
 		return api.StrategyRolling
@@ -71,13 +71,13 @@ func (w *Wish) strategy(in Input) api.Strategy {
 }
 
 // moveOf returns the move of a claim to another volume, or its growth while its member is stopped.
-func (w *Wish) moveOf(c Claim) api.Move {
-	if !c.Copied() {
-		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.futureSize(c),
+func (w *Changes) moveOf(c Claim) api.Move {
+	if !c.ChangesVolume() {
+		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: w.futureSize(c),
 			OldVolume: c.Spec.VolumeName, InPlace: true}
 	}
 	target := w.futureTarget(c)
-	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.Owns(c.PersistentVolumeClaim), To: w.futureSize(c),
+	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: w.futureSize(c),
 		OldVolume: c.Spec.VolumeName}
 	if target.Class != statefulset.ClassOf(c.PersistentVolumeClaim) {
 		move.Class = target.Class
@@ -95,7 +95,7 @@ func (w *Wish) moveOf(c Claim) api.Move {
 }
 
 // newAttributes returns the VolumeAttributesClass that the claim gets on its present volume. It is nil if nothing changes.
-func (w *Wish) newAttributes(c Claim) *string {
+func (w *Changes) newAttributes(c Claim) *string {
 	target := w.targets[c.Template]
 	if statefulset.ChangesAttributes(c.PersistentVolumeClaim, target) || target.Attributes != nil &&
 		statefulset.Modifying(c.PersistentVolumeClaim) {
@@ -128,11 +128,11 @@ func admittedContext(in Input) *corev1.PodSecurityContext {
 			own = append(own, pod)
 		}
 	}
-	return resources.Admitted(in.Set, own)
+	return resources.AdmittedContext(in.Set, own)
 }
 
 // futureTarget returns the target of the claim: its template's target or, in a rollback, the claim's former state.
-func (w *Wish) futureTarget(c Claim) api.Target {
+func (w *Changes) futureTarget(c Claim) api.Target {
 	if back, ok := w.restores[c.Name]; ok {
 		return back.Target
 	}

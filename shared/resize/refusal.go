@@ -26,8 +26,8 @@ var reasonsInTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.Un
 // reasonsWithFigures are the reasons whose message contains figures of the whole namespace. These change without any news for the user.
 var reasonsWithFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}
 
-// JudgedOn returns a digest of everything on the set that can lead to a refusal. A refusal with another digest is out of date.
-func JudgedOn(set *appsv1.StatefulSet) string {
+// RefusalDigest returns a digest of everything on the set that can lead to a refusal. A refusal with another digest is out of date.
+func RefusalDigest(set *appsv1.StatefulSet) string {
 	h := sha256.New()
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
 		api.CutoverAnnotation, api.MaxStopAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation, api.AfterMemberAnnotation,
@@ -41,19 +41,19 @@ func JudgedOn(set *appsv1.StatefulSet) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Refuses reports whether the record is the refusal of this very request.
-func Refuses(record *api.Resize, request string) bool {
+// IsRefusalOf reports whether the record is the refusal of this very request.
+func IsRefusalOf(record *api.Resize, request string) bool {
 	return record != nil && record.Phase == api.Refused && record.Request == request
 }
 
-// Outdated reports whether the set has changed since its request was refused.
-func Outdated(set *appsv1.StatefulSet, record *api.Resize) bool {
-	return record.Judged != JudgedOn(set)
+// RefusalOutdated reports whether the set has changed since its request was refused.
+func RefusalOutdated(set *appsv1.StatefulSet, record *api.Resize) bool {
+	return record.RefusalDigest != RefusalDigest(set)
 }
 
-// DueAgain reports whether this tick judges the refused request again. The cause may be gone: a quota, a class, a claim or a label of the
+// RefusalDue reports whether this tick judges the refused request again. The cause may be gone: a quota, a class, a claim or a label of the
 // namespace may have changed.
-func DueAgain(record *api.Resize, now time.Time) bool {
+func RefusalDue(record *api.Resize, now time.Time) bool {
 	if slices.Contains(reasonsInTheSet, record.Reason) {
 		return false
 	}
@@ -61,23 +61,23 @@ func DueAgain(record *api.Resize, now time.Time) bool {
 	return recent || now.Minute()%refusalInterval == 0
 }
 
-// Standing returns the set's refusal of this very request. It is nil if there is none, or the user requests another attempt.
-func (in Input) Standing() *api.Resize {
+// StandingRefusal returns the set's refusal of this very request. It is nil if there is none, or the user requests another attempt.
+func (in Input) StandingRefusal() *api.Resize {
 	record, err := in.Record()
-	if err != nil || in.retryRequested() || !Refuses(record, in.Set.Annotations[api.ResizeAnnotation]) {
+	if err != nil || in.retryRequested() || !IsRefusalOf(record, in.Set.Annotations[api.ResizeAnnotation]) {
 		return nil
 	}
 	return record
 }
 
-// Restated returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change is
+// UpdatedRefusal returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change is
 // not worth a write: figures of the namespace are updated only every tenth minute.
-func (in Input) Restated(standing *api.Resize, found Problem) *api.Resize {
+func (in Input) UpdatedRefusal(standing *api.Resize, found Problem) *api.Resize {
 	figures := slices.Contains(reasonsWithFigures, found.Reason) && in.Now.Minute()%refusalInterval != 0
-	if !Outdated(in.Set, standing) && (standing.Message == found.Message || figures) {
+	if !RefusalOutdated(in.Set, standing) && (standing.Message == found.Message || figures) {
 		return nil
 	}
 	next := standing.Clone()
-	next.Message, next.Judged = found.Message, JudgedOn(in.Set)
+	next.Message, next.RefusalDigest = found.Message, RefusalDigest(in.Set)
 	return next
 }

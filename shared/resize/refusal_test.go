@@ -12,7 +12,7 @@ import (
 )
 
 func TestRefusalDigestCoversTheSet(t *testing.T) {
-	before := JudgedOn(build.Set("web", build.Resize("data=1Gi")))
+	before := RefusalDigest(build.Set("web", build.Resize("data=1Gi")))
 	for name, row := range map[string]struct {
 		change build.Option
 		same   bool
@@ -31,12 +31,12 @@ func TestRefusalDigestCoversTheSet(t *testing.T) {
 		"the owner policy":      {build.Annotation(api.OwnerPolicyAnnotation, "ignore"), false},
 		"the spec":              {build.Generation(6), false},
 		"the finalizers":        {build.Finalizers("example.com/keep"), false},
-		"the owner":             {build.Owned("Database", "main"), false},
+		"the owner":             {build.ControlledBy("Database", "main"), false},
 		"the request":           {build.Resize("data=2Gi"), false},
 		"the retry annotation":  {build.Annotation(api.RetryAnnotation, "now"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := JudgedOn(build.Set("web", build.Resize("data=1Gi"), row.change)); (got == before) != row.same {
+			if got := RefusalDigest(build.Set("web", build.Resize("data=1Gi"), row.change)); (got == before) != row.same {
 				t.Errorf("digest %s, before %s, want the same: %v", got, before, row.same)
 			}
 		})
@@ -59,7 +59,7 @@ func TestRefusalIsRepeatedLessOftenWithTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status := build.Operation(api.Refused)
 			status.Reason, status.Finished = row.reason, operation.Moment(row.now.Add(-row.ago))
-			if got := DueAgain(status, row.now); got != row.want {
+			if got := RefusalDue(status, row.now); got != row.want {
 				t.Errorf("due %v, want %v", got, row.want)
 			}
 		})

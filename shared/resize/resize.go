@@ -24,14 +24,14 @@ type Input struct {
 
 // Retry is a user's request to repeat a failed or refused operation.
 type Retry struct {
-	// Of is the id of the operation to repeat. Empty means the latest operation.
-	Of string
+	// Operation is the id of the operation to repeat. Empty means the latest operation.
+	Operation string
 }
 
 // names reports whether the retry names the set's latest operation, and that operation failed or was refused. A retry that is delivered
 // twice or late names an older operation and has no effect.
 func (r *Retry) names(record *api.Resize) bool {
-	return record != nil && (record.Phase == api.Failed || record.Phase == api.Refused) && (r.Of == "" || r.Of == record.Operation)
+	return record != nil && (record.Phase == api.Failed || record.Phase == api.Refused) && (r.Operation == "" || r.Operation == record.Operation)
 }
 
 // retryRequested reports whether an event or an annotation requests a retry.

@@ -11,7 +11,7 @@ import (
 )
 
 // checkRetained limits how many old volumes of one claim are retained at once, because no quota counts them.
-func checkRetained(in Input, w *Wish) []Problem {
+func checkRetained(in Input, w *Changes) []Problem {
 	if in.Settings.RetainedVolumes <= 0 {
 		return nil
 	}
@@ -45,7 +45,7 @@ func oldVolumesOf(in Input, claim string) []*corev1.PersistentVolume {
 
 // retainedStorage returns how much storage the namespace's old volumes use, under each name that a quota may use for it. No quota counts a
 // volume without a claim. The result is empty for a resize that leaves no old volumes.
-func retainedStorage(in Input, w *Wish) corev1.ResourceList {
+func retainedStorage(in Input, w *Changes) corev1.ResourceList {
 	storage := corev1.ResourceList{}
 	if !w.replacesVolumes() {
 		return storage

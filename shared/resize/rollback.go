@@ -21,9 +21,9 @@ type restoredClaim struct {
 
 // Rollback returns the claims that get back the old volumes of the operation, and the templates that the set had with them. Unsettled and
 // PreflightRollback find the obstacles.
-func Rollback(in Input, operation string) *Wish {
+func Rollback(in Input, operation string) *Changes {
 	// Without a record, the attempt is unknown. The seed makes the id differ from the id of the operation that is rolled back.
-	changes := &Wish{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), rollsBack: operation,
+	changes := &Changes{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), rollsBack: operation,
 		targets: map[string]api.Target{}, restores: map[string]restoredClaim{}}
 	record, _ := in.Record() //nolint:errcheck // the volumes are enough, and callers that write have checked Busy
 	if record != nil {
@@ -61,12 +61,12 @@ func Rollback(in Input, operation string) *Wish {
 }
 
 // restoreTemplates sets the templates that fit the old volumes.
-func (w *Wish) restoreTemplates(in Input) {
+func (w *Changes) restoreTemplates(in Input) {
 	for _, template := range in.Set.Spec.VolumeClaimTemplates {
 		if target, ok := w.targets[template.Name]; ok {
 			w.Templates = append(w.Templates, api.TemplateTarget{Name: template.Name, Size: target.Size, Class: target.Class,
 				Modes: target.Modes})
-			w.Recreate = w.Recreate || statefulset.Differs(in.Set, template.Name, target)
+			w.Recreate = w.Recreate || statefulset.TemplateNeedsChange(in.Set, template.Name, target)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (w *Wish) restoreTemplates(in Input) {
 func retiredVolumes(in Input, operation, claim string) []*corev1.PersistentVolume {
 	var found []*corev1.PersistentVolume
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
-		if v := in.Volumes[name]; Kept(v, operation, in.Set.Name, claim) && !world.Expired(v, in.Now) {
+		if v := in.Volumes[name]; IsOldVolume(v, operation, in.Set.Name, claim) && !world.Expired(v, in.Now) {
 			found = append(found, v)
 		}
 	}
@@ -121,8 +121,8 @@ func isFailedRollback(record *api.Resize, operation string) bool {
 	return record.IsRollback() && record.Phase == api.Failed && record.RollsBack == operation
 }
 
-// Kept reports whether the volume is an old volume of the set's claim that the operation retired and that no claim uses.
-func Kept(v *corev1.PersistentVolume, operation, set, claim string) bool {
+// IsOldVolume reports whether the volume is an old volume of the set's claim that the operation retired and that no claim uses.
+func IsOldVolume(v *corev1.PersistentVolume, operation, set, claim string) bool {
 	link, err := api.LoadLink(v)
 	return err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == set &&
 		link.Claim == claim &&
@@ -150,14 +150,14 @@ func formerSize(record *api.Resize, operation, claim string, old *corev1.Persist
 }
 
 // PreflightRollback returns everything that could stop a rollback half way.
-func PreflightRollback(in Input, w *Wish, operation string) []Problem {
+func PreflightRollback(in Input, w *Changes, operation string) []Problem {
 	if len(w.Claims) == 0 && len(w.Problems) == 0 {
 		return []Problem{problem(api.RollbackImpossible, "operation %q has no old volume that is still retained for StatefulSet %s. "+
 			"Look at the old volumes with kubectl get pv -l %s,%s=%s", operation, in.Set.Name, api.OperationLabel, api.NamespaceLabel,
 			in.Set.Namespace)}
 	}
 	var found []Problem
-	for _, check := range []func(Input, *Wish) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims, checkFinalizers,
+	for _, check := range []func(Input, *Changes) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims, checkFinalizers,
 		checkOldVolumes, checkLimits, checkAnnotationSizes} {
 		found = append(found, check(in, w)...)
 	}
@@ -166,7 +166,7 @@ func PreflightRollback(in Input, w *Wish, operation string) []Problem {
 
 // checkOldVolumes finds old volumes that the volume controller would not bind to the claim, because they do not match
 // (kubernetes pkg/controller/volume/persistentvolume, checkVolumeSatisfyClaim). A rollback copies nothing, so it cannot change the volume.
-func checkOldVolumes(in Input, w *Wish) []Problem {
+func checkOldVolumes(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		old := in.Volume(w.restores[c.Name].volume)

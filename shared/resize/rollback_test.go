@@ -55,7 +55,7 @@ func expandedRecord(claim string) build.Option {
 
 // failedRollbackRecord stores the record of a rollback that failed before it moved the claims.
 func failedRollbackRecord(claims ...string) build.Option {
-	return build.Status(build.Operation(api.Failed, build.Rollback(build.ID), build.Members(api.MemberKept, claims...), func(s *api.Resize) {
+	return build.Status(build.Operation(api.Failed, build.RollbackOf(build.ID), build.Members(api.MemberKept, claims...), func(s *api.Resize) {
 		s.Operation, s.FailedAt = "ba9876543210", api.Moving
 		for _, move := range s.Moves() {
 			move.NewVolume, move.To = "pv-old-"+move.Claim[len(move.Claim)-1:], resource.MustParse("64Mi")
@@ -66,9 +66,9 @@ func failedRollbackRecord(claims ...string) build.Option {
 func edit(change func(*corev1.PersistentVolume)) build.Option { return build.Edit(change) }
 
 // describeRollback renders the changes of a rollback on one line.
-func describeRollback(in Input, w *Wish) string {
+func describeRollback(in Input, w *Changes) string {
 	var all []string
-	status := w.Operation(in)
+	status := w.Record(in)
 	for _, c := range status.Moves() {
 		all = append(all, fmt.Sprintf("%s %s: %s to %s%s", c.Claim, &c.To, c.OldVolume, c.NewVolume, c.Class))
 	}
@@ -84,7 +84,7 @@ func describeRollback(in Input, w *Wish) string {
 // TestRollback: every member gets data of the same time, or the rollback is refused.
 // Invariants: I1.
 func TestRollback(t *testing.T) {
-	restoredByHand := claim("data-web-1", "fixed", "64Mi", build.On("pv-old-1"))
+	restoredByHand := claim("data-web-1", "fixed", "64Mi", build.BoundTo("pv-old-1"))
 	restoredByHand[1] = build.VolumeOf(restoredByHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleRetired, "data-web-1"))
 	left0, left1 := oldVolume("pv-old-0", "data-web-0", "64Mi"), oldVolume("pv-old-1", "data-web-1", "64Mi")
 	of := func(change func(*api.Link)) build.Option {
@@ -173,7 +173,7 @@ func TestRollback(t *testing.T) {
 			problems: "ForeignConsumer"},
 		"a class that is gone": {in: input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi",
 			edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "nvme" }))), problems: "UnknownClass"},
-		"an owner that Drydock cannot pause": {in: input(resizedSet(build.Owned("Database", "main")), currentClaim("data-web-0"), left0),
+		"an owner that Drydock cannot pause": {in: input(resizedSet(build.ControlledBy("Database", "main")), currentClaim("data-web-0"), left0),
 			problems: "OwnerNotPausable"},
 		"a mover that cannot run is not needed": {in: input(resizedSet(build.Annotation(api.MoverAnnotation, "speed: high"),
 			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })), currentClaim("data-web-0"), left0)},
@@ -208,16 +208,16 @@ func TestRollback(t *testing.T) {
 // Invariants: I3.
 func TestRollbackHasUniqueID(t *testing.T) {
 	in := input(resizedSet(), currentClaim("data-web-0"))
-	seen := map[string]string{Read(in).Document(in, api.Refused).Operation: "a resize"}
+	seen := map[string]string{Compare(in).EmptyRecord(in, api.Refused).Operation: "a resize"}
 	for _, operation := range []string{build.ID, "ba9876543210"} {
-		id := Rollback(in, operation).Document(in, api.Planned).Operation
+		id := Rollback(in, operation).EmptyRecord(in, api.Planned).Operation
 		if other := seen[id]; other != "" {
 			t.Errorf("the rollback of %s has the same id as %s", operation, other)
 		}
 		seen[id] = "the rollback of " + operation
 	}
 	again := input(resizedSet(succeededRecord()), currentClaim("data-web-0"))
-	if id := Rollback(again, build.ID).Document(again, api.Planned).Operation; seen[id] != "" {
+	if id := Rollback(again, build.ID).EmptyRecord(again, api.Planned).Operation; seen[id] != "" {
 		t.Errorf("the next attempt has the same id as %s", seen[id])
 	}
 }

@@ -37,15 +37,15 @@ func TestSetFieldsAndUndo(t *testing.T) {
 				t.Fatalf("the set lacks %v", api.Words(unmet))
 			}
 			formerFields, former := statefulset.FieldsOf(set, request.Fields), describeSet(set)
-			raw := resources.SetFields(build.Raw(set), request.Fields)
-			changed := build.As[appsv1.StatefulSet](raw)
+			raw := resources.SetFields(build.Untyped(set), request.Fields)
+			changed := build.Typed[appsv1.StatefulSet](raw)
 			if got := describeSet(changed); got != want {
 				t.Errorf("the set is %s, want %s", got, want)
 			}
 			if unmet := statefulset.Unmet(changed, request.Fields); len(unmet) > 0 {
 				t.Errorf("the changed set lacks %v", api.Words(unmet))
 			}
-			undone := build.As[appsv1.StatefulSet](resources.SetFields(raw, formerFields))
+			undone := build.Typed[appsv1.StatefulSet](resources.SetFields(raw, formerFields))
 			if got := describeSet(undone); !strings.HasPrefix(text, "-") && got != former {
 				t.Errorf("with the former fields the set is %s, want %s", got, former)
 			}

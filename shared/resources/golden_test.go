@@ -60,7 +60,7 @@ func sourceClaim() *corev1.PersistentVolumeClaim {
 		build.Annotation("people", "wrote this"), build.Annotation("pv.kubernetes.io/bind-completed", "yes"),
 		build.Annotation("volume.kubernetes.io/selected-node", "node-1"), build.Annotation("volume.beta.kubernetes.io/storage-provisioner", "x"),
 		build.Annotation(corev1.LastAppliedConfigAnnotation, `{"spec":{}}`),
-		build.Link(api.RoleSource, "data-web-0"), build.Owned("StatefulSet", "web"),
+		build.Link(api.RoleSource, "data-web-0"), build.ControlledBy("StatefulSet", "web"),
 		build.Finalizers("kubernetes.io/pvc-protection", api.SwitchFinalizer, "example.com/keep"))
 	claim.OwnerReferences = append(claim.OwnerReferences, claim.OwnerReferences[0], claim.OwnerReferences[0])
 	claim.OwnerReferences[1].Kind, claim.OwnerReferences[2].Kind = "Pod", "Backup"
@@ -151,9 +151,9 @@ func TestGolden(t *testing.T) {
 		"mover-limited": moverJob(func(m *resources.Mover) { m.Bandwidth = 1 << 20 }),
 		"lock":          resources.MakeLock(workload(), build.ID, 5, build.Settings()),
 		"target-claim":  resources.MakeTargetClaim(sourceClaim(), move, link(api.RoleTarget)),
-		"successor": resources.MakeSuccessor(build.Raw(sourceClaim()), volume("pv-new"),
+		"successor": resources.MakeSuccessor(build.Untyped(sourceClaim()), volume("pv-new"),
 			api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
-		"set":          resources.MakeSet(build.Raw(workload()), templates, record).Object,
+		"set":          resources.MakeSet(build.Untyped(workload()), templates, record).Object,
 		"journal":      resources.MakeJournal(workload(), resize()),
 		"cleanup":      cleanup(minimalTemplate()),
 		"cleanup-full": cleanup(fullTemplate(), build.Finalizers(api.CleanupFinalizer)),
@@ -183,14 +183,14 @@ func TestOwnersOfCleanupPods(t *testing.T) {
 
 func TestBuildersDoNotChangeTheirArguments(t *testing.T) {
 	set, claim, status := workload(), sourceClaim(), resize()
-	raw := build.Raw(set)
+	raw := build.Untyped(set)
 	resources.MakeSet(raw, status.Templates, status)
 	resources.MakeLock(set, build.ID, 0, build.Settings())
 	resources.MakeJournal(set, status)
 	job := moverJob(func(m *resources.Mover) { m.Set = set })
 	job.Spec.Template.Spec.NodeSelector["pool"] = "changed"
 	job.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
-	old := build.Raw(claim)
+	old := build.Untyped(claim)
 	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"),
 		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
 	successor.SetLabels(map[string]string{"team": "changed"})
@@ -200,10 +200,10 @@ func TestBuildersDoNotChangeTheirArguments(t *testing.T) {
 		"changed"
 	pod = resources.MakeCleanupPod(set, minimalTemplate(), build.ID, 5, nil)
 	pod.Spec.NodeSelector["pool"], pod.Spec.SecurityContext.RunAsUser, pod.Spec.Tolerations[0].Key = "changed", ptr.To[int64](1), "changed"
-	if diff := cmp.Diff(build.Raw(workload()), raw); diff != "" {
+	if diff := cmp.Diff(build.Untyped(workload()), raw); diff != "" {
 		t.Errorf("the set as JSON:\n%s", diff)
 	}
-	if diff := cmp.Diff(build.Raw(sourceClaim()), old); diff != "" {
+	if diff := cmp.Diff(build.Untyped(sourceClaim()), old); diff != "" {
 		t.Errorf("the claim as JSON:\n%s", diff)
 	}
 	if diff := cmp.Diff(fullTemplate(), template); diff != "" {

@@ -31,9 +31,9 @@ func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, roo
 		set.Namespace, set.Name, account, set.Namespace, api.RootMoverLabel, api.AllowValue)
 }
 
-// Admitted returns the user, group and SELinux options that admission set in all of the set's pods although the pod template does not
+// AdmittedContext returns the user, group and SELinux options that admission set in all of the set's pods although the pod template does not
 // name them. OpenShift's SecurityContextConstraints do that. It is nil if there are none, if the pods differ, or if there is no pod.
-func Admitted(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityContext {
+func AdmittedContext(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityContext {
 	named := identity(&set.Spec.Template.Spec)
 	var all *corev1.PodSecurityContext
 	for _, pod := range pods {

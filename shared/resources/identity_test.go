@@ -82,7 +82,7 @@ func TestMoverRunsAsAdmittedUser(t *testing.T) {
 		"the pods have different users":         {unnamed, []*corev1.Pod{openShift(unnamed, *id), openShift(unnamed, *id+1)}, nil},
 		"one pod is older than the constraints": {unnamed, []*corev1.Pod{openShift(unnamed, *id), {Spec: unnamed.Spec.Template.Spec}}, nil},
 	} {
-		got := resources.Admitted(row.set, row.pods)
+		got := resources.AdmittedContext(row.set, row.pods)
 		if diff := cmp.Diff(row.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

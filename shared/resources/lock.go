@@ -42,12 +42,12 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 	}
 }
 
-// LocksName reports whether the pod was built by MakeLock, even if another process has removed its scheduling gate.
-func LocksName(pod *corev1.Pod) bool {
+// IsLockPod reports whether the pod was built by MakeLock, even if another process has removed its scheduling gate.
+func IsLockPod(pod *corev1.Pod) bool {
 	return metav1.GetControllerOf(pod) == nil && len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Name == lockContainer
 }
 
-// IsLock reports whether the pod is a held lock of the operation.
-func IsLock(pod *corev1.Pod, operation string) bool {
-	return LocksName(pod) && statefulset.Held(pod) && api.Linked(pod, operation, api.RoleHeld)
+// IsHeldLockOf reports whether the pod is a held lock of the operation.
+func IsHeldLockOf(pod *corev1.Pod, operation string) bool {
+	return IsLockPod(pod) && statefulset.Held(pod) && api.HasLink(pod, operation, api.RoleHeld)
 }

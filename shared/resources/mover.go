@@ -48,10 +48,10 @@ type Mover struct {
 	Bandwidth int64
 	// Node is the member's node, so the mover has to run there. It is empty if the node is unknown or does not matter.
 	Node string
-	// First is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler selects.
-	First bool
-	Root  bool
-	// Admitted holds the user, group and SELinux options that admission set in the set's pods, or nil.
+	// SelectsNode is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler selects.
+	SelectsNode bool
+	Root        bool
+	// AdmittedContext holds the user, group and SELinux options that admission set in the set's pods, or nil.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
 	Settings api.Settings
@@ -129,7 +129,7 @@ func (m Mover) pod() corev1.PodSpec {
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
 	}
-	if m.First {
+	if m.SelectsNode {
 		m.placeLikeMember(&pod)
 	}
 	m.Options.applyTo(&pod)

@@ -44,7 +44,7 @@ func (m Mover) podMetadata(own metav1.ObjectMeta) metav1.ObjectMeta {
 	maps.Copy(annotations, keepOnNode)
 	copyUserKeys(labels, m.Options.Labels)
 	copyUserKeys(annotations, m.Options.Annotations)
-	if m.First {
+	if m.SelectsNode {
 		labels[api.MemberLabel] = m.memberName()
 	}
 	maps.Copy(labels, own.Labels)

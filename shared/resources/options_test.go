@@ -204,13 +204,13 @@ func TestClaimsWithOtherAccessModes(t *testing.T) {
 		if diff := cmp.Diff(want, resources.MakeTargetClaim(sourceClaim(), move, link(api.RoleTarget)).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the temporary claim:\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(sourceClaim()), volume("pv"),
+		if diff := cmp.Diff(want, build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(sourceClaim()), volume("pv"),
 			move.Target(),
 			link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}
-		set := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(workload()), templates, resize()))
+		set := build.Typed[appsv1.StatefulSet](resources.MakeSet(build.Untyped(workload()), templates, resize()))
 		if diff := cmp.Diff(want, set.Spec.VolumeClaimTemplates[0].Spec.AccessModes); diff != "" {
 			t.Errorf("%s: the set's template:\n%s", name, diff)
 		}

@@ -50,7 +50,7 @@ func TestFirstMoverIsPlacedLikeItsMember(t *testing.T) {
 	set := demandingSet()
 	before := set.DeepCopy()
 	templateOf := func(first bool, options resources.MoverOptions) corev1.PodTemplateSpec {
-		return moverJob(func(m *resources.Mover) { m.Set, m.First, m.Options = set, first, options }).Spec.Template
+		return moverJob(func(m *resources.Mover) { m.Set, m.SelectsNode, m.Options = set, first, options }).Spec.Template
 	}
 	template := templateOf(true, resources.MoverOptions{})
 	pod := template.Spec

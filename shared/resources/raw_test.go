@@ -39,7 +39,7 @@ func expectUnknownFields(t *testing.T, object *unstructured.Unstructured, paths 
 // TestReplacedSetKeepsUnknownFields: unknown fields survive at every level, also in the template that changes.
 func TestReplacedSetKeepsUnknownFields(t *testing.T) {
 	paths := [][]string{{"spec", "future"}, {"metadata", "future"}, {"spec", "template", "future"}, {"spec", "updateStrategy", "future"}}
-	set := addUnknownFields(t, build.Raw(workload()), paths...)
+	set := addUnknownFields(t, build.Untyped(workload()), paths...)
 	template := set.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	addUnknownFields(t, &unstructured.Unstructured{Object: template}, []string{"spec", "future"}, []string{"spec", "resources", "future"})
 	built := resources.MakeSet(set, []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi")}}, resize())
@@ -50,14 +50,14 @@ func TestReplacedSetKeepsUnknownFields(t *testing.T) {
 
 func TestSuccessorKeepsUnknownFields(t *testing.T) {
 	paths := [][]string{{"spec", "future"}, {"metadata", "future"}, {"spec", "resources", "future"}}
-	built := resources.MakeSuccessor(addUnknownFields(t, build.Raw(sourceClaim()), paths...), volume("pv"),
+	built := resources.MakeSuccessor(addUnknownFields(t, build.Untyped(sourceClaim()), paths...), volume("pv"),
 		api.Target{Size: resource.MustParse("1Gi")},
 		link(api.RoleSuccessor))
 	expectUnknownFields(t, built, paths...)
 }
 
 func TestClaimOfTemplateKeepsUnknownFields(t *testing.T) {
-	set := build.Raw(workload())
+	set := build.Untyped(workload())
 	template := set.Object["spec"].(map[string]any)["volumeClaimTemplates"].([]any)[0].(map[string]any)
 	addUnknownFields(t, &unstructured.Unstructured{Object: template}, []string{"spec", "future"})
 	claim := resources.MakeClaim(set, "data", "data-web-0")
@@ -72,7 +72,7 @@ func TestTemplateOfOtherClassLosesAttributesClass(t *testing.T) {
 	set := workload()
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName = ptr.To("gold")
 	for class, want := range map[string]string{"": "gold", "fixed": "gold", "fast": ""} {
-		built := build.As[appsv1.StatefulSet](resources.MakeSet(build.Raw(set), []api.TemplateTarget{{Name: "data",
+		built := build.Typed[appsv1.StatefulSet](resources.MakeSet(build.Untyped(set), []api.TemplateTarget{{Name: "data",
 			Size: resource.MustParse("128Mi"), Class: class}}, resize()))
 		if got := ptr.Deref(built.Spec.VolumeClaimTemplates[0].Spec.VolumeAttributesClassName, ""); got != want {
 			t.Errorf("class %q: the template has attributes class %q, want %q", class, got, want)
@@ -84,7 +84,7 @@ func TestSuccessorHasAttributesClassOfItsVolume(t *testing.T) {
 	for _, class := range []*string{nil, ptr.To("silver")} {
 		on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"},
 			Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: class}}
-		built := build.As[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Raw(sourceClaim()), on,
+		built := build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(sourceClaim()), on,
 			api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor)))
 		if got := built.Spec.VolumeAttributesClassName; ptr.Deref(got, "") != ptr.Deref(class, "") {
 			t.Errorf("the claim requests %q, its volume has %q", ptr.Deref(got, ""), ptr.Deref(class, ""))
@@ -97,9 +97,9 @@ func TestNewObjectsDoNotBlockOwners(t *testing.T) {
 		BlockOwnerDeletion: ptr.To(true)}}
 	set, claim := workload(), sourceClaim()
 	set.OwnerReferences, claim.OwnerReferences = owner, owner
-	successor := resources.MakeSuccessor(build.Raw(claim), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
+	successor := resources.MakeSuccessor(build.Untyped(claim), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
 	for name, built := range map[string]*unstructured.Unstructured{
-		"set": resources.MakeSet(build.Raw(set), nil, resize()), "claim": resources.UnblockOwners(successor),
+		"set": resources.MakeSet(build.Untyped(set), nil, resize()), "claim": resources.UnblockOwners(successor),
 	} {
 		if owners := built.GetOwnerReferences(); len(owners) != 1 || *owners[0].BlockOwnerDeletion {
 			t.Errorf("%s: owners %+v", name, owners)
@@ -111,7 +111,7 @@ func TestNewObjectsDoNotBlockOwners(t *testing.T) {
 }
 
 func TestClaimOfUnknownTemplateHasOnlyItsName(t *testing.T) {
-	if claim := resources.MakeClaim(build.Raw(workload()), "none", "none-web-0"); claim.GetName() != "none-web-0" {
+	if claim := resources.MakeClaim(build.Untyped(workload()), "none", "none-web-0"); claim.GetName() != "none-web-0" {
 		t.Errorf("the claim is %v", claim.Object)
 	}
 }

@@ -112,13 +112,13 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 	}
 }
 
-// MostOrdinals limits the ordinals in a variable, and so the size of the Job. After a hook, at most this many members are removed at once.
-const MostOrdinals = 10000
+// MaxOrdinals limits the ordinals in a variable, and so the size of the Job. After a hook, at most this many members are removed at once.
+const MaxOrdinals = 10000
 
 // Ordinals returns the ordinals of the members between the two counts. It is never nil.
 func Ordinals(first int, fewer, more int32) []int {
 	all := []int{}
-	for i := fewer; i < more && len(all) < MostOrdinals; i++ {
+	for i := fewer; i < more && len(all) < MaxOrdinals; i++ {
 		all = append(all, first+int(i))
 	}
 	return all

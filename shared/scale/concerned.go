@@ -33,7 +33,7 @@ func deviates(c operation.Change) bool {
 // autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 	if gone || Retried(scaler) || !atTarget(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) ||
-		Autoscaled(scaler) || TellsAutoscaler(scaler) {
+		Autoscaled(scaler) || HasAutoscaledCondition(scaler) {
 		return scaleHooks
 	}
 	return nil
@@ -52,15 +52,15 @@ func atTarget(scaler *v1alpha1.Scaler) bool {
 
 // ConcernedByJob returns the functions that a change of a scaling's hook concerns.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
-	if gone || Ended(job, batchv1.JobComplete) != nil || Ended(job, batchv1.JobFailed) != nil {
+	if gone || EndCondition(job, batchv1.JobComplete) != nil || EndCondition(job, batchv1.JobFailed) != nil {
 		return scaleHooks
 	}
 	return nil
 }
 
-// Ended returns the Job's condition of that type if it is true, or nil. The numbers of pods are not enough, because a Job may continue
+// EndCondition returns the Job's condition of that type if it is true, or nil. The numbers of pods are not enough, because a Job may continue
 // after a failed pod.
-func Ended(job *batchv1.Job, end batchv1.JobConditionType) *batchv1.JobCondition {
+func EndCondition(job *batchv1.Job, end batchv1.JobConditionType) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
 		if c.Type == end && c.Status == corev1.ConditionTrue {
 			return &job.Status.Conditions[i]
@@ -112,7 +112,7 @@ func Autoscaled(scaler *v1alpha1.Scaler) bool {
 	return mode != nil && (mode.HPA != nil || mode.Auto != nil) && !scaler.Spec.Paused && scaler.DeletionTimestamp == nil
 }
 
-// TellsAutoscaler reports whether the Scaler has the condition Autoscaled, so that it may have an autoscaler.
-func TellsAutoscaler(scaler *v1alpha1.Scaler) bool {
+// HasAutoscaledCondition reports whether the Scaler has the condition Autoscaled, so that it may have an autoscaler.
+func HasAutoscaledCondition(scaler *v1alpha1.Scaler) bool {
 	return meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionAutoscaled) != nil
 }

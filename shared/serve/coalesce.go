@@ -11,16 +11,16 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// Turns lets a function handle one event per object at a time, and coalesces waiting events. An event is a hint to read
+// Coalesce lets a function handle one event per object at a time, and coalesces waiting events. An event is a hint to read
 // the object that its subject and extensions name. While an event waits, a second event of the same type and operation
 // is answered immediately: the first one will see everything that the second one would see. Use it for functions that
 // read only the object, type, operation and time of an event.
-func Turns(next Handler) Handler {
+func Coalesce(next Handler) Handler {
 	return &coalescer{next: next, kindOf: kindOf, objects: map[string]*inProgress{}}
 }
 
-// TurnsOfAny is Turns for a function that reads only the object of an event. It coalesces all events of an object.
-func TurnsOfAny(next Handler) Handler {
+// CoalesceAny is Turns for a function that reads only the object of an event. It coalesces all events of an object.
+func CoalesceAny(next Handler) Handler {
 	return &coalescer{next: next, kindOf: kindOfAny, objects: map[string]*inProgress{}}
 }
 
@@ -46,14 +46,14 @@ type eventKind struct {
 
 func kindOf(e event.Event) eventKind {
 	operation, _ := e.Extensions()["operation"].(string)
-	return eventKind{eventType: e.Type(), operation: operation, isOld: events.Old(e, time.Now())}
+	return eventKind{eventType: e.Type(), operation: operation, isOld: events.IsOld(e, time.Now())}
 }
 
 // kindOfAny separates events that name no StatefulSet. They are refused before any object is read, so they cannot stand
 // for other events.
 func kindOfAny(e event.Event) eventKind {
 	_, err := events.SetOf(e)
-	return eventKind{isOld: events.Old(e, time.Now()), isValid: err == nil}
+	return eventKind{isOld: events.IsOld(e, time.Now()), isValid: err == nil}
 }
 
 // objectOf identifies the object of an event. It uses the extensions, too, because people who write events by hand may

@@ -17,7 +17,7 @@ import (
 func TestOneEventIsHandledAndOneWaitsPerObject(t *testing.T) {
 	running, most, calls := atomic.Int32{}, atomic.Int32{}, atomic.Int32{}
 	started, proceed := make(chan struct{}, 100), make(chan struct{})
-	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+	handler := Coalesce(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		calls.Add(1)
 		started <- struct{}{}
@@ -58,7 +58,7 @@ func TestWaitingEventStandsForOtherTypes(t *testing.T) {
 	for name, row := range map[string]struct {
 		coalesce func(Handler) Handler
 		calls    int32
-	}{"by type": {Turns, 3}, "any type": {TurnsOfAny, 2}} {
+	}{"by type": {Coalesce, 3}, "any type": {CoalesceAny, 2}} {
 		t.Run(name, func(t *testing.T) {
 			calls := atomic.Int32{}
 			started, proceed := make(chan struct{}, 10), make(chan struct{})
@@ -99,7 +99,7 @@ func TestWaitingEventStandsForOtherTypes(t *testing.T) {
 // refused one waited.
 func TestRefusedEventStandsForNoOther(t *testing.T) {
 	calls, started, proceed := atomic.Int32{}, make(chan struct{}, 3), make(chan struct{})
-	handler := TurnsOfAny(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+	handler := CoalesceAny(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		started <- struct{}{}
 		<-proceed
 		if _, err := events.SetOf(e); err != nil {
@@ -139,7 +139,7 @@ func TestRefusedEventStandsForNoOther(t *testing.T) {
 
 func TestCancelledEventMakesRoomForNext(t *testing.T) {
 	started, proceed := make(chan struct{}, 2), make(chan struct{})
-	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+	handler := Coalesce(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		started <- struct{}{}
 		<-proceed
 		return nil, nil
@@ -170,7 +170,7 @@ func TestOneEventOfEachKindWaits(t *testing.T) {
 	var mu sync.Mutex
 	calls := map[eventKind]int{}
 	started, proceed := make(chan struct{}, 100), make(chan struct{})
-	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+	handler := Coalesce(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		mu.Lock()
 		calls[kindOf(e)]++
@@ -236,7 +236,7 @@ func TestObjectOfEvent(t *testing.T) {
 // TestEventsOfTwoGroupsAreHandledAtOnce: they do not wait for each other, though neither has a subject.
 func TestEventsOfTwoGroupsAreHandledAtOnce(t *testing.T) {
 	started, proceed := make(chan struct{}, 2), make(chan struct{})
-	handler := Turns(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+	handler := Coalesce(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 		started <- struct{}{}
 		<-proceed
 		return nil, nil
@@ -258,7 +258,7 @@ func TestEventsOfTwoGroupsAreHandledAtOnce(t *testing.T) {
 // coalesced with that event.
 func TestOldEventStandsForNoRecentOne(t *testing.T) {
 	started, proceed := make(chan time.Time, 10), make(chan struct{})
-	handler := Turns(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+	handler := Coalesce(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
 		started <- e.Time()
 		<-proceed
 		return nil, nil

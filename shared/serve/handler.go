@@ -73,7 +73,7 @@ func (h *EventHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	telemetry.From(ctx).End(ctx, a.Result)
 	took := time.Since(start)
 	h.report(ctx, a, took)
-	h.telemetry.Answered(ctx, string(h.name), r.Method, a.eventType(), a.Result, took)
+	h.telemetry.RecordAnswer(ctx, string(h.name), r.Method, a.eventType(), a.Result, took)
 }
 
 // answer handles the request. It also returns the context of the work on the event.

@@ -12,10 +12,10 @@ import (
 // twenty events (containerConcurrency in deploy/), so at least three namespaces are needed to fill a pod.
 const perNamespace = 8
 
-// Shares prevents one namespace from using all of a function. An event above the limit of its namespace gets an error
+// LimitNamespaces prevents one namespace from using all of a function. An event above the limit of its namespace gets an error
 // that the Broker retries. The work on one event may last until the deadline, and tenants decide how many of their sets
 // need work.
-func Shares(next Handler) Handler {
+func LimitNamespaces(next Handler) Handler {
 	return &namespaceLimiter{next: next, inProgress: map[string]int{}}
 }
 

@@ -19,7 +19,7 @@ func eventOf(namespace string) event.Event {
 
 func TestBusyNamespaceDoesNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limited := Shares(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
+		limited := LimitNamespaces(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
 			<-time.After(8 * time.Second)
 			return nil, nil
 		}))

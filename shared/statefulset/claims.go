@@ -135,8 +135,8 @@ func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
 		Attributes: template.Spec.VolumeAttributesClassName}
 }
 
-// Lags reports whether the claim differs from the target. A larger claim differs only from an exact target.
-func Lags(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+// NeedsChange reports whether the claim differs from the target. A larger claim differs only from an exact target.
+func NeedsChange(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target)
 }
 
@@ -146,8 +146,8 @@ func Growing(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.Phase == corev1.ClaimBound && !capacity.IsZero() && requested.Cmp(capacity) > 0
 }
 
-// Owns returns the requested size of the claim, or its volume's capacity if that is less.
-func Owns(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+// GuaranteedSize returns the requested size of the claim, or its volume's capacity if that is less.
+func GuaranteedSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	if Growing(claim) {
 		return claim.Status.Capacity[corev1.ResourceStorage]
 	}
@@ -223,8 +223,8 @@ func sameModes(a, b []corev1.PersistentVolumeAccessMode) bool {
 	return !slices.ContainsFunc(a, missingIn(b)) && !slices.ContainsFunc(b, missingIn(a))
 }
 
-// Differs reports whether the set's template must change to request the target.
-func Differs(set *appsv1.StatefulSet, template string, target api.Target) bool {
+// TemplateNeedsChange reports whether the set's template must change to request the target.
+func TemplateNeedsChange(set *appsv1.StatefulSet, template string, target api.Target) bool {
 	t := Template(set, template)
 	if t == nil {
 		return false
@@ -263,9 +263,9 @@ func AtZero(set *appsv1.StatefulSet) bool {
 	return Replicas(set) == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0
 }
 
-// RollingOut returns why a rollout is not finished, or "" if none runs. A rollout is finished when the controller has observed the set's
+// WhyRollingOut returns why a rollout is not finished, or "" if none runs. A rollout is finished when the controller has observed the set's
 // spec and every replica that the update strategy updates has the newest revision. With OnDelete the user decides when.
-func RollingOut(set *appsv1.StatefulSet) string {
+func WhyRollingOut(set *appsv1.StatefulSet) string {
 	switch strategy := set.Spec.UpdateStrategy; {
 	case set.Status.ObservedGeneration < set.Generation:
 		return "the StatefulSet controller has not seen the newest spec yet"

@@ -90,9 +90,9 @@ func TestBelongs(t *testing.T) {
 		"the selector's labels and more": {build.Claim("data-web-0", "1Gi", build.Label("team", "x")), set(), true},
 		"other labels":                   {build.Claim("data-web-0", "1Gi", build.Label("app", "api")), set(), false},
 		"no labels":                      {build.Claim("data-web-0", "1Gi", build.Label("app", "")), set(), false},
-		"owned by the set":               {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web")), set(), true},
-		"owned by another set":           {build.Claim("data-web-0", "1Gi", build.Owned("StatefulSet", "web-old")), set(), false},
-		"owned by its pod":               {build.Claim("data-web-0", "1Gi", build.Owned("Pod", "web-0")), set(), true},
+		"owned by the set":               {build.Claim("data-web-0", "1Gi", build.ControlledBy("StatefulSet", "web")), set(), true},
+		"owned by another set":           {build.Claim("data-web-0", "1Gi", build.ControlledBy("StatefulSet", "web-old")), set(), false},
+		"owned by its pod":               {build.Claim("data-web-0", "1Gi", build.ControlledBy("Pod", "web-0")), set(), true},
 		"a set that selects nothing":     {build.Claim("data-web-0", "1Gi"), none, false},
 	} {
 		if got := statefulset.Belongs(row.claim, row.set); got != row.want {
@@ -133,7 +133,7 @@ func TestIsPodOf(t *testing.T) {
 	}{
 		"controlled by the set":                   {build.PodOf("web", 0, "data"), set(), true},
 		"controlled by another set with the name": {build.PodOf("web", 0, "data"), set(build.UID("uid-2")), false},
-		"controlled by a Job":                     {build.Pod("web-0", nil, build.Label("app", "web"), build.Owned("Job", "x")), set(), false},
+		"controlled by a Job":                     {build.Pod("web-0", nil, build.Label("app", "web"), build.ControlledBy("Job", "x")), set(), false},
 		"orphaned and selected":                   {orphan, set(), true},
 		"orphaned and not selected":               {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
 		"an empty selector selects nothing":       {orphan, everything, false},
@@ -158,14 +158,14 @@ func TestLagsAndDiffers(t *testing.T) {
 		"another class":                        {target("64Mi", "fast"), true, true},
 		"no class keeps the present class":     {target("64Mi", ""), false, false},
 	} {
-		if got := statefulset.Lags(build.Claim("data-web-0", "64Mi"), row.target); got != row.lags {
+		if got := statefulset.NeedsChange(build.Claim("data-web-0", "64Mi"), row.target); got != row.lags {
 			t.Errorf("%s: lags %t", name, got)
 		}
-		if got := statefulset.Differs(set(), "data", row.target); got != row.differs {
+		if got := statefulset.TemplateNeedsChange(set(), "data", row.target); got != row.differs {
 			t.Errorf("%s: differs %t", name, got)
 		}
 	}
-	if statefulset.Differs(set(), "none", target("1Gi", "")) {
+	if statefulset.TemplateNeedsChange(set(), "none", target("1Gi", "")) {
 		t.Error("a template that does not exist differs")
 	}
 }
@@ -176,7 +176,7 @@ func TestDefaultsOfAStatefulSetAreThoseOfKubernetes(t *testing.T) {
 		statefulset.GracePeriod(bare) != 30*time.Second || statefulset.Managed(bare) || statefulset.Controller(bare) != nil {
 		t.Error("absent values have other defaults in Kubernetes")
 	}
-	full := set(build.Replicas(0), build.WhenScaled("Delete"), build.Owned("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
+	full := set(build.Replicas(0), build.WhenScaled("Delete"), build.ControlledBy("Database", "main"), build.Edit(func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	}))
 	if statefulset.Replicas(full) != 0 || statefulset.WhenScaled(full) != "Delete" || statefulset.GracePeriod(full) != 5*time.Second ||
@@ -191,12 +191,12 @@ func TestReadyAndAtZero(t *testing.T) {
 		ready, atZero bool
 	}{
 		"three of three":                   {set(build.Replicas(3)), true, false},
-		"two of three ready":               {set(build.Replicas(3), build.Counting(3, 2)), false, false},
-		"one replica too many":             {set(build.Replicas(3), build.Counting(4, 3)), false, false},
-		"spec not observed":                {set(build.Replicas(3), build.Unseen()), false, false},
+		"two of three ready":               {set(build.Replicas(3), build.ReplicaCounts(3, 2)), false, false},
+		"one replica too many":             {set(build.Replicas(3), build.ReplicaCounts(4, 3)), false, false},
+		"spec not observed":                {set(build.Replicas(3), build.NotObserved()), false, false},
 		"zero of zero":                     {set(build.Replicas(0)), true, true},
-		"one replica left of zero":         {set(build.Replicas(0), build.Counting(1, 0)), false, false},
-		"zero replicas, spec not observed": {set(build.Replicas(0), build.Unseen()), false, false},
+		"one replica left of zero":         {set(build.Replicas(0), build.ReplicaCounts(1, 0)), false, false},
+		"zero replicas, spec not observed": {set(build.Replicas(0), build.NotObserved()), false, false},
 	} {
 		if got := statefulset.Ready(row.set); got != row.ready {
 			t.Errorf("%s: ready %t", name, got)

@@ -68,7 +68,7 @@ func TestLag(t *testing.T) {
 			statefulset.ChangesKind(row.claim, row.target)}; got != [3]bool{row.grows, row.shrinks, row.changes} {
 			t.Errorf("%s: grows, shrinks, changes %v", name, got)
 		}
-		if lags := statefulset.Lags(row.claim, row.target); lags != (row.grows || row.shrinks || row.changes) {
+		if lags := statefulset.NeedsChange(row.claim, row.target); lags != (row.grows || row.shrinks || row.changes) {
 			t.Errorf("%s: lags %t", name, lags)
 		}
 	}
@@ -84,7 +84,7 @@ func TestGrowingClaimRequestsMoreThanItHas(t *testing.T) {
 		"it has its request":           {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
 		"it has more":                  {build.Claim("data-web-0", "64Mi", has("1Gi")), false},
 		"its capacity is unknown":      {build.Claim("data-web-0", "64Mi"), false},
-		"it is not bound":              {build.Claim("data-web-0", "128Mi", build.On(""), has("64Mi")), false},
+		"it is not bound":              {build.Claim("data-web-0", "128Mi", build.BoundTo(""), has("64Mi")), false},
 	} {
 		if got := statefulset.Growing(row.claim); got != row.want {
 			t.Errorf("%s: %t", name, got)

@@ -23,14 +23,14 @@ func Started(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != "" && pod.Status.Phase != corev1.PodPending
 }
 
-// NotStopped returns why there is no proof that the held pod's processes have ended and that none will start. It returns "" if there is
+// WhyNotStopped returns why there is no proof that the held pod's processes have ended and that none will start. It returns "" if there is
 // proof. The proof is the report of each container by the kubelet of the pod's own node. Other clients can write everything else about an
 // ended pod:
 //   - deletionGracePeriodSeconds 0 proves nothing, because a forced deletion sets it while processes run;
 //   - the phase alone proves nothing, because the garbage collector of pods sets Failed without the node (kubernetes pkg/controller/podgc);
 //   - ContainerStatusUnknown is a kubelet's report of a container whose end it has not seen (kubernetes pkg/kubelet,
 //     convertToAPIContainerStatuses).
-func NotStopped(pod *corev1.Pod, node *corev1.Node) string {
+func WhyNotStopped(pod *corev1.Pod, node *corev1.Node) string {
 	switch {
 	case pod == nil || !Held(pod):
 		return "its pod is not held"

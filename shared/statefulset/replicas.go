@@ -62,5 +62,7 @@ func AppliedBy(set *appsv1.StatefulSet, key string) string {
 	return ""
 }
 
-// Seen reports whether the StatefulSet controller has observed the set's latest spec.
-func Seen(set *appsv1.StatefulSet) bool { return set.Status.ObservedGeneration >= set.Generation }
+// SpecObserved reports whether the StatefulSet controller has observed the set's latest spec.
+func SpecObserved(set *appsv1.StatefulSet) bool {
+	return set.Status.ObservedGeneration >= set.Generation
+}

@@ -31,10 +31,10 @@ func TestRollingOut(t *testing.T) {
 	same := build.Edit(func(s *appsv1.StatefulSet) { s.Status.CurrentRevision = "web-2" })
 	cases := map[string]*appsv1.StatefulSet{
 		"no change":                                           set(build.Replicas(3)),
-		"no replica is ready":                                 set(build.Replicas(3), build.Counting(3, 0)),
-		"the spec is not observed":                            set(build.Replicas(3), build.Unseen()),
-		"a replica is missing":                                set(build.Replicas(3), build.Counting(2, 2)),
-		"a removed replica still exists":                      set(build.Replicas(3), build.Counting(4, 4)),
+		"no replica is ready":                                 set(build.Replicas(3), build.ReplicaCounts(3, 0)),
+		"the spec is not observed":                            set(build.Replicas(3), build.NotObserved()),
+		"a replica is missing":                                set(build.Replicas(3), build.ReplicaCounts(2, 2)),
+		"a removed replica still exists":                      set(build.Replicas(3), build.ReplicaCounts(4, 4)),
 		"no replica is updated":                               rolling(0),
 		"the last replica is not updated":                     rolling(2),
 		"all replicas are updated, the current revision lags": rolling(3),
@@ -49,7 +49,7 @@ func TestRollingOut(t *testing.T) {
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		rollout := statefulset.RollingOut(cases[name])
+		rollout := statefulset.WhyRollingOut(cases[name])
 		if rollout == "" {
 			rollout = "no rollout"
 		}

@@ -64,8 +64,8 @@ func oneOf(key string, values []string) corev1.NodeSelectorRequirement {
 	return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-// Apart reports whether certainly no node matches both.
-func (n Nodes) Apart(other Nodes) bool {
+// Disjoint reports whether certainly no node matches both.
+func (n Nodes) Disjoint(other Nodes) bool {
 	if len(n) == 0 || len(other) == 0 {
 		return false
 	}

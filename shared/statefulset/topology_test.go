@@ -42,8 +42,8 @@ func TestNodesAreApartOnlyIfCertain(t *testing.T) {
 			Nodes{requires("zone", corev1.NodeSelectorOpNotIn, "b")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := row.a.Apart(row.b); got != row.want || row.b.Apart(row.a) != row.want {
-				t.Errorf("%s and %s: apart %v, in reverse order %v, want %v", row.a, row.b, got, row.b.Apart(row.a), row.want)
+			if got := row.a.Disjoint(row.b); got != row.want || row.b.Disjoint(row.a) != row.want {
+				t.Errorf("%s and %s: apart %v, in reverse order %v, want %v", row.a, row.b, got, row.b.Disjoint(row.a), row.want)
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Describe adds attributes to the span.
-func (h *Hop) Describe(attributes ...attribute.KeyValue) {
+func (h *Invocation) Describe(attributes ...attribute.KeyValue) {
 	if !h.traced() {
 		return
 	}
@@ -19,34 +19,34 @@ func (h *Hop) Describe(attributes ...attribute.KeyValue) {
 	h.span.SetAttributes(attributes...)
 }
 
-// About sets the StatefulSet of the event, and the operation that the event names, if any. The span gets the operation
+// SetObject sets the StatefulSet of the event, and the operation that the event names, if any. The span gets the operation
 // only after the objects have confirmed it.
-func (h *Hop) About(namespace, name, operation string) {
+func (h *Invocation) SetObject(namespace, name, operation string) {
 	if h != nil {
 		h.eventOperation = operation
 	}
 	h.Describe(semconv.K8SNamespaceName(namespace), semconv.K8SStatefulSetName(name))
 }
 
-// Tells reports whether the event names the operation.
-func (h *Hop) Tells(operation string) bool {
+// NamesOperation reports whether the event names the operation.
+func (h *Invocation) NamesOperation(operation string) bool {
 	return h != nil && operation != "" && h.eventOperation == operation
 }
 
-// Decided records the decision on the set. The last decision counts. A known operation stays.
-func (h *Hop) Decided(kind, reason, operation string) {
+// SetDecision records the decision on the set. The last decision counts. A known operation stays.
+func (h *Invocation) SetDecision(kind, reason, operation string) {
 	h.Describe(planKindKey.String(kind), planReasonKey.String(reason))
 	h.setOperation(operation)
 }
 
-func (h *Hop) setOperation(id string) {
+func (h *Invocation) setOperation(id string) {
 	if id != "" {
 		h.Describe(operationKey.String(id))
 	}
 }
 
 // attributes returns the attributes of the semantic conventions for functions, messages and CloudEvents.
-func (h *Hop) attributes() []attribute.KeyValue {
+func (h *Invocation) attributes() []attribute.KeyValue {
 	found := []attribute.KeyValue{
 		semconv.FaaSName(h.function), semconv.FaaSTriggerPubSub, semconv.FaaSColdstart(h.cold),
 		semconv.MessagingSystemKey.String("knative"), // as in Knative's spans (pkg/observability/key.go)

@@ -61,16 +61,16 @@ func newCleanups(meter metric.Meter) (*cleanups, error) {
 	return c, nil
 }
 
-// Cleanups sets how many ordinals of the set wait for their cleanup, and how many are being cleaned up. A set without
+// SetRemainingCleanups sets how many ordinals of the set wait for their cleanup, and how many are being cleaned up. A set without
 // either is removed from the gauge.
-func (h *Hop) Cleanups(namespace, name string, pending, running int) {
+func (h *Invocation) SetRemainingCleanups(namespace, name string, pending, running int) {
 	if h != nil {
 		h.telemetry.cleanups.setGauge(setKey{namespace, name}, ordinals{pending, running})
 	}
 }
 
-// Cleaned counts an ordinal whose cleanup has ended. The result is succeeded or failed.
-func (h *Hop) Cleaned(ctx context.Context, namespace, name, result string, took time.Duration) {
+// CountFinishedCleanup counts an ordinal whose cleanup has ended. The result is succeeded or failed.
+func (h *Invocation) CountFinishedCleanup(ctx context.Context, namespace, name, result string, took time.Duration) {
 	if h != nil {
 		h.telemetry.cleanups.countEnded(ctx, setKey{namespace, name}, result, took)
 	}

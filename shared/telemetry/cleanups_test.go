@@ -14,7 +14,7 @@ import (
 )
 
 // measured returns a hop and the reader of its measurements.
-func measured(t *testing.T) (*Hop, *sdkmetric.ManualReader) {
+func measured(t *testing.T) (*Invocation, *sdkmetric.ManualReader) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
 	measure, err := New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(ScopeName), nil)
@@ -73,7 +73,7 @@ func TestGaugeShowsLatestObservation(t *testing.T) {
 		{"web", 0, 0, map[string]int64{"n/db pending": 0, "n/db running": 1}},
 		{"db", 0, 0, map[string]int64{}},
 	} {
-		hop.Cleanups("n", step.name, step.pending, step.running)
+		hop.SetRemainingCleanups("n", step.name, step.pending, step.running)
 		if diff := cmp.Diff(step.want, series(t, reader, "drydock.cleanup.ordinals", stateKey)); diff != "" {
 			t.Errorf("%s has %d and %d (-want +got)\n%s", step.name, step.pending, step.running, diff)
 		}
@@ -82,10 +82,10 @@ func TestGaugeShowsLatestObservation(t *testing.T) {
 
 func TestFinishedCleanupsAreCountedAndTimed(t *testing.T) {
 	hop, reader := measured(t)
-	hop.Cleaned(t.Context(), "n", "web", "succeeded", 2*time.Second)
-	hop.Cleaned(t.Context(), "n", "web", "succeeded", 48*time.Hour)
-	hop.Cleaned(t.Context(), "n", "web", "failed", time.Minute)
-	hop.Cleaned(t.Context(), "m", "web", "failed", time.Minute)
+	hop.CountFinishedCleanup(t.Context(), "n", "web", "succeeded", 2*time.Second)
+	hop.CountFinishedCleanup(t.Context(), "n", "web", "succeeded", 48*time.Hour)
+	hop.CountFinishedCleanup(t.Context(), "n", "web", "failed", time.Minute)
+	hop.CountFinishedCleanup(t.Context(), "m", "web", "failed", time.Minute)
 	want := map[string]int64{"n/web succeeded": 2, "n/web failed": 1, "m/web failed": 1}
 	if diff := cmp.Diff(want, series(t, reader, "drydock.cleanup.finished", resultKey)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -103,9 +103,9 @@ func TestNumberOfSetsIsLimited(t *testing.T) {
 	hop, reader := measured(t)
 	for i := range maxSets + 10 {
 		name := fmt.Sprintf("web-%d", i)
-		hop.Cleanups("n", name, 1, 1)
+		hop.SetRemainingCleanups("n", name, 1, 1)
 		for _, result := range []string{"succeeded", "failed"} {
-			hop.Cleaned(t.Context(), "n", name, result, 0)
+			hop.CountFinishedCleanup(t.Context(), "n", name, result, 0)
 		}
 	}
 	shown, counted := series(t, reader, "drydock.cleanup.ordinals", stateKey), series(t, reader, "drydock.cleanup.finished", resultKey)
@@ -118,9 +118,9 @@ func TestNumberOfSetsIsLimited(t *testing.T) {
 	if timed := points(t, reader, "drydock.cleanup.duration"); len(timed) != len(counted) {
 		t.Errorf("the histogram has %d series, want %d", len(timed), len(counted))
 	}
-	hop.Cleanups("n", "web-0", 0, 0)
-	hop.Cleanups("n", "late", 7, 0)
-	hop.Cleanups("n", "web-1", 5, 0)
+	hop.SetRemainingCleanups("n", "web-0", 0, 0)
+	hop.SetRemainingCleanups("n", "late", 7, 0)
+	hop.SetRemainingCleanups("n", "web-1", 5, 0)
 	shown = series(t, reader, "drydock.cleanup.ordinals", stateKey)
 	if len(shown) != 2*maxSets || shown["n/late pending"] != 7 || shown["n/web-1 pending"] != 5 {
 		t.Errorf("%d series, %d of late, %d of web-1", len(shown), shown["n/late pending"], shown["n/web-1 pending"])
@@ -135,8 +135,8 @@ func TestConcurrentCleanups(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprintf("web-%d", i%2)
 			for range 100 {
-				hop.Cleanups("n", name, 1, 0)
-				hop.Cleaned(t.Context(), "n", name, "succeeded", time.Second)
+				hop.SetRemainingCleanups("n", name, 1, 0)
+				hop.CountFinishedCleanup(t.Context(), "n", name, "succeeded", time.Second)
 			}
 			series(t, reader, "drydock.cleanup.ordinals", stateKey)
 		})

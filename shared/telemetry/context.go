@@ -68,7 +68,7 @@ func StampHeader(ctx context.Context, header http.Header) {
 // current returns the span of the event that is being handled, or the span in the context.
 func current(ctx context.Context) trace.SpanContext {
 	if hop := From(ctx); hop != nil {
-		return hop.Trace(ctx)
+		return hop.SpanContext(ctx)
 	}
 	return trace.SpanContextFromContext(ctx)
 }

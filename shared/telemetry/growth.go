@@ -36,8 +36,8 @@ func newGrowth(meter metric.Meter) (*growth, error) {
 	return g, nil
 }
 
-// Growth sets the gauge for the set. With no templates it removes the set.
-func (h *Hop) Growth(namespace, name string, templates int) {
+// SetStuckTemplates sets the gauge for the set. With no templates it removes the set.
+func (h *Invocation) SetStuckTemplates(namespace, name string, templates int) {
 	if h == nil {
 		return
 	}

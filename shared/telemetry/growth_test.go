@@ -11,8 +11,8 @@ import (
 // TestGrowthForgetsSetsWithoutObservation: no function is notified of a deleted set.
 func TestGrowthForgetsSetsWithoutObservation(t *testing.T) {
 	hop, reader := measured(t)
-	hop.Growth("n", "web", 2)
-	hop.Growth("n", "db", 1)
+	hop.SetStuckTemplates("n", "web", 2)
+	hop.SetStuckTemplates("n", "db", 1)
 	if n := stuckSets(t, reader); n != 2 {
 		t.Errorf("%d sets are shown, want 2", n)
 	}

@@ -15,12 +15,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Hop is one event on its way through a function.
+// Invocation is one event on its way through a function.
 //
 // The trace of its span is known only after the objects were read. Any event, such as the end of a Job, may wake a
 // function, and the operation that it concerns has a trace already. Therefore the span starts when it is first needed,
 // with the time at which the event arrived.
-type Hop struct {
+type Invocation struct {
 	telemetry      *Telemetry
 	function       string
 	event          event.Event
@@ -41,8 +41,8 @@ type hopKey struct{}
 
 // Receive begins an event's way through the function. The header is the request's, or nil. The returned context carries
 // the Hop to every part of the work.
-func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event, header http.Header) (context.Context, *Hop) {
-	h := &Hop{telemetry: t, function: function, event: e, received: time.Now(), cold: !t.warm.Swap(true)}
+func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event, header http.Header) (context.Context, *Invocation) {
+	h := &Invocation{telemetry: t, function: function, event: e, received: time.Now(), cold: !t.warm.Swap(true)}
 	if t.Tracing() {
 		h.parent, h.links = parentAndLinks(extract(propagation.HeaderCarrier(header)), extract(eventCarrier{&e}))
 	}
@@ -50,16 +50,16 @@ func (t *Telemetry) Receive(ctx context.Context, function string, e event.Event,
 }
 
 // From returns the context's Hop, or nil. All methods of a nil Hop do nothing.
-func From(ctx context.Context) *Hop {
-	h, _ := ctx.Value(hopKey{}).(*Hop)
+func From(ctx context.Context) *Invocation {
+	h, _ := ctx.Value(hopKey{}).(*Invocation)
 	return h
 }
 
-func (h *Hop) traced() bool { return h != nil && h.telemetry.Tracing() }
+func (h *Invocation) traced() bool { return h != nil && h.telemetry.Tracing() }
 
 // Join sets the event's operation, and continues the operation's trace, which its status stores. Empty or unreadable
 // text changes no trace. The first operation counts. After the span has started, Join has no effect on its trace.
-func (h *Hop) Join(operation, traceparent string) {
+func (h *Invocation) Join(operation, traceparent string) {
 	if !h.traced() {
 		return
 	}
@@ -76,7 +76,7 @@ func (h *Hop) Join(operation, traceparent string) {
 // Begin starts the span as the root of an operation's new trace, and returns the traceparent to store, or "" if tracing
 // is off. The new trace links to the trace of the event instead of continuing it. A tick's trace would contain every
 // set's resize, and the Broker that samples one source event in a hundred would decide which resizes are visible.
-func (h *Hop) Begin(ctx context.Context) string {
+func (h *Invocation) Begin(ctx context.Context) string {
 	if !h.traced() {
 		return ""
 	}
@@ -88,11 +88,11 @@ func (h *Hop) Begin(ctx context.Context) string {
 		}
 	}
 	h.mu.Unlock()
-	return formatTraceParent(h.Trace(ctx))
+	return formatTraceParent(h.SpanContext(ctx))
 }
 
-// Trace returns the context of the span. It is invalid if tracing is off.
-func (h *Hop) Trace(ctx context.Context) trace.SpanContext {
+// SpanContext returns the context of the span. It is invalid if tracing is off.
+func (h *Invocation) SpanContext(ctx context.Context) trace.SpanContext {
 	if !h.traced() {
 		return trace.SpanContext{}
 	}
@@ -100,7 +100,7 @@ func (h *Hop) Trace(ctx context.Context) trace.SpanContext {
 }
 
 // startedSpan returns the context of the span if it has started.
-func (h *Hop) startedSpan() trace.SpanContext {
+func (h *Invocation) startedSpan() trace.SpanContext {
 	if !h.traced() {
 		return trace.SpanContext{}
 	}
@@ -113,7 +113,7 @@ func (h *Hop) startedSpan() trace.SpanContext {
 }
 
 // startSpan starts the span, or returns the span that was started.
-func (h *Hop) startSpan(ctx context.Context) trace.Span {
+func (h *Invocation) startSpan(ctx context.Context) trace.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.span != nil {
@@ -134,7 +134,7 @@ func (h *Hop) startSpan(ctx context.Context) trace.Span {
 }
 
 // End ends the span.
-func (h *Hop) End(ctx context.Context, r Result) {
+func (h *Invocation) End(ctx context.Context, r Result) {
 	if !h.traced() {
 		return
 	}

@@ -58,9 +58,9 @@ func TestSpanOfEvent(t *testing.T) {
 	ctx, hop := measure.Receive(t.Context(), "backup", change(a1), header)
 	arrived := hop.received
 	time.Sleep(time.Millisecond)
-	hop.About("n", "web", "")
+	hop.SetObject("n", "web", "")
 	hop.Join("0123456789ab", "")
-	hop.Decided("wait", "CopyRunning", "")
+	hop.SetDecision("wait", "CopyRunning", "")
 	hop.End(ctx, Result{Code: 204, Outcome: "done"})
 
 	span := recorder.Ended()[0]
@@ -131,16 +131,16 @@ func TestOperationHasOneTrace(t *testing.T) {
 func TestNothingIsAddedWhenTracingIsOff(t *testing.T) {
 	for name, measure := range map[string]*Telemetry{"off": Off(), "no hop": nil} {
 		t.Run(name, func(t *testing.T) {
-			ctx, hop := t.Context(), (*Hop)(nil)
+			ctx, hop := t.Context(), (*Invocation)(nil)
 			if measure != nil {
 				ctx, hop = measure.Receive(ctx, "backup", change(a1), http.Header{"Traceparent": {a2}})
 			}
 			hop.Join("0123456789ab", b1)
-			hop.About("n", "web", "")
-			hop.Decided("do", "x", "")
-			hop.Cleanups("n", "web", 1, 1)
-			hop.Growth("n", "web", 1)
-			hop.Cleaned(ctx, "n", "web", "succeeded", time.Second)
+			hop.SetObject("n", "web", "")
+			hop.SetDecision("do", "x", "")
+			hop.SetRemainingCleanups("n", "web", 1, 1)
+			hop.SetStuckTemplates("n", "web", 1)
+			hop.CountFinishedCleanup(ctx, "n", "web", "succeeded", time.Second)
 			next, header := event.New(), http.Header{}
 			Stamp(ctx, &next)
 			StampHeader(ctx, header)

@@ -67,8 +67,8 @@ type Result struct {
 	Err     error
 }
 
-// Answered records an event of the function. The type is "" for a request without a valid event.
-func (t *Telemetry) Answered(ctx context.Context, function, method, eventType string, r Result, took time.Duration) {
+// RecordAnswer records an event of the function. The type is "" for a request without a valid event.
+func (t *Telemetry) RecordAnswer(ctx context.Context, function, method, eventType string, r Result, took time.Duration) {
 	attributes := []attribute.KeyValue{
 		semconv.FaaSName(function), eventTypeKey.String(t.typeLabel(eventType)), outcomeKey.String(r.Outcome),
 		methodAttribute(method), semconv.URLScheme("http"), semconv.HTTPRoute("/"), semconv.HTTPResponseStatusCode(r.Code),

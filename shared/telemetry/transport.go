@@ -56,7 +56,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // startWrite starts the span of a write, or returns nil for a read. The span names the object, but not its contents.
-func (h *Hop) startWrite(r *http.Request) trace.Span {
+func (h *Invocation) startWrite(r *http.Request) trace.Span {
 	if !h.traced() || r.Method == http.MethodGet {
 		return nil
 	}

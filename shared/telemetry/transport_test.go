@@ -82,9 +82,9 @@ func TestMeasurements(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range maxTypes + 10 {
-		measure.Answered(t.Context(), "backup", "POST", fmt.Sprintf("made.up.%d", i), Result{Code: 204, Outcome: "done"}, 0)
+		measure.RecordAnswer(t.Context(), "backup", "POST", fmt.Sprintf("made.up.%d", i), Result{Code: 204, Outcome: "done"}, 0)
 	}
-	measure.Answered(t.Context(), "backup", "FROB", "", Result{Code: 500, Outcome: "panicked"}, 0)
+	measure.RecordAnswer(t.Context(), "backup", "FROB", "", Result{Code: 500, Outcome: "panicked"}, 0)
 	ctx, _ := measure.Receive(t.Context(), "backup", change(""), nil)
 	api := Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 200}, nil }))
 	for _, name := range []string{"a", "b", "c"} {

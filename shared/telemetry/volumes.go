@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Kept counts the volumes that Drydock protects from being reclaimed.
-type Kept struct {
+// ProtectedVolumes counts the volumes that Drydock protects from being reclaimed.
+type ProtectedVolumes struct {
 	// InUse volumes belong to a running operation. Retained volumes are old volumes within their retention. Orphaned volumes
 	// belong to an operation whose set and journal are gone, and have no retention yet.
 	InUse, Retained, Orphaned int
@@ -18,7 +18,7 @@ type Kept struct {
 // volumes shows the counts of the latest sweep.
 type volumes struct {
 	mu   sync.Mutex
-	kept *Kept // nil before the first sweep of this process
+	kept *ProtectedVolumes // nil before the first sweep of this process
 }
 
 func newVolumes(meter metric.Meter) (*volumes, error) {
@@ -31,8 +31,8 @@ func newVolumes(meter metric.Meter) (*volumes, error) {
 	return v, nil
 }
 
-// Volumes stores the counts of a sweep.
-func (h *Hop) Volumes(kept Kept) {
+// SetProtectedVolumes stores the counts of a sweep.
+func (h *Invocation) SetProtectedVolumes(kept ProtectedVolumes) {
 	if h == nil {
 		return
 	}

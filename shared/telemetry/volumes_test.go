@@ -31,11 +31,11 @@ func TestVolumesShowCountsOfLatestSweep(t *testing.T) {
 	if got := shown(); len(got) != 0 {
 		t.Errorf("before the first sweep: %v", got)
 	}
-	hop.Volumes(Kept{InUse: 4, Retained: 2, Orphaned: 1})
-	hop.Volumes(Kept{Retained: 3})
+	hop.SetProtectedVolumes(ProtectedVolumes{InUse: 4, Retained: 2, Orphaned: 1})
+	hop.SetProtectedVolumes(ProtectedVolumes{Retained: 3})
 	if diff := cmp.Diff(map[string]int64{"in_use": 0, "retained": 3, "orphaned": 0}, shown()); diff != "" {
 		t.Error(diff)
 	}
-	var off *Hop
-	off.Volumes(Kept{Retained: 1})
+	var off *Invocation
+	off.SetProtectedVolumes(ProtectedVolumes{Retained: 1})
 }

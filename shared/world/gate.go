@@ -30,10 +30,10 @@ func (o *Observed) Wants(ordinal int) bool {
 	return ordinal >= span.Start && ordinal < span.End
 }
 
-// Unsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns ""
+// WhyUnsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns ""
 // if all other members will keep serving. It reads the pods, because the set's status lags behind.
-func (o *Observed) Unsteady(ordinal int) string {
-	if rollout := statefulset.RollingOut(o.Set); rollout != "" && o.ready(ordinal) {
+func (o *Observed) WhyUnsteady(ordinal int) string {
+	if rollout := statefulset.WhyRollingOut(o.Set); rollout != "" && o.ready(ordinal) {
 		return rollout
 	}
 	span := statefulset.Span(o.Set)
@@ -85,8 +85,8 @@ func (o *Observed) OtherRevision(pod *corev1.Pod, ordinal int) string {
 	return fmt.Sprintf("pod %s has revision %s, its replacement would have %s", pod.Name, present, next)
 }
 
-// Lost returns which other member of the set is away, so that the set needs the given one. It returns "" if none is.
-func (o *Observed) Lost(ordinal int) string {
+// LostMember returns which other member of the set is away, so that the set needs the given one. It returns "" if none is.
+func (o *Observed) LostMember(ordinal int) string {
 	span := statefulset.Span(o.Set)
 	for other := span.Start; other < span.End; other++ {
 		pod := o.MemberPod(other)

@@ -11,7 +11,7 @@ import (
 
 // MayWrite returns why the pod of a held member may still write to its volumes. It returns "" if there is proof that it cannot.
 func (o *Observed) MayWrite(member *api.Member, pod *corev1.Pod) string {
-	if why := statefulset.NotStopped(pod, o.Nodes[pod.Spec.NodeName]); why != "" {
+	if why := statefulset.WhyNotStopped(pod, o.Nodes[pod.Spec.NodeName]); why != "" {
 		return why
 	}
 	for _, move := range member.Claims {

@@ -83,7 +83,7 @@ func TestOnlyTheReportOfTheNodeProvesAStop(t *testing.T) {
 	}
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		file.Entry(t, name, orStopped(statefulset.NotStopped(cases[name].pod, cases[name].node)))
+		file.Entry(t, name, orStopped(statefulset.WhyNotStopped(cases[name].pod, cases[name].node)))
 	}
 }
 
@@ -206,11 +206,11 @@ func TestSetIsUnsteadyWhileAnotherMemberIsNotReady(t *testing.T) {
 		"another was ready for long enough":     {[]build.Option{minReady(60)}, quiet, false},
 		"a rollout runs":                        {[]build.Option{rollout}, quiet, true},
 		"a rollout waits for the member":        {[]build.Option{rollout}, three(only(1, unready)), false},
-		"ordinals do not begin at 0":            {[]build.Option{from1, build.Replicas(2), build.Counting(2, 2)}, quiet[1:], false},
+		"ordinals do not begin at 0":            {[]build.Option{from1, build.Replicas(2), build.ReplicaCounts(2, 2)}, quiet[1:], false},
 		"a pod above the replicas is not ready": {[]build.Option{build.Replicas(2)}, three(only(2, unready)), false},
 	} {
 		observed := build.World(append([]metav1.Object{set(append([]build.Option{build.Replicas(3)}, row.options...)...)}, row.pods...)...)
-		if got := observed.Unsteady(1); (got != "") != row.want {
+		if got := observed.WhyUnsteady(1); (got != "") != row.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -263,7 +263,7 @@ func TestLostNamesAnotherMemberThatIsAway(t *testing.T) {
 		"another is not ready":         {three(only(0, unready)), "pod web-0 is not ready"},
 		"another is ready and ends":    {three(only(2, func(p *corev1.Pod) { build.Deleting()(p) })), "pod web-2 is not ready"},
 	} {
-		if got := build.World(append([]metav1.Object{set(build.Replicas(3))}, row.pods...)...).Lost(1); got != row.want {
+		if got := build.World(append([]metav1.Object{set(build.Replicas(3))}, row.pods...)...).LostMember(1); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}

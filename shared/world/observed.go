@@ -52,9 +52,9 @@ func (o *Observed) Record() (*api.Resize, error) {
 	return api.LoadResize(o.Set)
 }
 
-// Naming returns a function that reports whether the set or a journal has a claim with the name. If the set is gone, only the journal knows
+// ClaimNameFilter returns a function that reports whether the set or a journal has a claim with the name. If the set is gone, only the journal knows
 // its claims. A journal is long, so it is decoded only once.
-func (o *Observed) Naming() func(claim string) bool {
+func (o *Observed) ClaimNameFilter() func(claim string) bool {
 	journalled := map[string]bool{}
 	for _, revision := range o.Journals {
 		if journal, err := api.LoadJournal(revision); err == nil {
@@ -163,7 +163,7 @@ func (o *Observed) MoversOfMember(operation string, ordinal int) (pods []*corev1
 func (o *Observed) HooksOf(operation string) []*batchv1.Job {
 	var jobs []*batchv1.Job
 	for _, j := range o.Jobs {
-		if api.Linked(j, operation, api.RoleHook) {
+		if api.HasLink(j, operation, api.RoleHook) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -209,8 +209,8 @@ func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 	return nil
 }
 
-// Recorded returns the record in the operation's journal, or nil without a readable journal.
-func (o *Observed) Recorded(operation string) *api.Resize {
+// JournalRecord returns the record in the operation's journal, or nil without a readable journal.
+func (o *Observed) JournalRecord(operation string) *api.Resize {
 	revision := o.Journal(operation)
 	if revision == nil {
 		return nil

@@ -69,8 +69,8 @@ func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	return known && now.After(until)
 }
 
-// InWindow reports whether the volume is an old volume with a retention.
-func InWindow(volume *corev1.PersistentVolume) bool {
+// IsRetained reports whether the volume is an old volume with a retention.
+func IsRetained(volume *corev1.PersistentVolume) bool {
 	link, err := api.LoadLink(volume)
 	_, known := retainedUntil(volume)
 	return err == nil && link != nil && link.Role == api.RoleRetired && known
@@ -88,7 +88,7 @@ func retainedUntil(volume *corev1.PersistentVolume) (until time.Time, known bool
 // and no journal any more, for example after the deletion of a namespace, nothing else finds the volume.
 func MayBeOrphan(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
-	if err != nil || link == nil || InWindow(volume) || freed(volume) {
+	if err != nil || link == nil || IsRetained(volume) || freed(volume) {
 		return false
 	}
 	if volume.Status.Phase != corev1.VolumeReleased && volume.Status.Phase != corev1.VolumeAvailable {

@@ -88,7 +88,7 @@ func TestObjectsOfAnOperationAreFoundByNameAndLink(t *testing.T) {
 func TestVolumeNames(t *testing.T) {
 	status := build.Operation(api.Moving, build.Members(api.MemberSwapping, "data-web-0"))
 	journal := build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-1"))
-	o := build.World(set(build.Status(status)), build.Claim("data-web-0", "1Gi"), build.Claim("data-web-2", "1Gi", build.On("")),
+	o := build.World(set(build.Status(status)), build.Claim("data-web-0", "1Gi"), build.Claim("data-web-2", "1Gi", build.BoundTo("")),
 		build.Journal(journal))
 	if got := strings.Join(o.VolumeNames(), " "); got != "pv-data-web-0 pv-data-web-1 pv-new-data-web-0" {
 		t.Error(got)

@@ -33,7 +33,7 @@ func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 			w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 			before := w.Custom(row, "Prometheus", "main")
 			idleSet(w, "cache", 1, map[string]string{api.PausedAnnotation: "true"})
-			w.OwnedBy("cache", before)
+			w.SetController("cache", before)
 			drive := w.Drive(nil)
 			status := w.Finish(drive, "web")
 			if status.Reason != api.OwnerNotPausable || !strings.Contains(status.Message, "drydock.dev/allow=pause") || wasStopped(status) {

@@ -251,7 +251,7 @@ func TestUnsupportedTemplateChangesAreRejected(t *testing.T) {
 		})
 	}
 	t.Run("of a controller", func(t *testing.T) {
-		a.Own("web")
+		a.AddController("web")
 		a := *a
 		a.t = t
 		a.expectRejected(edited("128Mi", func(*appsv1.StatefulSet) {}))

@@ -35,7 +35,7 @@ func heldWorld(t *testing.T, replicas int32) (*kit.World, *kit.Drive) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	startHeld(w, drive, w.CleanedSet("web", replicas))
+	startHeld(w, drive, w.SetWithCleanup("web", replicas))
 	return w, drive
 }
 
@@ -80,7 +80,7 @@ func TestDeletedSetWithForeignFinalizer(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 2)
+	set := w.SetWithCleanup("web", 2)
 	set.Finalizers = []string{"example.com/audit"}
 	startHeld(w, drive, set)
 	deleteSet(t, w, "web", metav1.DeletePropagationBackground)
@@ -198,7 +198,7 @@ func TestDeletedSleepingSetIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 2)
+	set := w.SetWithCleanup("web", 2)
 	startHeld(w, drive, set)
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
@@ -249,10 +249,10 @@ func TestResizeKeepsCleanupFinalizer(t *testing.T) {
 	if set.UID == uid || !slices.Contains(set.Finalizers, api.CleanupFinalizer) {
 		t.Errorf("UID %s, was %s; finalizers %v", set.UID, uid, set.Finalizers)
 	}
-	if order := w.Node.Cleaned(); len(order) > 0 {
+	if order := w.Node.CleanedPods(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
-	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1") {
 		t.Error(problem)
 	}
 }

@@ -40,7 +40,7 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 			w.Annotate("web", map[string]string{api.RetryAnnotation: "please"})
 			return nil
 		},
-		"by event": func(w *kit.World, drive *kit.Drive) error { return w.Tell(drive, events.Retry, "web") },
+		"by event": func(w *kit.World, drive *kit.Drive) error { return w.SendSetEvent(drive, events.Retry, "web") },
 		"by a new template": func(w *kit.World, _ *kit.Drive) error {
 			w.Annotate("web", map[string]string{api.CleanupTemplateAnnotation: kit.CleanupTemplate + "      args: [better]\n"})
 			return nil
@@ -56,8 +56,8 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 				doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Tries < 3 {
 				t.Errorf("%s; %+v", doc.Message, doc.Ordinals)
 			}
-			if !slices.Contains(w.Events("web"), "Warning CleanupFailed") || !slices.Contains(drive.Seen, "operation.failed") {
-				t.Errorf("Events %v, events %v", w.Events("web"), drive.Seen)
+			if !slices.Contains(w.Events("web"), "Warning CleanupFailed") || !slices.Contains(drive.EventTypes, "operation.failed") {
+				t.Errorf("Events %v, events %v", w.Events("web"), drive.EventTypes)
 			}
 			version := w.Set("web").ResourceVersion
 			ticks(t, drive, 4)
@@ -125,13 +125,13 @@ func TestParallelCleanupsFailAlone(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 4)
+	set := w.SetWithCleanup("web", 4)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
 	w.DeleteClaim("data-web-2") // by a user: it disappears with its pod
 	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	if order := w.Node.Cleaned(); len(order) != 2 || slices.Contains(order, "web-2") {
+	if order := w.Node.CleanedPods(); len(order) != 2 || slices.Contains(order, "web-2") {
 		t.Errorf("cleaned up: %v", order)
 	}
 }
@@ -177,7 +177,7 @@ func TestScaleUpCancelsCleanup(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 2)
+	set := w.SetWithCleanup("web", 2)
 	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
 	startCleaned(w, drive, set)
 	claim := w.Claim("data-web-1")
@@ -233,7 +233,7 @@ func TestCleanupWithFirstOrdinal(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 3)
+	set := w.SetWithCleanup("web", 3)
 	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
 	startCleaned(w, drive, set)
 	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the first ordinal, so no scale-down has left it
@@ -257,7 +257,7 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
 	}
 	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil {
+	if err := w.SendSetEvent(drive, events.Retry, "web"); err != nil {
 		t.Fatal(err)
 	}
 	w.Eventually("it is cleaned up", func() string {
@@ -281,7 +281,7 @@ func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
 			cleanupPod(w, drive, "web-2")
 			w.DeleteSet("web", propagation)
 			holdPods(w, false) // now the cleanup succeeds, for a deleted set
-			again := w.CleanedSet("web", 3)
+			again := w.SetWithCleanup("web", 3)
 			again.Namespace = w.Namespace
 			if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), again, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -302,7 +302,7 @@ func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
 	doc := func() *api.Cleanup {
-		w.CreateSet(w.CleanedSet("web", 1))
+		w.CreateSet(w.SetWithCleanup("web", 1))
 		return w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
 	}()
 	if len(doc.Ordinals) != 2 || doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Reason != api.NeverUsed {
@@ -468,16 +468,16 @@ func TestSleepAndResizeAreNoScaleDown(t *testing.T) {
 	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
 		t.Fatalf("%s: %s", status.Phase, status.Message)
 	}
-	if order := w.Node.Cleaned(); len(order) > 0 {
+	if order := w.Node.CleanedPods(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
-	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1") {
 		t.Error(problem)
 	}
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady) // of the set that the resize has created again
 	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	if order := w.Node.Cleaned(); !slices.Equal(order, []string{"web-1"}) {
+	if order := w.Node.CleanedPods(); !slices.Equal(order, []string{"web-1"}) {
 		t.Errorf("cleaned up: %v", order)
 	}
 }
@@ -490,7 +490,7 @@ func TestSleepWithLostRecordIsNoScaleDown(t *testing.T) {
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.PausedAnnotation, api.SleepAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
+	if err := w.SendSetEvent(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
 	untilReady(w, drive, "web", 2)
@@ -516,12 +516,12 @@ func TestResizeWithLostRecordIsNoScaleDown(t *testing.T) {
 		return ""
 	})
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:null}}}`, api.ResizeAnnotation, api.StatusAnnotation))
-	if err := w.Tell(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
+	if err := w.SendSetEvent(drive, events.Retry, "web"); err != nil { // cleanup-pod runs first
 		t.Fatal(err)
 	}
 	holdPods(w, false)
 	ticks(t, drive, 10)
-	if order := w.Node.Cleaned(); len(order) > 0 {
+	if order := w.Node.CleanedPods(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
 	for _, problem := range w.Node.Violations() {

@@ -32,7 +32,7 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	startCleaned(w, drive, w.CleanedSet("web", replicas, templates...))
+	startCleaned(w, drive, w.SetWithCleanup("web", replicas, templates...))
 	return w, drive
 }
 
@@ -41,7 +41,7 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 func TestScaleDownWithoutDrydockIsCleanedUp(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	set := w.CleanedSet("web", 3)
+	set := w.SetWithCleanup("web", 3)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement // all claims are created in the same second as the set
 	w.CreateSet(set)
 	w.Scale("web", 1)
@@ -81,7 +81,7 @@ func expectDeleted(t *testing.T, w *kit.World, claims, pods []string) {
 	if deleted := w.Node.DeletedClaims(); !slices.Equal(deleted, claims) {
 		t.Errorf("deleted claims: %v, want %v", deleted, claims)
 	}
-	if order := w.Node.Cleaned(); !slices.Equal(order, pods) {
+	if order := w.Node.CleanedPods(); !slices.Equal(order, pods) {
 		t.Errorf("cleanup pods that succeeded: %v, want %v", order, pods)
 	}
 }
@@ -146,8 +146,8 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 	expectClean(t, w, drive)
 	expectDeleted(t, w, []string{"data-web-1", "data-web-2", "data-web-3", "logs-web-1", "logs-web-2", "logs-web-3"},
 		[]string{"web-3", "web-2", "web-1"})
-	if !slices.Contains(drive.Seen, "cleanup.completed") {
-		t.Errorf("events: %v", drive.Seen)
+	if !slices.Contains(drive.EventTypes, "cleanup.completed") {
+		t.Errorf("events: %v", drive.EventTypes)
 	}
 	for _, event := range []string{"Normal CleanupStarted", "Normal CleanupDone", "Normal ClaimsDeleted", "Normal CleanupCompleted"} {
 		if !slices.Contains(w.Events("web"), event) {
@@ -159,10 +159,10 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 		t.Errorf("the set was changed: %s", diff)
 	}
 	version := w.Set("web").ResourceVersion
-	drive.Seen = nil
+	drive.EventTypes = nil
 	ticks(t, drive, 3)
-	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("functions ran for a set that has been cleaned up: %v", drive.Seen)
+	if len(drive.EventTypes) > 0 || w.Set("web").ResourceVersion != version {
+		t.Errorf("functions ran for a set that has been cleaned up: %v", drive.EventTypes)
 	}
 	w.Scale("web", 3) // on new claims
 	w.Eventually("three replicas are ready", func() string {
@@ -178,7 +178,7 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 		}
 		return ""
 	})
-	for _, problem := range w.Whole("data-web-0", "data-web-1", "data-web-2") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1", "data-web-2") {
 		t.Error(problem)
 	}
 }
@@ -188,7 +188,7 @@ func TestCleanupPodFollowsTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 2, "data", "logs")
+	set := w.SetWithCleanup("web", 2, "data", "logs")
 	set.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}
 	set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}}
 	set.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
@@ -238,7 +238,7 @@ func TestCleanupByOlderAnnotation(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 2)
+	set := w.SetWithCleanup("web", 2)
 	delete(set.Annotations, api.CleanupTemplateAnnotation)
 	delete(set.Labels, api.ManagedLabel)
 	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
@@ -251,7 +251,7 @@ func TestCleanupByOlderAnnotation(t *testing.T) {
 	if doc := w.Cleanup("web"); doc.Reason == api.CleanupReady && len(doc.Ordinals) == 1 {
 		// The claim may have been created in the same second as the set. Then Drydock cannot know its set.
 		w.Kubectl("annotate", "pvc", "data-web-1", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-		if err := w.Tell(drive, "dev.drydock.retry", "web"); err != nil {
+		if err := w.SendSetEvent(drive, "dev.drydock.retry", "web"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestParallelCleanups(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	drive := w.Drive(nil)
-	set := w.CleanedSet("web", 5)
+	set := w.SetWithCleanup("web", 5)
 	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	startCleaned(w, drive, set)
 	holdPods(w, true)
@@ -316,7 +316,7 @@ func TestNoCleanup(t *testing.T) {
 			t.Parallel()
 			w := kit.NewWorld(t)
 			drive := w.Drive(nil)
-			set := w.CleanedSet("web", 2)
+			set := w.SetWithCleanup("web", 2)
 			row.change(set)
 			w.Node.Set(func(n *kit.Node) { n.GuardClaims = row.refuse != api.DeletesClaims })
 			w.CreateSet(set)
@@ -331,7 +331,7 @@ func TestNoCleanup(t *testing.T) {
 			if doc := w.Cleanup("web"); row.refuse == "" && doc != nil {
 				t.Errorf("%+v", doc)
 			}
-			if order := w.Node.Cleaned(); len(order) > 0 {
+			if order := w.Node.CleanedPods(); len(order) > 0 {
 				t.Errorf("cleaned up: %v", order)
 			}
 			if n := count(w.Events("web"), "Warning "+string(row.refuse)); n > 1 {
@@ -378,8 +378,8 @@ func TestCleanupInOneNamespace(t *testing.T) {
 	t.Parallel()
 	here, elsewhere := kit.NewWorld(t), kit.NewWorld(t)
 	drive := here.Drive(nil)
-	startCleaned(here, drive, here.CleanedSet("web", 2))
-	elsewhere.CreateSet(elsewhere.CleanedSet("web", 2))
+	startCleaned(here, drive, here.SetWithCleanup("web", 2))
+	elsewhere.CreateSet(elsewhere.SetWithCleanup("web", 2))
 	here.Scale("web", 1)
 	elsewhere.Scale("web", 1)
 	here.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)

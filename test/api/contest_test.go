@@ -40,7 +40,7 @@ func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 			if sleep := w.Sleep("web"); sleep != nil && sleep.Phase == api.Asleep {
 				return ""
 			}
-			if err := w.Tell(drive, events.Sleep, "web"); err != nil {
+			if err := w.SendSetEvent(drive, events.Sleep, "web"); err != nil {
 				return err.Error()
 			}
 			return "not yet"

@@ -277,8 +277,8 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	a.expectNoWriteByApply(single)
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 	w.Eventually("the pod is of the new revision", func() string {
-		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || statefulset.RollingOut(set) != "" {
-			return statefulset.RollingOut(set)
+		if set := w.Set("web"); set.Status.UpdatedReplicas != 1 || statefulset.WhyRollingOut(set) != "" {
+			return statefulset.WhyRollingOut(set)
 		}
 		return ""
 	})

@@ -46,7 +46,7 @@ func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 				}
 				return ""
 			})
-			if problems := w.Whole("data-web-0"); len(problems) > 0 {
+			if problems := w.ClaimProblems("data-web-0"); len(problems) > 0 {
 				t.Error(problems)
 			}
 		})

@@ -107,7 +107,7 @@ func forged(set string, uid types.UID, phase api.Phase, member api.MemberPhase, 
 	record := &api.Resize{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: "data=64Mi", Attempt: 1,
 			Set: api.SetRef{Name: set, UID: uid}, Started: past},
-		Members: []api.Member{{Phase: member, Attempt: 1, Pod: "x", Held: &past, Stopped: &past, Claims: []api.Move{move}}},
+		Members: []api.Member{{Phase: member, Attempt: 1, Pod: "x", HeldAt: &past, StoppedAt: &past, Claims: []api.Move{move}}},
 	}
 	record.Operation = api.OperationID(uid, record.Request, record.Attempt)
 	return record
@@ -203,7 +203,7 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 			return err.Error()
 		}
 		for i := range revisions.Items {
-			if api.Linked(&revisions.Items[i], operation, api.RoleJournal) {
+			if api.HasLink(&revisions.Items[i], operation, api.RoleJournal) {
 				return ""
 			}
 		}
@@ -211,7 +211,7 @@ func TestRevisionOfAnotherSetIsNoJournal(t *testing.T) {
 	})
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	expectPhase(t, w.Finish(w.Drive(nil), "web"), api.Succeeded)
-	for _, problem := range w.Whole("data-web-0") {
+	for _, problem := range w.ClaimProblems("data-web-0") {
 		t.Error(problem)
 	}
 }
@@ -227,13 +227,13 @@ func TestNamespaceDeletedDuringResizeLeavesNoVolume(t *testing.T) {
 	dies := &kit.Saboteur{}
 	dies.OnWrite = func(write string) {
 		if strings.HasSuffix(write, "/persistentvolumes/"+old) {
-			dies.At, dies.What = len(dies.Writes())+1, kit.DieBefore
+			dies.At, dies.Failure = len(dies.Writes())+1, kit.DieBefore
 		}
 	}
 	first := w.Drive(dies)
 	w.Eventually("the volume is held", func() string {
 		_ = first.Tick(context.Background()) // the dead process returns an error
-		if v := volumeOf(t, w, old); !api.Linked(v, v.Labels[api.OperationLabel], api.RoleSource) {
+		if v := volumeOf(t, w, old); !api.HasLink(v, v.Labels[api.OperationLabel], api.RoleSource) {
 			return "it is not"
 		}
 		return ""

@@ -118,7 +118,7 @@ func storeSleep(w *kit.World, name string, phase api.Phase) {
 	set := w.Set(name)
 	doc := &api.Sleep{
 		Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: phase,
-			Request: idle.ForIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
+			Request: idle.RequestIdle, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(time.Now().Add(-time.Hour))},
 		Replicas: 2,
 	}
 	w.Annotate(name, map[string]string{api.SleepAnnotation: doc.Encode()})
@@ -206,7 +206,7 @@ func TestGatewayRepeatsWriteAfterConflict(t *testing.T) {
 	for _, what := range []kit.Sabotage{kit.Answer409, kit.Answer500} {
 		w := kit.NewWorld(t)
 		w.CreateSet(siteSet("web", ""))
-		g := newGateway(t, w, &kit.Saboteur{At: 1, What: what})
+		g := newGateway(t, w, &kit.Saboteur{At: 1, Failure: what})
 		r := visit(t, g, "poke?names=%s/web", w.Namespace)
 		_, written := w.Set("web").Annotations[api.AwakeUntilAnnotation]
 		if want := what == kit.Answer409; (r.Code == 200) != want || written != want {

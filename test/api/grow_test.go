@@ -24,9 +24,9 @@ func fullWorld(t *testing.T, rule string, change ...func(*appsv1.StatefulSet)) (
 		c(set)
 	}
 	w, _ := growingWorld(t, set)
-	usage := w.Measure()
+	usage := w.StartPrometheus()
 	for _, name := range []string{"data-web-0", "data-web-1"} {
-		usage.Use(name, "1Mi")
+		usage.SetUsed(name, "1Mi")
 	}
 	if rule != "" {
 		w.Annotate("web", map[string]string{api.GrowAnnotation: rule})
@@ -70,10 +70,10 @@ func staysAt(t *testing.T, w *kit.World, drive *kit.Drive, size string, claims .
 func TestGrowUpToLimit(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule)
 	pods := podUIDs(t, w)
-	usage.Use("data-web-1", "30Mi")
+	usage.SetUsed("data-web-1", "30Mi")
 	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
 	asked := usage.Queries()
-	usage.Use("data-web-1", "40Mi")
+	usage.SetUsed("data-web-1", "40Mi")
 	ticks(t, drive, 1)
 	if n := usage.Queries() - asked; n != 1 {
 		t.Errorf("Prometheus was asked %d times in a tick", n)
@@ -82,9 +82,9 @@ func TestGrowUpToLimit(t *testing.T) {
 	if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=96Mi+" {
 		t.Errorf("the request is %s", request)
 	}
-	usage.Use("data-web-0", "90Mi")
+	usage.SetUsed("data-web-0", "90Mi")
 	untilSize(t, w, drive, "128Mi", "data-web-0", "data-web-1")
-	usage.Use("data-web-0", "120Mi")
+	usage.SetUsed("data-web-0", "120Mi")
 	ticks(t, drive, 1)
 	expectEvents(t, w, "web", "Normal VolumesGrow", "Warning GrowthLimit")
 	staysAt(t, w, drive, "128Mi", "data-web-0", "data-web-1")
@@ -100,16 +100,16 @@ func TestGrowUpToLimit(t *testing.T) {
 // TestGrowByInodes: a file system without free inodes counts as full.
 func TestGrowByInodes(t *testing.T) {
 	w, drive, usage := fullWorld(t, "data=inodes:10%,by:32Mi,max:128Mi")
-	usage.Inodes("data-web-0", 1000, 100)
+	usage.SetInodes("data-web-0", 1000, 100)
 	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
-	usage.Inodes("data-web-0", 1000, 99)
+	usage.SetInodes("data-web-0", 1000, 99)
 	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
 // TestGrowByNamespaceDefault: the ConfigMap of the namespace has the rules for sets without rules.
 func TestGrowByNamespaceDefault(t *testing.T) {
 	w, drive, usage := fullWorld(t, "")
-	usage.Use("data-web-1", "60Mi")
+	usage.SetUsed("data-web-1", "60Mi")
 	staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.GrowConfigMap},
 		Data: map[string]string{api.GrowKey: "*=by:32Mi,max:128Mi"}}
@@ -118,7 +118,7 @@ func TestGrowByNamespaceDefault(t *testing.T) {
 	}
 	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 	w.Annotate("web", map[string]string{api.GrowAnnotation: api.GrowOff})
-	usage.Use("data-web-1", "95Mi")
+	usage.SetUsed("data-web-1", "95Mi")
 	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 }
 
@@ -130,7 +130,7 @@ func TestGrowMakesClaimsEqual(t *testing.T) {
 		logs.Name = "logs"
 		s.Spec.VolumeClaimTemplates = append(s.Spec.VolumeClaimTemplates, *logs)
 	})
-	usage.Use("logs-web-1", "63Mi")
+	usage.SetUsed("logs-web-1", "63Mi")
 	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"112Mi"}}}}`)
 	w.Eventually("the claim has grown", func() string {
 		if has := capacity(w.Claim("data-web-0")); has != "112Mi" {
@@ -138,7 +138,7 @@ func TestGrowMakesClaimsEqual(t *testing.T) {
 		}
 		return ""
 	})
-	usage.Use("data-web-1", "60Mi")
+	usage.SetUsed("data-web-1", "60Mi")
 	untilSize(t, w, drive, "112Mi", "data-web-0", "data-web-1")
 	expectSize(t, w, "64Mi", "logs-web-0", "logs-web-1")
 }
@@ -151,7 +151,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 			class := kit.Class
 			s.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = &class
 		})
-		usage.Use("data-web-1", "60Mi")
+		usage.SetUsed("data-web-1", "60Mi")
 		ticks(t, drive, 1)
 		staysAt(t, w, drive, "64Mi", "data-web-0", "data-web-1")
 		expectEvents(t, w, "web", "Warning GrowthBlocked")
@@ -162,7 +162,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 		w.Settings.ExpandPatience, w.Settings.ExpandTimeout = 1100*time.Millisecond, 8*time.Second
 		pods, drive := podUIDs(t, w), w.Drive(nil)
 		<-time.After(1100 * time.Millisecond) // timestamps of pods and conditions have whole seconds
-		usage.Use("data-web-1", "60Mi")
+		usage.SetUsed("data-web-1", "60Mi")
 		w.Eventually("the growth is given up", func() string {
 			ticks(t, drive, 1)
 			if record := w.Status("web"); record == nil || record.Phase != api.Failed {
@@ -182,7 +182,7 @@ func TestGrowStopsNoMember(t *testing.T) {
 func TestGrowPausesAfterRefusalByStorage(t *testing.T) {
 	w, drive, usage := fullWorld(t, growRule)
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever })
-	usage.Use("data-web-1", "60Mi")
+	usage.SetUsed("data-web-1", "60Mi")
 	expectPhase(t, w.Finish(drive, "web"), api.Failed)
 	ticks(t, drive, 1)
 	before := w.Set("web").ResourceVersion
@@ -201,8 +201,8 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := applyWorld(t, apply, kit.GrowingClass)
-			usage := a.Measure()
-			usage.Use("data-web-0", "40Mi")
+			usage := a.StartPrometheus()
+			usage.SetUsed("data-web-0", "40Mi")
 			a.drive = a.Drive(nil)
 			manifest := func(size string) *appsv1.StatefulSet {
 				set := deployed(kit.GrowingClass, size)
@@ -238,6 +238,6 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 // TestGrowUpToLimitWithExponent: the fence of the account accepts the request for every notation of the limit.
 func TestGrowUpToLimitWithExponent(t *testing.T) {
 	w, drive, usage := fullWorld(t, "data=below:50%,by:64Mi,max:1e8")
-	usage.Use("data-web-1", "40Mi")
+	usage.SetUsed("data-web-1", "40Mi")
 	untilSize(t, w, drive, "100M", "data-web-0", "data-web-1")
 }

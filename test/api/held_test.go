@@ -98,7 +98,7 @@ func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 		recordOf(api.Moving, api.MemberFinalPass),
 		recordOf(api.Reverting, api.MemberKept, api.MemberSwapping)} {
 		w.Annotate("web", held)
-		w.ScaleUpDenied("web")
+		w.AwaitScaleUpDenied("web")
 		out, err := kubectl(t, w, "scale", "sts/web", "--replicas=2")
 		expectDenied(t, "kubectl scale", heldScalesPolicy, out, err)
 		expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":2}}`))
@@ -127,7 +127,7 @@ func TestReplicasOfOtherSetsMayBeRaised(t *testing.T) {
 	held := kit.WorldSet("held", 2, "64Mi", "data")
 	held.Annotations = recordOf(api.Moving, api.MemberSwapping)
 	w.CreateSet(held)
-	w.ScaleUpDenied("held")
+	w.AwaitScaleUpDenied("held")
 	for what, err := range map[string]error{
 		"scaling the set down":     w.TryScaleTo("held", 1, metav1.DryRunAll),
 		"patching it down":         merge(w, "held", `{"spec":{"replicas":1}}`),
@@ -193,7 +193,7 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 		}
 		return ""
 	})
-	w.ScaleUpDenied("web")
+	w.AwaitScaleUpDenied("web")
 	expectDenied(t, "an autoscaler", heldScalesPolicy, "", w.TryScaleTo("web", 3))
 	expectDenied(t, "a patch", heldSetsPolicy, "", merge(w, "web", `{"spec":{"replicas":3}}`))
 	w.Node.Set(func(n *kit.Node) { n.Hold = false })
@@ -206,7 +206,7 @@ func TestScaleUpDuringHoldIsRefusedAndResizeSucceeds(t *testing.T) {
 		}
 		return ""
 	})
-	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1") {
 		t.Error(problem)
 	}
 }
@@ -238,7 +238,7 @@ func TestResizeOfStoppedSetLocksMembers(t *testing.T) {
 		}
 		return ""
 	})
-	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1") {
 		t.Error(problem)
 	}
 }

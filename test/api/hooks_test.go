@@ -219,7 +219,7 @@ func TestHookRunsOnceWhenProcessDies(t *testing.T) {
 			t.Parallel()
 			w, pods := hookedSet(t, api.StrategyRolling)
 			hooks := playHooks(t, w, pods)
-			sabotage := &kit.Saboteur{What: what}
+			sabotage := &kit.Saboteur{Failure: what}
 			sabotage.OnWrite = func(description string) {
 				if record := w.Status("web"); strings.HasPrefix(description, "PATCH") && sabotage.At == 0 && record != nil &&
 					record.Reason == api.HookRunning {

@@ -19,7 +19,7 @@ import (
 )
 
 // deadLetters reads the dead letters on set web.
-func deadLetters(t *testing.T, w *kit.World) []api.Letter {
+func deadLetters(t *testing.T, w *kit.World) []api.UndeliveredEvent {
 	t.Helper()
 	list, err := api.LoadDeadLetters(w.Set("web"))
 	if err != nil {
@@ -35,14 +35,14 @@ func refOf(w *kit.World) events.Ref {
 		Operation: "0123456789ab"}
 }
 
-func sendToDeadLetter(t *testing.T, drive *kit.Drive, e event.Event, answer kit.Answer) {
+func sendToDeadLetter(t *testing.T, drive *kit.Drive, e event.Event, answer kit.FailedDelivery) {
 	t.Helper()
-	if err := drive.GiveUp(context.Background(), e, answer); err != nil {
+	if err := drive.DeadLetter(context.Background(), e, answer); err != nil {
 		t.Fatal(err)
 	}
 }
 
-var noRoom = kit.Answer{By: api.Backup, Code: 422, Text: "no room\nmore"}
+var noRoom = kit.FailedDelivery{Function: api.Backup, Code: 422, Text: "no room\nmore"}
 
 // Invariants: I7.
 func TestDeadLetterIsListedOnce(t *testing.T) {
@@ -79,8 +79,8 @@ func TestConcurrentDeadLettersAreAllListed(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 6 {
 		all.Go(func() {
-			answer := kit.Answer{By: api.Restore, Code: 500 + i, Text: "no"}
-			if err := drive.GiveUp(context.Background(), events.NewStep(api.Backup, events.BackupCompleted, ref), answer); err != nil {
+			answer := kit.FailedDelivery{Function: api.Restore, Code: 500 + i, Text: "no"}
+			if err := drive.DeadLetter(context.Background(), events.NewStep(api.Backup, events.BackupCompleted, ref), answer); err != nil {
 				t.Error(err)
 			}
 		})
@@ -128,7 +128,7 @@ func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	claim := w.Claim("data-web-0")
-	sendToDeadLetter(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.Answer{By: api.Sift, Code: 503, Text: "away"})
+	sendToDeadLetter(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.FailedDelivery{Function: api.Sift, Code: 503, Text: "away"})
 	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	list := deadLetters(t, w)
 	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 ||

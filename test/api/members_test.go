@@ -170,7 +170,7 @@ func untilWaiting(w *kit.World, drive *kit.Drive, ordinal int) {
 // stopOrder returns the ordinals in the order in which the members were stopped.
 func stopOrder(record *api.Resize) []int {
 	members := slices.Clone(record.Members)
-	slices.SortStableFunc(members, func(a, b api.Member) int { return a.Held.Compare(b.Held.Time) })
+	slices.SortStableFunc(members, func(a, b api.Member) int { return a.HeldAt.Compare(b.HeldAt.Time) })
 	var order []int
 	for _, m := range members {
 		order = append(order, m.Ordinal)

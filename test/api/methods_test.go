@@ -25,7 +25,7 @@ func readyWorld(t *testing.T, set *appsv1.StatefulSet) (*kit.World, *kit.Drive) 
 	return growingWorld(t, set)
 }
 
-func holdFirstPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldWarm = on }) }
+func holdFirstPass(w *kit.World, on bool) { w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = on }) }
 
 // movers returns the pods of movers, including ended ones.
 func movers(t testing.TB, w *kit.World) []corev1.Pod {

@@ -62,12 +62,12 @@ func TestOrderNeedsSenderWithRightToPatchSet(t *testing.T) {
 		token string
 		want  int
 	}{
-		"a hint needs no token":                  {events.NewByHand(events.ResizeRequested, web, "1"), "", http.StatusAccepted},
-		"no token":                               {events.NewByHand(events.Sleep, web, "1"), "", http.StatusForbidden},
-		"not a token":                            {events.NewByHand(events.Sleep, web, "1"), "secret-text", http.StatusForbidden},
-		"with the right to read":                 {events.NewByHand(events.Retry, web, "1"), viewer, http.StatusForbidden},
-		"who may patch, in another namespace":    {events.NewByHand(events.Sleep, elsewhere, "1"), editor, http.StatusForbidden},
-		"who may patch":                          {events.NewByHand(events.Sleep, web, "1"), editor, http.StatusAccepted},
+		"a hint needs no token":                  {events.NewFromUser(events.ResizeRequested, web, "1"), "", http.StatusAccepted},
+		"no token":                               {events.NewFromUser(events.Sleep, web, "1"), "", http.StatusForbidden},
+		"not a token":                            {events.NewFromUser(events.Sleep, web, "1"), "secret-text", http.StatusForbidden},
+		"with the right to read":                 {events.NewFromUser(events.Retry, web, "1"), viewer, http.StatusForbidden},
+		"who may patch, in another namespace":    {events.NewFromUser(events.Sleep, elsewhere, "1"), editor, http.StatusForbidden},
+		"who may patch":                          {events.NewFromUser(events.Sleep, web, "1"), editor, http.StatusAccepted},
 		"about a group, who may only read":       {group, viewer, http.StatusForbidden},
 		"about a group, who may patch every set": {group, editor, http.StatusAccepted},
 	} {

@@ -40,9 +40,9 @@ func content(o *unstructured.Unstructured) map[string]any {
 // Invariants: I5.
 func TestEveryOwnerIsPausedAndResumed(t *testing.T) {
 	t.Parallel()
-	kit.NewWorld(t).MayPause(allowed()...)
+	kit.NewWorld(t).GrantPause(allowed()...)
 	for _, row := range owners.BuiltIn() {
-		if !row.Can(owners.ByPause) || row.Off || row.Operator == denied {
+		if !row.Supports(owners.ByPause) || row.Unverified || row.Operator == denied {
 			continue
 		}
 		t.Run(row.Operator+"/"+row.Kinds[0].Name+"."+row.Group, func(t *testing.T) {
@@ -67,10 +67,10 @@ func expectPausedMeanwhile(t *testing.T, w *kit.World, row owners.Row, kind stri
 	t.Helper()
 	before := content(w.Custom(row, kind, "main"))
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.OwnedBy("web", controller)
+	w.SetController("web", controller)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive, paused := w.Drive(nil), 0
-	drive.Passed = func(e event.Event) {
+	drive.OnEvent = func(e event.Event) {
 		// The record is read before and after the owner, because an event may be delivered late.
 		began, isPaused, ended := w.Status("web"), row.Paused(w.Custom(row, kind, "main")), w.Status("web")
 		switch {
@@ -111,7 +111,7 @@ func expectResumed(t *testing.T, w *kit.World, drive *kit.Drive, row owners.Row,
 func TestTopOwnerIsPaused(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
-	w.MayPause("percona-pg")
+	w.GrantPause("percona-pg")
 	top, low := rowOf(t, "pgv2.percona.com", "PerconaPGCluster"), rowOf(t, "upstream.pgv2.percona.com", "PostgresCluster")
 	w.DefineKind(top, "PerconaPGCluster")
 	w.DefineKind(low, "PostgresCluster")
@@ -126,11 +126,11 @@ func TestTopOwnerIsPaused(t *testing.T) {
 func ownedWorld(t *testing.T) (*kit.World, owners.Row) {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "monitoring.coreos.com", "Prometheus")
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.DefineKind(row, "Prometheus")
 	owner := w.CreateCustom(row, "Prometheus", "main", map[string]any{"paused": false}, nil)
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.OwnedBy("web", owner)
+	w.SetController("web", owner)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	return w, row
 }
@@ -229,13 +229,13 @@ const denied = "tidb"
 func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "pingcap.com", "TidbCluster")
-	w.MayNotPause(denied)
+	w.RevokePause(denied)
 	w.DefineKind(row, "TidbCluster")
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.OwnedBy("web", w.CreateCustom(row, "TidbCluster", "main", map[string]any{}, nil))
+	w.SetController("web", w.CreateCustom(row, "TidbCluster", "main", map[string]any{}, nil))
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	idleSet(w, "cache", 2, nil)
-	w.OwnedBy("cache", w.Custom(row, "TidbCluster", "main"))
+	w.SetController("cache", w.Custom(row, "TidbCluster", "main"))
 	drive := w.Drive(nil)
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
@@ -244,7 +244,7 @@ func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 		wasStopped(status) {
 		t.Errorf("%s: %s (stopped %v)", status.Reason, status.Message, wasStopped(status))
 	}
-	w.MayPause(denied)
+	w.GrantPause(denied)
 	before := content(w.Custom(row, "TidbCluster", "main"))
 	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
 	w.Eventually("the retry succeeds", func() string {

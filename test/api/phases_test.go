@@ -59,8 +59,8 @@ func movedClaims(record *api.Resize) []string {
 // expectAbort checks that the abort is reported and not repeated, and which claims are on their new volumes.
 func expectAbort(t *testing.T, r *resized, drive *kit.Drive, record *api.Resize, moved []string) {
 	t.Helper()
-	if record.Reason != api.Aborted || record.FailedAt != r.stop.phase || !slices.Contains(drive.Seen, "operation.failed") {
-		t.Errorf("%s at %s: %s; events %v", record.Reason, record.FailedAt, record.Message, drive.Seen)
+	if record.Reason != api.Aborted || record.FailedAt != r.stop.phase || !slices.Contains(drive.EventTypes, "operation.failed") {
+		t.Errorf("%s at %s: %s; events %v", record.Reason, record.FailedAt, record.Message, drive.EventTypes)
 	}
 	expectEvents(t, r.World, "web", "Warning Aborted")
 	size := map[bool]int64{false: 64, true: 128}
@@ -157,8 +157,8 @@ func expectFailure(t *testing.T, r *resized, drive *kit.Drive, row failing, stat
 			row.reason, r.stop.phase, row.says)
 	}
 	expectEvents(t, r.World, "web", "Warning "+string(row.reason))
-	if !slices.Contains(drive.Seen, "operation.failed") {
-		t.Errorf("events %v", drive.Seen)
+	if !slices.Contains(drive.EventTypes, "operation.failed") {
+		t.Errorf("events %v", drive.EventTypes)
 	}
 	if row.reason != api.NotReady { // whose pods cannot be created yet
 		r.expectGivenBack(t, drive)
@@ -219,7 +219,7 @@ func deleted(t *testing.T, r *resized, again bool) {
 		if now != nil {
 			t.Error("the deleted set was created again")
 		}
-		for _, problem := range r.Whole(r.claim...) {
+		for _, problem := range r.ClaimProblems(r.claim...) {
 			t.Error(problem)
 		}
 		return

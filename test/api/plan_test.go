@@ -159,8 +159,8 @@ func TestPlanMatchesResize(t *testing.T) {
 			w, drive := growingWorld(t, growingSet(2, "data", "logs"))
 			d, err := runPlan(t, w, "--resize", row.request)
 			expectAccepted(t, d, err)
-			if d.Verdict != forecast.Waits || len(d.Before) != 1 || d.Before[0].Reason != api.NotRequested {
-				t.Errorf("%s before %v", d.Verdict, d.Before)
+			if d.Verdict != forecast.Waits || len(d.Conditions) != 1 || d.Conditions[0].Reason != api.NotRequested {
+				t.Errorf("%s before %v", d.Verdict, d.Conditions)
 			}
 			if got := triedWrites(d); got != row.kinds {
 				t.Errorf("tried %s\nwant  %s", got, row.kinds)
@@ -171,7 +171,7 @@ func TestPlanMatchesResize(t *testing.T) {
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: row.request})
 			again, err := runPlan(t, w)
 			expectAccepted(t, again, err)
-			if again.Verdict != forecast.Goes || plannedChanges(again) != plannedChanges(d) {
+			if again.Verdict != forecast.Proceeds || plannedChanges(again) != plannedChanges(d) {
 				t.Errorf("%s\n%s, before it was\n%s", again.Verdict, plannedChanges(again), plannedChanges(d))
 			}
 			status := w.Finish(drive, "web")
@@ -197,8 +197,8 @@ func TestPlanOfSetThatHasNotOptedIn(t *testing.T) {
 	w, _ := growingWorld(t, set)
 	d, err := runPlan(t, w, "--resize", "data=128Mi", "--method", "copy")
 	expectAccepted(t, d, err)
-	if d.Verdict != forecast.Waits || len(d.Before) != 3 || d.Before[0].Reason != api.NotManaged || d.Claims[0].Method != api.MethodCopy {
-		t.Errorf("%s before %v: %v", d.Verdict, d.Before, d.Claims)
+	if d.Verdict != forecast.Waits || len(d.Conditions) != 3 || d.Conditions[0].Reason != api.NotManaged || d.Claims[0].Method != api.MethodCopy {
+		t.Errorf("%s before %v: %v", d.Verdict, d.Conditions, d.Claims)
 	}
 	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi")
 	if err != nil || !mentions(text, string(api.NotManaged), "label sts web drydock.dev/managed=true") {
@@ -228,7 +228,7 @@ func TestPlanFindsEveryReason(t *testing.T) {
 	if want := strings.ReplaceAll(want, " ", ", "); !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("the error is %v", err)
 	}
-	if len(d.Quotas) != 1 || d.Quotas[0].Enough() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" &&
+	if len(d.Quotas) != 1 || d.Quotas[0].Fits() || d.Quotas[0].Needs.String() != "320Mi" || d.Claims[0].Users[0].Pod != "debug" &&
 		!d.Claims[0].Users[1].Foreign {
 		t.Errorf("quotas %+v, users %v", d.Quotas, d.Claims[0].Users)
 	}
@@ -238,8 +238,8 @@ func TestPlanFindsEveryReason(t *testing.T) {
 		t.Errorf("it was %s %s: %s", status.Phase, status.Reason, status.Message)
 	}
 	after, _ := runPlan(t, w)
-	if len(after.Before) != 0 || after.Verdict != forecast.Refused {
-		t.Errorf("after the refusal: %s before %v", after.Verdict, after.Before)
+	if len(after.Conditions) != 0 || after.Verdict != forecast.Refused {
+		t.Errorf("after the refusal: %s before %v", after.Verdict, after.Conditions)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestFinalizerBeforeSwapKeepsClaim(t *testing.T) {
 	w, drive := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	uid := w.Claim("data-web-0").UID
 	came := false
-	drive.Passed = func(e event.Event) {
+	drive.OnEvent = func(e event.Event) {
 		if e.Type() == events.BackupCompleted && !came {
 			came = true
 			w.PatchClaim("data-web-0", withFinalizer)

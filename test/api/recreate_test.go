@@ -113,7 +113,7 @@ func TestApplyAfterResizeNeedsNoForce(t *testing.T) {
 // crashAfterCreation runs functions that die before their first write after the set was created again.
 func crashAfterCreation(w *kit.World, before *appsv1.StatefulSet) {
 	w.T.Helper()
-	saboteur := &kit.Saboteur{What: kit.DieBefore}
+	saboteur := &kit.Saboteur{Failure: kit.DieBefore}
 	saboteur.OnWrite = func(string) {
 		if now := w.Set("web"); now != nil && now.UID != before.UID && saboteur.At == 0 {
 			saboteur.At = len(saboteur.Writes()) + 1
@@ -172,7 +172,7 @@ func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(row.class)
 			w := kit.NewWorld(t)
 			before := w.CreateSet(set)
-			w.Node.Set(func(n *kit.Node) { n.HoldWarm = true }) // the preflight does not find it yet
+			w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = true }) // the preflight does not find it yet
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 			drive := w.Drive(nil)
 			w.Eventually("the request is taken", func() string {
@@ -184,7 +184,7 @@ func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			})
 			row.forbid(w)
 			awaitRefusal(w)
-			w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
+			w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
 			status := w.Finish(drive, "web")
 			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) ||
 				!strings.Contains(status.Message, api.RetryAnnotation) {
@@ -258,7 +258,7 @@ func TestLateFinalizerKeepsSetFromDeletion(t *testing.T) {
 	w := kit.NewWorld(t)
 	w.Settings.CopyTimeout = 20 * time.Second
 	before := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = true })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
 	w.Eventually("the resize is under way", func() string {
@@ -270,7 +270,7 @@ func TestLateFinalizerKeepsSetFromDeletion(t *testing.T) {
 	})
 	w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
 	w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
-	w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
 	status := w.Finish(drive, "web")
 	if status.Phase != api.Failed || !strings.Contains(status.Message, "example.com/keep") {
 		t.Error(describe(status))

@@ -84,8 +84,8 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	refused := events.NewStep(api.Backup, events.BackupCompleted, refOf(w))
 	sendToDeadLetter(t, drive, step, noRoom)
 	sendToDeadLetter(t, drive, change, noRoom)
-	sendToDeadLetter(t, drive, refused, kit.Answer{By: api.Restore, Code: 503, Text: "later"})
-	sendToDeadLetter(t, drive, sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")), kit.Answer{By: api.Sift, Code: 422, Text: "bad"})
+	sendToDeadLetter(t, drive, refused, kit.FailedDelivery{Function: api.Restore, Code: 503, Text: "later"})
+	sendToDeadLetter(t, drive, sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")), kit.FailedDelivery{Function: api.Sift, Code: 422, Text: "bad"})
 
 	out, err := command(t, w, "redeliver", "sts/web", "--list")
 	if err != nil || strings.Count(out, "\n") != 5 || len(to.taken) > 0 || len(deadLetters(t, w)) != 4 {
@@ -166,7 +166,7 @@ func TestDeadLetterThatFailsAgainStays(t *testing.T) {
 	drive, to := w.Drive(nil), newBroker(t)
 	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	to.then = func(e event.Event) {
-		if err := drive.GiveUp(context.Background(), e, noRoom); err != nil {
+		if err := drive.DeadLetter(context.Background(), e, noRoom); err != nil {
 			t.Error(err)
 		}
 	}
@@ -185,12 +185,12 @@ func TestForgedDeadLettersSendNoOtherObject(t *testing.T) {
 	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	w.CreatePodOn("stranger", "data-web-0")
 	to := newBroker(t)
-	forge := func(kind, namespace, name string) api.Letter {
-		return api.Letter{Type: events.SourceUpdate, Source: "s", ID: kind + name, Subject: kind + name,
+	forge := func(kind, namespace, name string) api.UndeliveredEvent {
+		return api.UndeliveredEvent{Type: events.SourceUpdate, Source: "s", ID: kind + name, Subject: kind + name,
 			Time:       w.Set("web").CreationTimestamp,
 			Extensions: map[string]string{"kind": kind, "namespace": namespace, "name": name}}
 	}
-	w.Annotate("web", map[string]string{api.DeadLettersAnnotation: api.EncodeDeadLetters([]api.Letter{
+	w.Annotate("web", map[string]string{api.DeadLettersAnnotation: api.EncodeDeadLetters([]api.UndeliveredEvent{
 		forge("Secret", w.Namespace, "token"), forge("Pod", "kube-system", "x"), forge("Pod", w.Namespace, "stranger"), forge("Pod",
 			w.Namespace, "gone")})})
 	if _, err := command(t, w, "redeliver", "sts/web", "--url", to.url); err == nil || !mentions(err.Error(), "Secret", "kube-system") {

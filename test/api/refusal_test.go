@@ -52,7 +52,7 @@ func TestRefusalsTouchNothingAndNameRemedy(t *testing.T) {
 			set:     func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil },
 			request: "data=128Mi", reason: api.RootMoverNeeded, says: []string{"kubectl label namespace", api.RootMoverLabel}},
 		"an owner that would undo the stop": {
-			arrange: func(w *kit.World) { w.Own("web") },
+			arrange: func(w *kit.World) { w.AddController("web") },
 			request: "data=128Mi", reason: api.OwnerNotPausable, says: []string{api.OwnerPolicyAnnotation}},
 		"a claim of a foreign set": {
 			arrange: func(w *kit.World) { w.PatchClaim("data-web-0", `{"metadata":{"labels":{"app":"other"}}}`) },

@@ -39,7 +39,7 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 			reason: api.MoverInvalid,
 			mend:   func(w *kit.World) { w.Annotate("web", map[string]string{api.MoverAnnotation: "priorityClassName: ''"}) }},
 		"the owner policy ignores the owner": {
-			arrange: func(w *kit.World) { w.Own("web") }, reason: api.OwnerNotPausable,
+			arrange: func(w *kit.World) { w.AddController("web") }, reason: api.OwnerNotPausable,
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
 			}},

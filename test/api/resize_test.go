@@ -85,8 +85,8 @@ func TestUpToDateSetCausesNoWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(writes.Writes()) != 0 || len(drive.Seen) != 0 {
-		t.Errorf("writes %v, events %v", writes.Writes(), drive.Seen)
+	if len(writes.Writes()) != 0 || len(drive.EventTypes) != 0 {
+		t.Errorf("writes %v, events %v", writes.Writes(), drive.EventTypes)
 	}
 }
 
@@ -99,7 +99,7 @@ func expectPhase(t *testing.T, status *api.Resize, phase api.Phase) {
 
 // wasStopped reports whether a member was stopped.
 func wasStopped(record *api.Resize) bool {
-	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Held != nil })
+	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.HeldAt != nil })
 }
 
 func expectSize(t *testing.T, w *kit.World, size string, claims ...string) {
@@ -121,7 +121,7 @@ func expectWhole(t *testing.T, w *kit.World, set string, replicas int32, claims 
 		}
 		return ""
 	})
-	for _, problem := range w.Whole(claims...) {
+	for _, problem := range w.ClaimProblems(claims...) {
 		t.Error(problem)
 	}
 	w.Eventually("nothing is left behind (I9)", func() string {

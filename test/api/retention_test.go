@@ -105,7 +105,7 @@ func TestOldVolumeIsRetained(t *testing.T) {
 				}
 				return released(now)
 			})
-			for _, problem := range w.Whole("data-web-0") {
+			for _, problem := range w.ClaimProblems("data-web-0") {
 				t.Error(problem)
 			}
 		})
@@ -200,7 +200,7 @@ func TestOldVolumePutBackByHandIsResizedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	patchVolume(t, w, fresh, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
-	w.Node.Recede("data-web-0", old)
+	w.Node.AcceptOldData("data-web-0", old)
 	w.Scale("web", 1)
 	untilReady(w, drive, "web", 1)
 

@@ -27,7 +27,7 @@ func failed(t *testing.T) (*kit.World, *kit.Drive) {
 // send delivers an event and every event that follows, without a tick.
 func send(t *testing.T, drive *kit.Drive, eventType string, ref events.Ref) {
 	t.Helper()
-	if err := drive.Send(context.Background(), events.NewByHand(eventType, ref, "by-hand")); err != nil {
+	if err := drive.Send(context.Background(), events.NewFromUser(eventType, ref, "by-hand")); err != nil {
 		t.Fatal(err)
 	}
 	if err := drive.Drain(context.Background()); err != nil {
@@ -70,8 +70,8 @@ func TestRetryEventWithoutFailureWritesNothing(t *testing.T) {
 	send(t, drive, events.Retry, ref)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	send(t, drive, events.Retry, ref) // a request that has not begun cannot have failed
-	if made := writes.Writes(); len(made) != 0 || len(drive.Seen) != 2 || w.Set("web").Generation != before.Generation {
-		t.Errorf("writes %v, events %v", made, drive.Seen)
+	if made := writes.Writes(); len(made) != 0 || len(drive.EventTypes) != 2 || w.Set("web").Generation != before.Generation {
+		t.Errorf("writes %v, events %v", made, drive.EventTypes)
 	}
 	send(t, drive, events.ResizeRequested, ref)
 	if status := w.Status("web"); status == nil {

@@ -26,7 +26,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	if err := os.WriteFile(rows, []byte(w.Settings.Owners), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	registry, err := owners.FromSettings(w.Settings.Owners)
+	registry, err := owners.LoadRegistry(w.Settings.Owners)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	w.Kubectl("apply", "-f", manifest)
 	t.Cleanup(func() { w.Kubectl("delete", "--ignore-not-found", "-f", manifest) })
 	idleSet(w, "web", 2, nil)
-	w.OwnedBy("web", w.CreateCustom(row, "Store", "main", map[string]any{}, nil))
+	w.SetController("web", w.CreateCustom(row, "Store", "main", map[string]any{}, nil))
 	before := content(w.Custom(row, "Store", "main"))
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)

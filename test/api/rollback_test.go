@@ -27,7 +27,7 @@ func resizedWorld(t *testing.T) (*kit.World, *kit.Drive, *api.Resize) {
 func rollBack(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *api.Resize {
 	t.Helper()
 	for _, move := range done.Moves() {
-		w.Node.Recede(move.Claim, move.OldVolume)
+		w.Node.AcceptOldData(move.Claim, move.OldVolume)
 	}
 	if text, err := command(t, w, "rollback", "sts/web", "--yes"); err != nil {
 		t.Fatalf("%s: %v", text, err)

@@ -167,7 +167,7 @@ func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 	t.Run("KEDA", func(t *testing.T) {
 		t.Parallel()
 		w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
-		w.MayPause(row.Operator)
+		w.GrantPause(row.Operator)
 		w.DefineKind(row, "ScaledObject")
 		maker := w.CreateCustom(row, "ScaledObject", "main", map[string]any{}, nil)
 		before, stopped := content(maker), 0
@@ -175,7 +175,7 @@ func TestMakerOfAutoscalerIsPaused(t *testing.T) {
 		autoscale(t, w, 1, maker)
 		w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 		drive := w.Drive(nil)
-		drive.Passed = func(e event.Event) {
+		drive.OnEvent = func(e event.Event) {
 			if e.Type() == events.BackupCompleted {
 				stopped++
 				if now := w.Custom(row, "ScaledObject", "main"); !row.Paused(now) {

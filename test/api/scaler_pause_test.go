@@ -59,7 +59,7 @@ func TestPausedScalerRestoresItsMembers(t *testing.T) {
 func TestPauseIsNoScaleDown(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
-	startCleaned(s.World, s.drive, s.CleanedSet("web", 2))
+	startCleaned(s.World, s.drive, s.SetWithCleanup("web", 2))
 	if err := s.create("web", v1alpha1.ScalerSpec{}); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestWakeDuringHook(t *testing.T) {
 func TestPostHookIsCleanup(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
-	startCleaned(s.World, s.drive, s.CleanedSet("web", 3))
+	startCleaned(s.World, s.drive, s.SetWithCleanup("web", 3))
 	if err := s.create("web", v1alpha1.ScalerSpec{
 		Hooks: v1alpha1.ScalerHooks{Post: &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}}}}); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func (a *answerer) latest() *event.Event {
 func TestHookByCloudEvent(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}}}})
 	theirs := &answerer{}
-	s.drive.Passed = theirs.passed
+	s.drive.OnEvent = theirs.passed
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.scale(1)
 	s.until("the function is asked", func(*v1alpha1.Scaler) string {

@@ -47,9 +47,9 @@ func specFor(row owners.Row) map[string]any {
 // Invariants: I5.
 func TestEveryOwnerConsentsToSleep(t *testing.T) {
 	t.Parallel()
-	kit.NewWorld(t).MayPause(allowed()...)
+	kit.NewWorld(t).GrantPause(allowed()...)
 	for _, row := range owners.BuiltIn() {
-		if row.Up || row.Off || row.Operator == denied || row.Operator == "keda" {
+		if row.PausedThroughController || row.Unverified || row.Operator == denied || row.Operator == "keda" {
 			continue
 		}
 		t.Run(row.Operator+"/"+row.Kinds[0].Name+"."+row.Group, func(t *testing.T) {
@@ -59,10 +59,10 @@ func TestEveryOwnerConsentsToSleep(t *testing.T) {
 			owner := w.CreateCustom(row, kind, "main", specFor(row), nil)
 			before := content(w.Custom(row, kind, "main"))
 			idleSet(w, "web", 3, nil)
-			w.OwnedBy("web", owner)
+			w.SetController("web", owner)
 			drive := w.Drive(nil)
 			by := owners.ByPause
-			if row.Can(owners.ByStop) {
+			if row.Supports(owners.ByStop) {
 				by = owners.ByStop
 			}
 			awaitAsleep(t, w, drive, func() {
@@ -126,10 +126,10 @@ const redis = "RedisReplication"
 func ownedSleeper(t *testing.T) (*kit.World, owners.Row) {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "redis.redis.opstreelabs.in", redis)
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.DefineKind(row, redis)
 	idleSet(w, "web", 3, nil)
-	w.OwnedBy("web", w.CreateCustom(row, redis, "main", map[string]any{"size": int64(3)}, nil))
+	w.SetController("web", w.CreateCustom(row, redis, "main", map[string]any{"size": int64(3)}, nil))
 	return w, row
 }
 
@@ -166,7 +166,7 @@ func TestOwnerThatRestoresReplicas(t *testing.T) {
 			drive, came := w.Drive(nil), 0
 			w.Eventually("the sleep has the expected phase", func() string {
 				set := w.Set("web")
-				if sleep := w.Sleep("web"); sleep != nil && sleep.Stopping != nil && *set.Spec.Replicas == 0 && came < row.times {
+				if sleep := w.Sleep("web"); sleep != nil && sleep.ScaledToZeroAt != nil && *set.Spec.Replicas == 0 && came < row.times {
 					came++
 					w.Scale("web", 3)
 				}
@@ -221,8 +221,8 @@ func TestOwnedSetScaledUpByUserIsAwake(t *testing.T) {
 	before := content(w.Custom(row, redis, "main"))
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Asleep)
-	long := metav1.NewTime(sleep.Quiesced.Add(-5 * time.Minute))
-	sleep.Quiesced = &long
+	long := metav1.NewTime(sleep.PodsGoneAt.Add(-5 * time.Minute))
+	sleep.PodsGoneAt = &long
 	w.Annotate("web", map[string]string{api.SleepAnnotation: sleep.Encode()})
 	w.Scale("web", 2)
 	if sleep := w.UntilSleep(drive, "web", api.Succeeded); sleep.Reason != api.StartedByOthers || sleep.Round != 1 {
@@ -274,7 +274,7 @@ func TestSetDeletedWhileItSleepsResumesOwner(t *testing.T) {
 func TestKEDAIsPausedWhileSetSleeps(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "keda.sh", "ScaledObject")
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.DefineKind(row, "ScaledObject")
 	scaler := w.CreateCustom(row, "ScaledObject", "main", map[string]any{}, nil)
 	before := content(w.Custom(row, "ScaledObject", "main"))
@@ -330,14 +330,14 @@ func autoscale(t *testing.T, w *kit.World, minimum int32, controller *unstructur
 func TestOwnerStopsAllItsSets(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "cassandra.datastax.com", "CassandraDatacenter")
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.DefineKind(row, "CassandraDatacenter")
 	owner := w.CreateCustom(row, "CassandraDatacenter", "main", map[string]any{}, nil)
 	idleSet(w, "web", 2, nil)
-	w.OwnedBy("web", owner)
+	w.SetController("web", owner)
 	other := kit.WorldSet("rack2", 2, "64Mi", "data")
 	w.CreateSet(other)
-	w.OwnedBy("rack2", owner)
+	w.SetController("rack2", owner)
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Refused)
 	if !strings.Contains(sleep.Message, "rack2") || !strings.Contains(sleep.Message, api.GroupLabel) {

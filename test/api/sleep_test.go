@@ -45,7 +45,7 @@ func expectAwake(t *testing.T, w *kit.World, drive *kit.Drive, name string, repl
 
 func sendSetEvent(t *testing.T, w *kit.World, drive *kit.Drive, eventType, set string) {
 	t.Helper()
-	if err := w.Tell(drive, eventType, set); err != nil {
+	if err := w.SendSetEvent(drive, eventType, set); err != nil {
 		t.Fatalf("%s about %s: %v", eventType, set, err)
 	}
 }
@@ -62,23 +62,23 @@ func TestSleepAndWake(t *testing.T) {
 		t.Errorf("%+v", sleep)
 	}
 	version := w.Set("web").ResourceVersion
-	drive.Seen = nil
+	drive.EventTypes = nil
 	for range 3 {
 		if err := drive.Tick(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-		t.Errorf("functions ran for a sleeping set: %v", drive.Seen)
+	if len(drive.EventTypes) > 0 || w.Set("web").ResourceVersion != version {
+		t.Errorf("functions ran for a sleeping set: %v", drive.EventTypes)
 	}
 	sendSetEvent(t, w, drive, events.Wake, "web")
 	sleep = w.UntilSleep(drive, "web", api.Succeeded)
-	if sleep.Reason != api.Awake || sleep.Ready == nil || sleep.Finished == nil || sleep.Deadline != nil {
+	if sleep.Reason != api.Awake || sleep.ReadyAt == nil || sleep.Finished == nil || sleep.Deadline != nil {
 		t.Errorf("%+v", sleep)
 	}
 	expectAwake(t, w, drive, "web", 3)
-	if want := []string{"sleep.decided", "owner.paused", "wake.decided", "scaled"}; !containsAll(drive.Seen, want[2:]) {
-		t.Errorf("events %v, want %v", drive.Seen, want)
+	if want := []string{"sleep.decided", "owner.paused", "wake.decided", "scaled"}; !containsAll(drive.EventTypes, want[2:]) {
+		t.Errorf("events %v, want %v", drive.EventTypes, want)
 	}
 }
 
@@ -141,14 +141,14 @@ func TestGroupSleepsAndWakesInOrder(t *testing.T) {
 	if diff := cmp.Diff([]string{"web", "queue", "db"}, order); diff != "" {
 		t.Errorf("they fell asleep in another order: %s", diff)
 	}
-	if err := w.TellGroup(drive, events.Activity, "shop"); err != nil {
+	if err := w.SendGroupEvent(drive, events.Activity, "shop"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"web", "queue", "db"} {
 		w.UntilSleep(drive, name, api.Succeeded)
 		expectAwake(t, w, drive, name, 2)
 	}
-	ready := func(name string) time.Time { return w.Sleep(name).Ready.Time }
+	ready := func(name string) time.Time { return w.Sleep(name).ReadyAt.Time }
 	if ready("queue").Before(ready("db")) || ready("web").Before(ready("queue")) {
 		t.Errorf("ready at %s, %s, %s", ready("db"), ready("queue"), ready("web"))
 	}
@@ -222,9 +222,9 @@ func TestInvalidInputIsReportedOnce(t *testing.T) {
 				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 			}
 			version := w.Set("web").ResourceVersion
-			drive.Seen = nil
-			if err := drive.Tick(context.Background()); err != nil || len(drive.Seen) > 0 || w.Set("web").ResourceVersion != version {
-				t.Errorf("it is reported again: %v, %v", drive.Seen, err)
+			drive.EventTypes = nil
+			if err := drive.Tick(context.Background()); err != nil || len(drive.EventTypes) > 0 || w.Set("web").ResourceVersion != version {
+				t.Errorf("it is reported again: %v, %v", drive.EventTypes, err)
 			}
 			body := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, row.key)
 			if row.good != "" {

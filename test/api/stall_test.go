@@ -83,7 +83,7 @@ func TestPodsThatQuotaRefusesAreNamedWithinOneMinute(t *testing.T) {
 	set := kit.WorldSet("web", 2, "64Mi", "data")
 	set.Annotations[api.ResizeParallelismAnnotation] = "1"
 	w.CreateSet(set)
-	w.Node.Set(func(n *kit.Node) { n.HoldWarm = true })
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = true })
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
 	w.Eventually("the first mover runs", func() string {
@@ -94,7 +94,7 @@ func TestPodsThatQuotaRefusesAreNamedWithinOneMinute(t *testing.T) {
 		return ""
 	})
 	w.CreateQuota(corev1.ResourceLimitsCPU, "10")
-	w.Node.Set(func(n *kit.Node) { n.HoldWarm = false })
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
 	expectStall(t, w, drive, "must specify limits.cpu")
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)

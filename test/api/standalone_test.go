@@ -75,7 +75,7 @@ func (s *thief) listSets() error {
 // impersonates returns the thief as an account of Drydock's namespace.
 func (s *thief) impersonates(t *testing.T, account string) *thief {
 	t.Helper()
-	return s.asUser(t, kube.As(&rest.Config{}, api.Function(account)).Impersonate)
+	return s.asUser(t, kube.Impersonate(&rest.Config{}, api.Function(account)).Impersonate)
 }
 
 func (s *thief) asUser(t *testing.T, user rest.ImpersonationConfig) *thief {

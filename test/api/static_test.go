@@ -85,7 +85,7 @@ func TestVolumeOfAdministratorIsNeverTargetOfCopy(t *testing.T) {
 // expectUntouched checks that the volume exists without any annotation of Drydock.
 func expectUntouched(t *testing.T, w *kit.World, volume *corev1.PersistentVolume) {
 	t.Helper()
-	if broken := w.Whole("data-web-0"); len(broken) > 0 {
+	if broken := w.ClaimProblems("data-web-0"); len(broken) > 0 {
 		t.Error(broken)
 	}
 	is, err := w.Kube.CoreV1().PersistentVolumes().Get(context.Background(), volume.Name, metav1.GetOptions{})

@@ -75,7 +75,7 @@ func anywhere(*kit.World, *api.Resize) bool { return true }
 func undisturbed(w *kit.World) *kit.Drive { return w.Drive(nil) }
 
 // dies returns functions that end after the first write of the record.
-func dies(w *kit.World) *kit.Drive { return w.Drive(&kit.Saboteur{At: 1, What: kit.DieAfter}) }
+func dies(w *kit.World) *kit.Drive { return w.Drive(&kit.Saboteur{At: 1, Failure: kit.DieAfter}) }
 
 // allInPhase reports whether there are two members, both in the phase.
 func allInPhase(record *api.Resize, phase api.MemberPhase) bool {
@@ -102,7 +102,7 @@ func onceInPhase(w *kit.World, phase api.MemberPhase, act func(saboteur *kit.Sab
 
 // diesWhenCopied returns functions that end when every copy is verified, before they use the copies.
 func diesWhenCopied(w *kit.World) *kit.Drive {
-	return onceInPhase(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.What = len(s.Writes())+1, kit.DieBefore })
+	return onceInPhase(w, api.MemberSwapping, func(s *kit.Saboteur) { s.At, s.Failure = len(s.Writes())+1, kit.DieBefore })
 }
 
 // withoutPods returns functions that cannot create pods after the copies are made.
@@ -205,7 +205,7 @@ type resized struct {
 func newResized(t *testing.T, s stop, changes ...func(*kit.World, *appsv1.StatefulSet)) *resized {
 	t.Helper()
 	w, row := kit.NewWorld(t), rowOf(t, "monitoring.coreos.com", "Prometheus")
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.DefineKind(row, "Prometheus")
 	owner := w.CreateCustom(row, "Prometheus", "main", map[string]any{"paused": false}, nil)
 	set := s.set()
@@ -213,7 +213,7 @@ func newResized(t *testing.T, s stop, changes ...func(*kit.World, *appsv1.Statef
 		change(w, set)
 	}
 	w.CreateSet(set)
-	w.OwnedBy("web", owner)
+	w.SetController("web", owner)
 	r := &resized{World: w, stop: s, row: row, owner: content(owner), claim: []string{"data-web-0", "data-web-1"}}
 	s.halt(w)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
@@ -233,7 +233,7 @@ func (r *resized) reach() *kit.Drive {
 		return ""
 	})
 	next := r.Drive(nil)
-	next.Seen = drive.Seen
+	next.EventTypes = drive.EventTypes
 	return next
 }
 

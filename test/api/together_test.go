@@ -122,12 +122,12 @@ func TestCleanupWaitsForResize(t *testing.T) {
 		}
 		return ""
 	})
-	if order := w.Node.Cleaned(); len(order) > 0 {
+	if order := w.Node.CleanedPods(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
 	holdFirstPass(w, false)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
-	if order := w.Node.Cleaned(); len(order) > 0 {
+	if order := w.Node.CleanedPods(); len(order) > 0 {
 		t.Errorf("cleaned up: %v", order)
 	}
 	expectSize(t, w, "128Mi", "data-web-0", "data-web-1", "data-web-2")

@@ -114,7 +114,7 @@ func TestTracingOffLeavesNoTrace(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	drive := w.Drive(nil)
 	passed := 0
-	drive.Passed = func(e event.Event) {
+	drive.OnEvent = func(e event.Event) {
 		passed++
 		for name := range e.Extensions() {
 			if strings.HasPrefix(name, "trace") {

@@ -69,13 +69,13 @@ func TestPodsThatNeedTheirOperatorBecomeReadyAfterResize(t *testing.T) {
 func TestSetWakesWithoutItsOperator(t *testing.T) {
 	t.Parallel()
 	w, row := kit.NewWorld(t), rowOf(t, "postgres-operator.crunchydata.com", "PostgresCluster")
-	w.MayPause(row.Operator)
+	w.GrantPause(row.Operator)
 	w.Settings.ReadyTimeout = 20 * time.Second // a busy machine starts three pods in it
 	w.DefineKind(row, "PostgresCluster")
 	owner := w.CreateCustom(row, "PostgresCluster", "main", map[string]any{}, nil)
 	before := content(w.Custom(row, "PostgresCluster", "main"))
 	idleSet(w, "web", 3, nil)
-	w.OwnedBy("web", owner)
+	w.SetController("web", owner)
 	drive := w.Drive(nil)
 	awaitAsleep(t, w, drive, func() { operatorOf(w, row, "PostgresCluster", 3) })
 	sendSetEvent(t, w, drive, events.Wake, "web")

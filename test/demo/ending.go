@@ -78,8 +78,8 @@ func (s *scenario) judge() error {
 func statusTimes(status *api.Resize) string {
 	var longest time.Duration
 	for _, m := range status.Members {
-		if m.Held != nil && m.Ready != nil {
-			longest = max(longest, m.Ready.Sub(m.Held.Time))
+		if m.HeldAt != nil && m.ReadyAt != nil {
+			longest = max(longest, m.ReadyAt.Sub(m.HeldAt.Time))
 		}
 	}
 	if longest == 0 || status.Finished == nil {

@@ -68,10 +68,10 @@ func (r *rested) clock() string {
 	for _, at := range []struct {
 		what string
 		time *metav1.Time
-	}{{"asked", &status.Started}, {"told to stop", member.Held}, {"stopped", member.Stopped}, {"released", member.Released}, {"ready",
-		member.Ready}} {
-		if at.time != nil && member.Held != nil {
-			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(member.Held.Time).Seconds())
+	}{{"asked", &status.Started}, {"told to stop", member.HeldAt}, {"stopped", member.StoppedAt}, {"released", member.ReleasedAt}, {"ready",
+		member.ReadyAt}} {
+		if at.time != nil && member.HeldAt != nil {
+			text += fmt.Sprintf(" %s %.0f,", at.what, at.time.Sub(member.HeldAt.Time).Seconds())
 		}
 	}
 	return text

@@ -35,7 +35,7 @@ func BenchmarkBigFile(b *testing.B) {
 		b.StartTimer()
 		whole := s.Resize(b, quantity(gib<<10+2048))
 		member := s.Status("web").Member(0)
-		stopped, held := member.Released.Sub(member.Stopped.Time).Seconds(), member.Released.Sub(member.Held.Time).Seconds()
+		stopped, held := member.ReleasedAt.Sub(member.StoppedAt.Time).Seconds(), member.ReleasedAt.Sub(member.HeldAt.Time).Seconds()
 		b.ReportMetric(whole.Seconds(), "resize-s")
 		b.ReportMetric(member.Forecast, "forecast-s")
 		b.ReportMetric(stopped, "final-pass-s")

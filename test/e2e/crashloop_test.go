@@ -39,7 +39,7 @@ func TestCrashLoopingMemberWithFullDisk(t *testing.T) {
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	status := s.expectMovedTo(t, "160Mi")
-	if first, second := status.Member(0), status.Member(1); second.Held.Before(first.Ready) {
-		t.Errorf("member 1 was held at %s, and member 0 was ready at %s only", second.Held, first.Ready)
+	if first, second := status.Member(0), status.Member(1); second.HeldAt.Before(first.ReadyAt) {
+		t.Errorf("member 1 was held at %s, and member 0 was ready at %s only", second.HeldAt, first.ReadyAt)
 	}
 }

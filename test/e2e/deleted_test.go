@@ -18,7 +18,7 @@ import (
 // its pods during a copy. Each time Drydock reverts its work and begins again.
 func TestSetIsDeletedInEveryWayDuringResize(t *testing.T) {
 	t.Parallel()
-	manifest := stage.StoppingFor(3, acksSet(2, api.StrategyWhole))
+	manifest := stage.WithSlowStop(3, acksSet(2, api.StrategyWhole))
 	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi"
 	s := newAcks(t, manifest.DeepCopy())
 	drydock(t, s.Stage)

@@ -37,7 +37,7 @@ func TestGateOfRollingResize(t *testing.T) {
 	withdraw()
 	s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))})
 	status := s.expectMovedTo(t, "160Mi")
-	if pause := status.Member(0).Held.Sub(status.Member(1).Ready.Time); pause < 2*time.Second { // both are rounded
+	if pause := status.Member(0).HeldAt.Sub(status.Member(1).ReadyAt.Time); pause < 2*time.Second { // both are rounded
 		t.Errorf("member 0 was held %s after member 1 was ready", pause)
 	}
 }

@@ -61,7 +61,7 @@ func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	}
 	s.Eventually("the limit is told", func() string {
 		growth, err := api.LoadGrowth(s.Set("web"))
-		if err != nil || growth == nil || len(growth.Told) != 1 || growth.Told[0].Reason != api.GrowthLimit {
+		if err != nil || growth == nil || len(growth.Warnings) != 1 || growth.Warnings[0].Reason != api.GrowthLimit {
 			return "it is not"
 		}
 		return ""

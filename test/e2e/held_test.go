@@ -13,7 +13,7 @@ import (
 // another member dies at the same time.
 func TestHeldMemberIsForceDeletedAndAnotherOneDies(t *testing.T) {
 	t.Parallel()
-	s := newAcks(t, stage.StoppingFor(4, acksSet(2, api.StrategyRolling)))
+	s := newAcks(t, stage.WithSlowStop(4, acksSet(2, api.StrategyRolling)))
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.ForceDeletePod(s.awaitHeld())

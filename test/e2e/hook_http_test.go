@@ -59,7 +59,7 @@ func TestHookByHTTP(t *testing.T) {
 	s.Kubectl(t, fmt.Sprintf(callingScaler, podIP(s, "drain")), "-n", s.Namespace, "apply", "-f", "-")
 	s.AwaitScaler(t, "web", "idle 1")
 
-	s.Rescale(t, "web", 2)
+	s.ScaleScaler(t, "web", 2)
 	s.Eventually("the server is asked", func() string {
 		replicas := *s.Set("web").Spec.Replicas // read before the requests are counted
 		n := s.Exec(t, "drain", "cat /tmp/requests")
@@ -84,7 +84,7 @@ func TestHookByHTTP(t *testing.T) {
 	}
 
 	s.Exec(t, "drain", "touch /tmp/refuses")
-	s.Rescale(t, "web", 1)
+	s.ScaleScaler(t, "web", 1)
 	s.AwaitScaler(t, "web", "failed 2")
 	told := s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Healthy")].message}`)
 	for _, words := range []string{"container call", " 3", "POST http://", "/cgi-bin/drain", "403", api.RetryAnnotation} {

@@ -89,8 +89,8 @@ func TestMembersAreHeldWhileRealDriverGrowsTheirVolumes(t *testing.T) {
 					t.Errorf("member %d was stopped %d times", m.Ordinal, m.Stops)
 				}
 				expectEveryLine(t, s, fmt.Sprintf("web-%d", m.Ordinal))
-				if m.Ready != nil {
-					t.Logf("member %d was away for %s", m.Ordinal, m.Ready.Sub(m.Held.Time))
+				if m.ReadyAt != nil {
+					t.Logf("member %d was away for %s", m.Ordinal, m.ReadyAt.Sub(m.HeldAt.Time))
 				}
 			}
 			if is := s.Set("web").Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage().String(); is != "640Mi" {

@@ -92,12 +92,12 @@ func (s service) label(ctx context.Context, pod *corev1.Pod, leads bool) bool {
 // seconds old, because an operator may change it while Drydock reads it. Times of the record have whole seconds.
 func (s service) expectLeaderLast(t *testing.T, status *api.Resize, labelled *leaders) {
 	t.Helper()
-	members := slices.SortedFunc(slices.Values(status.Members), func(a, b api.Member) int { return a.Held.Compare(b.Held.Time) })
+	members := slices.SortedFunc(slices.Values(status.Members), func(a, b api.Member) int { return a.HeldAt.Compare(b.HeldAt.Time) })
 	var order []int
 	for i, m := range members {
 		order = append(order, m.Ordinal)
-		led := labelled.ledFrom(fmt.Sprintf("web-%d", m.Ordinal), m.Held.Add(-2*time.Second), m.Held.Time)
-		t.Logf("member %d was stopped at %s, the leader: %t", m.Ordinal, m.Held.UTC().Format(time.TimeOnly), led)
+		led := labelled.ledFrom(fmt.Sprintf("web-%d", m.Ordinal), m.HeldAt.Add(-2*time.Second), m.HeldAt.Time)
+		t.Logf("member %d was stopped at %s, the leader: %t", m.Ordinal, m.HeldAt.UTC().Format(time.TimeOnly), led)
 		if led && i < len(members)-1 {
 			t.Errorf("member %d was the leader and was moved before member %d", m.Ordinal, members[i+1].Ordinal)
 		}

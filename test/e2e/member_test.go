@@ -32,5 +32,5 @@ func awaitMember(t *testing.T, s *stage.Stage, phase api.MemberPhase) {
 
 // anyHeld reports whether a member was stopped.
 func anyHeld(status *api.Resize) bool {
-	return slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.Held != nil })
+	return slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.HeldAt != nil })
 }

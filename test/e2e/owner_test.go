@@ -22,11 +22,11 @@ func TestOperatorThatRestoresReplicasIsPaused(t *testing.T) {
 	before := s.Data(t)
 	operator := s.StartOperator(t, row, kind, 2)
 	drydock(t, s)
-	s.MayPause(row.Operator)
+	s.GrantPause(row.Operator)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.ExpectResized(t, before)
-	if n := operator.Fights(); n > 0 {
+	if n := operator.Corrections(); n > 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
-	s.ExpectOperatorAtWork(t, row, kind, operator)
+	s.ExpectOperatorActive(t, row, kind, operator)
 }

@@ -35,16 +35,16 @@ func TestNothingIsAttachedDuringStop(t *testing.T) {
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	status := s.ExpectResized(t, before)
 	for _, member := range status.Members {
-		if member.Held == nil || member.Ready == nil {
-			t.Fatalf("member %d was held %v and ready %v", member.Ordinal, member.Held, member.Ready)
+		if member.HeldAt == nil || member.ReadyAt == nil {
+			t.Fatalf("member %d was held %v and ready %v", member.Ordinal, member.HeldAt, member.ReadyAt)
 		}
-		stop := member.Ready.Sub(member.Held.Time)
+		stop := member.ReadyAt.Sub(member.HeldAt.Time)
 		t.Logf("member %d was down for %s", member.Ordinal, stop)
 		for _, move := range member.Claims {
 			for _, c := range changes() {
-				if c.volume == move.NewVolume && c.at.After(member.Held.Time) && c.at.Before(member.Ready.Time) {
+				if c.volume == move.NewVolume && c.at.After(member.HeldAt.Time) && c.at.Before(member.ReadyAt.Time) {
 					t.Errorf("volume %s of claim %s was %s %s after its member was told to stop", c.volume, move.Claim, c.what,
-						c.at.Sub(member.Held.Time))
+						c.at.Sub(member.HeldAt.Time))
 				}
 			}
 		}

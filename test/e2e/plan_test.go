@@ -57,12 +57,12 @@ func TestPlanKnowsUsage(t *testing.T) {
 			t.Errorf("claim %s: %d bytes are used", c.Name, *c.Used)
 		}
 	}
-	if d.Stop.None || !d.Stop.Together || d.Stop.To == 0 || len(d.Stop.Basis) != 1 {
+	if d.Stop.None || !d.Stop.Together || d.Stop.To == 0 || len(d.Stop.Observed) != 1 {
 		t.Errorf("stop %+v", d.Stop)
 	}
 	for _, m := range d.Members {
-		if m.Cold != "" {
-			t.Errorf("member %d: no first pass, because %s", m.Ordinal, m.Cold)
+		if m.NoFirstPass != "" {
+			t.Errorf("member %d: no first pass, because %s", m.Ordinal, m.NoFirstPass)
 		}
 	}
 	if small := planOf(t, s, "data=20Mi"); small.Verdict != forecast.Refused || small.Refused[0].Reason != api.CopyFailed {
@@ -80,7 +80,7 @@ func TestPlanKnowsUsage(t *testing.T) {
 		}
 	}
 	for _, m := range status.Members {
-		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.Ready.Sub(m.Held.Time), d.Stop.From,
+		t.Logf("member %d was stopped for %s, both were planned for %d s to %d s", m.Ordinal, m.ReadyAt.Sub(m.HeldAt.Time), d.Stop.From,
 			d.Stop.To)
 	}
 	s.ExpectNothingLeft(t)

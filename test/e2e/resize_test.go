@@ -86,7 +86,7 @@ func TestEngineKilledAgainAndAgain(t *testing.T) {
 func TestUnfaithfulCopyIsRefusedAndNamed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	s.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
+	s.CreateSet(stage.WithFileOfRoot(stage.Workload("64Mi")))
 	before := s.Data(t)
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
@@ -110,7 +110,7 @@ func TestRootMoverCopiesEveryOwner(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.LabelNamespace(api.RootMoverLabel, api.AllowValue)
-	s.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
+	s.CreateSet(stage.WithFileOfRoot(stage.Workload("64Mi")))
 	before := s.Data(t)
 	drydock(t, s)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})

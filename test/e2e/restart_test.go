@@ -21,7 +21,7 @@ import (
 // killed and started again while a pod ends, is held, and its mover waits. No other test runs in parallel, because it
 // would need them.
 func TestNodeAgentsAndControllersRestartWhileMemberIsHeld(t *testing.T) {
-	s := newAcks(t, stage.StoppingFor(4, acksSet(2, api.StrategyRolling)))
+	s := newAcks(t, stage.WithSlowStop(4, acksSet(2, api.StrategyRolling)))
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.awaitHeld()

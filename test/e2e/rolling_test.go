@@ -53,7 +53,7 @@ func newService(t *testing.T, drains bool) service {
 	pod.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1,
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(servicePort)}}}
 	if drains { // it keeps serving until it gets no new calls
-		stage.StoppingFor(3, set)
+		stage.WithSlowStop(3, set)
 	}
 	s.CreateSet(set)
 	s.awaitReady()

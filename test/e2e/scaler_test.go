@@ -28,7 +28,7 @@ func TestScalerDrainsMembersBeforeRemoval(t *testing.T) {
 	awaitReplicas(s, "store", 3)
 	s.AwaitScaler(t, "store", "idle 3")
 
-	s.Rescale(t, "store", 1)
+	s.ScaleScaler(t, "store", 1)
 	s.Kubectl(t, "", "-n", s.Namespace, "wait", "scaler", "store", "--for=condition=Progressing=False", "--timeout=3m")
 	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale-hooks may not have seen the new count when the wait begins
 		t.Errorf("%d replicas after the wait for the end of the scaling", n)
@@ -42,12 +42,12 @@ func TestScalerDrainsMembersBeforeRemoval(t *testing.T) {
 		t.Errorf("row 7 of store-2 is %q", row)
 	}
 
-	s.Rescale(t, "store", 0)
+	s.ScaleScaler(t, "store", 0)
 	s.AwaitScaler(t, "store", "failed 1")
 	if set := s.Set("store"); *set.Spec.Replicas != 1 || !slices.Contains(s.Events("store"), "Warning "+string(api.HookFailed)) {
 		t.Errorf("%d replicas, Events %v", *set.Spec.Replicas, s.Events("store"))
 	}
-	s.Rescale(t, "store", 2)
+	s.ScaleScaler(t, "store", 2)
 	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "scaler", "store", api.RetryAnnotation+"=")
 	s.AwaitScaler(t, "store", "idle 2")
 	expectNoHooks(t, s)

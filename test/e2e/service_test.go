@@ -71,16 +71,16 @@ func (s service) expectOneByOne(t *testing.T, status *api.Resize, order ...int) 
 	var before *api.Member
 	for _, ordinal := range order {
 		m := status.Member(ordinal)
-		if m == nil || m.Phase != api.MemberMoved || m.Held == nil || m.Ready == nil {
+		if m == nil || m.Phase != api.MemberMoved || m.HeldAt == nil || m.ReadyAt == nil {
 			t.Fatalf("member %d: %+v", ordinal, m)
 		}
 		if class := *s.Claim(fmt.Sprintf("data-web-%d", ordinal)).Spec.StorageClassName; class != stage.OtherClass {
 			t.Errorf("member %d is of class %s", ordinal, class)
 		}
-		if before != nil && m.Held.Before(before.Ready) {
-			t.Errorf("member %d was held at %s, and member %d was ready at %s only", ordinal, m.Held, before.Ordinal, before.Ready)
+		if before != nil && m.HeldAt.Before(before.ReadyAt) {
+			t.Errorf("member %d was held at %s, and member %d was ready at %s only", ordinal, m.HeldAt, before.Ordinal, before.ReadyAt)
 		}
-		t.Logf("member %d: stopped for %s", ordinal, m.Ready.Sub(m.Held.Time))
+		t.Logf("member %d: stopped for %s", ordinal, m.ReadyAt.Sub(m.HeldAt.Time))
 		before = m
 	}
 	s.ExpectNothingLeft(t)

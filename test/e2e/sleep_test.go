@@ -36,14 +36,14 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 	operator := s.StartOperator(t, row, kind, 3)
 	gateway := freeAddress(t)
 	drydock(t, s, "--tick", "2s", "--gateway", gateway)
-	s.MayPause(row.Operator)
+	s.GrantPause(row.Operator)
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s"})
 	sleep := awaitSleep(t, s, api.Asleep)
 	if sleep.Replicas != 3 || s.Set("web").Status.Replicas != 0 {
 		t.Errorf("%+v", sleep)
 	}
 	<-time.After(5 * time.Second) // the operator has had time for a hundred rounds
-	if n := operator.Fights(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
+	if n := operator.Corrections(); n > 0 || *s.Set("web").Spec.Replicas != 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
 	visit(t, fmt.Sprintf("http://%s/api/strategies/blocking?names=statefulset_%s_web_3&session_duration=1h&timeout=2m", gateway,
@@ -56,7 +56,7 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 		t.Errorf("the data is %v, was %v", after.Sums, before.Sums)
 	}
 	s.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.IdleTimeoutAnnotation))
-	s.ExpectOperatorAtWork(t, row, kind, operator)
+	s.ExpectOperatorActive(t, row, kind, operator)
 }
 
 // freeAddress returns a free loopback address.

@@ -53,7 +53,7 @@ func attack(t *testing.T, seed uint64) int {
 		record := w.forge()
 		w.observed.Set = build.Set("web", build.Status(record), build.Template("data", "128Mi", build.Class),
 			build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
-		w.observed.Manifest = build.Raw(w.observed.Set)
+		w.observed.Manifest = build.Untyped(w.observed.Set)
 		w.changeOtherObjects()
 		for range 12 {
 			plans := []plan.Plan{
@@ -84,7 +84,7 @@ func (w *fixture) judge(p plan.Plan) []string {
 			problems = append(problems, w.judgeJournal(a.Object.(*appsv1.ControllerRevision))...)
 		}
 		if a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets {
-			if err := build.WrongStep(w.observed.Set, a); err != nil {
+			if err := build.CheckStep(w.observed.Set, a); err != nil {
 				problems = append(problems, err.Error())
 			}
 		}

@@ -33,11 +33,11 @@ type fixture struct {
 }
 
 func newWorld(seed uint64) *fixture {
-	genuine := build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), build.Genuine)
+	genuine := build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), build.DerivedID)
 	w := &fixture{random: rand.New(rand.NewPCG(seed, 1)), operation: genuine.Operation, foreign: map[string]string{},
 		copies: map[string]bool{}}
 	first, second := build.Claim(web0, "64Mi"), build.Claim(web1, "64Mi")
-	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.On("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web",
+	target := build.Claim(api.TargetName(w.operation, web0, 0), "128Mi", build.BoundTo("pv-copy"), build.LinkOf(w.link(api.RoleTarget, "web",
 		web0)))
 	w.observed = build.World(first, build.VolumeOf(first), second, build.VolumeOf(second), target, build.Node())
 	begun := w.random.IntN(3) > 0
@@ -106,7 +106,7 @@ func (w *fixture) volume() string {
 func (w *fixture) forge() *api.Resize {
 	phase := pick(w, api.Moving, api.Moving, api.Moving, api.Finishing, api.Reverting, api.Failed, api.Succeeded, api.Planned)
 	record := build.Operation(phase, build.Members(w.memberPhase(), web0), build.Members(w.memberPhase(), web1),
-		build.Due(pick(w, time.Minute, -time.Minute)), build.Genuine)
+		build.Due(pick(w, time.Minute, -time.Minute)), build.DerivedID)
 	record.Members = record.Members[:pick(w, 1, 2, 2)]
 	for _, move := range record.Moves() {
 		if move.NewVolume != "" || w.random.IntN(3) == 0 {
@@ -120,7 +120,7 @@ func (w *fixture) forge() *api.Resize {
 		return record // with an id that does not match the changed fields
 	}
 	if w.random.IntN(2) == 0 {
-		build.Genuine(record)
+		build.DerivedID(record)
 	}
 	return record
 }
@@ -190,7 +190,7 @@ func (w *fixture) changeOtherObjects() {
 		if w.observed.Claim(name) != nil {
 			continue
 		}
-		claim := build.Claim(name, "64Mi", build.UID("uid-of-a-tenants-claim"), build.On(w.volume()), build.Pending())
+		claim := build.Claim(name, "64Mi", build.UID("uid-of-a-tenants-claim"), build.BoundTo(w.volume()), build.Pending())
 		if w.random.IntN(2) == 0 {
 			role := pick(w, api.RoleTarget, api.RoleSource, api.RoleSuccessor)
 			build.LinkOf(w.link(role, "web", pick(w, web0, web1, gone)))(claim)

@@ -91,8 +91,8 @@ func (w *World) ClaimVersions() string {
 	return strings.Join(lines, " ")
 }
 
-// Own creates a ConfigMap and makes it the controller of the StatefulSet.
-func (w *World) Own(set string) {
+// AddController creates a ConfigMap and makes it the controller of the StatefulSet.
+func (w *World) AddController(set string) {
 	w.T.Helper()
 	owner, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(context.Background(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "operator"}}, metav1.CreateOptions{})

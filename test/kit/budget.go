@@ -14,9 +14,9 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// AllowAway creates or changes a PodDisruptionBudget with the set's maximum of unavailable pods, and waits until it is
+// CreateBudget creates or changes a PodDisruptionBudget with the set's maximum of unavailable pods, and waits until it is
 // in force.
-func (w *World) AllowAway(set string, most int) {
+func (w *World) CreateBudget(set string, most int) {
 	w.T.Helper()
 	ctx, budgets := context.Background(), w.Kube.PolicyV1().PodDisruptionBudgets(w.Namespace)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: set}, Spec: policyv1.PodDisruptionBudgetSpec{
@@ -39,13 +39,13 @@ func (w *World) AllowAway(set string, most int) {
 	})
 }
 
-// Serves reports whether the pod is ready and not terminating.
-func Serves(pod *corev1.Pod) bool {
+// Available reports whether the pod is ready and not terminating.
+func Available(pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && statefulset.PodReady(pod)
 }
 
-// Away returns the names of the missing, unready and terminating pods among the set's first replicas.
-func (w *World) Away(set string, replicas int) []string {
+// UnavailablePods returns the names of the missing, unready and terminating pods among the set's first replicas.
+func (w *World) UnavailablePods(set string, replicas int) []string {
 	w.T.Helper()
 	var away []string
 	for ordinal := range replicas {
@@ -54,7 +54,7 @@ func (w *World) Away(set string, replicas int) []string {
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.T.Fatalf("reading pod %s: %v", name, err)
 		}
-		if err != nil || !Serves(pod) {
+		if err != nil || !Available(pod) {
 			away = append(away, name)
 		}
 	}

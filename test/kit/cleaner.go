@@ -142,8 +142,8 @@ func (n *Node) lose(uid types.UID, name string) {
 	}
 }
 
-// Cleaned returns the names of the cleanup pods that have succeeded, in order.
-func (n *Node) Cleaned() []string {
+// CleanedPods returns the names of the cleanup pods that have succeeded, in order.
+func (n *Node) CleanedPods() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.order)
@@ -184,8 +184,8 @@ spec:
       volumeMounts: [{name: data, mountPath: /data}]
 `
 
-// CleanedSet returns a WorldSet with a cleanup pod template, and guards its claims.
-func (w *World) CleanedSet(name string, replicas int32, templates ...string) *appsv1.StatefulSet {
+// SetWithCleanup returns a WorldSet with a cleanup pod template, and guards its claims.
+func (w *World) SetWithCleanup(name string, replicas int32, templates ...string) *appsv1.StatefulSet {
 	if len(templates) == 0 {
 		templates = []string{"data"}
 	}

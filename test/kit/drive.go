@@ -30,14 +30,14 @@ type Drive struct {
 	mu        sync.Mutex
 	queue     []event.Event
 	functions map[api.Function]function.Handler
-	// Seen are the types of the delivered events, in order.
-	Seen []string
-	// Passed is called with each event before its delivery. It may be nil.
-	Passed func(event.Event)
+	// EventTypes are the types of the delivered events, in order.
+	EventTypes []string
+	// OnEvent is called with each event before its delivery. It may be nil.
+	OnEvent func(event.Event)
 	// Shuffle is a random seed. Unless it is 0, every event is delivered twice and out of order.
 	Shuffle uint64
-	// Drop discards every event that one function sends to another, so that only ticks drive an operation.
-	Drop bool
+	// DropEvents discards every event that one function sends to another, so that only ticks drive an operation.
+	DropEvents bool
 	// Retries is how often an event is delivered to a failing function.
 	Retries int
 	// Telemetry traces the events as package serve does. It is off unless a test sets it.
@@ -49,7 +49,7 @@ type Drive struct {
 func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
 	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
 	for _, name := range function.Names() {
-		handlers, err := function.Handlers(kube.NewClient(kube.As(config, api.Function(name))), settings, d, log)
+		handlers, err := function.Handlers(kube.NewClient(kube.Impersonate(config, api.Function(name))), settings, d, log)
 		if err != nil {
 			panic(err) // the settings come from the test
 		}
@@ -64,13 +64,13 @@ func (d *Drive) Send(ctx context.Context, e event.Event) error {
 	telemetry.Stamp(ctx, &e)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.Drop && e.Type() != events.ObjectChanged {
+	if d.DropEvents && e.Type() != events.ObjectChanged {
 		return nil
 	}
 	d.queue = append(d.queue, e)
 	if d.Shuffle != 0 {
 		d.queue = append(d.queue, e)
-		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.Seen)))).Shuffle(len(d.queue),
+		rand.New(rand.NewPCG(d.Shuffle, uint64(len(d.EventTypes)))).Shuffle(len(d.queue),
 			func(i, j int) { d.queue[i], d.queue[j] = d.queue[j], d.queue[i] })
 	}
 	return nil
@@ -100,9 +100,9 @@ func (d *Drive) Drain(ctx context.Context) error {
 		next := d.queue[0]
 		d.queue = d.queue[1:]
 		d.mu.Unlock()
-		d.Seen = append(d.Seen, strings.TrimPrefix(next.Type(), "dev.drydock."))
-		if d.Passed != nil {
-			d.Passed(next)
+		d.EventTypes = append(d.EventTypes, strings.TrimPrefix(next.Type(), "dev.drydock."))
+		if d.OnEvent != nil {
+			d.OnEvent(next)
 		}
 		for _, f := range Receivers(next) {
 			failed = errors.Join(failed, d.deliver(ctx, f, next))

@@ -52,15 +52,15 @@ func (w *World) InstallPolicies() {
 		}
 		return ""
 	})
-	w.ScaleUpDenied("probe")
+	w.AwaitScaleUpDenied("probe")
 	w.Patience = patience
 	w.DeleteSet("probe", metav1.DeletePropagationBackground)
 }
 
-// ScaleUpDenied waits until the API server denies to raise the replicas of a set with held members. Its policy gets the
+// AwaitScaleUpDenied waits until the API server denies to raise the replicas of a set with held members. Its policy gets the
 // set as a
 // parameter, which the API server watches.
-func (w *World) ScaleUpDenied(set string) {
+func (w *World) AwaitScaleUpDenied(set string) {
 	w.T.Helper()
 	w.Eventually("scaling "+set+" up is refused", func() string {
 		if err := w.TryScaleTo(set, *w.Set(set).Spec.Replicas+1, metav1.DryRunAll); !apierrors.IsForbidden(err) {

@@ -45,7 +45,7 @@ func (w *World) Leftovers() []string {
 		}
 	}
 	for _, v := range w.Volumes() {
-		retired := api.Linked(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
+		retired := api.HasLink(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
 		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" ||
 			v.Status.Phase != corev1.VolumeBound) {
 			left = append(left, fmt.Sprintf("volume %s (%s)", v.Name, v.Status.Phase))
@@ -85,8 +85,8 @@ func (w *World) Claim(name string) *corev1.PersistentVolumeClaim {
 	return &list.Items[0]
 }
 
-// Whole returns the breaches of I1. Each of the claims must be bound to a volume with the newest version of its data.
-func (w *World) Whole(claims ...string) []string {
+// ClaimProblems returns the breaches of I1. Each of the claims must be bound to a volume with the newest version of its data.
+func (w *World) ClaimProblems(claims ...string) []string {
 	w.T.Helper()
 	problems := w.Node.Violations()
 	for _, name := range claims {

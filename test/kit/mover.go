@@ -32,7 +32,7 @@ func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
 	switch {
 	case len(pod.Status.InitContainerStatuses) == 0:
 		n.setStatus(ctx, pod, moverStatus(corev1.PodPending, running(moverreport.FirstContainer), waiting(moverreport.FinalContainer)))
-	case resize.Pins(pod):
+	case resize.IsPin(pod):
 	case pod.Status.InitContainerStatuses[0].State.Terminated == nil:
 		n.firstPasses(ctx, pod, volumes)
 	default:
@@ -44,7 +44,7 @@ func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
 func (n *Node) firstPasses(ctx context.Context, pod *corev1.Pod, volumes map[string]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.HoldWarm {
+	if n.HoldFirstPass {
 		return
 	}
 	report := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged,

@@ -55,8 +55,8 @@ type Node struct {
 	Failure               moverreport.MemberReport
 	// NeverConverge: the first passes never get short enough.
 	NeverConverge bool
-	// HoldWarm keeps first passes from ending. Hold keeps final passes and cleanup pods from ending.
-	Hold, HoldWarm bool
+	// HoldFirstPass keeps first passes from ending. Hold keeps final passes and cleanup pods from ending.
+	Hold, HoldFirstPass bool
 	// HoldPods keeps the pods of sets from starting, like a database that waits for its operator. HoldStops keeps
 	// terminating pods from
 	// ending.
@@ -133,16 +133,16 @@ func (n *Node) Version(volume, claim string) (has, newest int) {
 	return n.versions[volume], n.newest[claim]
 }
 
-// Recede makes the older data of the volume the newest data of the claim, because its user has asked for it. Newer data
+// AcceptOldData makes the older data of the volume the newest data of the claim, because its user has asked for it. Newer data
 // is given up.
-func (n *Node) Recede(claim, volume string) {
+func (n *Node) AcceptOldData(claim, volume string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.wanted[claim] = volume
 }
 
-// Lost returns the claims whose newest data is on no volume any more (I1).
-func (n *Node) Lost() []string {
+// LostData returns the claims whose newest data is on no volume any more (I1).
+func (n *Node) LostData() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	there := map[int]bool{}

@@ -136,17 +136,17 @@ func controllerRef(owner *unstructured.Unstructured) metav1.OwnerReference {
 		Controller: &yes}
 }
 
-// OwnedBy makes the custom resource the controller of the StatefulSet.
-func (w *World) OwnedBy(set string, owner *unstructured.Unstructured) {
+// SetController makes the custom resource the controller of the StatefulSet.
+func (w *World) SetController(set string, owner *unstructured.Unstructured) {
 	w.T.Helper()
 	ref := controllerRef(owner)
 	w.patchSet(set, fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"controller":true}]}}`,
 		ref.APIVersion, ref.Kind, ref.Name, ref.UID))
 }
 
-// MayPause grants pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they are
+// GrantPause grants pause-owner the rights that `kubectl drydock rbac` prints for the operators, and waits until they are
 // in force.
-func (w *World) MayPause(operators ...string) {
+func (w *World) GrantPause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)
@@ -159,8 +159,8 @@ func (w *World) MayPause(operators ...string) {
 	w.awaitRights(roles, true)
 }
 
-// MayNotPause removes the rights that an earlier test may have granted.
-func (w *World) MayNotPause(operators ...string) {
+// RevokePause removes the rights that an earlier test may have granted.
+func (w *World) RevokePause(operators ...string) {
 	w.T.Helper()
 	roles, err := rights.Roles(owners.BuiltIn(), operators...)
 	w.must(err)

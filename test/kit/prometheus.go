@@ -23,8 +23,8 @@ type Prometheus struct {
 // figures are the usage of a claim, in bytes and inodes. They do not change when the claim grows.
 type figures struct{ used, inodes, inodesFree int64 }
 
-// Measure starts a stand-in for Prometheus, which grow-volumes asks at each tick.
-func (w *World) Measure() *Prometheus {
+// StartPrometheus starts a stand-in for Prometheus, which grow-volumes asks at each tick.
+func (w *World) StartPrometheus() *Prometheus {
 	w.T.Helper()
 	p := &Prometheus{claims: map[string]figures{}}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { p.answer(w, rw, r) }))
@@ -34,15 +34,15 @@ func (w *World) Measure() *Prometheus {
 	return p
 }
 
-// Use sets the used bytes of the claim, as "55Mi".
-func (p *Prometheus) Use(claim, used string) {
+// SetUsed sets the used bytes of the claim, as "55Mi".
+func (p *Prometheus) SetUsed(claim, used string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.claims[claim] = figures{used: Quantity(used).Value()}
 }
 
-// Inodes sets the inodes of the claim's file system, and the free ones among them.
-func (p *Prometheus) Inodes(claim string, all, free int64) {
+// SetInodes sets the inodes of the claim's file system, and the free ones among them.
+func (p *Prometheus) SetInodes(claim string, all, free int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.claims[claim]

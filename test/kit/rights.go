@@ -76,7 +76,7 @@ func moverImage(t testing.TB, image string) []byte {
 func awaitFences(t testing.TB, kubeconfig string) {
 	t.Helper()
 	config := configOf(t, kubeconfig)
-	revisions := kubernetes.NewForConfigOrDie(kube.As(config, api.Backup)).AppsV1().ControllerRevisions(metav1.NamespaceDefault)
+	revisions := kubernetes.NewForConfigOrDie(kube.Impersonate(config, api.Backup)).AppsV1().ControllerRevisions(metav1.NamespaceDefault)
 	probe := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Data: runtime.RawExtension{Raw: []byte(`{}`)}}
 	deadline := time.Now().Add(30 * time.Second)
 	for {

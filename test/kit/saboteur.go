@@ -35,8 +35,8 @@ var Sabotages = []Sabotage{DieBefore, DieAfter, Answer409, Answer429, Answer500,
 // Saboteur is an HTTP transport that counts API writes and makes one of them fail.
 type Saboteur struct {
 	// At is the number of the failing write, from 1. With 0 all writes succeed.
-	At   int
-	What Sabotage
+	At      int
+	Failure Sabotage
 	// OnWrite is called after every write that the API server has received.
 	OnWrite func(description string)
 
@@ -102,7 +102,7 @@ func (s *Saboteur) Idle() []string {
 }
 
 func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-	switch s.What {
+	switch s.Failure {
 	case DieBefore:
 		s.die()
 		return nil, errDead
@@ -113,7 +113,7 @@ func (s *Saboteur) sabotage(next http.RoundTripper, r *http.Request) (*http.Resp
 			response.Body.Close()
 		}
 		s.reportWrite(r)
-		if s.What == TimesOut {
+		if s.Failure == TimesOut {
 			return nil, context.DeadlineExceeded
 		}
 		s.die()

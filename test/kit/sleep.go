@@ -14,7 +14,7 @@ import (
 )
 
 // Ago returns a time in the past in the format of the annotations.
-func Ago(d time.Duration) string { return idle.Stamp(time.Now().Add(-d)) }
+func Ago(d time.Duration) string { return idle.FormatTime(time.Now().Add(-d)) }
 
 // Sleep reads the record of the set's latest sleep, or returns nil.
 func (w *World) Sleep(name string) *api.Sleep {
@@ -47,13 +47,13 @@ func (w *World) UntilSleep(d *Drive, name string, phase api.Phase) *api.Sleep {
 	return sleep
 }
 
-// Tell sends an activity, wake or sleep event for a set, as any client may, and delivers every event that follows.
-func (w *World) Tell(d *Drive, eventType, set string) error {
+// SendSetEvent sends an activity, wake or sleep event for a set, as any client may, and delivers every event that follows.
+func (w *World) SendSetEvent(d *Drive, eventType, set string) error {
 	return w.tell(d, eventType, map[string]string{"kind": events.KindStatefulSet, "name": set})
 }
 
-// TellGroup sends such an event for a group.
-func (w *World) TellGroup(d *Drive, eventType, group string) error {
+// SendGroupEvent sends such an event for a group.
+func (w *World) SendGroupEvent(d *Drive, eventType, group string) error {
 	return w.tell(d, eventType, map[string]string{"group": group})
 }
 

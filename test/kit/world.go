@@ -428,9 +428,9 @@ func (w *World) TryScale(name string, replicas int) {
 	}
 }
 
-// Asked returns the replica counts that the set may have now. It was created with made replicas, and since then scaled
+// PossibleReplicas returns the replica counts that the set may have now. It was created with made replicas, and since then scaled
 // only by TryScale.
-func (w *World) Asked(made int32) []int32 {
+func (w *World) PossibleReplicas(made int32) []int32 {
 	if len(w.scaled) == 0 {
 		return append([]int32{made}, w.scaledLate...)
 	}

@@ -137,7 +137,7 @@ func (w *World) perform(i int) {
 		if e := w.objects[key{a.Resource, a.Name}]; e != nil {
 			version = e.object.GetResourceVersion()
 		}
-		f.pending = plan.Follow(a, version, f.pending[1:])
+		f.pending = plan.Rebase(a, version, f.pending[1:])
 		return
 	case !errors.Is(err, errConflict) && i < secondBackupRole:
 		f.refused = err
@@ -152,7 +152,7 @@ func (w *World) turn(f api.Function) bool {
 	if record == nil || !record.Active() {
 		return f == api.Restore && journals
 	}
-	return slices.Contains(resize.Turn(record), f) || f == api.Restore
+	return slices.Contains(resize.ActiveFunctions(record), f) || f == api.Restore
 }
 
 func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan {
@@ -161,9 +161,9 @@ func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan
 		in := restore.Input{Observed: o, Namespace: namespace, Settings: settings, Waited: waited}
 		switch {
 		case errors.Is(refused, errBudget):
-			in.Budget = refused.Error()
+			in.BudgetRefusal = refused.Error()
 		case refused != nil:
-			in.Rejected = refused.Error()
+			in.WriteRefused = refused.Error()
 		}
 		return restore.Decide(in)
 	}

@@ -52,7 +52,7 @@ func syncJob(w *World, job *batchv1.Job) []Step {
 		case !metav1.IsControlledBy(p, job):
 		case p.Status.Phase == corev1.PodSucceeded:
 			return []Step{endJob(job, batchv1.JobComplete)}
-		case p.Status.Phase == corev1.PodFailed && (resize.Pins(p) || slices.Contains(moverreport.FinalCodes(), exitCode(p))):
+		case p.Status.Phase == corev1.PodFailed && (resize.IsPin(p) || slices.Contains(moverreport.FinalCodes(), exitCode(p))):
 			return []Step{endJob(job, batchv1.JobFailed)}
 		case p.Status.Phase == corev1.PodFailed:
 			failed++

@@ -205,7 +205,7 @@ func reportMover(p *corev1.Pod, is process) {
 	pin := corev1.ContainerStatus{Name: moverreport.PinContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
 	p.Status.Phase = corev1.PodPending
 	switch {
-	case is.stage == failed && resize.Pins(p): // the pin has
+	case is.stage == failed && resize.IsPin(p): // the pin has
 		p.Status.Phase = corev1.PodFailed
 		p.Status.ContainerStatuses[0].State = terminated(moverreport.MemberReport{Code: int(is.code)})
 		return

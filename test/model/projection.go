@@ -99,11 +99,11 @@ func describePod(p *corev1.Pod, say sayer) {
 	say(statefulset.PodReady(p) && p.Labels[batchv1.JobNameLabel] == "", "ready")
 	say(p.Annotations[moverreport.SignalAnnotation] != "", "told to make its final pass")
 	for _, c := range p.Status.InitContainerStatuses {
-		ended := c.State.Terminated != nil && !resize.Pins(p)
+		ended := c.State.Terminated != nil && !resize.IsPin(p)
 		say(ended && p.DeletionTimestamp == nil, "%s ended with %d", c.Name, exitOf(c))
 		say(ended && p.DeletionTimestamp != nil, "%s ended", c.Name) // by the kubelet, one way or another
 	}
-	say(resize.Pins(p) && p.Status.Phase == corev1.PodRunning, "pins")
+	say(resize.IsPin(p) && p.Status.Phase == corev1.PodRunning, "pins")
 	say(p.DeletionTimestamp != nil && ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 0, "unmounted")
 }
 

@@ -32,7 +32,7 @@ func newCleaner(t *testing.T, remove bool) *cleaner {
 }
 
 func (c *cleaner) set() setType {
-	set := c.CleanedSet("web", 3, "data", "logs")
+	set := c.SetWithCleanup("web", 3, "data", "logs")
 	if c.delete {
 		set.Annotations[api.CleanupOnDeleteAnnotation] = "true"
 	}
@@ -120,7 +120,7 @@ func (c *cleaner) judge(drive *kit.Drive, claims ...string) {
 			return ""
 		})
 	}
-	for _, problem := range c.Whole(claims...) {
+	for _, problem := range c.ClaimProblems(claims...) {
 		c.t.Error(problem)
 	}
 }
@@ -173,7 +173,7 @@ func everyCleanup(t *testing.T, remove bool) {
 	for _, what := range kit.Sabotages {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				c, saboteur := newCleaner(t, remove), &kit.Saboteur{At: k, What: what}
+				c, saboteur := newCleaner(t, remove), &kit.Saboteur{At: k, Failure: what}
 				c.judge(c.run(saboteur), claimsOf(map[bool]int{false: 1}[remove])...)
 			})
 		}
@@ -191,7 +191,7 @@ var inTheWay = map[string]struct {
 		w.TryScale("web", 1)
 	}, 1},
 	"a user deletes the set and applies it again": {func(w *kit.World) {
-		applyAgain(w, w.CleanedSet("web", 3, "data", "logs"), metav1.DeletePropagationBackground)
+		applyAgain(w, w.SetWithCleanup("web", 3, "data", "logs"), metav1.DeletePropagationBackground)
 	}, 3},
 	"a user removes every pod": {func(w *kit.World) {
 		_ = w.Kube.CoreV1().Pods(w.Namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})

@@ -21,7 +21,7 @@ func fullWorld(t *testing.T) *kit.World {
 	set := growing()
 	*set.Spec.Replicas = 2
 	w.CreateSet(set)
-	w.Measure().Use("data-web-0", "50Mi")
+	w.StartPrometheus().SetUsed("data-web-0", "50Mi")
 	w.Eventually("both claims are bound, and the set is ready", func() string {
 		if s := w.Set("web"); s.Status.ReadyReplicas != 2 {
 			return fmt.Sprintf("%d are ready", s.Status.ReadyReplicas)
@@ -77,7 +77,7 @@ func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 	if status := w.Status("web"); status.Attempt != 1 || len(status.Members) != 0 {
 		t.Errorf("attempt %d, members %v", status.Attempt, status.Members)
 	}
-	for _, problem := range w.Whole("data-web-0", "data-web-1") {
+	for _, problem := range w.ClaimProblems("data-web-0", "data-web-1") {
 		t.Error(problem)
 	}
 }
@@ -100,7 +100,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	for _, what := range kit.Sabotages {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				w, saboteur, fresh := fullWorld(t), &kit.Saboteur{At: k, What: what}, &kit.Saboteur{}
+				w, saboteur, fresh := fullWorld(t), &kit.Saboteur{At: k, Failure: what}, &kit.Saboteur{}
 				witness, after := witnessOf(w, saboteur, growTruths), witnessOf(w, fresh, growTruths)
 				drive := w.Drive(saboteur)
 				w.Eventually("the sabotage has happened", func() string {
@@ -124,7 +124,7 @@ func TestGrowthWithLostEvents(t *testing.T) {
 	t.Parallel()
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
 	witness, drive := witnessOf(w, saboteur, growTruths), w.Drive(saboteur)
-	drive.Drop = true
+	drive.DropEvents = true
 	grown(t, w, drive)
 	witness.judge()
 }

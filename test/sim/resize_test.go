@@ -70,7 +70,7 @@ func resizedAndRegretted(w *kit.World) {
 		}
 		return paused(w)
 	})
-	w.Node.Recede("data-web-0", done.Moves()[0].OldVolume)
+	w.Node.AcceptOldData("data-web-0", done.Moves()[0].OldVolume)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation,
 		done.Operation))
 }
@@ -129,7 +129,7 @@ func (m method) disturbances() map[string]disturbance {
 	}
 	if m.rolling {
 		all["a user allows no disruption for a while"] = disturbance{
-			act: func(w *kit.World) { w.AllowAway("web", 0) }, ends: func(w *kit.World) { w.AllowAway("web", 1) }}
+			act: func(w *kit.World) { w.CreateBudget("web", 0) }, ends: func(w *kit.World) { w.CreateBudget("web", 1) }}
 	}
 	return all
 }
@@ -208,7 +208,7 @@ type history struct {
 }
 
 func (h history) of(drive *kit.Drive) *kit.Drive {
-	drive.Drop, drive.Shuffle = h.drop, h.shuffle
+	drive.DropEvents, drive.Shuffle = h.drop, h.shuffle
 	return drive
 }
 
@@ -257,15 +257,15 @@ func newSet(more ...string) setType {
 // newWorld returns a world with a set of a custom resource, which Drydock must pause and resume.
 func newWorld(t *testing.T, m method) *kit.World {
 	w := world(t)
-	w.MayPause(owner.Operator)
+	w.GrantPause(owner.Operator)
 	w.DefineKind(owner, ownerKind)
 	resource := w.CreateCustom(owner, ownerKind, "main", map[string]any{"paused": false}, nil)
 	w.Node.Set(func(n *kit.Node) { n.Growth = m.growth })
 	w.CreateSet(m.set())
 	if m.rolling {
-		w.AllowAway("web", 1)
+		w.CreateBudget("web", 1)
 	}
-	w.OwnedBy("web", resource)
+	w.SetController("web", resource)
 	asked := map[string]string{api.ResizeAnnotation: m.request}
 	if m.rolling {
 		asked[api.StrategyAnnotation] = string(api.StrategyRolling)
@@ -279,7 +279,7 @@ func newWorld(t *testing.T, m method) *kit.World {
 
 func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	w := newWorld(t, m)
-	saboteur, fresh := &kit.Saboteur{At: k, What: what}, &kit.Saboteur{}
+	saboteur, fresh := &kit.Saboteur{At: k, Failure: what}, &kit.Saboteur{}
 	witness, after := witnessOf(w, saboteur, resizeTruths(m)), witnessOf(w, fresh, resizeTruths(m))
 	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
@@ -305,7 +305,7 @@ func interfered(t *testing.T, m method, k int, d disturbance) {
 		if !done && len(saboteur.Writes()) >= k {
 			done = true
 			d.act(w)
-			before = w.Away("web", int(*m.set().Spec.Replicas))
+			before = w.UnavailablePods("web", int(*m.set().Spec.Replicas))
 		}
 		if d.ends != nil && done {
 			witness.budget(write, before)
@@ -372,7 +372,7 @@ func judge(t *testing.T, w *kit.World, drive *kit.Drive, status *api.Resize, rep
 	if *set.Spec.Replicas == 0 {
 		claims = nil // scaled down after the operation, with whenScaled Delete: the user asked for it
 	}
-	for _, problem := range w.Whole(claims...) {
+	for _, problem := range w.ClaimProblems(claims...) {
 		t.Error(problem)
 	}
 	w.Eventually("nothing is left behind (I9), and the owner is not paused (I5)", func() string {

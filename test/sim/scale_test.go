@@ -195,7 +195,7 @@ func TestScalingSurvivesEverySabotage(t *testing.T) {
 			for _, what := range kit.Sabotages {
 				for _, k := range schedules(t, n) {
 					schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-						s, saboteur := newScaling(t, st), &kit.Saboteur{At: k, What: what}
+						s, saboteur := newScaling(t, st), &kit.Saboteur{At: k, Failure: what}
 						witness := witnessOf(s.World, saboteur, s.truths.judge)
 						s.judge(s.run(saboteur), st.to)
 						witness.judge()

@@ -48,7 +48,7 @@ type sleeper struct {
 
 func newSleeper(t *testing.T, by means) *sleeper {
 	w := world(t)
-	w.MayPause(by.row.Operator)
+	w.GrantPause(by.row.Operator)
 	w.DefineKind(by.row, by.kind)
 	resource := w.CreateCustom(by.row, by.kind, "main", map[string]any{"size": int64(3)}, nil)
 	set := newSleepingSet()
@@ -56,7 +56,7 @@ func newSleeper(t *testing.T, by means) *sleeper {
 		set.Spec.PersistentVolumeClaimRetentionPolicy = nil
 	}
 	w.CreateSet(set)
-	w.OwnedBy("web", resource)
+	w.SetController("web", resource)
 	s := &sleeper{World: w, means: by, t: t}
 	w.Eventually("the set is ready", func() string { return s.unready() })
 	s.claims = s.ClaimUIDs()
@@ -107,7 +107,7 @@ func (s *sleeper) step() string {
 	switch {
 	case sleep != nil && sleep.Set.UID == set.UID && !sleep.Phase.Terminal():
 		if sleep.Phase == api.Asleep && !woken {
-			s.TryAnnotate("web", api.AwakeUntilAnnotation, idle.Stamp(time.Now().Add(time.Hour)))
+			s.TryAnnotate("web", api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))
 		}
 		return fmt.Sprintf("phase %s: %s", sleep.Phase, sleep.Message)
 	case !woken && !s.disturbed:
@@ -199,7 +199,7 @@ func everySabotage(t *testing.T, by means) {
 	for _, what := range kit.Sabotages {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
-				s, saboteur := newSleeper(t, by), &kit.Saboteur{At: k, What: what}
+				s, saboteur := newSleeper(t, by), &kit.Saboteur{At: k, Failure: what}
 				witness := witnessOf(s.World, saboteur, sleepTruths)
 				s.judge(s.run(saboteur), 3)
 				witness.judge()
@@ -213,7 +213,7 @@ var meddling = map[string]struct {
 	act      interference
 	replicas []int32
 }{
-	"a user uses the set": {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.Stamp(time.Now())) },
+	"a user uses the set": {func(w *kit.World) { w.TryAnnotate("web", api.LastActivityAnnotation, idle.FormatTime(time.Now())) },
 		[]int32{3}},
 	"a user scales the set up": {func(w *kit.World) { w.TryScale("web", 4) }, []int32{3, 4}},
 	"a user deletes the set and applies it again": {func(w *kit.World) {

@@ -142,7 +142,7 @@ func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
 
 // replicas checks that a resize writes neither the replica count nor the retention policy.
 func (s *sight) replicas() string {
-	asked := s.Asked(s.made())
+	asked := s.PossibleReplicas(s.made())
 	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || statefulset.WhenScaled(s.set) != "Delete") {
 		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked,
 			statefulset.WhenScaled(s.set))
@@ -204,7 +204,7 @@ func (s *sight) held() string {
 func (s *sight) away() string {
 	var away []string
 	for ordinal := range s.made() {
-		if name := fmt.Sprintf("web-%d", ordinal); !kit.Serves(s.pods[name]) {
+		if name := fmt.Sprintf("web-%d", ordinal); !kit.Available(s.pods[name]) {
 			away = append(away, name)
 		}
 	}

@@ -31,7 +31,7 @@ func witnessOf(w *kit.World, saboteur *kit.Saboteur, t truths) *witness {
 
 func (w *witness) look(write string) {
 	if !w.loses {
-		for _, lost := range w.w.Node.Lost() {
+		for _, lost := range w.w.Node.LostData() {
 			w.tell("I1: after %s: %s", write, lost)
 		}
 	}
@@ -57,7 +57,7 @@ func (w *witness) tell(format string, args ...any) {
 
 // budget returns a violation if a member was stopped although the budget allowed no further disruption.
 func (w *witness) budget(write string, before []string) {
-	for _, name := range w.w.Away("web", 2) {
+	for _, name := range w.w.UnavailablePods("web", 2) {
 		if !slices.Contains(before, name) {
 			w.tell("after %s: pod %s is away, and its budget does not allow it", write, name)
 		}

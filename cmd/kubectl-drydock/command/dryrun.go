@@ -27,14 +27,14 @@ func (s *session) dryRun(ctx context.Context, write plan.Action) forecast.Check 
 			write.Namespace)
 		return check
 	}
-	err = s.client.Try(ctx, write)
+	err = s.client.DryRun(ctx, write)
 	check.Outcome, check.Message = outcome(err)
 	return check
 }
 
 // outcome classifies the API server's answer, and returns its message if it does not accept the write.
 func outcome(err error) (forecast.Outcome, string) {
-	trial := kube.TrialOf(err)
+	trial := kube.DryRunResultOf(err)
 	if trial == kube.Accepted {
 		return forecast.Accepted, ""
 	}

@@ -165,7 +165,7 @@ func (o *emit) print(e event.Event, format string) error {
 // event returns the event for the live set.
 func (s *session) event(ctx context.Context, eventType string, set *appsv1.StatefulSet, concerns []api.Function) (event.Event, error) {
 	if events.IsOwn(eventType) {
-		return events.NewByHand(eventType, refOf(set), uuid.NewString(), concerns...), nil
+		return events.NewFromUser(eventType, refOf(set), uuid.NewString(), concerns...), nil
 	}
 	object, err := s.object(ctx, refOf(set).Object())
 	if err != nil {

@@ -167,10 +167,10 @@ func printRows(out io.Writer, rows []fit.Row) error {
 	for _, r := range rows {
 		fits, saves := "as it is", "-"
 		switch {
-		case r.Unknown != "":
-			fits = "not known: " + r.Unknown
+		case r.UnknownReason != "":
+			fits = "not known: " + r.UnknownReason
 		case r.Fits != nil:
-			fits, saves = r.Fits.String(), bytesWords(r.Saves())
+			fits, saves = r.Fits.String(), bytesWords(r.SavedBytes())
 		}
 		used := "-"
 		if r.Fullest != "" {

@@ -21,7 +21,7 @@ import (
 func fitCluster(t *testing.T, code int, summary string) *httptest.Server {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "/dev/null")
-	lists := build.Plurals()
+	lists := build.EmptyLists()
 	claim := build.Claim("data-web-0", "100Mi")
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Mi")}
 	pod := build.PodOf("web", 0, "data")

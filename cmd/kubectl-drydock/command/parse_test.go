@@ -107,7 +107,7 @@ func TestRetryRepeatsTheLastOperationOrSaysWhyNot(t *testing.T) {
 	}{
 		{"the resize failed", build.Set("web", resize, status(api.Failed))},
 		{"the resize was refused", build.Set("web", resize, status(api.Refused))},
-		{"the rollback failed", build.Set("web", resize, build.Status(build.Operation(api.Failed, build.Rollback(build.ID))))},
+		{"the rollback failed", build.Set("web", resize, build.Status(build.Operation(api.Failed, build.RollbackOf(build.ID))))},
 		{"the resize failed, and the request was withdrawn", build.Set("web", status(api.Failed))},
 		{"the cleanup failed", build.Set("web", cleanup(api.Failed))},
 		{"the cleanup succeeded", build.Set("web", cleanup(api.Succeeded))},
@@ -127,9 +127,9 @@ func TestRetryRepeatsTheLastOperationOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-func letters() []api.Letter {
+func letters() []api.UndeliveredEvent {
 	at := metav1.NewTime(build.Now.Add(-time.Hour))
-	return []api.Letter{
+	return []api.UndeliveredEvent{
 		{Type: events.OwnerPaused, Source: "drydock.dev/pause-owner", ID: "0123456789ab/owner.paused", Operation: build.ID,
 			Subject:    "/apis/apps/v1/namespaces/shop/statefulsets/web",
 			Extensions: map[string]string{"kind": "StatefulSet", "namespace": "shop", "name": "web"}, Time: at,

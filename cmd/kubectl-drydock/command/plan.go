@@ -87,7 +87,7 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	if err != nil {
 		return nil, err
 	}
-	if in.Registry, err = owners.FromSettings(in.Settings.Owners); err != nil {
+	if in.Registry, err = owners.LoadRegistry(in.Settings.Owners); err != nil {
 		return nil, fmt.Errorf("reading the rows of owners in ConfigMap %s: %w", o.settings, err)
 	}
 	if in.Observed, err = s.client.Observe(ctx, events.Ref{Namespace: set.Namespace, Name: set.Name}); err != nil {

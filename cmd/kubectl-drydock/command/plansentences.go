@@ -140,12 +140,12 @@ func budgetWords(b forecast.Budget) string {
 	return words + ", but the strategy whole ignores it"
 }
 
-func roomWords(r resize.Room) string {
+func roomWords(r resize.QuotaRoom) string {
 	words := fmt.Sprintf("%s allows %s of %s: %s are used, %s more are needed", r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs)
 	if !r.Retained.IsZero() {
 		words += fmt.Sprintf(", %s belong to old volumes that are retained", &r.Retained)
 	}
-	if !r.Enough() {
+	if !r.Fits() {
 		words += ". This exceeds the quota"
 	}
 	return words

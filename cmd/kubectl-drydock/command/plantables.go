@@ -21,7 +21,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, verdict(d))
 	printProblems(out, "It would be refused:", d.Refused)
 	if d.Verdict == forecast.Refused || d.Verdict == forecast.Waits {
-		printProblems(out, "Nothing would happen until", d.Before)
+		printProblems(out, "Nothing would happen until", d.Conditions)
 	}
 	if err := errors.Join(printClaims(out, d.Claims), printMembers(out, d.Members)); err != nil {
 		return err
@@ -40,7 +40,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 		f.add("hooks", hookWords(d)...)
 	}
 	f.add("stop", stopWords(d.Stop))
-	f.add("", prefixed("observed: ", d.Stop.Basis)...)
+	f.add("", prefixed("observed: ", d.Stop.Observed)...)
 	f.add("", prefixed("assumed: ", d.Stop.Assumed)...)
 	f.add("", prefixed("not included: ", d.Stop.Excluded)...)
 	for _, b := range d.Budgets {
@@ -55,7 +55,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 
 func verdict(d *forecast.Document) string {
 	switch d.Verdict {
-	case forecast.Goes:
+	case forecast.Proceeds:
 		return fmt.Sprintf("%s would go through", printable(d.Request))
 	case forecast.Waits:
 		return fmt.Sprintf("%s would wait", printable(d.Request))
@@ -182,8 +182,8 @@ func memberState(m forecast.Member) string {
 }
 
 func firstPass(m forecast.Member) string {
-	if m.Cold != "" {
-		return "none: " + m.Cold
+	if m.NoFirstPass != "" {
+		return "none: " + m.NoFirstPass
 	}
 	return "while the pod runs"
 }

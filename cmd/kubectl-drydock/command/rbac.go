@@ -94,7 +94,7 @@ func readRows(in io.Reader, name string) (owners.Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading rows of owners from %s: %w", name, err)
 	}
-	registry, err := owners.FromSettings(string(text))
+	registry, err := owners.LoadRegistry(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading rows of owners from %s:\n%w", name, err)
 	}

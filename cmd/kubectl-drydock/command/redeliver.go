@@ -72,18 +72,18 @@ func (o *redeliver) run(ctx context.Context, argument string, ids []string) erro
 }
 
 // chooseLetters returns the letters with the IDs, which are those of the table or of the events. Without IDs it returns all letters.
-func chooseLetters(letters []api.Letter, ids []string) ([]api.Letter, error) {
+func chooseLetters(letters []api.UndeliveredEvent, ids []string) ([]api.UndeliveredEvent, error) {
 	if len(ids) == 0 {
 		return letters, nil
 	}
-	var chosen []api.Letter
+	var chosen []api.UndeliveredEvent
 	for _, l := range letters {
 		if slices.Contains(ids, l.Key()) || slices.Contains(ids, l.ID) {
 			chosen = append(chosen, l)
 		}
 	}
 	for _, id := range ids {
-		if !slices.ContainsFunc(chosen, func(l api.Letter) bool { return l.Key() == id || l.ID == id }) {
+		if !slices.ContainsFunc(chosen, func(l api.UndeliveredEvent) bool { return l.Key() == id || l.ID == id }) {
 			return nil, fmt.Errorf("no dead letter has the ID %q. List them with --list", id)
 		}
 	}
@@ -92,13 +92,13 @@ func chooseLetters(letters []api.Letter, ids []string) ([]api.Letter, error) {
 
 // sendAll marks the letters as resent before it sends them, and removes the accepted ones afterwards. If an event fails again in between,
 // dead-letter replaces the marked letter, and the new letter stays in the list.
-func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.StatefulSet, letters []api.Letter) error {
+func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.StatefulSet, letters []api.UndeliveredEvent) error {
 	to, err := o.sink.open(ctx, s.raw)
 	if err != nil {
 		return err
 	}
 	keys := keysOf(letters)
-	if err := s.changeLetters(ctx, func(now []api.Letter) []api.Letter { return markResent(now, keys, o) }); err != nil {
+	if err := s.changeLetters(ctx, func(now []api.UndeliveredEvent) []api.UndeliveredEvent { return markResent(now, keys, o) }); err != nil {
 		return fmt.Errorf("marking the dead letters as resent: %w", err)
 	}
 	var failed error
@@ -116,7 +116,7 @@ func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.Statefu
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: event %s sent to %s (%s)\n", set.Name, e.Type(), to.name, l.Key())
 	}
 	// After an interrupt too, accepted letters must leave the list.
-	if err := s.changeLetters(context.WithoutCancel(ctx), func(now []api.Letter) []api.Letter {
+	if err := s.changeLetters(context.WithoutCancel(ctx), func(now []api.UndeliveredEvent) []api.UndeliveredEvent {
 		return removeResent(now, accepted)
 	}); err != nil {
 		failed = errors.Join(failed, fmt.Errorf("removing the sent dead letters from the list: %w", err))
@@ -124,7 +124,7 @@ func (o *redeliver) sendAll(ctx context.Context, s *session, set *appsv1.Statefu
 	return failed
 }
 
-func keysOf(letters []api.Letter) []string {
+func keysOf(letters []api.UndeliveredEvent) []string {
 	var keys []string
 	for _, l := range letters {
 		keys = append(keys, l.Key())
@@ -133,7 +133,7 @@ func keysOf(letters []api.Letter) []string {
 }
 
 // markResent returns the letters with the time of the resend on those with the keys.
-func markResent(letters []api.Letter, keys []string, o *redeliver) []api.Letter {
+func markResent(letters []api.UndeliveredEvent, keys []string, o *redeliver) []api.UndeliveredEvent {
 	marked := slices.Clone(letters)
 	for i := range marked {
 		if slices.Contains(keys, marked[i].Key()) && marked[i].Resent == nil {
@@ -144,12 +144,12 @@ func markResent(letters []api.Letter, keys []string, o *redeliver) []api.Letter 
 }
 
 // removeResent removes the letters with the keys. A letter without the mark failed again after the resend and stays.
-func removeResent(letters []api.Letter, keys []string) []api.Letter {
-	return slices.DeleteFunc(slices.Clone(letters), func(l api.Letter) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) })
+func removeResent(letters []api.UndeliveredEvent, keys []string) []api.UndeliveredEvent {
+	return slices.DeleteFunc(slices.Clone(letters), func(l api.UndeliveredEvent) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) })
 }
 
 // changeLetters rewrites the list of dead letters on the live set.
-func (s *session) changeLetters(ctx context.Context, change func([]api.Letter) []api.Letter) error {
+func (s *session) changeLetters(ctx context.Context, change func([]api.UndeliveredEvent) []api.UndeliveredEvent) error {
 	return s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		letters, err := api.LoadDeadLetters(set)
 		if err != nil {

@@ -14,10 +14,10 @@ import (
 )
 
 // resendable returns a new event for a dead letter. An event of the event source carries an object, so it is made from the live object.
-func (s *session) resendable(ctx context.Context, l api.Letter, set *appsv1.StatefulSet) (event.Event, error) {
+func (s *session) resendable(ctx context.Context, l api.UndeliveredEvent, set *appsv1.StatefulSet) (event.Event, error) {
 	ref := refOf(set)
 	if !events.IsSource(l.Type) {
-		return events.Again(l, ref)
+		return events.Resend(l, ref)
 	}
 	reference, err := events.ObjectOfLetter(l)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *session) resendable(ctx context.Context, l api.Letter, set *appsv1.Stat
 	}
 	if object == nil || !belongsTo(object, set) {
 		// Without the object the event has no data. The functions read the live objects anyway.
-		return events.NewByHand(events.ObjectChanged, ref, uuid.NewString(), wakeable...), nil
+		return events.NewFromUser(events.ObjectChanged, ref, uuid.NewString(), wakeable...), nil
 	}
 	return events.NewSource(events.SourceUpdate, l.Source, uuid.NewString(), object)
 }

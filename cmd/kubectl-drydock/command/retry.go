@@ -81,7 +81,7 @@ func (o *retry) send(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := to.send(ctx, events.NewByHand(events.Retry, refOf(set), uuid.NewString())); err != nil {
+	if err := to.send(ctx, events.NewFromUser(events.Retry, refOf(set), uuid.NewString())); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, outcomeWords(status), to.name)
@@ -96,7 +96,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nil, err
 	}
 	records := operation.Of(set)
-	if cleanup := records.RestingCleanup(set); cleanup != nil {
+	if cleanup := records.CleanupAwaitingRetry(set); cleanup != nil {
 		return cleanup, nil
 	}
 	_, requested := set.Annotations[api.ResizeAnnotation]

@@ -91,7 +91,7 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 func operationToUndo(in resize.Input, flag string) (string, error) {
 	found := map[string]bool{}
 	for _, v := range in.Volumes {
-		if link, err := api.LoadLink(v); err == nil && link != nil && resize.Kept(v, link.Operation, in.Set.Name, link.Claim) {
+		if link, err := api.LoadLink(v); err == nil && link != nil && resize.IsOldVolume(v, link.Operation, in.Set.Name, link.Claim) {
 			found[link.Operation] = true
 		}
 	}
@@ -109,7 +109,7 @@ func operationToUndo(in resize.Input, flag string) (string, error) {
 }
 
 // acceptedRollback returns the request for the rollback, or an error with the first reason to refuse it.
-func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
+func acceptedRollback(in resize.Input, operation string) (*resize.Changes, error) {
 	refuse := func(why string) error {
 		return fmt.Errorf("StatefulSet %s/%s: the rollback is not possible: %s", in.Set.Namespace, in.Set.Name, why)
 	}
@@ -120,7 +120,7 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
 	}
 	request := resize.Rollback(in, operation)
-	problems := slices.Concat(request.Problems, resize.PreflightRollback(in, request, operation), resize.Unsettled(in, request))
+	problems := slices.Concat(request.Problems, resize.PreflightRollback(in, request, operation), resize.StartObstacles(in, request))
 	if len(problems) > 0 {
 		return nil, refuse(problems[0].Message)
 	}
@@ -128,10 +128,10 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Wish, error) {
 }
 
 // show prints the volumes that would return, and the consequences.
-func (o *rollback) show(in resize.Input, request *resize.Wish, operation string) error {
+func (o *rollback) show(in resize.Input, request *resize.Changes, operation string) error {
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLAIM\tPRESENT VOLUME\tSIZE\tOLD VOLUME\tSIZE\tRETAINED UNTIL")
-	record := request.Operation(in)
+	record := request.Record(in)
 	for _, move := range record.Moves() {
 		old := in.Volume(move.NewVolume)
 		fmt.Fprintln(table, strings.Join([]string{move.Claim, move.OldVolume, move.From.String(), move.NewVolume, move.To.String(),

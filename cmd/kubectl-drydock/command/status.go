@@ -60,7 +60,7 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 	if observed.Set == nil {
 		return fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
 	}
-	document, err := progress.Of(observed)
+	document, err := progress.New(observed)
 	if err != nil {
 		return err
 	}
@@ -91,12 +91,12 @@ func printGrowthByUsage(out io.Writer, growth *api.Growth, now time.Time) {
 	if growth == nil {
 		return
 	}
-	for _, template := range slices.Sorted(maps.Keys(growth.Asked)) {
-		asked := growth.Asked[template]
+	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
+		asked := growth.Latest[template]
 		fmt.Fprintf(out, "grew by usage: template %s to %s, %s ago: %s\n", printable(template), printable(asked.Size),
-			duration.HumanDuration(now.Sub(asked.At.Time)), printable(asked.Saw))
+			duration.HumanDuration(now.Sub(asked.At.Time)), printable(asked.Cause))
 	}
-	for _, w := range growth.Told {
+	for _, w := range growth.Warnings {
 		fmt.Fprintf(out, "does not grow: %s (%s)\n", printable(w.Message), printable(string(w.Reason)))
 	}
 }
@@ -200,12 +200,12 @@ func copied(m progress.Member) string {
 // stopTime returns how long the member was, is, or will be stopped.
 func stopTime(m progress.Member) string {
 	switch {
-	case m.Down != nil && m.Phase == api.MemberMoved:
-		return fmt.Sprintf("%d s", *m.Down)
-	case m.Down != nil:
-		return fmt.Sprintf("%d s so far", *m.Down)
-	case m.Forecast > 0 && (m.Phase == api.MemberCopying || m.Phase == api.MemberWaiting):
-		return fmt.Sprintf("final pass of %.0f s", m.Forecast)
+	case m.DownSeconds != nil && m.Phase == api.MemberMoved:
+		return fmt.Sprintf("%d s", *m.DownSeconds)
+	case m.DownSeconds != nil:
+		return fmt.Sprintf("%d s so far", *m.DownSeconds)
+	case m.ForecastSeconds > 0 && (m.Phase == api.MemberCopying || m.Phase == api.MemberWaiting):
+		return fmt.Sprintf("final pass of %.0f s", m.ForecastSeconds)
 	}
 	return "-"
 }

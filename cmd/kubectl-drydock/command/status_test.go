@@ -28,10 +28,10 @@ func TestStatusShowsEachMember(t *testing.T) {
 			{Claim: "logs-web-1", From: q("1Gi"), To: q("2Gi")},
 			{Claim: "logs-web-2", From: q("1Gi"), To: q("1Gi"), Attributes: ptr.To("gold")}},
 		Members: []progress.Member{
-			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, Down: ptr.To[int64](6)},
-			{Ordinal: 1, Phase: api.MemberFinalPass, Claims: claim, Copied: 3 << 29, Bytes: 3 << 30, Down: ptr.To[int64](2), Forecast: 3,
+			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, DownSeconds: ptr.To[int64](6)},
+			{Ordinal: 1, Phase: api.MemberFinalPass, Claims: claim, Copied: 3 << 29, Bytes: 3 << 30, DownSeconds: ptr.To[int64](2), ForecastSeconds: 3,
 				Waits: "the final pass"},
-			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, Forecast: 3.2, Waits: "its turn"},
+			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its turn"},
 		}}
 	var out bytes.Buffer
 	if err := printStatus(&out, d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep))), build.Now); err != nil {
@@ -90,9 +90,9 @@ func TestApproveWritesTheOperationsID(t *testing.T) {
 // TestStatusShowsGrowthByUsage: templates that grew, and templates that do not grow.
 func TestStatusShowsGrowthByUsage(t *testing.T) {
 	growth := &api.Growth{
-		Asked: map[string]api.AskedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi",
-			Saw: "claim data-web-1 is full"}},
-		Told: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
+		Latest: map[string]api.RequestedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi",
+			Cause: "claim data-web-1 is full"}},
+		Warnings: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
 	var out bytes.Buffer
 	if err := printStatus(&out, &progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web"), build.Now); err != nil {
 		t.Fatal(err)

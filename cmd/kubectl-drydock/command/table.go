@@ -15,7 +15,7 @@ import (
 )
 
 // printLetters prints a line for each letter. Other users can write the texts, so it removes control characters.
-func printLetters(out io.Writer, letters []api.Letter, now time.Time) error {
+func printLetters(out io.Writer, letters []api.UndeliveredEvent, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "ID\tAGE\tEVENT\tOBJECT\tREJECTED BY\tCODE\tWHY")
 	for _, l := range letters {

@@ -17,7 +17,7 @@ const (
 // typeNames returns all event types without their prefixes.
 func typeNames() []string {
 	var names []string
-	for _, t := range append(events.Own(), events.Sources()...) {
+	for _, t := range append(events.OwnTypes(), events.SourceTypes()...) {
 		names = append(names, strings.TrimPrefix(strings.TrimPrefix(t, ownPrefix), sourcePrefix))
 	}
 	return names
@@ -25,7 +25,7 @@ func typeNames() []string {
 
 // resolveType returns the full event type for a name with or without its prefix.
 func resolveType(name string) (string, error) {
-	all := append(events.Own(), events.Sources()...)
+	all := append(events.OwnTypes(), events.SourceTypes()...)
 	for _, prefix := range []string{"", ownPrefix, sourcePrefix} {
 		if slices.Contains(all, prefix+name) {
 			return prefix + name, nil

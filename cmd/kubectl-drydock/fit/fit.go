@@ -38,12 +38,12 @@ type Row struct {
 	Used    int64  `json:"usedBytes,omitempty"`
 	// Fits is a smaller size that is large enough. It is nil if it would save too little, or if the usage is unknown. Unknown is the reason
 	// why the usage is unknown.
-	Fits    *resource.Quantity `json:"fits,omitempty"`
-	Unknown string             `json:"unknown,omitempty"`
+	Fits          *resource.Quantity `json:"fits,omitempty"`
+	UnknownReason string             `json:"unknown,omitempty"`
 }
 
-// Saves returns how many bytes all claims of the template together would shrink.
-func (r Row) Saves() int64 {
+// SavedBytes returns how many bytes all claims of the template together would shrink.
+func (r Row) SavedBytes() int64 {
 	if r.Fits == nil {
 		return 0
 	}
@@ -94,7 +94,7 @@ func (in Input) rowOf(template string) Row {
 		}
 	}
 	if slices.Sort(unknown); len(unknown) > 0 {
-		row.Unknown = strings.Join(unknown, "; ")
+		row.UnknownReason = strings.Join(unknown, "; ")
 		return row
 	}
 	if fits := roundUp(needed); fits.Value() <= row.Size.Value()/100*maxWorthwhilePercent {

@@ -26,7 +26,7 @@ func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 		c := build.Claim(name, "100Gi")
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Gi")}
 		i.Claims = append(i.Claims, c)
-		i.Usage[name] = grow.Usage{Capacity: 100 * gib, Used: used * gib, Free: (100 - used) * gib, At: build.Now}
+		i.Usage[name] = grow.Usage{Capacity: 100 * gib, Used: used * gib, Free: (100 - used) * gib, MeasuredAt: build.Now}
 	}
 	for _, c := range change {
 		c(&i)
@@ -67,16 +67,16 @@ func TestRowsFitFullestClaim(t *testing.T) {
 		row := rows[says]
 		t.Run(says, func(t *testing.T) {
 			rows := fit.Rows(row.in)
-			if len(rows) != 1 || rows[0].Claims != 2 || (rows[0].Unknown != "") != row.unknown {
+			if len(rows) != 1 || rows[0].Claims != 2 || (rows[0].UnknownReason != "") != row.unknown {
 				t.Fatalf("%+v", rows)
 			}
-			file.Entry(t, says, fmt.Sprintf("fullest: %s\nunknown: %s", rows[0].Fullest, rows[0].Unknown))
+			file.Entry(t, says, fmt.Sprintf("fullest: %s\nunknown: %s", rows[0].Fullest, rows[0].UnknownReason))
 			fits := ""
 			if rows[0].Fits != nil {
 				fits = rows[0].Fits.String()
 			}
-			if fits != row.fits || rows[0].Saves() != row.saves {
-				t.Errorf("fits in %q and saves %d, want %q and %d", fits, rows[0].Saves(), row.fits, row.saves)
+			if fits != row.fits || rows[0].SavedBytes() != row.saves {
+				t.Errorf("fits in %q and saves %d, want %q and %d", fits, rows[0].SavedBytes(), row.fits, row.saves)
 			}
 			if want := "data=" + row.fits; row.fits != "" && fit.Request(rows) != want || row.fits == "" && fit.Request(rows) != "" {
 				t.Errorf("request %q", fit.Request(rows))

@@ -23,8 +23,8 @@ type Verdict string
 const (
 	// Nothing: there is no request, or nothing to do for it.
 	Nothing Verdict = "Nothing"
-	// Goes: the resize would begin, and no obstacle is known.
-	Goes Verdict = "Goes"
+	// Proceeds: the resize would begin, and no obstacle is known.
+	Proceeds Verdict = "Goes"
 	// Waits: nothing would begin before the conditions in Before hold.
 	Waits Verdict = "Waits"
 	// Refused: the resize would be refused or would fail, for each of the reasons in Refused.
@@ -39,8 +39,8 @@ type Document struct {
 	Set       string  `json:"set"`
 	Request   string  `json:"request,omitempty"`
 	Verdict   Verdict `json:"verdict"`
-	// Before are conditions that must hold before the resize can begin: the set opts in, the user requests it, another operation ends.
-	Before []resize.Problem `json:"before,omitempty"`
+	// Conditions are conditions that must hold before the resize can begin: the set opts in, the user requests it, another operation ends.
+	Conditions []resize.Problem `json:"before,omitempty"`
 	// Refused are all reasons why the resize would be refused or would fail.
 	Refused []resize.Problem `json:"refused,omitempty"`
 	// Warnings are possible problems, and consequences that may surprise the user.
@@ -70,7 +70,7 @@ type Document struct {
 	// Suggestions are annotations that may suit the set better.
 	Suggestions []string `json:"suggestions,omitempty"`
 	// Quotas are the ResourceQuotas that limit an object of the resize.
-	Quotas []resize.Room `json:"quotas,omitempty"`
+	Quotas []resize.QuotaRoom `json:"quotas,omitempty"`
 	// Checks are the API server's answers to dry runs of Drydock's writes.
 	Checks []Check `json:"checks,omitempty"`
 	// Assumed are the assumptions that replace unreadable facts.
@@ -121,9 +121,9 @@ type Member struct {
 	Ready bool `json:"ready"`
 	// Primary says whether the pod has the label of the primary.
 	Primary bool `json:"primary,omitempty"`
-	// Cold says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer the more
+	// NoFirstPass says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer the more
 	// data it has.
-	Cold string `json:"cold,omitempty"`
+	NoFirstPass string `json:"cold,omitempty"`
 }
 
 // Budget is a PodDisruptionBudget that selects the set's pods.

@@ -29,7 +29,7 @@ type Overrides struct {
 // Forecast predicts the consequences of one resize.
 type Forecast struct {
 	in      Input // with a copy of the set that has opted in and has the overrides
-	request *resize.Wish
+	request *resize.Changes
 	record  *api.Resize // the first record of the resize; nil if none would begin
 	before  []resize.Problem
 	refused []resize.Problem
@@ -45,15 +45,15 @@ func New(in Input) *Forecast {
 	if !f.addConditions() {
 		return f
 	}
-	request := resize.Read(f.in.Input)
+	request := resize.Compare(f.in.Input)
 	if request.Empty() {
 		f.before = nil // there is nothing to wait for
 		return f
 	}
-	f.request, f.record = request, request.Operation(f.in.Input)
+	f.request, f.record = request, request.Record(f.in.Input)
 	f.refused = request.Problems
-	for _, p := range resize.Unsettled(f.in.Input, request) {
-		if p.Settles() {
+	for _, p := range resize.StartObstacles(f.in.Input, request) {
+		if p.PassesByItself() {
 			f.before = append(f.before, p)
 		} else {
 			f.refused = append(f.refused, p)
@@ -67,7 +67,7 @@ func New(in Input) *Forecast {
 func NamesAttributes(in Input) bool {
 	f := &Forecast{in: in}
 	f.applyOverrides()
-	return f.addConditions() && resize.Read(f.in.Input).NamesAttributes()
+	return f.addConditions() && resize.Compare(f.in.Input).NamesAttributes()
 }
 
 // applyOverrides opts a copy of the set in and adds the overrides. Each change becomes a condition in Before.
@@ -110,7 +110,7 @@ func (f *Forecast) addCondition(reason api.Reason, format string, args ...any) {
 // they can if the conditions do not change the work of the resize.
 func (f *Forecast) addConditions() bool {
 	set := f.in.Set
-	reason, err := resize.Rests(f.in.Input)
+	reason, err := resize.ReasonNotToStart(f.in.Input)
 	record, _ := f.in.Record() // the error is the same as above
 	switch {
 	case reason == "":

@@ -100,11 +100,11 @@ func TestVerdictAndItsReasons(t *testing.T) {
 		{"the record is unreadable", given("", set(requested, build.Annotation(api.StatusAnnotation, "{")), fixed), nil},
 		{"the set is being deleted", given("", set(requested, build.Deleting()), fixed), nil},
 		{"a claim has no volume yet", given("", set(requested),
-			objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"), build.On(""))}), nil},
+			objects{build.Claim("data-web-0", "64Mi", build.OfClass("fixed"), build.BoundTo(""))}), nil},
 		{"the StorageClass does not exist", given("data=128Mi@nvme", set(), fixed), nil},
 		{"the request is unreadable", given("data=lots", set(), fixed), nil},
 		{"the links of claims are unreadable", given("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))), nil},
-		{"the owner cannot be paused, and the set does not request it", given("data=128Mi", set(build.Owned("Database", "main")), fixed), nil},
+		{"the owner cannot be paused, and the set does not request it", given("data=128Mi", set(build.ControlledBy("Database", "main")), fixed), nil},
 		{"the API server denies writes, two of them alike", given("", set(requested), fixed), []Check{
 			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "job-1", Outcome: Denied, Message: "job-1 is not wanted"},
 			{Verb: plan.VerbCreate, Resource: plan.Claims, Name: "job-1", Outcome: Unchecked},
@@ -115,7 +115,7 @@ func TestVerdictAndItsReasons(t *testing.T) {
 		before := row.in.Set.DeepCopy()
 		d := New(row.in).Document(nil, row.checks)
 		text := fmt.Sprintf("%s, %d claims\n", d.Verdict, len(d.Claims))
-		problems := d.Before
+		problems := d.Conditions
 		if d.Verdict == Refused {
 			problems = d.Refused
 		}
@@ -182,7 +182,7 @@ func TestShrinkIsComparedWithTheUsage(t *testing.T) {
 	for _, row := range []struct {
 		used    int64
 		verdict Verdict
-	}{{20 << 20, Goes}, {30 << 20, Goes}, {33 << 20, Refused}} {
+	}{{20 << 20, Proceeds}, {30 << 20, Proceeds}, {33 << 20, Refused}} {
 		d := New(in).Document(map[string]Usage{"data-web-0": {Used: row.used, Capacity: 60 << 20}}, nil)
 		if d.Verdict != row.verdict {
 			t.Errorf("with %d bytes used: %s, want %s", row.used, d.Verdict, row.verdict)
@@ -215,7 +215,9 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "main", UID: "uid-main", Controller: ptr.To(true)}}
 		})
 	}
-	row := owners.BuiltIn()[slices.IndexFunc(owners.BuiltIn(), func(r owners.Row) bool { return r.Can(owners.ByPause) && !r.Off && !r.Up })]
+	row := owners.BuiltIn()[slices.IndexFunc(owners.BuiltIn(), func(r owners.Row) bool {
+		return r.Supports(owners.ByPause) && !r.Unverified && !r.PausedThroughController
+	})]
 	known := owned(row.Group+"/v1", row.Kinds[0].Name)
 	toTemplate := given("auto", set(known),
 		claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = requests32Mi() })))

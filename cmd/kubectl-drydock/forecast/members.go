@@ -59,7 +59,7 @@ func highestPending(record *api.Resize) *api.Member {
 }
 
 func (f *Forecast) member(m *api.Member) Member {
-	member := Member{Ordinal: m.Ordinal, Cold: f.whyNoFirstPass(m)}
+	member := Member{Ordinal: m.Ordinal, NoFirstPass: f.whyNoFirstPass(m)}
 	if pod := f.in.MemberPod(m.Ordinal); pod != nil {
 		member.Pod, member.Node = pod.Name, pod.Spec.NodeName
 		member.Ready, member.Primary = statefulset.PodReady(pod), statefulset.IsPrimary(f.in.Set, pod)
@@ -69,7 +69,7 @@ func (f *Forecast) member(m *api.Member) Member {
 
 // whyNoFirstPass says why no mover can copy while the member's pod runs; empty if one can.
 func (f *Forecast) whyNoFirstPass(m *api.Member) string {
-	if f.record.GrowsHeld() {
+	if f.record.GrowsWhileStopped() {
 		return "" // nothing is copied
 	}
 	if f.in.MemberPod(m.Ordinal) == nil && !f.in.Wants(m.Ordinal) {
@@ -121,8 +121,8 @@ func (f *Forecast) addWarnings(d *Document) {
 			"replaces it only after the member has started. Drydock then starts the member at once, on its old volumes")
 	}
 	for _, m := range d.Members {
-		if m.Cold != "" && m.Pod != "" {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.Cold))
+		if m.NoFirstPass != "" && m.Pod != "" {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.NoFirstPass))
 		}
 	}
 }

@@ -47,8 +47,8 @@ func TestMembersAreInTheOrderOfTheirMoves(t *testing.T) {
 			if !m.Ready {
 				line += " not ready"
 			}
-			if m.Cold != "" {
-				line += " (" + m.Cold + ")"
+			if m.NoFirstPass != "" {
+				line += " (" + m.NoFirstPass + ")"
 			}
 			lines = append(lines, line)
 		}
@@ -122,8 +122,8 @@ func TestStrategyOfTheFlagIsForecast(t *testing.T) {
 	in := given("data=128Mi", set(), claims("fixed"), pods())
 	in.Overrides.Strategy = "rolling"
 	d := New(in).Document(nil, nil)
-	if d.Strategy != api.StrategyRolling || reasons(d.Before) != "NotRequested NotRequested" {
-		t.Errorf("%s, before %s", d.Strategy, reasons(d.Before))
+	if d.Strategy != api.StrategyRolling || reasons(d.Conditions) != "NotRequested NotRequested" {
+		t.Errorf("%s, before %s", d.Strategy, reasons(d.Conditions))
 	}
 	in.Overrides.Strategy = "sideways"
 	if d := New(in).Document(nil, nil); d.Verdict != Refused || reasons(d.Refused) != "StrategyUnknown" {

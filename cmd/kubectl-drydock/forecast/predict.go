@@ -25,16 +25,16 @@ type Usage struct {
 // answers to the dry runs.
 func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document {
 	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
-		Before: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
+		Conditions: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
 	if f.record != nil {
 		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
 		d.Fields = api.Words(f.record.Fields)
-		d.Owner, d.Quotas = f.owner(), resize.Rooms(f.in.Input, f.request)
+		d.Owner, d.Quotas = f.owner(), resize.QuotaRooms(f.in.Input, f.request)
 		d.Claims = f.claims(measured)
 		d.Copy = total(d.Claims)
 		if len(f.record.Members) > 0 {
 			d.Method = api.MethodCopy
-			if f.record.GrowsHeld() {
+			if f.record.GrowsWhileStopped() {
 				d.Method = api.MethodExpandOffline
 			}
 			f.addStops(d)
@@ -53,12 +53,12 @@ func (f *Forecast) verdict(d *Document) Verdict {
 	switch {
 	case len(d.Refused) > 0:
 		return Refused
-	case len(d.Before) > 0:
+	case len(d.Conditions) > 0:
 		return Waits
 	case f.record == nil:
 		return Nothing
 	}
-	return Goes
+	return Proceeds
 }
 
 // claims returns the forecasts of the claims that would grow or be copied, sorted by name.
@@ -172,15 +172,15 @@ func (f *Forecast) owner() *Owner {
 	gv, _ := schema.ParseGroupVersion(ref.APIVersion) // an unreadable version is in no row
 	row, known := f.in.Registry.Find(gv.Group, ref.Kind)
 	switch {
-	case !f.request.AsksOwner():
+	case !f.request.ConcernsOwner():
 		o.How = "it is not paused, because it would undo no change of this resize"
 	case api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore:
 		o.How = fmt.Sprintf("it is not paused, because of %s=%s", api.OwnerPolicyAnnotation, api.OwnerIgnore)
 	case !known:
-		o.How = owners.Unknown(gv.Group, ref.Kind)
-	case row.Up:
+		o.How = owners.UnknownKindMessage(gv.Group, ref.Kind)
+	case row.PausedThroughController:
 		o.Paused, o.How = true, "through the resource that controls it"
-	case !row.Can(owners.ByPause):
+	case !row.Supports(owners.ByPause):
 		o.How = "it can be stopped for a sleep, but not paused for a resize: pause-owner would refuse"
 	default:
 		o.Paused, o.How = true, fmt.Sprintf("by %s. This needs the annotation %s=%s on it, or the label %s=%s on its namespace", settings(row),

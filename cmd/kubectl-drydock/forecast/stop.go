@@ -24,8 +24,8 @@ type Stop struct {
 	// From and To are in seconds. To assumes the longest time for each part.
 	From int64 `json:"fromSeconds"`
 	To   int64 `json:"toSeconds"`
-	// Basis are observations.
-	Basis []string `json:"basis,omitempty"`
+	// Observed are observations.
+	Observed []string `json:"basis,omitempty"`
 	// Assumed are assumptions.
 	Assumed []string `json:"assumed,omitempty"`
 	// Excluded are parts that the estimate does not include.
@@ -60,7 +60,7 @@ type stop struct {
 
 // stopOf returns the estimate for the members that would be moved.
 func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
-	s := stop{grows: f.record.GrowsHeld(), together: f.record.Strategy == api.StrategyWhole, ordered: statefulset.Ordered(f.in.Set),
+	s := stop{grows: f.record.GrowsWhileStopped(), together: f.record.Strategy == api.StrategyWhole, ordered: statefulset.Ordered(f.in.Set),
 		grace: statefulset.GracePeriod(f.in.Set), parallel: resources.Parallelism(f.in.Set, f.in.Settings)}
 	s.limit, _ = api.MaxStop(f.in.Set, f.record.Strategy) // the preflight refuses an invalid value
 	s.pod, s.start = newestStart(f.in.Observed)
@@ -69,7 +69,7 @@ func (f *Forecast) stopOf(members []Member, claims []Claim) Stop {
 		if m.Pod != "" {
 			s.members++
 		}
-		stopped[m.Ordinal] = m.Cold != ""
+		stopped[m.Ordinal] = m.NoFirstPass != ""
 	}
 	for _, c := range claims {
 		_, ordinal, _ := statefulset.ParseClaimName(f.in.Set, c.Name)
@@ -151,7 +151,7 @@ func (s stop) restart(d *Stop) (from, to time.Duration) {
 		d.Excluded = append(d.Excluded, "the start of the pods: its time is unknown, because no pod is ready")
 		return 0, stopping
 	}
-	d.Basis = append(d.Basis, fmt.Sprintf("the newest ready pod, %s, became ready %s after its creation", s.pod, s.start))
+	d.Observed = append(d.Observed, fmt.Sprintf("the newest ready pod, %s, became ready %s after its creation", s.pod, s.start))
 	starting := time.Duration(times) * s.start
 	return starting, starting + stopping
 }

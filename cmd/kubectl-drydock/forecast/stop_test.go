@@ -68,7 +68,7 @@ func TestStopIsEstimatedFromObservations(t *testing.T) {
 		for _, part := range []struct {
 			name  string
 			lines []string
-		}{{"observed", s.Basis}, {"assumed", s.Assumed}, {"not included", s.Excluded}} {
+		}{{"observed", s.Observed}, {"assumed", s.Assumed}, {"not included", s.Excluded}} {
 			for _, line := range part.lines {
 				text += part.name + ": " + line + "\n"
 			}

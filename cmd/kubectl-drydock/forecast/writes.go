@@ -68,7 +68,7 @@ func (f *Forecast) offlineExpansion(member *api.Member) []plan.Action {
 // copy creates the member's temporary claims, the Job of the mover, and the pod that the Job's controller would create. The pod is tried
 // too, because many rules, such as the namespace's Pod Security level, apply only to pods.
 func (f *Forecast) copy(member *api.Member) []plan.Action {
-	if f.record.GrowsHeld() {
+	if f.record.GrowsWhileStopped() {
 		return f.offlineExpansion(member)
 	}
 	var writes []plan.Action
@@ -91,7 +91,7 @@ func (f *Forecast) copy(member *api.Member) []plan.Action {
 	if err != nil {
 		return writes // the preflight refuses this set
 	}
-	mover.First = mover.Node == ""
+	mover.SelectsNode = mover.Node == ""
 	job := resources.MakeMover(mover)
 	return append(writes, plan.Create(plan.Jobs, job), plan.Create(plan.Pods, resources.MakeMoverPod(job)))
 }

@@ -28,8 +28,8 @@ type Document struct {
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 	Reason   api.Reason   `json:"reason,omitempty"`
 	Message  string       `json:"message,omitempty"`
-	// By is the function that takes the next step of the operation. It is empty when the operation has ended.
-	By api.Function `json:"by,omitempty"`
+	// Function is the function that takes the next step of the operation. It is empty when the operation has ended.
+	Function api.Function `json:"by,omitempty"`
 	// Waits lists why the operation as a whole waits. After its end, it lists the pods that are still held, with the reasons. Reasons of
 	// single members are in Members.
 	Waits []string `json:"waits,omitempty"`
@@ -59,10 +59,10 @@ type Member struct {
 	// Copied and Bytes are the copied and all bytes of the member's claims. Both are 0 until the first pass reports.
 	Copied int64 `json:"copiedBytes"`
 	Bytes  int64 `json:"bytes"`
-	// Forecast is the mover's latest forecast for the final pass, in seconds. It is 0 without a forecast.
-	Forecast float64 `json:"forecastSeconds,omitempty"`
-	// Down is how many seconds the member is or was stopped, until its replacement was ready. It is nil if that is unknown.
-	Down *int64 `json:"downSeconds,omitempty"`
+	// ForecastSeconds is the mover's latest forecast for the final pass, in seconds. It is 0 without a forecast.
+	ForecastSeconds float64 `json:"forecastSeconds,omitempty"`
+	// DownSeconds is how many seconds the member is or was stopped, until its replacement was ready. It is nil if that is unknown.
+	DownSeconds *int64 `json:"downSeconds,omitempty"`
 	// Waits is why the member waits. It is empty if the member does not wait.
 	Waits string `json:"waits,omitempty"`
 }

@@ -11,9 +11,9 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Of returns the progress of the set's latest resize or rollback. The document of a set without one names no operation. It returns an error
+// New returns the progress of the set's latest resize or rollback. The document of a set without one names no operation. It returns an error
 // if the record cannot be read.
-func Of(o *world.Observed) (*Document, error) {
+func New(o *world.Observed) (*Document, error) {
 	record, err := o.Record()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func Of(o *world.Observed) (*Document, error) {
 	}
 	d.Kind, d.Operation, d.Request, d.Phase, d.Strategy = record.Kind, record.Operation, record.Request, record.Phase, record.Strategy
 	d.Started, d.Finished, d.Deadline = &record.Started, record.Finished, record.Deadline
-	d.Reason, d.Message, d.By = record.Reason, record.Message, operation.MovedBy(record)
+	d.Reason, d.Message, d.Function = record.Reason, record.Message, operation.MovedBy(record)
 	for _, e := range record.Expansions {
 		d.Growing = append(d.Growing, Growth{Claim: e.Claim, From: e.From, To: e.To, Attributes: e.Attributes, Done: e.Done})
 	}
@@ -47,7 +47,7 @@ func Of(o *world.Observed) (*Document, error) {
 
 // memberStatus returns the progress of the member.
 func (w waitReasons) memberStatus(m *api.Member) Member {
-	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, Forecast: m.Forecast, Down: downSeconds(m, w.Now)}
+	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, ForecastSeconds: m.Forecast, DownSeconds: downSeconds(m, w.Now)}
 	for i := range m.Claims {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
@@ -66,14 +66,14 @@ func (w waitReasons) memberStatus(m *api.Member) Member {
 // end is unknown.
 func downSeconds(m *api.Member, now time.Time) *int64 {
 	switch {
-	case m.Held == nil || m.Locked:
+	case m.HeldAt == nil || m.Locked:
 		return nil
-	case m.Ready != nil:
-		return secondsBetween(m.Held, m.Ready.Time)
+	case m.ReadyAt != nil:
+		return secondsBetween(m.HeldAt, m.ReadyAt.Time)
 	case m.Phase == api.MemberMoved || m.Phase == api.MemberKept:
 		return nil // the record does not show when it was ready
 	}
-	return secondsBetween(m.Held, now)
+	return secondsBetween(m.HeldAt, now)
 }
 
 func secondsBetween(from *metav1.Time, to time.Time) *int64 {

@@ -87,7 +87,7 @@ func TestStatusShowsWhyOperationWaits(t *testing.T) {
 				pods[1] = []build.Option{build.UID("uid-fresh")}
 			}},
 		"the after-member Job runs": {movingRecord(api.MemberStarting, inPhase(0, api.MemberMoved),
-			build.EditMember(1, func(m *api.Member) { m.Ready = m.Released })), nil},
+			build.EditMember(1, func(m *api.Member) { m.ReadyAt = m.ReleasedAt })), nil},
 		"the operation is finishing":      {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil},
 		"the operation is being reverted": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil},
 		"the operation has succeeded":     {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil},
@@ -101,7 +101,7 @@ func TestStatusShowsWhyOperationWaits(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			d, err := Of(observedWith(row.record, row.change))
+			d, err := New(observedWith(row.record, row.change))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestStatusShowsWhyHeldMemberWaits(t *testing.T) {
 	for _, title := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[title]
 		t.Run(title, func(t *testing.T) {
-			d, err := Of(observedWith(row.record, held, row.others...))
+			d, err := New(observedWith(row.record, held, row.others...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestStatusShowsWhyHeldMemberWaits(t *testing.T) {
 
 // TestUnreadableRecordIsError: without the record there is no progress to show.
 func TestUnreadableRecordIsError(t *testing.T) {
-	if _, err := Of(observedWith(nil, withSetAnnotation(api.StatusAnnotation, "{"))); err == nil {
+	if _, err := New(observedWith(nil, withSetAnnotation(api.StatusAnnotation, "{"))); err == nil {
 		t.Error("an unreadable record is no error")
 	}
 }
@@ -175,11 +175,11 @@ func TestDownSecondsLastFromHoldToReadyReplacement(t *testing.T) {
 		want   string
 	}{
 		"not held":             {api.Member{Phase: api.MemberWaiting}, "unknown"},
-		"held":                 {api.Member{Phase: api.MemberFinalPass, Held: ago(5 * time.Second)}, "5"},
-		"ready":                {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute), Ready: ago(53 * time.Second)}, "7"},
-		"without a pod":        {api.Member{Phase: api.MemberFinalPass, Held: ago(time.Minute), Locked: true}, "unknown"},
-		"reverted":             {api.Member{Phase: api.MemberKept, Held: ago(time.Minute)}, "unknown"},
-		"moved, start unknown": {api.Member{Phase: api.MemberMoved, Held: ago(time.Minute)}, "unknown"},
+		"held":                 {api.Member{Phase: api.MemberFinalPass, HeldAt: ago(5 * time.Second)}, "5"},
+		"ready":                {api.Member{Phase: api.MemberMoved, HeldAt: ago(time.Minute), ReadyAt: ago(53 * time.Second)}, "7"},
+		"without a pod":        {api.Member{Phase: api.MemberFinalPass, HeldAt: ago(time.Minute), Locked: true}, "unknown"},
+		"reverted":             {api.Member{Phase: api.MemberKept, HeldAt: ago(time.Minute)}, "unknown"},
+		"moved, start unknown": {api.Member{Phase: api.MemberMoved, HeldAt: ago(time.Minute)}, "unknown"},
 	} {
 		got := "unknown"
 		if n := downSeconds(&row.member, build.Now); n != nil {

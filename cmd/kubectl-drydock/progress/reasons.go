@@ -78,7 +78,7 @@ func (w waitReasons) cutover() string {
 	if !slices.ContainsFunc(w.record.Members, func(m api.Member) bool { return stopsLater(m.Phase) }) {
 		return ""
 	}
-	return resize.ShutCutover(w.Observed, w.record)
+	return resize.CutoverObstacle(w.Observed, w.record)
 }
 
 // stopsLater reports whether a member in the phase has yet to be stopped.
@@ -115,7 +115,7 @@ func (w waitReasons) memberReason(m *api.Member) string {
 	case api.MemberSwapping:
 		return w.swapReason(m)
 	case api.MemberStarting:
-		if m.Ready != nil {
+		if m.ReadyAt != nil {
 			return "its Job after-member"
 		}
 		if w.hasMemberCheck() && pod != nil && pod.UID != m.Pod && statefulset.PodReady(pod) {

@@ -18,7 +18,7 @@ func releaseHolds(in Input) (actions []plan.Action, left []string) {
 		case unbound != "":
 			left = append(left, fmt.Sprintf("pod %s stays held, because claim %s is not bound: the member would start on an empty volume. "+
 				"Install Drydock again and wait until its operation has ended", pod.Name, unbound))
-		case resources.LocksName(pod) && pod.DeletionTimestamp == nil:
+		case resources.IsLockPod(pod) && pod.DeletionTimestamp == nil:
 			actions = append(actions, plan.Delete(plan.Pods, pod))
 			left = append(left, fmt.Sprintf("pod %s, which reserves the name of a member, is being deleted. Run the command again", pod.Name))
 		default:
@@ -35,7 +35,7 @@ func releaseHolds(in Input) (actions []plan.Action, left []string) {
 // unboundClaim returns an unbound claim of the pod's member, which must not start without it; empty if there is none. A pod that was never
 // stopped has its claims. A member beyond the set's replicas, or of a deleted set, does not start.
 func (in Input) unboundClaim(pod *corev1.Pod) string {
-	if in.Set == nil || pod.DeletionTimestamp == nil && !resources.LocksName(pod) {
+	if in.Set == nil || pod.DeletionTimestamp == nil && !resources.IsLockPod(pod) {
 		return ""
 	}
 	ordinal, ok := statefulset.ParsePodName(in.Set, pod.Name)

@@ -124,7 +124,7 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 // sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
-	if m.Sleep.Active() || m.LeftAtZero() {
+	if m.Sleep.Active() || m.IsLeftAtZero() {
 		return m.Sleep
 	}
 	for _, revision := range in.Sleeps {

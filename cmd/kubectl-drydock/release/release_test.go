@@ -37,8 +37,8 @@ func (in Input) withOwner(stopped, held bool) Input {
 	object.SetUID("uid-main")
 	object.SetResourceVersion("7")
 	if held {
-		pause := api.Pause{Version: api.PauseVersion, Made: []api.Made{{In: "annotation", Key: "skip", Value: "true"}},
-			For: []api.Holder{{Operation: build.SleepID, Set: "web"}}}
+		pause := api.Pause{Version: api.PauseVersion, Settings: []api.PausedSetting{{In: "annotation", Key: "skip", Value: "true"}},
+			Holders: []api.Holder{{Operation: build.SleepID, Set: "web"}}}
 		object.SetAnnotations(map[string]string{"skip": "true", api.OwnerPausedAnnotation: pause.Encode()})
 	}
 	doc := &api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1", Kind: "Database", Resource: "databases", Name: "main",
@@ -50,8 +50,8 @@ func (in Input) withOwner(stopped, held bool) Input {
 }
 
 func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
-	asleep := build.Sleep(api.Asleep, build.Slept(time.Hour))
-	stopped := build.Sleep(api.Asleep, build.Slept(time.Hour), build.OwnerStops())
+	asleep := build.Sleep(api.Asleep, build.AsleepFor(time.Hour))
+	stopped := build.Sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops())
 	journal := build.Journal(build.Operation(api.Moving))
 	unreadable := asleepWith(asleep).withOwner(false, true)
 	unreadable.Owners[0].Err = errors.New("forbidden")
@@ -63,7 +63,7 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 		in        Input
 	}{
 		{"the set sleeps", asleepWith(asleep)},
-		{"the set sleeps, and whenScaled was Delete", asleepWith(build.Sleep(api.Asleep, build.Kept("Delete")), build.WhenScaled("Retain"))},
+		{"the set sleeps, and whenScaled was Delete", asleepWith(build.Sleep(api.Asleep, build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"))},
 		{"the set sleeps, and its owner is paused", asleepWith(asleep).withOwner(false, true)},
 		{"the operator stopped the set, and is still told to", asleepWith(stopped).withOwner(true, true)},
 		{"the operator is free to start the set, and does not", asleepWith(stopped)},

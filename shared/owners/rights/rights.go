@@ -62,11 +62,11 @@ func role(registry owners.Registry, operator string) *rbacv1.ClusterRole {
 		},
 	}
 	for _, row := range registry {
-		if row.Operator != operator || row.Off {
+		if row.Operator != operator || row.Unverified {
 			continue
 		}
 		rule := rbacv1.PolicyRule{APIGroups: []string{row.Group}, Verbs: []string{"get", "patch"}}
-		if row.Up {
+		if row.PausedThroughController {
 			rule.Verbs = []string{"get"}
 		}
 		for _, kind := range row.Kinds {

@@ -29,7 +29,7 @@ func TestRolesOfOperator(t *testing.T) {
 // TestStopNeedsSameRights: a row with only a stop needs the same rights as a pause, and a row that is off needs none.
 // Invariants: I10.
 func TestStopNeedsSameRights(t *testing.T) {
-	registry, err := owners.FromSettings(`
+	registry, err := owners.LoadRegistry(`
 - operator: percona-pxc
   group: acme.example.com
   kinds: [{name: Anvil, plural: anvils}]

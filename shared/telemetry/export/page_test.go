@@ -42,8 +42,8 @@ func TestPageShowsCleanups(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, hop := measure.Receive(t.Context(), "cleanup-pod", event.New(), nil)
-	hop.Cleanups("n", "web", 2, 1)
-	hop.Cleaned(ctx, "n", "web", "succeeded", 20*time.Second)
+	hop.SetRemainingCleanups("n", "web", 2, 1)
+	hop.CountFinishedCleanup(ctx, "n", "web", "succeeded", 20*time.Second)
 	const of = `k8s_namespace_name="n",k8s_statefulset_name="web",otel_scope_name="drydock.dev",otel_scope_schema_url="",otel_scope_version=""`
 	gauge := []string{
 		"# TYPE drydock_cleanup_ordinals gauge\n",
@@ -65,7 +65,7 @@ func TestPageShowsCleanups(t *testing.T) {
 			t.Errorf("the page lacks %s", line)
 		}
 	}
-	hop.Cleanups("n", "web", 0, 0)
+	hop.SetRemainingCleanups("n", "web", 0, 0)
 	_, got = get(t, page)
 	if strings.Contains(got, "\ndrydock_cleanup_ordinals{") || !strings.Contains(got, stays[1]) {
 		t.Errorf("nothing is left to clean up, and the page has\n%s", got)
@@ -80,13 +80,13 @@ func TestPageShowsVolumesThatDoNotGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, hop := measure.Receive(t.Context(), "grow-volumes", event.New(), nil)
-	hop.Growth("n", "web", 2)
+	hop.SetStuckTemplates("n", "web", 2)
 	const line = `drydock_growth_stuck{k8s_namespace_name="n",k8s_statefulset_name="web",otel_scope_name="drydock.dev",otel_scope_schema_url="",` +
 		"otel_scope_version=\"\"} 2\n"
 	if _, got := get(t, page); !strings.Contains(got, line) || !strings.Contains(got, "# TYPE drydock_growth_stuck gauge\n") {
 		t.Errorf("the page lacks %s\n%s", line, got)
 	}
-	hop.Growth("n", "web", 0)
+	hop.SetStuckTemplates("n", "web", 0)
 	if _, got := get(t, page); strings.Contains(got, "\ndrydock_growth_stuck{") {
 		t.Errorf("every volume can grow again, and the page has\n%s", got)
 	}

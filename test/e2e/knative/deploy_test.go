@@ -25,7 +25,7 @@ func TestFunctionIsDeployedDuringOperation(t *testing.T) {
 	k := setUp(t)
 	next := k.build(t, "drydock-next", "./cmd/drydock")
 	t.Cleanup(func() { k.make(t, "deploy", "FUNCTION=restore", "IMAGE="+image()) })
-	k.CreateSet(stage.StoppingFor(15, stage.Workload("64Mi"))) // enough for a deployment on a slow machine
+	k.CreateSet(stage.WithSlowStop(15, stage.Workload("64Mi"))) // enough for a deployment on a slow machine
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Moving)

@@ -84,7 +84,7 @@ func TestRetryEventRepeatsFailedOperation(t *testing.T) {
 	k.awaitRest(t) // functions that start now read the new setting
 	k.LabelNamespace(api.RootMoverLabel, "no")
 	t.Cleanup(func() { k.LabelNamespace(api.RootMoverLabel, "no") })
-	k.CreateSet(stage.WithRootsFile(stage.Workload("64Mi")))
+	k.CreateSet(stage.WithFileOfRoot(stage.Workload("64Mi")))
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	status := k.AwaitEnd(t)

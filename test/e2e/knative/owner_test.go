@@ -19,12 +19,12 @@ func TestOwnerIsPausedAndResumed(t *testing.T) {
 	row, _ := owners.BuiltIn().Find("monitoring.coreos.com", kind)
 	k.DefineKind(row, kind)
 	k.Kubectl(t, k.plugin(t, "rbac", "--owners", row.Operator), "apply", "-f", "-")
-	t.Cleanup(func() { k.MayNotPause(row.Operator) })
-	k.MayPause(row.Operator) // waits until the rights are in force
+	t.Cleanup(func() { k.RevokePause(row.Operator) })
+	k.GrantPause(row.Operator) // waits until the rights are in force
 	owner := k.CreateCustom(row, kind, "main", map[string]any{"paused": false}, nil)
 	t.Cleanup(func() { k.OrphanCustom(row, kind, "main") })
 	k.CreateSet(stage.Workload("64Mi"))
-	k.OwnedBy("web", owner)
+	k.SetController("web", owner)
 	before := k.Data(t)
 	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	k.AwaitPhase(t, api.Moving)

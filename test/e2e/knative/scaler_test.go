@@ -24,7 +24,7 @@ func TestScalerDrainsFromZero(t *testing.T) {
 	k.awaitRest(t)
 
 	start := time.Now()
-	k.Rescale(t, "store", 1)
+	k.ScaleScaler(t, "store", 1)
 	k.AwaitScaler(t, "store", "idle 1")
 	t.Logf("from three members to one took %s", time.Since(start).Round(100*time.Millisecond))
 	if rows := strings.Fields(k.Exec(t, "store-0", "ls /data/rows")); len(rows) != 3*8 {
@@ -61,6 +61,6 @@ func TestUsersFunctionRunsHook(t *testing.T) {
 	t.Cleanup(func() { k.Kubectl(t, "", "-n", k.Namespace, "delete", "scaler", "web", "--ignore-not-found") })
 	replicas := statefulset.Replicas(k.Set("web"))
 	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas))
-	k.Rescale(t, "web", int(replicas)+1)
+	k.ScaleScaler(t, "web", int(replicas)+1)
 	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas+1))
 }

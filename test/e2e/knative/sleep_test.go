@@ -21,8 +21,8 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	k := setUp(t)
 	const kind = "RedisReplication"
 	row, _ := owners.BuiltIn().Find("redis.redis.opstreelabs.in", kind)
-	k.MayPause(row.Operator)
-	t.Cleanup(func() { k.MayNotPause(row.Operator) })
+	k.GrantPause(row.Operator)
+	t.Cleanup(func() { k.RevokePause(row.Operator) })
 	workload := stage.Workload("64Mi")
 	workload.Annotations[api.IdleTimeoutAnnotation] = "1h"
 	k.CreateSet(workload)
@@ -60,7 +60,7 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 	k.awaitSleep(t, api.Succeeded)
 	k.expectAppeared(t, start, "wake-gateway")
 	k.expectAwake(t, before)
-	if n := operator.Fights(); n > 0 {
+	if n := operator.Corrections(); n > 0 {
 		t.Errorf("the operator started the pods %d times", n)
 	}
 	k.Eventually("the owner is as before (I5)", func() string {
@@ -74,7 +74,7 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 // stamp writes the current time into an annotation of the set. The Broker would not show the sender of an order, so the
 // order would be rejected.
 func (k *knative) stamp(annotation string) {
-	k.Annotate("web", map[string]string{annotation: idle.Stamp(time.Now())})
+	k.Annotate("web", map[string]string{annotation: idle.FormatTime(time.Now())})
 }
 
 func (k *knative) awaitSleep(t *testing.T, phase api.Phase) *api.Sleep {

@@ -111,8 +111,8 @@ func Age(age time.Duration) Option {
 	return func(o metav1.Object) { o.SetCreationTimestamp(metav1.NewTime(Now.Add(-age))) }
 }
 
-// Owned makes another object the controller of this one.
-func Owned(kind, name string) Option {
+// ControlledBy makes another object the controller of this one.
+func ControlledBy(kind, name string) Option {
 	return func(o metav1.Object) {
 		yes := true
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: kind, Name: name,

@@ -21,18 +21,18 @@ func Claim(name, size string, options ...Option) *corev1.PersistentVolumeClaim {
 	}
 	claim.Labels = map[string]string{"app": setOf(name)}
 	claim.Finalizers = []string{"kubernetes.io/pvc-protection"}
-	On("pv-" + name)(claim)
+	BoundTo("pv-" + name)(claim)
 	return With(claim, options...)
 }
 
 // Target builds the temporary claim that a mover fills. It is bound to volume pv-new-CLAIM.
 func Target(claim, size string, options ...Option) *corev1.PersistentVolumeClaim {
-	target := Claim(api.TargetName(ID, claim, 0), size, Label("app", ""), Link(api.RoleTarget, claim), On("pv-new-"+claim))
+	target := Claim(api.TargetName(ID, claim, 0), size, Label("app", ""), Link(api.RoleTarget, claim), BoundTo("pv-new-"+claim))
 	return With(target, options...)
 }
 
-// On binds a claim to the volume. With an empty name the claim is pending and has no volume.
-func On(volume string) Option {
+// BoundTo binds a claim to the volume. With an empty name the claim is pending and has no volume.
+func BoundTo(volume string) Option {
 	return Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName, c.Status.Phase = volume, corev1.ClaimBound
 		if volume == "" {

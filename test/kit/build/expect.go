@@ -46,7 +46,7 @@ func judge(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...m
 			t.Errorf("%s: %s", a, problem)
 		}
 		if set, ok := find(o, others, a).(*appsv1.StatefulSet); ok && a.Verb == plan.VerbPatch {
-			if err := WrongStep(set, a); err != nil {
+			if err := CheckStep(set, a); err != nil {
 				t.Errorf("%s: %v", a, err)
 			}
 		}

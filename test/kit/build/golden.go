@@ -15,12 +15,12 @@ import (
 // Case is a situation and a decision. Its golden entry shows the situation, the plan and the record that the plan
 // stores.
 type Case struct {
-	// Says is the situation as a sentence.
-	Says string
+	// Sentence is the situation as a sentence.
+	Sentence string
 	// World is the observed world.
 	World *world.Observed
-	// Told are further facts, in words: for example an error of the API server, or how long the function has waited.
-	Told []string
+	// Facts are further facts, in words: for example an error of the API server, or how long the function has waited.
+	Facts []string
 	// Decide makes the decision.
 	Decide func() plan.Plan
 	// Others are objects outside the world that the plan may write.
@@ -32,9 +32,9 @@ func Golden(t *testing.T, cases []Case) {
 	t.Helper()
 	file := golden.Open(t)
 	for _, c := range cases {
-		t.Run(c.Says, func(t *testing.T) {
+		t.Run(c.Sentence, func(t *testing.T) {
 			t.Helper()
-			file.Entry(t, c.Says, entry(c, judge(t, c.World, c.Decide, c.Others...)))
+			file.Entry(t, c.Sentence, entry(c, judge(t, c.World, c.Decide, c.Others...)))
 		})
 	}
 }
@@ -42,7 +42,7 @@ func Golden(t *testing.T, cases []Case) {
 // entry renders the golden entry of a case.
 func entry(c Case, p plan.Plan) string {
 	var b strings.Builder
-	for _, line := range append(Situation(c.World), c.Told...) {
+	for _, line := range append(Situation(c.World), c.Facts...) {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString(renderPlan(p))

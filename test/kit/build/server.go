@@ -20,8 +20,8 @@ import (
 // A list with an unknown plural name fails.
 type Lists map[string][]metav1.Object
 
-// Plurals returns empty lists of all kinds that Drydock reads.
-func Plurals() Lists {
+// EmptyLists returns empty lists of all kinds that Drydock reads.
+func EmptyLists() Lists {
 	l := Lists{}
 	for _, plural := range []string{"statefulsets", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions", "jobs", "pods",
 		"scalers", "horizontalpodautoscalers", "volumeattachments", "namespaces", "storageclasses", "resourcequotas", "limitranges",

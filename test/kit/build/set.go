@@ -43,13 +43,13 @@ func Replicas(n int32) Option {
 	})
 }
 
-// Counting sets the replicas and the ready replicas in the status.
-func Counting(n, ready int32) Option {
+// ReplicaCounts sets the replicas and the ready replicas in the status.
+func ReplicaCounts(n, ready int32) Option {
 	return Edit(func(s *appsv1.StatefulSet) { s.Status.Replicas, s.Status.ReadyReplicas = n, ready })
 }
 
-// Unseen makes the observed generation lag behind the spec.
-func Unseen() Option {
+// NotObserved makes the observed generation lag behind the spec.
+func NotObserved() Option {
 	return Edit(func(s *appsv1.StatefulSet) { s.Status.ObservedGeneration = -1 })
 }
 

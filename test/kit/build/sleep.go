@@ -51,50 +51,50 @@ func WithSleep(sleep *api.Sleep) Option {
 	}
 }
 
-// Because sets the cause of a sleep: idle, paused or asked.
-func Because(request string) func(*api.Sleep) {
+// SleepCause sets the cause of a sleep: idle, paused or asked.
+func SleepCause(request string) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Request = request }
 }
 
-// Began sets how long ago the sleep began.
-func Began(ago time.Duration) func(*api.Sleep) {
+// SleepStarted sets how long ago the sleep began.
+func SleepStarted(ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Started = *operation.Moment(Now.Add(-ago)) }
 }
 
 // ScaledDown sets how long ago Drydock scaled the set to zero.
 func ScaledDown(ago time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Stopping = operation.Moment(Now.Add(-ago)) }
+	return func(s *api.Sleep) { s.ScaledToZeroAt = operation.Moment(Now.Add(-ago)) }
 }
 
-// Slept sets how long the set has been asleep.
-func Slept(long time.Duration) func(*api.Sleep) {
+// AsleepFor sets how long the set has been asleep.
+func AsleepFor(long time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) {
 		ScaledDown(long)(s)
-		s.Quiesced = s.Stopping
+		s.PodsGoneAt = s.ScaledToZeroAt
 	}
 }
 
 // OwnerStops leaves the scaling to the owner's operator.
 func OwnerStops() func(*api.Sleep) { return func(s *api.Sleep) { s.OwnerStops = true } }
 
-// Kept sets the original retention policy, which the sleep has replaced by Retain.
-func Kept(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Sleep) {
+// OriginalWhenScaled sets the original retention policy, which the sleep has replaced by Retain.
+func OriginalWhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.WhenScaled = policy }
 }
 
-// Told sets the reason and the message of the record.
-func Told(reason api.Reason, message string) func(*api.Sleep) {
+// Facts sets the reason and the message of the record.
+func SleepReason(reason api.Reason, message string) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Reason, s.Message = reason, message }
 }
 
-// Ended sets the reason of the end, and how long ago it was.
-func Ended(reason api.Reason, ago time.Duration) func(*api.Sleep) {
+// SleepEnded sets the reason of the end, and how long ago it was.
+func SleepEnded(reason api.Reason, ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Reason, s.Finished = reason, operation.Moment(Now.Add(-ago)) }
 }
 
-// Up sets how long the set has been ready.
-func Up(long time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Ready = operation.Moment(Now.Add(-long)) }
+// ReadyFor sets how long the set has been ready.
+func ReadyFor(long time.Duration) func(*api.Sleep) {
+	return func(s *api.Sleep) { s.ReadyAt = operation.Moment(Now.Add(-long)) }
 }
 
 // SleepDue sets the deadline of the phase from Now. A negative time has passed.
@@ -108,8 +108,8 @@ func SleepRound(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Round = 
 // IdleTimeout sets the time without activity after which the set falls asleep.
 func IdleTimeout(timeout string) Option { return Annotation(api.IdleTimeoutAnnotation, timeout) }
 
-// Active sets the time since the last activity.
-func Active(ago time.Duration) Option { return at(api.LastActivityAnnotation, -ago) }
+// LastActivity sets the time since the last activity.
+func LastActivity(ago time.Duration) Option { return at(api.LastActivityAnnotation, -ago) }
 
 // AwakeFor keeps a set awake for the time from now.
 func AwakeFor(long time.Duration) Option { return at(api.AwakeUntilAnnotation, long) }
@@ -146,7 +146,7 @@ func summaryOfSleep(s *api.Sleep) string {
 	for _, moment := range []struct {
 		word string
 		at   *metav1.Time
-	}{{"stopping", s.Stopping}, {"quiesced", s.Quiesced}, {"ready", s.Ready}, {"finished", s.Finished}, {"due", s.Deadline}} {
+	}{{"stopping", s.ScaledToZeroAt}, {"quiesced", s.PodsGoneAt}, {"ready", s.ReadyAt}, {"finished", s.Finished}, {"due", s.Deadline}} {
 		if moment.at != nil {
 			fmt.Fprintf(&b, ", %s %s", moment.word, moment.at.Sub(Now))
 		}

@@ -75,14 +75,14 @@ func Member(ordinal int, phase api.MemberPhase) api.Member {
 	}
 	switch phase {
 	case api.MemberStopping:
-		m.Held = operation.Moment(Now.Add(-10 * time.Second))
+		m.HeldAt = operation.Moment(Now.Add(-10 * time.Second))
 	case api.MemberFinalPass, api.MemberGrowing, api.MemberSwapping:
-		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
+		m.HeldAt, m.StoppedAt = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
 	case api.MemberStarting, api.MemberMoved:
-		m.Held, m.Stopped = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
-		m.Released = operation.Moment(Now.Add(-time.Second))
+		m.HeldAt, m.StoppedAt = operation.Moment(Now.Add(-10*time.Second)), operation.Moment(Now.Add(-5*time.Second))
+		m.ReleasedAt = operation.Moment(Now.Add(-time.Second))
 	}
-	if m.Held != nil {
+	if m.HeldAt != nil {
 		m.Stops = 1
 	}
 	return m
@@ -106,8 +106,8 @@ func ordinalOf(claim string) int {
 	return ordinal
 }
 
-// Genuine sets the id that Drydock derives for the operation. It must be the last option.
-func Genuine(s *api.Resize) {
+// DerivedID sets the id that Drydock derives for the operation. It must be the last option.
+func DerivedID(s *api.Resize) {
 	request := s.Request
 	if s.RollsBack != "" {
 		request = api.RollbackRequest(s.RollsBack)
@@ -184,8 +184,8 @@ func summaryOfMember(m *api.Member) string {
 	return b.String()
 }
 
-// Rollback turns the operation into a rollback of another operation.
-func Rollback(of string) func(*api.Resize) {
+// RollbackOf turns the operation into a rollback of another operation.
+func RollbackOf(of string) func(*api.Resize) {
 	return func(s *api.Resize) { s.Kind, s.RollsBack = api.KindRollback, of }
 }
 

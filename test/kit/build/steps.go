@@ -11,10 +11,10 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// WrongStep returns an error if the patch stores a record that is no valid next step of the set's present record,
+// CheckStep returns an error if the patch stores a record that is no valid next step of the set's present record,
 // according to
 // operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
-func WrongStep(set *appsv1.StatefulSet, patch plan.Action) error {
+func CheckStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)
 	for key, before := range map[string]operation.Record{
 		api.StatusAnnotation: records.Resize, api.SleepAnnotation: records.Sleep, api.CleanupAnnotation: records.Cleanup,

@@ -29,7 +29,7 @@ func PodOf(set string, ordinal int, templates ...string) *corev1.Pod {
 	for _, t := range templates {
 		claims = append(claims, fmt.Sprintf("%s-%s-%d", t, set, ordinal))
 	}
-	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), Owned("StatefulSet", set))
+	pod := Pod(fmt.Sprintf("%s-%d", set, ordinal), claims, Label("app", set), ControlledBy("StatefulSet", set))
 	pod.Spec.NodeName = NodeName
 	pod.Spec.Containers = []corev1.Container{{Name: "db", Image: "registry.example/db:1"}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
@@ -86,8 +86,8 @@ func Mover(job *batchv1.Job, options ...Option) *corev1.Pod {
 	return With(pod, options...)
 }
 
-// Waits makes a mover wait for the final pass: its first passes have converged.
-func Waits() Option {
+// FirstPassConverged makes a mover wait for the final pass: its first passes have converged.
+func FirstPassConverged() Option {
 	return Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
@@ -99,17 +99,17 @@ func Waits() Option {
 	})
 }
 
-// Copied makes a mover that has made its final pass for the hold. It keeps its volumes attached.
-func Copied(signal moverreport.Signal) Option {
-	return EndedFinal(moverreport.MemberReport{Stage: moverreport.FinalContainer,
+// FinalPassSucceeded makes a mover that has made its final pass for the hold. It keeps its volumes attached.
+func FinalPassSucceeded(signal moverreport.Signal) Option {
+	return FinalPassEnded(moverreport.MemberReport{Stage: moverreport.FinalContainer,
 		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3,
 			Digest: "d1"}}})
 }
 
-// EndedFinal ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
-func EndedFinal(report moverreport.MemberReport) Option {
+// FinalPassEnded ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
+func FinalPassEnded(report moverreport.MemberReport) Option {
 	return Edit(func(p *corev1.Pod) {
-		Waits()(p)
+		FirstPassConverged()(p)
 		p.Status.InitContainerStatuses[1] = EndedContainer(moverreport.FinalContainer, report)
 		if p.Status.Phase = corev1.PodFailed; report.Code == moverreport.CodeOK {
 			p.Status.Phase, p.Status.ContainerStatuses = corev1.PodRunning, []corev1.ContainerStatus{runs(moverreport.PinContainer)}

@@ -23,10 +23,10 @@ func World(objects ...metav1.Object) *world.Observed {
 	for _, object := range objects {
 		switch object := object.(type) {
 		case *appsv1.StatefulSet:
-			o.Set, o.Name, o.Manifest = object, object.Name, Raw(object)
+			o.Set, o.Name, o.Manifest = object, object.Name, Untyped(object)
 		case *corev1.PersistentVolumeClaim:
 			o.Claims = append(o.Claims, object)
-			o.ClaimManifests[object.Name] = Raw(object)
+			o.ClaimManifests[object.Name] = Untyped(object)
 		case *corev1.PersistentVolume:
 			o.Volumes[object.Name] = object
 		case *corev1.Pod:
@@ -46,8 +46,8 @@ func World(objects ...metav1.Object) *world.Observed {
 	return o
 }
 
-// As converts the object to a Go type, by its JSON.
-func As[T any](object any) *T {
+// Typed converts the object to a Go type, by its JSON.
+func Typed[T any](object any) *T {
 	text, err := json.Marshal(object)
 	if err != nil {
 		panic(err)
@@ -59,8 +59,8 @@ func As[T any](object any) *T {
 	return typed
 }
 
-// Raw converts a set or a claim to an unstructured object, as the API server returns it.
-func Raw(object metav1.Object) *unstructured.Unstructured {
+// Untyped converts a set or a claim to an unstructured object, as the API server returns it.
+func Untyped(object metav1.Object) *unstructured.Unstructured {
 	apiVersion, kind := "v1", "PersistentVolumeClaim"
 	if _, ok := object.(*appsv1.StatefulSet); ok {
 		apiVersion, kind = "apps/v1", "StatefulSet"

@@ -24,8 +24,8 @@ func (s *Stage) ApplyExample(t testing.TB, name string, images int) string {
 	return manifests
 }
 
-// Rescale scales the Scaler as a user does.
-func (s *Stage) Rescale(t testing.TB, scaler string, replicas int) {
+// ScaleScaler scales the Scaler as a user does.
+func (s *Stage) ScaleScaler(t testing.TB, scaler string, replicas int) {
 	t.Helper()
 	s.Kubectl(t, "", "-n", s.Namespace, "scale", "scaler", scaler, fmt.Sprintf("--replicas=%d", replicas))
 }

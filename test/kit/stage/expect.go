@@ -85,7 +85,7 @@ func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 		t.Errorf("%d old volumes are kept, want 2", kept)
 	}
 	for _, m := range status.Members {
-		t.Logf("member %d: held %s, stopped %s, released %s, ready %s", m.Ordinal, m.Held, m.Stopped, m.Released, m.Ready)
+		t.Logf("member %d: held %s, stopped %s, released %s, ready %s", m.Ordinal, m.HeldAt, m.StoppedAt, m.ReleasedAt, m.ReadyAt)
 	}
 	return status
 }

@@ -16,14 +16,14 @@ type Operator struct {
 	fights   atomic.Int32
 }
 
-// Fights returns how often it has restored the replicas.
-func (o *Operator) Fights() int { return int(o.fights.Load()) }
+// Corrections returns how often it has restored the replicas.
+func (o *Operator) Corrections() int { return int(o.fights.Load()) }
 
 // StartOperator creates the custom resource main, which controls set web, and runs its operator until the test ends.
 func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replicas int) *Operator {
 	t.Helper()
 	s.DefineKind(row, kind)
-	s.OwnedBy("web", s.CreateCustom(row, kind, "main", map[string]any{"replicas": int64(replicas)}, nil))
+	s.SetController("web", s.CreateCustom(row, kind, "main", map[string]any{"replicas": int64(replicas)}, nil))
 	operator := &Operator{replicas: replicas}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -42,9 +42,9 @@ func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replica
 	return operator
 }
 
-// ExpectOperatorAtWork checks that the custom resource is unchanged, and that its operator restores the replicas after
+// ExpectOperatorActive checks that the custom resource is unchanged, and that its operator restores the replicas after
 // a manual scaling (I5).
-func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, operator *Operator) {
+func (s *Stage) ExpectOperatorActive(t testing.TB, row owners.Row, kind string, operator *Operator) {
 	t.Helper()
 	s.Eventually("the owner is as before (I5)", func() string {
 		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
@@ -52,10 +52,10 @@ func (s *Stage) ExpectOperatorAtWork(t testing.TB, row owners.Row, kind string, 
 		}
 		return ""
 	})
-	before := operator.Fights()
+	before := operator.Corrections()
 	s.Scale("web", 1)
 	s.Eventually("the operator works again", func() string {
-		if operator.Fights() == before {
+		if operator.Corrections() == before {
 			return "it does not"
 		}
 		return ""

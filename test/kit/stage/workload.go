@@ -42,8 +42,8 @@ func Workload(size string) *appsv1.StatefulSet {
 	return set
 }
 
-// WithRootsFile adds a file that is owned by root. A mover without root rights cannot copy it faithfully.
-func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+// WithFileOfRoot adds a file that is owned by root. A mover without root rights cannot copy it faithfully.
+func WithFileOfRoot(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	set.Spec.Template.Spec.InitContainers = []corev1.Container{{
 		Name: "root", Image: WorkloadImage, SecurityContext: &corev1.SecurityContext{RunAsUser: ptr.To[int64](0)},
 		Command:      []string{"sh", "-c", "[ -e /data/roots-file ] || { echo root > /data/roots-file; chmod 644 /data/roots-file; }"},
@@ -52,8 +52,8 @@ func WithRootsFile(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	return set
 }
 
-// StoppingFor delays the end of the pods, so that a test can act while they stop.
-func StoppingFor(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
+// WithSlowStop delays the end of the pods, so that a test can act while they stop.
+func WithSlowStop(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To(seconds + 10)
 	pod.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}}
