@@ -23,5 +23,9 @@ func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Sched
 		f.log.Warn("cannot read the namespaces' default rules for growth; apply the current ClusterRoles", "error", err.Error())
 		err = nil
 	}
-	return grow.Schedule{Period: f.growPeriod, PreviousSweep: f.lastSweep, Default: func(namespace string) bool { return hasRules[namespace] }}, err
+	return grow.Schedule{
+		Period:        f.growPeriod,
+		PreviousSweep: f.lastSweep,
+		Default:       func(namespace string) bool { return hasRules[namespace] },
+	}, err
 }

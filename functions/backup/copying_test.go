@@ -33,7 +33,8 @@ func TestFirstPasses(t *testing.T) {
 				build.Annotation(api.ApproveAnnotation, operation))
 		}
 	}
-	check(t,
+	check(
+		t,
 		row{"01 the journal is written before any other write", given(pendingSet, pod(0), unlinked(web0))},
 		row{"02 the sources are retained", given(pendingSet, genuine(), pod(0), unlinked(web0))},
 		row{"03 the temporary claim is created", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0))},
@@ -61,11 +62,17 @@ func TestFirstPasses(t *testing.T) {
 			moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed,
 				Code: moverreport.CodeLeaseLost}, corev1.PodFailed)))},
 		row{"18 at the gate, the mover's pod was replaced: the new pod makes first passes", given(waiting(), pod(0), moverPod(1))},
-		row{"19 the cutover is shut: the mover is deleted", with(given(waiting(), pod(0), moverPod(1, build.FirstPassConverged())), approve("another"))},
+		row{
+			"19 the cutover is shut: the mover is deleted",
+			with(given(waiting(), pod(0), moverPod(1, build.FirstPassConverged())), approve("another")),
+		},
 		row{"20 the cutover is shut, and no mover waits", with(given(waiting(), pod(0)), approve("another"))},
 		row{"21 the cutover is approved: a new mover brings the copy up to date", with(given(waiting(), pod(0)), approve(build.ID))},
 		row{"22 the cutover is shut, and another process signalled the mover: its volume is not used again",
-			with(given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1}))), approve("another"))},
+			with(
+				given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1}))),
+				approve("another"),
+			)},
 		row{"22 at the gate, another process made the mover finish: the mover is replaced, with a new volume",
 			given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1})))},
 		row{"23 another process made the mover finish during its first passes",

@@ -26,7 +26,8 @@ func TestFinalPass(t *testing.T) {
 	young := build.Edit(func(c *corev1.PersistentVolumeClaim) { build.Age(-time.Minute)(c) })
 	without := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 	done := moverPod(1, build.FinalPassSucceeded(signal))
-	check(t,
+	check(
+		t,
 		row{"01 the waiting mover is signalled", given(stopped(), moverPod(1, build.FirstPassConverged()))},
 		row{"02 the mover was signalled: backup waits for its end", given(stopped(), moverPod(1, build.FirstPassConverged(), signalled))},
 		row{"03 the final pass has ended with a verified copy: the rest of the pod does not matter",
@@ -40,7 +41,10 @@ func TestFinalPass(t *testing.T) {
 			given(stopped(), moverPod(1, build.InPhase(corev1.PodSucceeded)))},
 		row{"07 the report is unreadable: the copy may be incomplete", given(stopped(), moverPod(1, build.FinalPassSucceeded(signal),
 			build.Edit(func(p *corev1.Pod) { p.Status.InitContainerStatuses[1].State.Terminated.Message = "" })))},
-		row{"07 the pin was evicted: the copy counts", given(stopped(), moverPod(1, build.FinalPassSucceeded(signal), build.InPhase(corev1.PodFailed)))},
+		row{
+			"07 the pin was evicted: the copy counts",
+			given(stopped(), moverPod(1, build.FinalPassSucceeded(signal), build.InPhase(corev1.PodFailed))),
+		},
 		row{"08 the temporary claim was deleted and created again: it is empty", given(without, source(web0), target(web0, young), done)},
 		row{"09 the temporary claim is gone", given(without, source(web0), done)},
 		row{"10 the temporary claim is being deleted", given(without, source(web0), target(web0, build.Deleting()), done)},
@@ -131,13 +135,26 @@ func TestLeaseOfPin(t *testing.T) {
 		})
 	}
 	earlier := build.EditMember(0, func(m *api.Member) { m.StoppedAt = operation.Moment(build.Now.Add(-time.Minute)) })
-	check(t,
-		row{"a short swap needs no renewal", given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery-time.Second)))},
-		row{"a long swap renews the lease", given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second)))},
+	check(
+		t,
+		row{
+			"a short swap needs no renewal",
+			given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery-time.Second))),
+		},
+		row{
+			"a long swap renews the lease",
+			given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second))),
+		},
 		row{"the lease was renewed in the swap, and the node's clock is fast",
-			given(at(api.MemberSwapping, earlier), moverPod(1, build.FinalPassSucceeded(signal), since(time.Second), renewedBefore(renewEvery+time.Second)))},
+			given(
+				at(api.MemberSwapping, earlier),
+				moverPod(1, build.FinalPassSucceeded(signal), since(time.Second), renewedBefore(renewEvery+time.Second)),
+			)},
 		row{"an ended pin has no lease",
-			given(at(api.MemberSwapping), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)))},
+			given(
+				at(api.MemberSwapping),
+				moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second), build.InPhase(corev1.PodFailed)),
+			)},
 		row{"the lease of a starting member is not renewed",
 			given(at(api.MemberStarting), moverPod(1, build.FinalPassSucceeded(signal), since(renewEvery+time.Second)))},
 	)

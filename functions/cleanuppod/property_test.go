@@ -146,7 +146,9 @@ func (c generator) pod(n int, templates []string) *corev1.Pod {
 	}
 	switch c.IntN(6) {
 	case 0:
-		return build.With(build.PodOf("web", n, templates...), append(deletedOptions, c.maybe(6, build.ControlledBy("StatefulSet", "other"))...)...)
+		return build.With(
+			build.PodOf("web", n, templates...),
+			append(deletedOptions, c.maybe(6, build.ControlledBy("StatefulSet", "other"))...)...)
 	case 1:
 		return build.Pod(fmt.Sprintf("web-%d", n), claims, append(deletedOptions, c.status())...)
 	}

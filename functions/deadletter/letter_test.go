@@ -213,9 +213,18 @@ func TestMalformedEventsAreNotListed(t *testing.T) {
 // TestLongestListFits: the list always leaves room on the set for the record and the manifest.
 func TestLongestListFits(t *testing.T) {
 	long := strings.Repeat("x", maxAttribute)
-	worst := api.UndeliveredEvent{Type: events.SourceUpdate, Source: long, ID: long, Subject: long, Operation: long, Destination: long, Code: 599,
-		Extensions: map[string]string{"concerns": long, "kind": long, "name": long, "namespace": long, "partitionkey": long},
-		Data:       smallJSON([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)), Message: firstLine(encoded(strings.Repeat("<", 1000)))}
+	worst := api.UndeliveredEvent{
+		Type:        events.SourceUpdate,
+		Source:      long,
+		ID:          long,
+		Subject:     long,
+		Operation:   long,
+		Destination: long,
+		Code:        599,
+		Extensions:  map[string]string{"concerns": long, "kind": long, "name": long, "namespace": long, "partitionkey": long},
+		Data:        smallJSON([]byte(`"` + strings.Repeat("x", maxData-2) + `"`)),
+		Message:     firstLine(encoded(strings.Repeat("<", 1000))),
+	}
 	if malformedReason(worst) != "" || len(worst.Data) != maxData || len(worst.Message) != maxMessage {
 		t.Fatalf("not the worst: %s, %d, %d", malformedReason(worst), len(worst.Data), len(worst.Message))
 	}

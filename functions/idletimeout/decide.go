@@ -107,7 +107,8 @@ func (in Input) judge() (idle.Group, []idle.Verdict) {
 
 // recordActivity stores the activity that the event reports.
 func recordActivity(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 || !in.Group.StoresActivity(m, in.Signal.At) {
+	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 ||
+		!in.Group.StoresActivity(m, in.Signal.At) {
 		return plan.Noop(api.NotIdle)
 	}
 	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)

@@ -143,7 +143,9 @@ func (in Input) withRejection(why string) Input {
 func web(options ...build.Option) *appsv1.StatefulSet { return member("web", options...) }
 
 func member(name string, options ...build.Option) *appsv1.StatefulSet {
-	return build.Set(name, append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.LastActivity(2 * time.Hour)}, options...)...)
+	return build.Set(
+		name,
+		append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.LastActivity(2 * time.Hour)}, options...)...)
 }
 
 func sleep(phase api.Phase, options ...func(*api.Sleep)) build.Option {
@@ -304,8 +306,10 @@ func TestInvalidAnnotations(t *testing.T) {
 	soon := build.IdleTimeout("soon")
 	said := func(options ...func(*api.Sleep)) build.Option {
 		text := idle.MemberOf(web(soon)).InvalidMessage()
-		return sleep(api.Refused, append([]func(*api.Sleep){build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
-			options...)...)
+		return sleep(
+			api.Refused,
+			append([]func(*api.Sleep){build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
+				options...)...)
 	}
 	check(t, map[string]Input{
 		"the mistake is reported":                                        on(web(soon)),
@@ -421,12 +425,25 @@ func TestGroupSleepsAndWakesTogether(t *testing.T) {
 		"another client scaled the dependents to zero": on(db(), front(zero)),
 		"a dependency is paused by the user":           on(db(build.Paused()), front(build.LastActivity(0))),
 		"a paused member does not keep the group awake": on(
-			web(shop), db(build.Paused(), build.LastActivity(0), zero, sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour)))),
+			web(
+				shop,
+			),
+			db(build.Paused(), build.LastActivity(0), zero, sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour))),
+		),
 		"the use of one member wakes another": on(web(asleep...), db(build.LastActivity(0))),
 		"a paused member stays asleep": on(
-			db(zero, build.Paused(), sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour))), web(shop, build.LastActivity(0))),
-		"a requested sleep continues member by member": on(front(zero, asks, build.LastActivity(2*time.Minute)), db(build.LastActivity(2*time.Minute))),
-		"a use after the request wakes the group":      on(db(build.LastActivity(0)), front(zero, asks)),
+			db(
+				zero,
+				build.Paused(),
+				sleep(api.Asleep, build.SleepCause(idle.RequestPaused), build.AsleepFor(time.Hour)),
+			),
+			web(shop, build.LastActivity(0)),
+		),
+		"a requested sleep continues member by member": on(
+			front(zero, asks, build.LastActivity(2*time.Minute)),
+			db(build.LastActivity(2*time.Minute)),
+		),
+		"a use after the request wakes the group": on(db(build.LastActivity(0)), front(zero, asks)),
 		"a member waits until its dependency is ready": on(front(zero, sleep(api.Asleep, build.AsleepFor(0)), build.LastActivity(0)),
 			db(build.ReplicaCounts(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))),
 		"a dependency cycle":                                on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))),

@@ -131,7 +131,11 @@ func TestProbesPerEventAreLimited(t *testing.T) {
 func TestBackingOffMemberPreventsProbesOfGroup(t *testing.T) {
 	port, asked := probeServer(t, silent)
 	probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
-	rests := sleep(api.Refused, build.SleepReason(api.ProbeFailed, "no answer"), func(s *api.Sleep) { s.Finished = &metav1.Time{Time: time.Now()} })
+	rests := sleep(
+		api.Refused,
+		build.SleepReason(api.ProbeFailed, "no answer"),
+		func(s *api.Sleep) { s.Finished = &metav1.Time{Time: time.Now()} },
+	)
 	c := newCluster(t, staleWeb(shop, probed, build.Replicas(1)), podOf("web", 0),
 		build.With(member("db", shop, probed, rests), build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))))
 	handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))

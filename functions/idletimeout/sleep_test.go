@@ -204,11 +204,17 @@ func TestWaking(t *testing.T) {
 			edits{build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
 		"another client scales the set to zero during the wake-up, and pods never end: claims stay retained": with(
 			edits{late, build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
-		"another client scaled the set to zero during the wake-up": with(edits{build.OriginalWhenScaled("Delete")}, zero, build.WhenScaled("Retain")),
-		"policy Delete is restored at the end":                     with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Retain")),
-		"another client restored policy Delete":                    with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Delete")),
-		"another client started the set":                           with(edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas")}),
-		"ready when the deadline passed":                           with(edits{late}),
+		"another client scaled the set to zero during the wake-up": with(
+			edits{build.OriginalWhenScaled("Delete")},
+			zero,
+			build.WhenScaled("Retain"),
+		),
+		"policy Delete is restored at the end":  with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Retain")),
+		"another client restored policy Delete": with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Delete")),
+		"another client started the set": with(
+			edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas")},
+		),
+		"ready when the deadline passed": with(edits{late}),
 		"the set does not become ready in time": with(edits{late, build.OriginalWhenScaled("Delete")}, build.ReplicaCounts(3, 2),
 			build.WhenScaled("Retain")),
 		"the API server rejects a write of the wake-up": with(nil, zero).withRejection("quota exceeded"),
@@ -248,7 +254,10 @@ func TestDependencyStartsFirst(t *testing.T) {
 		"the dependency is ready":                                        on(front(zero), db(sleep(api.Succeeded, build.ReadyFor(0)))),
 		"another client started the set before its dependency was ready": on(front(build.ReplicaCounts(3, 2)), db(starting...)),
 		"the set is ready before its dependency":                         on(front(), db(starting...)),
-		"the dependency wakes first":                                     on(db(zero, sleep(api.Asleep, build.AsleepFor(time.Hour))), front(zero)),
+		"the dependency wakes first": on(
+			db(zero, sleep(api.Asleep, build.AsleepFor(time.Hour))),
+			front(zero),
+		),
 	})
 }
 

@@ -32,8 +32,10 @@ func TestReplicasAreRestoredWhenOperatorIsAway(t *testing.T) {
 // TestRejectedReplicasAreRetried: while the API server rejects the replicas, the sleep and its record stay.
 func TestRejectedReplicasAreRetried(t *testing.T) {
 	rejected := func(due time.Duration, options ...build.Option) Input {
-		return on(web(append([]build.Option{sleep(api.Waking, build.AsleepFor(time.Hour), build.SleepDue(due), build.SleepReason(api.StartRefused, "no"))},
-			options...)...))
+		return on(
+			web(append([]build.Option{sleep(api.Waking, build.AsleepFor(time.Hour), build.SleepDue(due), build.SleepReason(api.StartRefused, "no"))},
+				options...)...),
+		)
 	}
 	check(t, map[string]Input{
 		"the API server rejects the replicas": on(
@@ -103,7 +105,12 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 // TestSetStartsEventuallyWithoutItsOperator: even if the operator does nothing, the set starts and the sleep ends.
 func TestSetStartsEventuallyWithoutItsOperator(t *testing.T) {
 	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{
-		web(zero, build.ControlledBy("PostgresCluster", "main"), build.LastActivity(0), sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()))}}
+		web(
+			zero,
+			build.ControlledBy("PostgresCluster", "main"),
+			build.LastActivity(0),
+			sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()),
+		)}}
 	s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 {
 		t.Errorf("%d replicas, %s %s\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))

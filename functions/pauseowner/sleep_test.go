@@ -330,8 +330,13 @@ func TestSleepStopsThroughOperator(t *testing.T) {
 // resizeAsking is a set with three replicas whose volumes will be resized.
 func resizeAsking(t *testing.T, o Owner) Input {
 	t.Helper()
-	set := build.Set("web", build.Replicas(3), build.Status(build.Operation(api.Planned, build.Due(time.Minute))), build.ControlledBy(o.Ref.Kind,
-		"main"))
+	set := build.Set(
+		"web",
+		build.Replicas(3),
+		build.Status(build.Operation(api.Planned, build.Due(time.Minute))),
+		build.ControlledBy(o.Ref.Kind,
+			"main"),
+	)
 	return Input{Observed: build.World(set), Settings: build.SleepSettings(), Owners: []Owner{o}}
 }
 

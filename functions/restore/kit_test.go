@@ -219,8 +219,10 @@ func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
 		Claim: name}
 	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
-	return build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(old), on, api.Target{Size: resource.MustParse(size)},
-		link))
+	return build.Typed[corev1.PersistentVolumeClaim](
+		resources.MakeSuccessor(build.Untyped(old), on, api.Target{Size: resource.MustParse(size)},
+			link),
+	)
 }
 
 // successor is the bound claim that has replaced the old one.

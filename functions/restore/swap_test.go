@@ -324,8 +324,11 @@ func TestWholeResizeStartsMembersTogether(t *testing.T) {
 // pinMover is the Job of the member's mover, with a pod that has made its copy and keeps the volumes attached.
 func pinMover(options ...build.Option) objects {
 	job := build.Job(0, 1)
-	return objects{job, build.Mover(job, append([]build.Option{onNode, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-web-0", Attempt: 1})},
-		options...)...)}
+	return objects{
+		job,
+		build.Mover(job, append([]build.Option{onNode, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-web-0", Attempt: 1})},
+			options...)...),
+	}
 }
 
 func onNode(o metav1.Object) { o.(*corev1.Pod).Spec.NodeName = build.NodeName }

@@ -109,8 +109,10 @@ func TestManifestWithoutCountRestoresCountBeforePause(t *testing.T) {
 // TestRecordedAnswerIsPrintable: terminals show the record, so a user's function must not control them.
 func TestRecordedAnswerIsPrintable(t *testing.T) {
 	const key = "key"
-	in := observed(web(2, withRecord(api.PreScaling, func(s *api.Scale) { s.HookRequests = &api.HookRequests{Times: 1, Keys: []string{hashOf(key)}} })),
-		pilot(withPreHookByEvent))
+	in := observed(
+		web(2, withRecord(api.PreScaling, func(s *api.Scale) { s.HookRequests = &api.HookRequests{Times: 1, Keys: []string{hashOf(key)}} })),
+		pilot(withPreHookByEvent),
+	)
 	in.Answer = &events.HookAnswer{Operation: build.ID, Hook: preHook, Key: key, Failed: true, Message: "\x1b[2J\u202eno\nroom"}
 	if record := storedRecord(Decide(in)); record == nil || strings.ContainsAny(record.Message, "\x1b\u202e\n") {
 		t.Errorf("the record quotes %s", recordSummary(record))

@@ -56,10 +56,13 @@ const (
 	// package idle. restore asks before it stops a member of a rolling resize, and after each start.
 	MemberCheckAnnotation = Prefix + "member-check"
 
-	// BeforeMemberAnnotation and AfterMemberAnnotation on a StatefulSet are PodTemplateSpecs as JSON or YAML. Their pods are the hooks
-	// that run before a resize stops a member, and after it has started the member. Package resources reads them.
+	// BeforeMemberAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod is the hook that runs before a resize stops a
+	// member. Package resources reads it.
 	BeforeMemberAnnotation = Prefix + "before-member"
-	AfterMemberAnnotation  = Prefix + "after-member"
+
+	// AfterMemberAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod is the hook that runs after a resize has started a
+	// member. Package resources reads it.
+	AfterMemberAnnotation = Prefix + "after-member"
 
 	// MoverAnnotation on a StatefulSet says how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. The
 	// namespace's ConfigMap MoverConfigMap supplies missing options, then the workload's own pod template.

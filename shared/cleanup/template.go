@@ -112,7 +112,8 @@ func HasFinalizer(set *appsv1.StatefulSet) bool {
 	return slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// NeedsFinalizer reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set is
+// NeedsFinalizer reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set
+// is
 // deleted. If the deletion of the set also deletes its claims, there is nothing to clean up.
 func NeedsFinalizer(set *appsv1.StatefulSet) bool {
 	return statefulset.Managed(set) && onDelete(set) && statefulset.WhenDeleted(set) == statefulset.Retain

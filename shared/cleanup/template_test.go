@@ -229,7 +229,8 @@ func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 	if Cancels(web()) || !Cancels(web(cancel)) || Cancels(web(annotated(api.CleanupOnScaleUpAnnotation, "wait"))) {
 		t.Error("only the value cancel cancels")
 	}
-	if HasFinalizer(web()) || !HasFinalizer(web(build.Finalizers("a", api.CleanupFinalizer, "b"))) || HasFinalizer(web(build.Finalizers("a"))) {
+	if HasFinalizer(web()) || !HasFinalizer(web(build.Finalizers("a", api.CleanupFinalizer, "b"))) ||
+		HasFinalizer(web(build.Finalizers("a"))) {
 		t.Error("the finalizer is not found in the list")
 	}
 	onDelete := annotated(api.CleanupOnDeleteAnnotation, "true")

@@ -16,40 +16,58 @@ import (
 
 // Types of Knative's events: its ApiServerSource in Resource mode, and its PingSource.
 const (
-	SourceAdd    = "dev.knative.apiserver.resource.add"
+	// SourceAdd says that an object was created, or that the source has just started and found it.
+	SourceAdd = "dev.knative.apiserver.resource.add"
+	// SourceUpdate says that an object was changed.
 	SourceUpdate = "dev.knative.apiserver.resource.update"
+	// SourceDelete says that an object was deleted.
 	SourceDelete = "dev.knative.apiserver.resource.delete"
-	Tick         = "dev.knative.sources.ping"
+	// Tick asks sift to search for unfinished operations, once a minute.
+	Tick = "dev.knative.sources.ping"
 )
 
 // Types of Drydock's events.
 const (
-	ObjectChanged    = "dev.drydock.object.changed"
-	ResizeRequested  = "dev.drydock.resize.requested"
-	ResizeDetected   = "dev.drydock.resize.detected"
-	OwnerPaused      = "dev.drydock.owner.paused"
-	OwnerResumed     = "dev.drydock.owner.resumed"
-	BackupCompleted  = "dev.drydock.backup.completed"
+	// ObjectChanged says that an object was changed or must be looked at. Its extension concerns names the functions that must look.
+	ObjectChanged = "dev.drydock.object.changed"
+	// ResizeRequested asks detect-resize to look at a set. A user sends it by hand.
+	ResizeRequested = "dev.drydock.resize.requested"
+	// ResizeDetected says that a resize was accepted and has begun.
+	ResizeDetected = "dev.drydock.resize.detected"
+	// OwnerPaused says that the owner of a set is paused, or that the set has none.
+	OwnerPaused = "dev.drydock.owner.paused"
+	// OwnerResumed says that the owner of a set is no longer paused.
+	OwnerResumed = "dev.drydock.owner.resumed"
+	// BackupCompleted says that backup has finished a step of a member, which restore continues.
+	BackupCompleted = "dev.drydock.backup.completed"
+	// RestoreCompleted says that a resize has succeeded.
 	RestoreCompleted = "dev.drydock.restore.completed"
 	// MemberChanged says that restore has moved a member to a phase for backup.
-	MemberChanged   = "dev.drydock.member.changed"
+	MemberChanged = "dev.drydock.member.changed"
+	// OperationFailed says that an operation was refused or has failed.
 	OperationFailed = "dev.drydock.operation.failed"
-	Retry           = "dev.drydock.retry"
-	// Activity says that a set or group is in use, Wake that it will be used soon, and Sleep that it will not be used. IsOrder says who may
-	// send them.
+	// Retry orders that a failed or refused request is taken up again.
+	Retry = "dev.drydock.retry"
+	// Activity orders that a set or group counts as used now. See IsOrder for the right to send it.
 	Activity = "dev.drydock.activity"
-	Wake     = "dev.drydock.wake"
-	Sleep    = "dev.drydock.sleep"
-	// SleepDecided and WakeDecided go to pause-owner. Scaled says that the set is asleep, or awake and ready.
+	// Wake orders that a set or group wakes up.
+	Wake = "dev.drydock.wake"
+	// Sleep orders that a set or group sleeps.
+	Sleep = "dev.drydock.sleep"
+	// SleepDecided says that a set is to sleep. pause-owner continues.
 	SleepDecided = "dev.drydock.sleep.decided"
-	WakeDecided  = "dev.drydock.wake.decided"
-	Scaled       = "dev.drydock.scaled"
+	// WakeDecided says that a set is to wake up. pause-owner continues.
+	WakeDecided = "dev.drydock.wake.decided"
+	// Scaled says that a set is asleep, or awake and ready.
+	Scaled = "dev.drydock.scaled"
 	// ScaleCompleted says that a set has the count of its Scaler, and that the hooks have run.
 	ScaleCompleted = "dev.drydock.scale.completed"
-	// ScaleHookRequested asks a user's function to run a hook of a scaling. The other two are its answers, see HookAnswerOf.
+	// ScaleHookRequested asks a user's function to run a hook of a scaling. The next two are its answers, see HookAnswerOf.
 	ScaleHookRequested = "dev.drydock.scale.hook.requested"
+	// ScaleHookCompleted answers that the hook has succeeded.
 	ScaleHookCompleted = "dev.drydock.scale.hook.completed"
-	ScaleHookFailed    = "dev.drydock.scale.hook.failed"
+	// ScaleHookFailed answers that the hook has failed.
+	ScaleHookFailed = "dev.drydock.scale.hook.failed"
 	// CleanupCompleted says that a scale-down has left no claims.
 	CleanupCompleted = "dev.drydock.cleanup.completed"
 )

@@ -31,7 +31,8 @@ func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 		t.Fatalf("%v, %v", usage, err)
 	}
 	want := grow.Usage{Capacity: 100, Free: 30, Used: 80, Inodes: 50, InodesFree: 5, MeasuredAt: build.Now}
-	if u := usage["data-web-0"]; !u.MeasuredAt.Equal(want.MeasuredAt) || u.Free != want.Free || u.Used != want.Used || u.Inodes != want.Inodes {
+	if u := usage["data-web-0"]; !u.MeasuredAt.Equal(want.MeasuredAt) || u.Free != want.Free || u.Used != want.Used ||
+		u.Inodes != want.Inodes {
 		t.Errorf("two pods: %+v, want %+v", u, want)
 	}
 	if u := usage["shared"]; u != (grow.Usage{}) {

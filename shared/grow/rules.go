@@ -48,7 +48,8 @@ func (r Rules) For(template string) (api.GrowRule, bool) {
 	return rule, found
 }
 
-// UnknownTemplates returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may name
+// UnknownTemplates returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may
+// name
 // templates of other sets, so it returns none for them.
 func (r Rules) UnknownTemplates(set *appsv1.StatefulSet) []string {
 	var names []string

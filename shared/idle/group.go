@@ -184,7 +184,8 @@ func (m Member) readySince() time.Time {
 	return m.Set.CreationTimestamp.Time
 }
 
-// StoresActivity reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has an
+// StoresActivity reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has
+// an
 // active sleep.
 func (g Group) StoresActivity(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity

@@ -54,12 +54,15 @@ func TestVerdictOnOneSet(t *testing.T) {
 		"a use in the future":                                     {[]build.Option{hour, build.LastActivity(-time.Minute)}, 0},
 		"the last use is unknown":                                 {[]build.Option{hour}, 0},
 		"the last use is as old as timeout and throttle together": {[]build.Option{hour, build.LastActivity(time.Hour + time.Minute)}, 0},
-		"the last use is a second younger than that":              {[]build.Option{hour, build.LastActivity(time.Hour + time.Minute - time.Second)}, 0},
-		"it is paused":                                            {[]build.Option{build.Paused()}, 0},
-		"paused and in use":                                       {[]build.Option{build.Paused(), hour, build.LastActivity(0)}, 0},
-		"paused, with awake-until in the future":                  {[]build.Option{build.Paused(), build.AwakeFor(time.Hour)}, 0},
-		"awake-until is in the future":                            {[]build.Option{hour, used, build.AwakeFor(time.Second)}, 0},
-		"awake-until is over":                                     {[]build.Option{hour, used, build.AwakeFor(0)}, 0},
+		"the last use is a second younger than that": {
+			[]build.Option{hour, build.LastActivity(time.Hour + time.Minute - time.Second)},
+			0,
+		},
+		"it is paused":                           {[]build.Option{build.Paused()}, 0},
+		"paused and in use":                      {[]build.Option{build.Paused(), hour, build.LastActivity(0)}, 0},
+		"paused, with awake-until in the future": {[]build.Option{build.Paused(), build.AwakeFor(time.Hour)}, 0},
+		"awake-until is in the future":           {[]build.Option{hour, used, build.AwakeFor(time.Second)}, 0},
+		"awake-until is over":                    {[]build.Option{hour, used, build.AwakeFor(0)}, 0},
 		"kept warm at this hour": {[]build.Option{hour, used, build.Annotation(api.KeepWarmAnnotation, "Sun 11:00-12:01")},
 			0},
 		"kept warm by one of two windows": {
@@ -108,8 +111,11 @@ func TestVerdictOnOneSet(t *testing.T) {
 		"asleep, and kept warm": {
 			[]build.Option{hour, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, 0},
 		"asleep, and the timeout was removed": {[]build.Option{used, sleep(api.Asleep)}, 0},
-		"asleep on request":                   {[]build.Option{hour, build.LastActivity(2 * time.Minute), sleep(api.Asleep, build.SleepCause(RequestAsked))}, 0},
-		"asleep and paused":                   {[]build.Option{build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
+		"asleep on request": {
+			[]build.Option{hour, build.LastActivity(2 * time.Minute), sleep(api.Asleep, build.SleepCause(RequestAsked))},
+			0,
+		},
+		"asleep and paused": {[]build.Option{build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
 		"asleep by a pause, and used": {
 			[]build.Option{build.Paused(), hour, build.LastActivity(0), sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},
 		"asleep by a pause that has ended": {[]build.Option{hour, used, sleep(api.Asleep, build.SleepCause(RequestPaused))}, 0},

@@ -28,7 +28,8 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 // versions ended a failed wake-up like this.
 func (m Member) IsLeftAtZero() bool {
 	sleep := m.Sleep
-	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.ReadyAt != nil || sleep.Finished == nil || sleep.Replicas < 1 {
+	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.ReadyAt != nil || sleep.Finished == nil ||
+		sleep.Replicas < 1 {
 		return false
 	}
 	_, written := statefulset.ReplicasWriter(m.Set)

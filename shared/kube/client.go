@@ -111,7 +111,8 @@ func Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Impersonate returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then has only
+// Impersonate returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then
+// has only
 // the account's rights.
 func Impersonate(config *rest.Config, function api.Function) *rest.Config {
 	as := rest.CopyConfig(config)

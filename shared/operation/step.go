@@ -49,7 +49,8 @@ func Revert(resize *api.Resize, now time.Time, timeout time.Duration, reason api
 	return next
 }
 
-// ConcludeResize returns a copy of the record of a finished resize, without the fields that only an active one needs. Reason and message stay.
+// ConcludeResize returns a copy of the record of a finished resize, without the fields that only an active one needs. Reason and message
+// stay.
 func ConcludeResize(resize *api.Resize, phase api.Phase, now time.Time) *api.Resize {
 	next := Conclude(resize, phase, now, resize.Reason, resize.Message)
 	for i := range next.Members {

@@ -19,7 +19,8 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 		UID: set.UID, Operation: head.Operation})
 }
 
-// HowToRetry returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because a
+// HowToRetry returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because
+// a
 // rollback discards newer data.
 func HowToRetry(resize *api.Resize) string {
 	if resize.IsRollback() {

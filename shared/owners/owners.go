@@ -68,7 +68,8 @@ type Row struct {
 	Stop []Setting
 	// Resume says when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts the set.
 	Resume ResumeMoment
-	// PausedThroughController marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row has no settings.
+	// PausedThroughController marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row
+	// has no settings.
 	PausedThroughController bool
 	// Unverified marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
 	Unverified bool

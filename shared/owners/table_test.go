@@ -82,7 +82,13 @@ func TestWith(t *testing.T) {
 	base := Registry{
 		{Operator: "acme", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils", "Hammer", "hammers"),
 			Pause: []Setting{field("spec.paused", true)}},
-		{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}, Unverified: true},
+		{
+			Operator:   "lost",
+			Group:      "lost.example.com",
+			Kinds:      kinds("Sheep", "sheep"),
+			Stop:       []Setting{field("spec.stop", true)},
+			Unverified: true,
+		},
 	}
 	anvil := Row{Operator: "ours", Group: "acme.example.com", Kinds: kinds("Anvil", "anvils"), Stop: []Setting{field("spec.stop", true)}}
 	sheep := Row{Operator: "lost", Group: "lost.example.com", Kinds: kinds("Sheep", "sheep"), Stop: []Setting{field("spec.stop", true)}}

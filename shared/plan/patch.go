@@ -239,7 +239,8 @@ func Stop(pod metav1.Object) Action {
 	return a
 }
 
-// CheckUnchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that depend
+// CheckUnchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that
+// depend
 // on this one.
 func CheckUnchanged(resource Resource, object metav1.Object) Action {
 	a := Delete(resource, object)

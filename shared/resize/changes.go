@@ -77,7 +77,8 @@ func Busy(in Input) (api.Reason, error) {
 	return "", nil
 }
 
-// ReasonNotToStart returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with an error,
+// ReasonNotToStart returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with
+// an error,
 // because no record has room for a request that is too long.
 func ReasonNotToStart(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {

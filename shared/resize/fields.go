@@ -44,7 +44,8 @@ func checkFields(in Input, w *Changes) []Problem {
 	return found
 }
 
-// ObstacleToAddTemplate returns why a template of the fields cannot be added now. It is empty if it can. A running pod cannot get another volume. For a
+// ObstacleToAddTemplate returns why a template of the fields cannot be added now. It is empty if it can. A running pod cannot get another
+// volume. For a
 // pod that lacks a volume, the StatefulSet controller creates the claim and fails to update the pod. Until that pod is replaced, the
 // controller does nothing else for the set and creates no missing pod (kubernetes pkg/controller/statefulset, storageMatches and
 // UpdateStatefulPod).

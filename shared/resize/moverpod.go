@@ -11,7 +11,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// IsPin reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none of
+// IsPin reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none
+// of
 // them: the kubelet never runs a succeeded init container again.
 func IsPin(pod *corev1.Pod) bool { return succeeded(pod, moverreport.FinalContainer) }
 

@@ -104,9 +104,18 @@ func checkOwner(in Input, w *Changes) []Problem {
 	if _, known := in.Registry.Find(gv.Group, owner.Kind); known && err == nil {
 		return nil // pause-owner pauses it, or reports why it cannot
 	}
-	return []Problem{problem(api.OwnerNotPausable, "%s %s (%s) controls StatefulSet %s and would undo its stop; %s. "+
-		"Pause it yourself, then set the annotation %s=%s",
-		owner.Kind, owner.Name, owner.APIVersion, in.Set.Name, owners.UnknownKindMessage(gv.Group, owner.Kind), api.OwnerPolicyAnnotation, api.OwnerIgnore)}
+	return []Problem{problem(
+		api.OwnerNotPausable,
+		"%s %s (%s) controls StatefulSet %s and would undo its stop; %s. "+
+			"Pause it yourself, then set the annotation %s=%s",
+		owner.Kind,
+		owner.Name,
+		owner.APIVersion,
+		in.Set.Name,
+		owners.UnknownKindMessage(gv.Group, owner.Kind),
+		api.OwnerPolicyAnnotation,
+		api.OwnerIgnore,
+	)}
 }
 
 // checkMover finds problems with the user and the options of movers.

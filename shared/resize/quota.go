@@ -33,7 +33,8 @@ func (r QuotaRoom) Fits() bool {
 	return sum.Cmp(r.Hard) <= 0
 }
 
-// QuotaRooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes: only
+// QuotaRooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes:
+// only
 // the API server knows whether they count these objects.
 func QuotaRooms(in Input, w *Changes) []QuotaRoom {
 	needs, retained := w.quotaNeeds(in), retainedStorage(in, w)

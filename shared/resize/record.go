@@ -73,12 +73,25 @@ func (w *Changes) strategy(in Input) api.Strategy {
 // moveOf returns the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Changes) moveOf(c Claim) api.Move {
 	if !c.ChangesVolume() {
-		return api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: w.futureSize(c),
-			OldVolume: c.Spec.VolumeName, InPlace: true}
+		return api.Move{
+			Claim:     c.Name,
+			UID:       c.UID,
+			Template:  c.Template,
+			From:      statefulset.GuaranteedSize(c.PersistentVolumeClaim),
+			To:        w.futureSize(c),
+			OldVolume: c.Spec.VolumeName,
+			InPlace:   true,
+		}
 	}
 	target := w.futureTarget(c)
-	move := api.Move{Claim: c.Name, UID: c.UID, Template: c.Template, From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: w.futureSize(c),
-		OldVolume: c.Spec.VolumeName}
+	move := api.Move{
+		Claim:     c.Name,
+		UID:       c.UID,
+		Template:  c.Template,
+		From:      statefulset.GuaranteedSize(c.PersistentVolumeClaim),
+		To:        w.futureSize(c),
+		OldVolume: c.Spec.VolumeName,
+	}
 	if target.Class != statefulset.ClassOf(c.PersistentVolumeClaim) {
 		move.Class = target.Class
 	}

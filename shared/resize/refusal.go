@@ -70,7 +70,8 @@ func (in Input) StandingRefusal() *api.Resize {
 	return record
 }
 
-// UpdatedRefusal returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change is
+// UpdatedRefusal returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change
+// is
 // not worth a write: figures of the namespace are updated only every tenth minute.
 func (in Input) UpdatedRefusal(standing *api.Resize, found Problem) *api.Resize {
 	figures := slices.Contains(reasonsWithFigures, found.Reason) && in.Now.Minute()%refusalInterval != 0

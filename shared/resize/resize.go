@@ -31,7 +31,8 @@ type Retry struct {
 // names reports whether the retry names the set's latest operation, and that operation failed or was refused. A retry that is delivered
 // twice or late names an older operation and has no effect.
 func (r *Retry) names(record *api.Resize) bool {
-	return record != nil && (record.Phase == api.Failed || record.Phase == api.Refused) && (r.Operation == "" || r.Operation == record.Operation)
+	return record != nil && (record.Phase == api.Failed || record.Phase == api.Refused) &&
+		(r.Operation == "" || r.Operation == record.Operation)
 }
 
 // retryRequested reports whether an event or an annotation requests a retry.

@@ -23,8 +23,14 @@ type restoredClaim struct {
 // PreflightRollback find the obstacles.
 func Rollback(in Input, operation string) *Changes {
 	// Without a record, the attempt is unknown. The seed makes the id differ from the id of the operation that is rolled back.
-	changes := &Changes{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1, seed: api.RollbackRequest(operation), rollsBack: operation,
-		targets: map[string]api.Target{}, restores: map[string]restoredClaim{}}
+	changes := &Changes{
+		Request:   in.Set.Annotations[api.ResizeAnnotation],
+		Attempt:   1,
+		seed:      api.RollbackRequest(operation),
+		rollsBack: operation,
+		targets:   map[string]api.Target{},
+		restores:  map[string]restoredClaim{},
+	}
 	record, _ := in.Record() //nolint:errcheck // the volumes are enough, and callers that write have checked Busy
 	if record != nil {
 		changes.Attempt = record.Attempt + 1

@@ -48,7 +48,8 @@ type Mover struct {
 	Bandwidth int64
 	// Node is the member's node, so the mover has to run there. It is empty if the node is unknown or does not matter.
 	Node string
-	// SelectsNode is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler selects.
+	// SelectsNode is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler
+	// selects.
 	SelectsNode bool
 	Root        bool
 	// AdmittedContext holds the user, group and SELinux options that admission set in the set's pods, or nil.

@@ -97,7 +97,12 @@ func TestNewObjectsDoNotBlockOwners(t *testing.T) {
 		BlockOwnerDeletion: ptr.To(true)}}
 	set, claim := workload(), sourceClaim()
 	set.OwnerReferences, claim.OwnerReferences = owner, owner
-	successor := resources.MakeSuccessor(build.Untyped(claim), volume("pv"), api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor))
+	successor := resources.MakeSuccessor(
+		build.Untyped(claim),
+		volume("pv"),
+		api.Target{Size: resource.MustParse("1Gi")},
+		link(api.RoleSuccessor),
+	)
 	for name, built := range map[string]*unstructured.Unstructured{
 		"set": resources.MakeSet(build.Untyped(set), nil, resize()), "claim": resources.UnblockOwners(successor),
 	} {

@@ -66,7 +66,10 @@ func TestExpandOnline(t *testing.T) {
 		WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	w, _ := growingWorld(t, set)
-	w.PatchClaim("data-web-0", `{"metadata":{"annotations":{"backup":"nightly"},"finalizers":["example.com/keep","kubernetes.io/pvc-protection"]}}`)
+	w.PatchClaim(
+		"data-web-0",
+		`{"metadata":{"annotations":{"backup":"nightly"},"finalizers":["example.com/keep","kubernetes.io/pvc-protection"]}}`,
+	)
 	t.Cleanup(func() { w.PatchClaim("data-web-0", `{"metadata":{"finalizers":null}}`) })
 	before, pods, claims := w.Set("web"), podUIDs(t, w), w.ClaimUIDs()
 	metadata := w.Claim("data-web-0").ObjectMeta

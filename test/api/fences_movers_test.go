@@ -87,33 +87,37 @@ var moverThefts = []theft{
 	{"run a Job with the marks of a hook, with any service account of its namespace", func(s *thief) error {
 		return s.createHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "restore"},
-	{"run such a Job under another name, of no operation, more than once, without a deadline, or with a pod that passes for one of Drydock's", func(s *thief) error {
-		many := int32(5)
-		for _, change := range []func(*batchv1.Job){
-			func(j *batchv1.Job) { j.Name = api.MoverName(operation, 0, 3) },
-			func(j *batchv1.Job) { j.Labels = map[string]string{"app": "x"} },
-			func(j *batchv1.Job) { j.Annotations[api.OperationAnnotation] = linkTo(s.loot, api.RoleMover) },
-			func(j *batchv1.Job) { j.Spec.Parallelism = &many },
-			func(j *batchv1.Job) { j.Spec.Completions = &many },
-			func(j *batchv1.Job) { j.Spec.BackoffLimit = &many },
-			func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = nil },
-			func(j *batchv1.Job) {
-				j.Spec.PodFailurePolicy, j.Spec.Template.Spec.RestartPolicy = nil, corev1.RestartPolicyOnFailure
-			},
-			func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{api.OperationLabel: operation} },
-			func(j *batchv1.Job) {
-				j.Spec.Template.Annotations = map[string]string{api.OperationAnnotation: linkTo(s.loot, api.RoleMover)}
-			},
-			func(j *batchv1.Job) { j.Spec.Template.Finalizers = []string{api.HoldFinalizer} },
-		} {
-			if err := s.createHook(change); err == nil {
-				return nil
+	{
+		"run such a Job under another name, of no operation, more than once, without a deadline, or with a pod that passes for one of Drydock's",
+		func(s *thief) error {
+			many := int32(5)
+			for _, change := range []func(*batchv1.Job){
+				func(j *batchv1.Job) { j.Name = api.MoverName(operation, 0, 3) },
+				func(j *batchv1.Job) { j.Labels = map[string]string{"app": "x"} },
+				func(j *batchv1.Job) { j.Annotations[api.OperationAnnotation] = linkTo(s.loot, api.RoleMover) },
+				func(j *batchv1.Job) { j.Spec.Parallelism = &many },
+				func(j *batchv1.Job) { j.Spec.Completions = &many },
+				func(j *batchv1.Job) { j.Spec.BackoffLimit = &many },
+				func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = nil },
+				func(j *batchv1.Job) {
+					j.Spec.PodFailurePolicy, j.Spec.Template.Spec.RestartPolicy = nil, corev1.RestartPolicyOnFailure
+				},
+				func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{api.OperationLabel: operation} },
+				func(j *batchv1.Job) {
+					j.Spec.Template.Annotations = map[string]string{api.OperationAnnotation: linkTo(s.loot, api.RoleMover)}
+				},
+				func(j *batchv1.Job) { j.Spec.Template.Finalizers = []string{api.HoldFinalizer} },
+			} {
+				if err := s.createHook(change); err == nil {
+					return nil
+				}
 			}
-		}
-		return s.createHook(func(j *batchv1.Job) {
-			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
-		})
-	}, ""},
+			return s.createHook(func(j *batchv1.Job) {
+				j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
+			})
+		},
+		"",
+	},
 	{"run such a Job whose pod gets hold of its node", func(s *thief) error {
 		for _, change := range []func(*corev1.PodSpec){
 			func(p *corev1.PodSpec) { p.HostPID = true },
@@ -136,16 +140,20 @@ var moverThefts = []theft{
 	{"run a Job with the marks of a hook of a scaling, with any service account of its namespace", func(s *thief) error {
 		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "scale-hooks"},
-	{"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a pod that passes for one of Drydock's " +
-		"or gets hold of its node", func(s *thief) error {
-		var err error
-		for _, change := range scaleHookForgeries(s.loot) {
-			if err = s.createScaleHook(change); err == nil {
-				return nil
+	{
+		"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a pod that passes for one of Drydock's " +
+			"or gets hold of its node",
+		func(s *thief) error {
+			var err error
+			for _, change := range scaleHookForgeries(s.loot) {
+				if err = s.createScaleHook(change); err == nil {
+					return nil
+				}
 			}
-		}
-		return err
-	}, ""},
+			return err
+		},
+		"",
+	},
 	{"delete a mover", func(s *thief) error { return s.deleteJob(api.MoverName(operation, 0, 1)) }, "backup restore"},
 	{"delete any other Job", func(s *thief) error { return s.deleteJob("others") }, ""},
 	{"have a Job run several pods at once or one after the other, or on a node that it names", func(s *thief) error {

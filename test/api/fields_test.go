@@ -147,7 +147,9 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 			a.applySet(reshaped("64Mi"))
 			expectPhase(t, a.Finish(a.drive, "web"), api.Succeeded)
 			a.applySet(old)
-			a.expectRequested("data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web")
+			a.expectRequested(
+				"data/annotations/example.com/backup-,data/labels/example.com/tier-,data/labels/team-,podManagementPolicy=Parallel,serviceName=web",
+			)
 			a.untilOtherRequest(api.Succeeded, reshapedRequest)
 			a.expectFields(old)
 			a.expectNoWriteByApply(old)

@@ -128,7 +128,12 @@ func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilWarming(t, w, drive, 2)
 	claim := w.Claim("data-web-0")
-	sendToDeadLetter(t, drive, sourceEvent(t, "v1", "PersistentVolumeClaim", claim), kit.FailedDelivery{Function: api.Sift, Code: 503, Text: "away"})
+	sendToDeadLetter(
+		t,
+		drive,
+		sourceEvent(t, "v1", "PersistentVolumeClaim", claim),
+		kit.FailedDelivery{Function: api.Sift, Code: 503, Text: "away"},
+	)
 	sendToDeadLetter(t, drive, events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	list := deadLetters(t, w)
 	if len(list) != 2 || list[0].Operation != w.Status("web").Operation || len(list[0].Data) > 0 ||

@@ -231,7 +231,9 @@ func TestMoverOptions(t *testing.T) {
 	w, drive := readyWorld(t, set)
 	_, err := w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.MoverConfigMap},
-			Data: map[string]string{api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n"}}, metav1.CreateOptions{})
+			Data: map[string]string{
+				api.MoverKey: "nodeSelector: {}\ntolerations: []\nresources: {limits: {memory: 4Gi}}\nimagePullSecrets: [{name: registry}]\n",
+			}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

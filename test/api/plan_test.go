@@ -197,7 +197,8 @@ func TestPlanOfSetThatHasNotOptedIn(t *testing.T) {
 	w, _ := growingWorld(t, set)
 	d, err := runPlan(t, w, "--resize", "data=128Mi", "--method", "copy")
 	expectAccepted(t, d, err)
-	if d.Verdict != forecast.Waits || len(d.Conditions) != 3 || d.Conditions[0].Reason != api.NotManaged || d.Claims[0].Method != api.MethodCopy {
+	if d.Verdict != forecast.Waits || len(d.Conditions) != 3 || d.Conditions[0].Reason != api.NotManaged ||
+		d.Claims[0].Method != api.MethodCopy {
 		t.Errorf("%s before %v: %v", d.Verdict, d.Conditions, d.Claims)
 	}
 	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi")
@@ -292,8 +293,12 @@ func TestPlanFindsRefusalByAdmission(t *testing.T) {
 func TestPlanWithRightsOfUser(t *testing.T) {
 	w, _ := growingWorld(t, growingSet(1, "data", "logs"))
 	const user = "reader"
-	w.Grant(user, "get list", "statefulsets.apps persistentvolumeclaims pods jobs.batch controllerrevisions.apps resourcequotas limitranges configmaps namespaces "+
-		"persistentvolumes storageclasses.storage.k8s.io")
+	w.Grant(
+		user,
+		"get list",
+		"statefulsets.apps persistentvolumeclaims pods jobs.batch controllerrevisions.apps resourcequotas limitranges configmaps namespaces "+
+			"persistentvolumes storageclasses.storage.k8s.io",
+	)
 	w.Grant(user, "create", "jobs.batch")
 	d, err := runPlan(t, w, "--resize", "data=128Mi,logs=64Mi@"+kit.Class, "--as", user)
 	if err != nil || len(d.Refused) > 0 {

@@ -85,7 +85,12 @@ func TestRedeliverSendsDeadLetters(t *testing.T) {
 	sendToDeadLetter(t, drive, step, noRoom)
 	sendToDeadLetter(t, drive, change, noRoom)
 	sendToDeadLetter(t, drive, refused, kit.FailedDelivery{Function: api.Restore, Code: 503, Text: "later"})
-	sendToDeadLetter(t, drive, sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")), kit.FailedDelivery{Function: api.Sift, Code: 422, Text: "bad"})
+	sendToDeadLetter(
+		t,
+		drive,
+		sourceEvent(t, "apps/v1", "StatefulSet", w.Set("web")),
+		kit.FailedDelivery{Function: api.Sift, Code: 422, Text: "bad"},
+	)
 
 	out, err := command(t, w, "redeliver", "sts/web", "--list")
 	if err != nil || strings.Count(out, "\n") != 5 || len(to.taken) > 0 || len(deadLetters(t, w)) != 4 {

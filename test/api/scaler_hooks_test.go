@@ -83,7 +83,9 @@ func TestHookGetsFile(t *testing.T) {
 // TestTemplateWithPathOfFileIsRefused before anything runs.
 func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	taken := hookJob("post")
-	taken.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`)
+	taken.Job.Template.Raw = []byte(
+		`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`,
+	)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)

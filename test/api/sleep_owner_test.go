@@ -344,7 +344,12 @@ func TestOwnerStopsAllItsSets(t *testing.T) {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
 	for _, name := range []string{"web", "rack2"} {
-		w.PatchSet(name, `{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(2*time.Hour)+`","drydock.dev/retry":""}}}`)
+		w.PatchSet(
+			name,
+			`{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(
+				2*time.Hour,
+			)+`","drydock.dev/retry":""}}}`,
+		)
 	}
 	operate := func() {
 		want := 2

@@ -114,7 +114,8 @@ func usesBetweenFiles(p *gopackages.Package) fileUses {
 	return uses
 }
 
-// isDeclaredInFile reports whether the object belongs to a file: a function, a method of a concrete type, or a constant, variable or type of
+// isDeclaredInFile reports whether the object belongs to a file: a function, a method of a concrete type, or a constant, variable or type
+// of
 // the package.
 func isDeclaredInFile(object types.Object, scope *types.Scope) bool {
 	if method, ok := object.(*types.Func); ok {
@@ -149,7 +150,7 @@ func floorsOf(uses fileUses) (floors [][]string, circle []string) {
 	for len(left) > 0 {
 		var floor []string
 		for file, others := range left {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(others)), func(o string) bool { _, above := left[o]; return above }) {
+			if !usesOneOf(others, left) {
 				floor = append(floor, file)
 			}
 		}
@@ -163,6 +164,15 @@ func floorsOf(uses fileUses) (floors [][]string, circle []string) {
 		}
 	}
 	return floors, nil
+}
+
+func usesOneOf(uses map[string][]string, files fileUses) bool {
+	for file := range uses {
+		if _, found := files[file]; found {
+			return true
+		}
+	}
+	return false
 }
 
 // draw renders the floors, the top floor first.

@@ -48,7 +48,14 @@ func (p places) checkKnative(ctx context.Context, path string) error {
 
 // sayIngressClass names the network layer that has to be there. Whether it is cannot be seen: each has pods of its own.
 func (k kubectl) sayIngressClass(ctx context.Context) error {
-	class, err := k.run(ctx, "get", "configmap", "config-network", "--namespace="+knative.ServingNamespace, "--output=jsonpath={.data.ingress-class}")
+	class, err := k.run(
+		ctx,
+		"get",
+		"configmap",
+		"config-network",
+		"--namespace="+knative.ServingNamespace,
+		"--output=jsonpath={.data.ingress-class}",
+	)
 	if err != nil {
 		return fmt.Errorf("reading how Knative Services are reached: %w", err)
 	}

@@ -73,7 +73,16 @@ func (i installation) apply(ctx context.Context) error {
 }
 
 func (i installation) applyServerSide(ctx context.Context, manifests []byte) error {
-	_, err := i.kubectl.runWithInput(ctx, manifests, "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-cluster", "-f", "-")
+	_, err := i.kubectl.runWithInput(
+		ctx,
+		manifests,
+		"apply",
+		"--server-side",
+		"--force-conflicts",
+		"--field-manager=drydock-cluster",
+		"-f",
+		"-",
+	)
 	return err
 }
 
@@ -85,7 +94,12 @@ func (i installation) waitForDeployments(ctx context.Context) error {
 			return err
 		}
 		if waiting := knative.NotReady(i.manifests.Deployments, found); len(waiting) > 0 {
-			return fmt.Errorf("not ready: %s; look with: %s --kubeconfig=%s get pods --all-namespaces", strings.Join(waiting, ", "), i.kubectl.binary, i.kubectl.kubeconfig)
+			return fmt.Errorf(
+				"not ready: %s; look with: %s --kubeconfig=%s get pods --all-namespaces",
+				strings.Join(waiting, ", "),
+				i.kubectl.binary,
+				i.kubectl.kubeconfig,
+			)
 		}
 		return nil
 	})

@@ -70,7 +70,15 @@ func (v knativeVerification) start(ctx context.Context) error {
 	if err := v.kubectl.create(ctx, verifyKnativeManifest, v.values); err != nil {
 		return err
 	}
-	return v.ready(ctx, "broker/default", "trigger/all", "apiserversource/changes", "ksvc/"+receiverService, "ksvc/"+pageService, "pod/"+clientPod)
+	return v.ready(
+		ctx,
+		"broker/default",
+		"trigger/all",
+		"apiserversource/changes",
+		"ksvc/"+receiverService,
+		"ksvc/"+pageService,
+		"pod/"+clientPod,
+	)
 }
 
 func (v knativeVerification) ready(ctx context.Context, objects ...string) error {
@@ -140,7 +148,13 @@ func (v knativeVerification) ticksArrive(ctx context.Context) error {
 // arrives waits until the receiver has written a line that begins like this.
 func (v knativeVerification) arrives(ctx context.Context, line string) error {
 	return retry(ctx, time.Minute, func() error {
-		log, err := v.kubectl.run(ctx, "logs", "--selector=serving.knative.dev/service="+receiverService, "--container=user-container", "--tail=-1")
+		log, err := v.kubectl.run(
+			ctx,
+			"logs",
+			"--selector=serving.knative.dev/service="+receiverService,
+			"--container=user-container",
+			"--tail=-1",
+		)
 		if err != nil {
 			return err
 		}

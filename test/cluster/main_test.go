@@ -26,9 +26,13 @@ func TestSizeInDF(t *testing.T) {
 		want   int
 		fails  bool
 	}{
-		"as busybox prints it": {"Filesystem           1K-blocks      Used Available Use% Mounted on\n/dev/loop0               62108      3592     58516   6% /data\n", 62108, false},
-		"nothing":              {"", 0, true},
-		"no number":            {"/dev/loop0 many 1 1 1% /data", 0, true},
+		"as busybox prints it": {
+			"Filesystem           1K-blocks      Used Available Use% Mounted on\n/dev/loop0               62108      3592     58516   6% /data\n",
+			62108,
+			false,
+		},
+		"nothing":   {"", 0, true},
+		"no number": {"/dev/loop0 many 1 1 1% /data", 0, true},
 	}
 	for name, test := range tests {
 		got, err := sizeInDF(test.output)

@@ -28,7 +28,9 @@ func findPlaces() (places, error) {
 		return places{}, fmt.Errorf("finding the working folder: %w", err)
 	}
 	if _, err := os.Stat(filepath.Join(module, "kube", "main.go")); err != nil {
-		return places{}, errors.New("this is not the folder of the cluster's sources: run it as `go run -C test/cluster .` from the root of the repository")
+		return places{}, errors.New(
+			"this is not the folder of the cluster's sources: run it as `go run -C test/cluster .` from the root of the repository",
+		)
 	}
 	return places{module: module, state: filepath.Join(filepath.Dir(filepath.Dir(module)), ".cluster")}, nil
 }
@@ -50,8 +52,18 @@ func (p places) builder() build.Builder {
 // kube is the binary of Kubernetes' own programs and etcd.
 func (p places) kube() build.Program {
 	const version = "k8s.io/component-base/version"
-	flags := fmt.Sprintf("-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=35 -X %[1]s.gitTreeState=clean -X %[1]s.gitCommit=none", version, kubernetesVersion)
-	return build.Program{Name: "kube", Module: p.module, Folder: "kube", Flags: flags, Title: "Kubernetes " + kubernetesVersion + " (some minutes the first time)"}
+	flags := fmt.Sprintf(
+		"-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=35 -X %[1]s.gitTreeState=clean -X %[1]s.gitCommit=none",
+		version,
+		kubernetesVersion,
+	)
+	return build.Program{
+		Name:   "kube",
+		Module: p.module,
+		Folder: "kube",
+		Flags:  flags,
+		Title:  "Kubernetes " + kubernetesVersion + " (some minutes the first time)",
+	}
 }
 
 // binaries compiles what the cluster needs, one after the other: each compile uses all of the machine.
@@ -68,7 +80,15 @@ func (p places) binaries(ctx context.Context, size config.Size) (config.Binaries
 		}{
 			{build.Program{Name: "dns", Module: filepath.Join(p.module, "dns"), Title: "CoreDNS"}, &b.DNS},
 			{build.Program{Name: "csi-driver", Module: p.csiFolder(), Folder: "driver", Title: "the CSI driver"}, &b.CSIDriver},
-			{build.Program{Name: "csi-sidecars", Module: p.csiFolder(), Packages: config.Sidecars, Title: "the CSI sidecars (some minutes the first time)"}, &b.Sidecars},
+			{
+				build.Program{
+					Name:     "csi-sidecars",
+					Module:   p.csiFolder(),
+					Packages: config.Sidecars,
+					Title:    "the CSI sidecars (some minutes the first time)",
+				},
+				&b.Sidecars,
+			},
 		}...)
 	}
 	for _, each := range programs {

@@ -15,7 +15,14 @@ import (
 
 // waitFor waits until check returns nil. It gives up when the component has ended, or at the deadline, and then shows
 // the end of the component's log.
-func waitFor(ctx context.Context, c config.Cluster, component config.Component, what string, within time.Duration, check func(context.Context) error) error {
+func waitFor(
+	ctx context.Context,
+	c config.Cluster,
+	component config.Component,
+	what string,
+	within time.Duration,
+	check func(context.Context) error,
+) error {
 	return step("waiting for "+what, func() error {
 		deadline, missed := time.Now().Add(within), 0
 		for {

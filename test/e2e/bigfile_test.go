@@ -48,7 +48,11 @@ func BenchmarkBigFile(b *testing.B) {
 // bigWorkload returns a load with a file of that many MiB. It writes one MiB at a time, so often that one percent
 // changes each minute.
 func bigWorkload(mebi int) load {
-	change := fmt.Sprintf(`while :; do dd if=/dev/urandom of=big bs=1M count=1 seek=$(( (RANDOM * 32768 + RANDOM) %% %d )) conv=notrunc 2> dd.log; `+
-		`sleep %.3f; done`, mebi, 6000/float64(mebi))
+	change := fmt.Sprintf(
+		`while :; do dd if=/dev/urandom of=big bs=1M count=1 seek=$(( (RANDOM * 32768 + RANDOM) %% %d )) conv=notrunc 2> dd.log; `+
+			`sleep %.3f; done`,
+		mebi,
+		6000/float64(mebi),
+	)
 	return load{fill: fmt.Sprintf("dd if=/dev/urandom of=big bs=1M count=%d", mebi), mebi: mebi + 1024, run: change}
 }

@@ -1,4 +1,5 @@
-// Package golden keeps what tests expect of wording in files: plans, records, messages, stories of an operation. A wording can change without
+// Package golden keeps what tests expect of wording in files: plans, records, messages, stories of an operation. A wording can change
+// without
 // a change of a test:
 //
 //	make golden        # or: go test ./functions/restore -update
@@ -41,7 +42,11 @@ func Is(t testing.TB, file, got string) {
 		return
 	}
 	if want := read(t, file); got != want {
-		t.Errorf("%s differs (write it with -update; - is wanted, + is what came)\n%s", file, cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+		t.Errorf(
+			"%s differs (write it with -update; - is wanted, + is what came)\n%s",
+			file,
+			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")),
+		)
 	}
 }
 
@@ -54,7 +59,8 @@ type File struct {
 	got   map[string]string
 }
 
-// Open returns the golden file of the test. When the test ends, the file is written with -update; without it, entries of situations that the
+// Open returns the golden file of the test. When the test ends, the file is written with -update; without it, entries of situations that
+// the
 // test did not tell fail the test.
 func Open(t testing.TB) *File {
 	t.Helper()
@@ -83,7 +89,12 @@ func (f *File) Entry(t testing.TB, situation, got string) {
 	case !known:
 		t.Errorf("%s has no entry %q (write it with -update); got\n%s", f.path, situation, got)
 	case got != want:
-		t.Errorf("%s differs in entry %q (write it with -update; - is wanted, + is what came)\n%s", f.path, situation, cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")))
+		t.Errorf(
+			"%s differs in entry %q (write it with -update; - is wanted, + is what came)\n%s",
+			f.path,
+			situation,
+			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")),
+		)
 	}
 }
 

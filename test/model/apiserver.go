@@ -182,7 +182,10 @@ func removals(w *World) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
 		if doomed(p) {
-			steps = append(steps, Step{Who: apiServer, What: "removes pod " + p.Name, do: func(w *World) { delete(w.objects, key{plan.Pods, p.Name}) }})
+			steps = append(
+				steps,
+				Step{Who: apiServer, What: "removes pod " + p.Name, do: func(w *World) { delete(w.objects, key{plan.Pods, p.Name}) }},
+			)
 		}
 	}
 	return steps

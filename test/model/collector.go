@@ -47,7 +47,9 @@ func orphanPods(w *World, set *appsv1.StatefulSet) []Step {
 			}
 			steps = append(steps, Step{Who: collector, What: "orphans " + o.GetName(), do: func(w *World) {
 				edit(w, kind, o.GetName(), func(o object) {
-					o.SetOwnerReferences(slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == set.UID }))
+					o.SetOwnerReferences(
+						slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == set.UID }),
+					)
 				})
 			}})
 		}

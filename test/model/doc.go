@@ -13,7 +13,8 @@
 //	functions.go    backup and restore: a look is one step, every write of its plan another
 //	strangers.go    faults, and writes by others
 //
-// What real controllers did is replayed: recorder.go makes a trace of what watches have shown, projection.go says what the model and a cluster
+// What real controllers did is replayed: recorder.go makes a trace of what watches have shown, projection.go says what the model and a
+// cluster
 // have in common of an object, and trace.go looks for a run of the model with the same writes.
 //
 // A run is a path through that graph. explore.go visits all of it within bounds; invariants.go says what must be true after every step,

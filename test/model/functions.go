@@ -78,12 +78,23 @@ func (w *World) with(early *sight) *World {
 }
 
 // Settings of the functions.
-var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallelism: 4, Retention: 24 * time.Hour, CopyTimeout: 20 * time.Hour,
-	QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwitchTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
-	ProgressPeriod: 10 * time.Second, ProgressTimeout: 30 * time.Minute, PlanTimeout: 10 * time.Minute}
+var settings = api.Settings{
+	Image:           "registry.example/drydock@sha256:0",
+	Parallelism:     4,
+	Retention:       24 * time.Hour,
+	CopyTimeout:     20 * time.Hour,
+	QuiesceTimeout:  15 * time.Minute,
+	StartTimeout:    10 * time.Minute,
+	SwitchTimeout:   15 * time.Minute,
+	ReadyTimeout:    30 * time.Minute,
+	ProgressPeriod:  10 * time.Second,
+	ProgressTimeout: 30 * time.Minute,
+	PlanTimeout:     10 * time.Minute,
+}
 
 // invocations are the next steps of the functions. A look makes a plan, and each of its writes is a step of its own, so that everything
-// else may happen in between. A write that is refused ends the plan. Any event may be lost: the sweep looks whenever it is a function's turn.
+// else may happen in between. A write that is refused ends the plan. Any event may be lost: the sweep looks whenever it is a function's
+// turn.
 func invocations(w *World) []Step {
 	var steps []Step
 	var seen *world.Observed
@@ -106,7 +117,14 @@ func invocations(w *World) []Step {
 		}
 		p := w.decide(o, i, 0)
 		if writes := writesOf(p); len(writes) > 0 || f.early != nil {
-			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason), do: func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil }})
+			steps = append(
+				steps,
+				Step{
+					Who:  who(i),
+					What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason),
+					do:   func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil },
+				},
+			)
 		} else if f.refused != nil {
 			steps = append(steps, Step{Who: who(i), What: "ends its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
 		}
@@ -127,7 +145,8 @@ func (w *World) perform(i int) {
 	f := &w.functions[i]
 	a := f.pending[0]
 	w.checkAction(functionNames[i], a)
-	if record := w.record(); functionNames[i] == api.Backup && (record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
+	if record := w.record(); functionNames[i] == api.Backup &&
+		(record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
 		w.late = true
 	}
 	err := w.carryOut(a)

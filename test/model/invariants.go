@@ -56,7 +56,8 @@ func (w *World) forfeits(is process) bool {
 		return true
 	}
 	ended := []string{"deletes pod " + is.pod, "finalizer", "scales down", "new pod template", "gives up the pods", "deletes StatefulSet"}
-	return strings.Contains(w.happened, "deletes claim "+is.claim) && slices.ContainsFunc(ended, func(what string) bool { return strings.Contains(w.happened, what) })
+	return strings.Contains(w.happened, "deletes claim "+is.claim) &&
+		slices.ContainsFunc(ended, func(what string) bool { return strings.Contains(w.happened, what) })
 }
 
 func (w *World) hasData(claim string) bool {
@@ -91,7 +92,10 @@ func (w *World) checkAction(by api.Function, a plan.Action) {
 	}
 	pod := w.pod(a.Name)
 	if a.Verb != plan.VerbPatch || a.Resource != plan.Pods || pod == nil || pod.DeletionTimestamp == nil || !statefulset.Held(pod) ||
-		!slices.ContainsFunc(a.Words, func(word string) bool { return strings.HasPrefix(word, "-finalizer hold") }) || a.Ops[0].Value != pod.ResourceVersion {
+		!slices.ContainsFunc(
+			a.Words,
+			func(word string) bool { return strings.HasPrefix(word, "-finalizer hold") },
+		) || a.Ops[0].Value != pod.ResourceVersion {
 		return
 	}
 	record := w.record()
@@ -103,7 +107,8 @@ func (w *World) checkAction(by api.Function, a plan.Action) {
 			continue
 		}
 		for _, move := range m.Claims {
-			if claim := w.claim(move.Claim); claim == nil || claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil && w.happened == "" {
+			if claim := w.claim(move.Claim); claim == nil || claim.Status.Phase != corev1.ClaimBound ||
+				claim.DeletionTimestamp != nil && w.happened == "" {
 				w.breaks("%s releases pod %s without its claim %s", by, a.Name, move.Claim)
 			}
 		}

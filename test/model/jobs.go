@@ -69,7 +69,11 @@ func syncJob(w *World, job *batchv1.Job) []Step {
 	}
 	name := fmt.Sprintf("%s-%d", job.Name, n)
 	return []Step{{Who: jobs, What: "creates pod " + name, do: func(w *World) {
-		pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
+		pod := &corev1.Pod{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(),
+			Spec:       job.Spec.Template.Spec,
+		}
 		pod.Namespace, pod.Name, pod.Finalizers = namespace, name, []string{batchv1.JobTrackingFinalizer}
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		_ = w.create(plan.Pods, pod)

@@ -105,7 +105,10 @@ func kubelet(w *World) []Step {
 	}
 	for _, uid := range sortedUIDs(w.processes) {
 		if is := w.processes[uid]; !known[uid] {
-			steps = append(steps, Step{Who: kubeletName, What: "kills what is left of pod " + is.pod, do: func(w *World) { delete(w.processes, uid) }})
+			steps = append(
+				steps,
+				Step{Who: kubeletName, What: "kills what is left of pod " + is.pod, do: func(w *World) { delete(w.processes, uid) }},
+			)
 		}
 	}
 	return steps
@@ -128,7 +131,9 @@ func syncPod(w *World, p *corev1.Pod) []Step {
 	case is.stage == mounting:
 		return []Step{{Who: kubeletName, What: "unmounts the volumes of pod " + p.Name, do: func(w *World) { delete(w.processes, p.UID) }}}
 	case is.stage == ended || is.stage == failed:
-		return []Step{{Who: kubeletName, What: fmt.Sprintf("reports that pod %s has %s", p.Name, is.stage), do: func(w *World) { w.report(p, is) }}}
+		return []Step{
+			{Who: kubeletName, What: fmt.Sprintf("reports that pod %s has %s", p.Name, is.stage), do: func(w *World) { w.report(p, is) }},
+		}
 	case told:
 		return []Step{{Who: kubeletName, What: "ends the containers of pod " + p.Name, do: func(w *World) {
 			if is.stage = ended; is.target != "" {
@@ -193,8 +198,12 @@ func (w *World) report(p *corev1.Pod, is process) {
 			p.Status.Phase, ready = corev1.PodSucceeded, corev1.ConditionFalse
 			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 		}
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, State: state, Ready: ready == corev1.ConditionTrue}}
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, Reason: "Model", LastTransitionTime: metav1.NewTime(w.now)}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: p.Spec.Containers[0].Name, State: state, Ready: ready == corev1.ConditionTrue},
+		}
+		p.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: ready, Reason: "Model", LastTransitionTime: metav1.NewTime(w.now)},
+		}
 	})
 }
 
@@ -222,7 +231,9 @@ func reportMover(p *corev1.Pod, is process) {
 }
 
 func terminated(r moverreport.MemberReport) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096))}}
+	return corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096))},
+	}
 }
 
 // applications are the processes in the pods: members write, movers copy (cmd/drydock/mover).

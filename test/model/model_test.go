@@ -138,7 +138,8 @@ func TestStoriesOfTheModel(t *testing.T) {
 // switchFinalizerOn: the claim is marked, and restore has decided to delete it.
 func switchFinalizerOn(w *World) bool {
 	claim := w.claim("data-web-0")
-	return claim != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && claim.DeletionTimestamp == nil && len(w.functions[restoreRole].pending) > 0
+	return claim != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && claim.DeletionTimestamp == nil &&
+		len(w.functions[restoreRole].pending) > 0
 }
 
 // claimGone: the old claim is gone, and the new one not there yet.

@@ -8,7 +8,19 @@ import (
 )
 
 // parts is everything that moves by itself.
-var parts = []func(*World) []Step{invocations, removals, statefulSetController, volumeBinder, claimProtection, jobController, garbageCollector, scheduler, kubelet, applications, nodeReturns}
+var parts = []func(*World) []Step{
+	invocations,
+	removals,
+	statefulSetController,
+	volumeBinder,
+	claimProtection,
+	jobController,
+	garbageCollector,
+	scheduler,
+	kubelet,
+	applications,
+	nodeReturns,
+}
 
 // steps are what can happen next without a fault.
 func (w *World) steps() []Step {

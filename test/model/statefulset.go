@@ -51,7 +51,8 @@ func (w *World) memberPods() []*corev1.Pod {
 func adopt(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if _, member := statefulset.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil && statefulset.Selects(set, p.Labels) {
+		if _, member := statefulset.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil &&
+			statefulset.Selects(set, p.Labels) {
 			steps = append(steps, Step{Who: setController, What: "adopts pod " + p.Name, do: func(w *World) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
 					p.OwnerReferences = append(p.OwnerReferences, *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
@@ -71,7 +72,13 @@ func replica(w *World, set *appsv1.StatefulSet, ordinal int) (steps []Step, wait
 	case !metav1.IsControlledBy(pod, set): // the name is taken
 		return nil, true
 	case statefulset.Done(pod) && pod.DeletionTimestamp == nil:
-		return []Step{{Who: setController, What: "deletes ended pod " + pod.Name, do: func(w *World) { _ = w.delete(plan.Pods, pod.Name, pod.UID, "", false) }}}, true
+		return []Step{
+			{
+				Who:  setController,
+				What: "deletes ended pod " + pod.Name,
+				do:   func(w *World) { _ = w.delete(plan.Pods, pod.Name, pod.UID, "", false) },
+			},
+		}, true
 	case statefulset.Done(pod):
 		return nil, true
 	case pod.Status.Phase == corev1.PodPending:
@@ -116,7 +123,11 @@ func revision(set *appsv1.StatefulSet) string {
 }
 
 func memberPod(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
+	pod := &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(),
+		Spec:       *set.Spec.Template.Spec.DeepCopy(),
+	}
 	pod.Namespace, pod.Name = namespace, statefulset.PodName(set, ordinal)
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision(set)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
@@ -133,7 +144,10 @@ func condemned(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step
 	for _, p := range w.memberPods() {
 		if ordinal, ok := statefulset.ParsePodName(set, p.Name); ok && ordinal >= span.End && p.DeletionTimestamp == nil {
-			steps = append(steps, Step{Who: setController, What: "scales away pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }})
+			steps = append(
+				steps,
+				Step{Who: setController, What: "scales away pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }},
+			)
 		}
 	}
 	if statefulset.Ordered(set) && len(steps) > 1 {
@@ -154,7 +168,13 @@ func outdated(w *World, set *appsv1.StatefulSet) []Step {
 			return nil
 		}
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != revision(set) && p.DeletionTimestamp == nil {
-			return []Step{{Who: setController, What: "rolls out: deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }}}
+			return []Step{
+				{
+					Who:  setController,
+					What: "rolls out: deletes pod " + p.Name,
+					do:   func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) },
+				},
+			}
 		}
 		if !statefulset.PodReady(p) || p.DeletionTimestamp != nil {
 			return nil
@@ -169,13 +189,19 @@ func setStatus(w *World, set *appsv1.StatefulSet) []Step {
 	if fmt.Sprintf("%+v", set.Status) == fmt.Sprintf("%+v", is) {
 		return nil
 	}
-	return []Step{{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, statefulset.Replicas(set)), do: func(w *World) {
-		edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = is })
-	}}}
+	return []Step{
+		{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, statefulset.Replicas(set)), do: func(w *World) {
+			edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = is })
+		}},
+	}
 }
 
 func statusOf(w *World, set *appsv1.StatefulSet) appsv1.StatefulSetStatus {
-	is := appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision(set), CurrentRevision: set.Status.CurrentRevision}
+	is := appsv1.StatefulSetStatus{
+		ObservedGeneration: set.Generation,
+		UpdateRevision:     revision(set),
+		CurrentRevision:    set.Status.CurrentRevision,
+	}
 	for _, p := range w.memberPods() {
 		is.Replicas++
 		if statefulset.PodReady(p) && !statefulset.Done(p) {

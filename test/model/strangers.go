@@ -37,7 +37,8 @@ func (w *World) disturbances() []Step {
 	return steps
 }
 
-// crashes end an invocation in the middle of its plan. A write that was refused as a conflict, and one whose answer was lost, look the same.
+// crashes end an invocation in the middle of its plan. A write that was refused as a conflict, and one whose answer was lost, look the
+// same.
 func crashes(w *World) []Step {
 	var steps []Step
 	for i := range w.functions {
@@ -82,7 +83,10 @@ func deletions(w *World) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
 		if p.DeletionTimestamp == nil {
-			steps = append(steps, Step{Who: user, What: "deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, "", "", false) }})
+			steps = append(
+				steps,
+				Step{Who: user, What: "deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, "", "", false) }},
+			)
 		}
 		if p.DeletionTimestamp == nil || ptr.Deref(p.DeletionGracePeriodSeconds, 0) != 0 {
 			steps = append(steps, Step{Who: user, What: "deletes pod " + p.Name + " by force", do: func(w *World) { w.forceDelete(p.Name) }})
@@ -102,14 +106,24 @@ func deletions(w *World) []Step {
 		}
 	}
 	for _, j := range all[*batchv1.Job](w, plan.Jobs) {
-		steps = append(steps, Step{Who: user, What: "deletes job " + j.Name, do: func(w *World) { _ = w.delete(plan.Jobs, j.Name, "", "", false) }})
+		steps = append(
+			steps,
+			Step{Who: user, What: "deletes job " + j.Name, do: func(w *World) { _ = w.delete(plan.Jobs, j.Name, "", "", false) }},
+		)
 	}
 	if set := w.set(); set.DeletionTimestamp == nil {
-		steps = append(steps, Step{Who: user, What: "deletes StatefulSet " + set.Name, do: func(w *World) { w.gone = true; _ = w.delete(plan.StatefulSets, set.Name, "", "", false) }},
+		steps = append(
+			steps,
+			Step{
+				Who:  user,
+				What: "deletes StatefulSet " + set.Name,
+				do:   func(w *World) { w.gone = true; _ = w.delete(plan.StatefulSets, set.Name, "", "", false) },
+			},
 			Step{Who: user, What: "deletes StatefulSet " + set.Name + " and leaves its pods", do: func(w *World) {
 				w.gone = true
 				_ = w.delete(plan.StatefulSets, set.Name, "", "", true)
-			}})
+			}},
+		)
 	}
 	return steps
 }
@@ -124,7 +138,10 @@ func (w *World) kept(claim string) bool {
 // releasing reports whether restore is about to release a pod or a volume: it has looked already. A claim that is deleted within these
 // milliseconds goes as it goes without Drydock: while its pod starts, or with its volume.
 func (w *World) releasing() bool {
-	return slices.ContainsFunc(w.functions[restoreRole].pending, func(a plan.Action) bool { return a.Resource == plan.Pods || a.Resource == plan.Volumes })
+	return slices.ContainsFunc(
+		w.functions[restoreRole].pending,
+		func(a plan.Action) bool { return a.Resource == plan.Pods || a.Resource == plan.Volumes },
+	)
 }
 
 // stolenFinalizers are ours, taken off by somebody else.
@@ -220,7 +237,10 @@ func edits(w *World) []Step {
 			s.Spec.Replicas = ptr.To(w.replicas)
 		}
 	}
-	steps := []Step{change("scales up by one", scale(1)), change("applies a new pod template", func(_ *World, s *appsv1.StatefulSet) { s.Spec.Template.Annotations["version"] += "1" })}
+	steps := []Step{
+		change("scales up by one", scale(1)),
+		change("applies a new pod template", func(_ *World, s *appsv1.StatefulSet) { s.Spec.Template.Annotations["version"] += "1" }),
+	}
 	if *set.Spec.Replicas > 0 {
 		steps = append(steps, change("scales down by one", scale(-1)))
 	}

@@ -78,7 +78,14 @@ func Replay(recording Recording, t Trace, bound int) (story []string, err error)
 	if is := begin.projection(operation); !maps.Equal(is, t.Begin) {
 		return nil, fmt.Errorf("the scenario does not begin as the trace:\n%s", difference(is, t.Begin))
 	}
-	r := &replay{trace: t, act: recording.Act, operation: operation, states: make([]Projection, len(t.Changes)+1), known: map[place]bool{}, bound: bound}
+	r := &replay{
+		trace:     t,
+		act:       recording.Act,
+		operation: operation,
+		states:    make([]Projection, len(t.Changes)+1),
+		known:     map[place]bool{},
+		bound:     bound,
+	}
 	r.states[0] = t.Begin
 	for i, c := range t.Changes {
 		r.states[i+1] = r.states[i].after(c)

@@ -64,7 +64,8 @@ func bind(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	}}}
 }
 
-// syncBound looks at a claim that was bound before. If its volume names another claim, or this one without its UID, the claim is lost until the
+// syncBound looks at a claim that was bound before. If its volume names another claim, or this one without its UID, the claim is lost until
+// the
 // volume names it again (pv_controller.go, syncBoundClaim).
 func syncBound(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	phase, v := corev1.ClaimLost, w.volume(claim.Spec.VolumeName)
@@ -117,7 +118,8 @@ func refTo(claim *corev1.PersistentVolumeClaim) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim.Name, UID: claim.UID}
 }
 
-// syncVolume sets the volume's phase. A released volume with the policy Delete goes, with its data: first the storage, then the object, which
+// syncVolume sets the volume's phase. A released volume with the policy Delete goes, with its data: first the storage, then the object,
+// which
 // its protection keeps for a moment (kubernetes pkg/controller/volume/pvprotection).
 func syncVolume(w *World, v *corev1.PersistentVolume) []Step {
 	phase := phaseOf(w, v)
@@ -161,15 +163,21 @@ func (w *World) provision(claim *corev1.PersistentVolumeClaim) {
 }
 
 func volumeFor(name string, spec corev1.PersistentVolumeClaimSpec, size resource.Quantity) *corev1.PersistentVolume {
-	v := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
-		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "disk.example.com"}}}
+	v := &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "disk.example.com"}},
+	}
 	v.Spec = corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: size}, AccessModes: spec.AccessModes,
 		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: *spec.StorageClassName,
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name, FSType: "ext4"}}}
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name, FSType: "ext4"},
+		}}
 	return v
 }
 
-// claimProtection is kubernetes pkg/controller/volume/pvcprotection: a claim that is being deleted is let go when no scheduled pod names it.
+// claimProtection is kubernetes pkg/controller/volume/pvcprotection: a claim that is being deleted is let go when no scheduled pod names
+// it.
 func claimProtection(w *World) []Step {
 	var steps []Step
 	for _, claim := range all[*corev1.PersistentVolumeClaim](w, plan.Claims) {
@@ -186,5 +194,8 @@ func claimProtection(w *World) []Step {
 }
 
 func usedByScheduled(w *World, claim string) bool {
-	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods), func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && statefulset.Mounts(p, claim) })
+	return slices.ContainsFunc(
+		all[*corev1.Pod](w, plan.Pods),
+		func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && statefulset.Mounts(p, claim) },
+	)
 }

@@ -5,7 +5,8 @@
 //	<!-- A test runs these commands: begin -->
 //	<!-- A test runs these commands: end -->
 //
-// A block of language sh is run. A block of language text behind it is the output. In it, … stands for any text, and runs of spaces are equal.
+// A block of language sh is run. A block of language text behind it is the output. In it, … stands for any text, and the number of spaces
+// does not count.
 package page
 
 import (

@@ -15,19 +15,22 @@ func TestSteps(t *testing.T) {
 		want    []Step
 		failure string
 	}{
-		"commands and output": {begin + "\n" + fence + "sh\nkubectl get sts\n" + fence + "\n\n" + fence + "text\nNAME\nweb\n" + fence + "\n" + end,
+		"commands and output": {begin + "\n" + fence + "sh\nkubectl get sts\n" + fence + "\n\n" +
+			fence + "text\nNAME\nweb\n" + fence + "\n" + end,
 			[]Step{{2, "kubectl get sts", "NAME\nweb"}}, ""},
 		"only the marked part": {fence + "sh\nrm -rf /\n" + fence + "\n" + begin + "\n" + fence + "sh\ntrue\n" + fence + "\n" + end,
 			[]Step{{5, "true", ""}}, ""},
-		"output first":        {begin + "\n" + fence + "text\nx\n" + fence + "\n" + end, nil, "output without commands"},
-		"another language":    {begin + "\n" + fence + "yaml\nx: 1\n" + fence + "\n" + end, nil, `language "yaml"`},
-		"no end":              {begin + "\n" + fence + "sh\ntrue\n" + fence, nil, "before"},
-		"nothing is marked":   {fence + "sh\ntrue\n" + fence, nil, "has no commands"},
-		"a block has no end":  {begin + "\n" + fence + "sh\ntrue\n" + end, nil, "inside a block"},
-		"output shown twice ": {begin + "\n" + fence + "sh\na\n" + fence + "\n" + fence + "text\nb\n" + fence + "\n" + fence + "text\nc\n" + fence + "\n" + end, nil, "output"},
+		"output first":       {begin + "\n" + fence + "text\nx\n" + fence + "\n" + end, nil, "output without commands"},
+		"another language":   {begin + "\n" + fence + "yaml\nx: 1\n" + fence + "\n" + end, nil, `language "yaml"`},
+		"no end":             {begin + "\n" + fence + "sh\ntrue\n" + fence, nil, "before"},
+		"nothing is marked":  {fence + "sh\ntrue\n" + fence, nil, "has no commands"},
+		"a block has no end": {begin + "\n" + fence + "sh\ntrue\n" + end, nil, "inside a block"},
+		"output shown twice": {begin + "\n" + fence + "sh\na\n" + fence + "\n" + fence + "text\nb\n" + fence + "\n" +
+			fence + "text\nc\n" + fence + "\n" + end, nil, "output"},
 	} {
 		got, err := Steps(row.page)
-		if diff := cmp.Diff(row.want, got); diff != "" || (err == nil) != (row.failure == "") || err != nil && !strings.Contains(err.Error(), row.failure) {
+		if diff := cmp.Diff(row.want, got); diff != "" || (err == nil) != (row.failure == "") ||
+			err != nil && !strings.Contains(err.Error(), row.failure) {
 			t.Errorf("%s: error %v, want %q; -want +got\n%s", name, err, row.failure, diff)
 		}
 	}

@@ -20,8 +20,7 @@ type Constant struct {
 	Name, Value, Doc string
 }
 
-// Constants returns the groups of string constants of a Go file. Values may be sums of strings and of constants of the file. A constant
-// without a comment is an error: the page would have an empty row.
+// Constants returns the groups of string constants of a Go file. Values may be sums of strings and of constants of the file.
 func Constants(path string, source any) ([]Section, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -42,9 +41,6 @@ func Constants(path string, source any) ([]Section, error) {
 			}
 			if !group.Lparen.IsValid() {
 				c.Doc, section.Title = text(c.Name, group.Doc, nil), ""
-			}
-			if c.Doc == "" && ast.IsExported(c.Name) {
-				return nil, fmt.Errorf("%s: constant %s has no comment; say what it means in a sentence", path, c.Name)
 			}
 			known[c.Name] = c.Value
 			section.Constants = append(section.Constants, c)
@@ -89,8 +85,13 @@ func text(name string, before, behind *ast.CommentGroup) string {
 	if strings.TrimSpace(words) == "" {
 		words = behind.Text()
 	}
-	words = strings.TrimPrefix(strings.TrimSpace(words), name)
-	return sentence(strings.TrimLeft(words, ": "))
+	words = strings.TrimSpace(words)
+	for suffix, kind := range map[string]string{"Annotation": "annotation", "Label": "label", "Finalizer": "finalizer"} {
+		if rest, found := strings.CutPrefix(words, name+" on "); found && strings.HasSuffix(name, suffix) {
+			return sentence("this " + kind + " on " + rest)
+		}
+	}
+	return sentence(strings.TrimLeft(strings.TrimPrefix(words, name), ": "))
 }
 
 // sentence returns the text on one line, with a capital at its beginning and a full stop at its end.

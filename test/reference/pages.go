@@ -18,8 +18,9 @@ import (
 // generated ends the introduction of every page.
 const generated = "This page is generated from `%s`: run `make golden`.\n"
 
-// ConstantsPage renders groups of constants as a page with a table for each group. Sections without a title have none on the page.
-func ConstantsPage(title, introduction, source, column string, sections []Section) string {
+// ConstantsPage renders groups of constants as a page with a table for each group. A constant without a comment is an error: its row would
+// be empty.
+func ConstantsPage(title, introduction, source, column string, sections []Section) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s "+generated, title, introduction, source)
 	for _, s := range sections {
@@ -28,10 +29,13 @@ func ConstantsPage(title, introduction, source, column string, sections []Sectio
 		}
 		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
 		for _, c := range s.Constants {
+			if c.Doc == "" {
+				return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
+			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Value, cell(c.Doc))
 		}
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // With returns the sections with those constants only whose value has the prefix.
@@ -176,7 +180,7 @@ func MetricsPage(bySource map[string][]Metric) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. " +
 		"What the labels mean: [telemetry](../telemetry.md).\n")
-	fmt.Fprintf(&b, generated, "the code that makes the instruments")
+	b.WriteString("This page is generated from the code that makes the instruments: run `make golden`.\n")
 	b.WriteString("\n| metric | kind | meaning | made in |\n|---|---|---|---|\n")
 	var rows []string
 	for source, metrics := range bySource {
@@ -194,8 +198,11 @@ func MetricsPage(bySource map[string][]Metric) (string, error) {
 }
 
 func prometheusName(m Metric) (string, error) {
-	kinds := map[string]otlptranslator.MetricType{"gauge": otlptranslator.MetricTypeGauge, "counter": otlptranslator.MetricTypeMonotonicCounter,
-		"histogram": otlptranslator.MetricTypeHistogram}
+	kinds := map[string]otlptranslator.MetricType{
+		"gauge":     otlptranslator.MetricTypeGauge,
+		"counter":   otlptranslator.MetricTypeMonotonicCounter,
+		"histogram": otlptranslator.MetricTypeHistogram,
+	}
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
 	name, err := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: kinds[m.Kind]})
 	if err != nil {

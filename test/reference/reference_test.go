@@ -40,19 +40,19 @@ func scalerPage(t *testing.T) string {
 
 func annotationsPage(t *testing.T) string {
 	const source = "shared/api/keys.go"
-	return ConstantsPage("Annotations, labels and finalizers", "Every key that Drydock reads or writes on objects.", source, "key",
+	return constantsPage(t, "Annotations, labels and finalizers", "Every key that Drydock reads or writes on objects.", source, "key",
 		With("drydock.dev/", constants(t, source)))
 }
 
 func reasonsPage(t *testing.T) string {
 	const source = "shared/api/reasons.go"
-	return ConstantsPage("Reasons", "A reason says why a function did what it did: in the record, in Events, in logs and in conditions.", source,
-		"reason", With("", constants(t, source)))
+	return constantsPage(t, "Reasons", "A reason says why a function acted or waited: in the record, in Events, in logs and in conditions.",
+		source, "reason", With("", constants(t, source)))
 }
 
 func eventsPage(t *testing.T) string {
 	const source = "shared/events/events.go"
-	return ConstantsPage("Events", "The types of the CloudEvents that functions send and receive.", source, "type",
+	return constantsPage(t, "Events", "The types of the CloudEvents that functions send and receive.", source, "type",
 		With("dev.", constants(t, source)))
 }
 
@@ -65,7 +65,14 @@ func conditionsPage(t *testing.T) string {
 			conditions = append(conditions, s)
 		}
 	}
-	return ConstantsPage("Conditions of a Scaler", "The types of the conditions in the status of a Scaler.", source, "condition", conditions)
+	return constantsPage(
+		t,
+		"Conditions of a Scaler",
+		"The types of the conditions in the status of a Scaler.",
+		source,
+		"condition",
+		conditions,
+	)
 }
 
 func metricsPage(t *testing.T) string {
@@ -90,6 +97,15 @@ func metricsPage(t *testing.T) string {
 
 func programs() []Settings {
 	return []Settings{{"Every function", api.Settings{}}, {"The wake gateway", gateway.Options{}}}
+}
+
+func constantsPage(t *testing.T, title, introduction, source, column string, sections []Section) string {
+	t.Helper()
+	page, err := ConstantsPage(title, introduction, source, column, sections)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 func constants(t *testing.T, source string) []Section {
@@ -123,7 +139,12 @@ spec:
             properties:
               count: {type: integer, minimum: 1, maximum: 5, description: "Count is a|b,\n  on two lines."}
               mode: {type: string, default: a, enum: [a, b], x-kubernetes-validations: [{rule: x, message: a comes first}]}
-              hooks: {type: object, properties: {pre: &hook {type: object, properties: {url: {type: string}}}, post: *hook, onFailure: {type: object}}}
+              hooks:
+                type: object
+                properties:
+                  pre: &hook {type: object, properties: {url: {type: string}}}
+                  post: *hook
+                  onFailure: {type: object}
           status:
             properties:
               conditions: {type: array, items: {type: object, properties: {type: {type: string}}}}

@@ -94,11 +94,19 @@ func (o *fitting) find(ctx context.Context, s *session, only string) (*fitted, e
 		return nil, err
 	}
 	var claims []*corev1.PersistentVolumeClaim
-	err = kube.Pages(ctx, s.client, plan.Claims, s.namespace, "", &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) {
-		for i := range l.Items {
-			claims = append(claims, &l.Items[i])
-		}
-	})
+	err = kube.Pages(
+		ctx,
+		s.client,
+		plan.Claims,
+		s.namespace,
+		"",
+		&corev1.PersistentVolumeClaimList{},
+		func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				claims = append(claims, &l.Items[i])
+			}
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +155,12 @@ func printFit(out io.Writer, found *fitted, namespace string, headroom int64) er
 	if len(found.Requests) == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "\nThe sizes are for what is in use now and %d %% more. That is not the peak: check a longer time before you shrink a volume.\n"+
-		"Plan the resize first, to see which members stop. The StatefulSet needs the label drydock.dev/managed=true:\n", headroom)
+	fmt.Fprintf(
+		out,
+		"\nThe sizes are for what is in use now and %d %% more. That is not the peak: check a longer time before you shrink a volume.\n"+
+			"Plan the resize first, to see which members stop. The StatefulSet needs the label drydock.dev/managed=true:\n",
+		headroom,
+	)
 	for _, row := range found.Rows {
 		request, asks := found.Requests[row.Set]
 		if !asks {

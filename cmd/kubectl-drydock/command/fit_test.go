@@ -52,8 +52,13 @@ func runFit(t *testing.T, server *httptest.Server, args ...string) (string, erro
 
 // TestFitShowsTheCommand: what is in use, what fits, and what to do; and where a kubelet cannot be asked, that nothing is known.
 func TestFitShowsTheCommand(t *testing.T) {
-	summary := fmt.Sprintf(`{"pods":[{"volume":[{"time":%q,"availableBytes":%d,"usedBytes":%d,"capacityBytes":%d,"pvcRef":{"name":"data-web-0","namespace":"shop"}}]}]}`,
-		time.Now().Format(time.RFC3339), 90<<20, 10<<20, 100<<20)
+	summary := fmt.Sprintf(
+		`{"pods":[{"volume":[{"time":%q,"availableBytes":%d,"usedBytes":%d,"capacityBytes":%d,"pvcRef":{"name":"data-web-0","namespace":"shop"}}]}]}`,
+		time.Now().Format(time.RFC3339),
+		90<<20,
+		10<<20,
+		100<<20,
+	)
 	server := fitCluster(t, 200, summary)
 	out, err := runFit(t, server)
 	for _, want := range []string{"data-web-0", "10 MiB", "15Mi", "85 MiB", "That is not the peak", "kubectl drydock plan -n shop sts/web --resize data=15Mi",
@@ -62,13 +67,15 @@ func TestFitShowsTheCommand(t *testing.T) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
 	}
-	if out, err := runFit(t, server, "sts/web", "--headroom", "900"); err != nil || !strings.Contains(out, "as it is") || strings.Contains(out, "annotate") {
+	if out, err := runFit(t, server, "sts/web", "--headroom", "900"); err != nil || !strings.Contains(out, "as it is") ||
+		strings.Contains(out, "annotate") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := runFit(t, server, "sts/other"); err == nil {
 		t.Errorf("a set that is not there: %s", out)
 	}
-	if out, err := runFit(t, fitCluster(t, 403, "no")); err != nil || !strings.Contains(out, "not known") || strings.Contains(out, "annotate") {
+	if out, err := runFit(t, fitCluster(t, 403, "no")); err != nil || !strings.Contains(out, "not known") ||
+		strings.Contains(out, "annotate") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -93,7 +93,10 @@ func TestPlanShowsEveryConsequence(t *testing.T) {
 				Capacity: 10 << 30, Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
 		},
 		Strategy: api.StrategyRolling, Cutover: api.CutoverApprove, MemberCheck: "tcp:5432", Hooks: resources.Hooks,
-		Members: []forecast.Member{{Ordinal: 1, NoFirstPass: "it has no pod"}, {Ordinal: 0, Pod: "web-0", Node: "node-1", Ready: true, Primary: true}},
+		Members: []forecast.Member{
+			{Ordinal: 1, NoFirstPass: "it has no pod"},
+			{Ordinal: 0, Pod: "web-0", Node: "node-1", Ready: true, Primary: true},
+		},
 		Budgets: []forecast.Budget{{Name: "web", Allows: 1, Enforced: true}},
 		Owner:   &forecast.Owner{APIVersion: "example.com/v1", Kind: "Database", Name: "main", Paused: true, How: "by annotation paused=true"},
 		Copy:    forecast.Copy{Claims: 2, Measured: used, Unmeasured: 10 << 30},

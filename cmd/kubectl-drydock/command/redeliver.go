@@ -145,7 +145,10 @@ func markResent(letters []api.UndeliveredEvent, keys []string, o *redeliver) []a
 
 // removeResent removes the letters with the keys. A letter without the mark failed again after the resend and stays.
 func removeResent(letters []api.UndeliveredEvent, keys []string) []api.UndeliveredEvent {
-	return slices.DeleteFunc(slices.Clone(letters), func(l api.UndeliveredEvent) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) })
+	return slices.DeleteFunc(
+		slices.Clone(letters),
+		func(l api.UndeliveredEvent) bool { return l.Resent != nil && slices.Contains(keys, l.Key()) },
+	)
 }
 
 // changeLetters rewrites the list of dead letters on the live set.

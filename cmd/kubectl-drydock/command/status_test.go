@@ -29,8 +29,16 @@ func TestStatusShowsEachMember(t *testing.T) {
 			{Claim: "logs-web-2", From: q("1Gi"), To: q("1Gi"), Attributes: ptr.To("gold")}},
 		Members: []progress.Member{
 			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, DownSeconds: ptr.To[int64](6)},
-			{Ordinal: 1, Phase: api.MemberFinalPass, Claims: claim, Copied: 3 << 29, Bytes: 3 << 30, DownSeconds: ptr.To[int64](2), ForecastSeconds: 3,
-				Waits: "the final pass"},
+			{
+				Ordinal:         1,
+				Phase:           api.MemberFinalPass,
+				Claims:          claim,
+				Copied:          3 << 29,
+				Bytes:           3 << 30,
+				DownSeconds:     ptr.To[int64](2),
+				ForecastSeconds: 3,
+				Waits:           "the final pass",
+			},
 			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its turn"},
 		}}
 	var out bytes.Buffer

@@ -104,7 +104,8 @@ func TestVerdictAndItsReasons(t *testing.T) {
 		{"the StorageClass does not exist", given("data=128Mi@nvme", set(), fixed), nil},
 		{"the request is unreadable", given("data=lots", set(), fixed), nil},
 		{"the links of claims are unreadable", given("data=128Mi", set(), claims("fixed", build.Annotation(api.OperationAnnotation, "{}"))), nil},
-		{"the owner cannot be paused, and the set does not request it", given("data=128Mi", set(build.ControlledBy("Database", "main")), fixed), nil},
+		{"the owner cannot be paused, and the set does not request it",
+			given("data=128Mi", set(build.ControlledBy("Database", "main")), fixed), nil},
 		{"the API server denies writes, two of them alike", given("", set(requested), fixed), []Check{
 			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "job-1", Outcome: Denied, Message: "job-1 is not wanted"},
 			{Verb: plan.VerbCreate, Resource: plan.Claims, Name: "job-1", Outcome: Unchecked},

@@ -122,7 +122,10 @@ func (f *Forecast) addWarnings(d *Document) {
 	}
 	for _, m := range d.Members {
 		if m.NoFirstPass != "" && m.Pod != "" {
-			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.NoFirstPass))
+			d.Warnings = append(
+				d.Warnings,
+				fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.NoFirstPass),
+			)
 		}
 	}
 }

@@ -63,7 +63,8 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 		in        Input
 	}{
 		{"the set sleeps", asleepWith(asleep)},
-		{"the set sleeps, and whenScaled was Delete", asleepWith(build.Sleep(api.Asleep, build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"))},
+		{"the set sleeps, and whenScaled was Delete",
+			asleepWith(build.Sleep(api.Asleep, build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"))},
 		{"the set sleeps, and its owner is paused", asleepWith(asleep).withOwner(false, true)},
 		{"the operator stopped the set, and is still told to", asleepWith(stopped).withOwner(true, true)},
 		{"the operator is free to start the set, and does not", asleepWith(stopped)},

@@ -83,11 +83,20 @@ func someSpans(t *testing.T) []sdktrace.ReadOnlySpan {
 	tracer := provider.Tracer("first", trace.WithInstrumentationVersion("v1"), trace.WithSchemaURL("https://schema/2"),
 		trace.WithInstrumentationAttributes(attribute.String("of", "scope")))
 	state, _ := trace.ParseTraceState("vendor=1")
-	far := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state})
+	far := trace.NewSpanContext(
+		trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state},
+	)
 	near := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{3}, SpanID: trace.SpanID{4}})
 
-	ctx, parent := tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), far), "parent", trace.WithAttributes(every...),
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(trace.Link{SpanContext: near}, trace.Link{SpanContext: far.WithRemote(true), Attributes: every}))
+	ctx, parent := tracer.Start(
+		trace.ContextWithRemoteSpanContext(context.Background(), far),
+		"parent",
+		trace.WithAttributes(every...),
+		trace.WithSpanKind(
+			trace.SpanKindConsumer,
+		),
+		trace.WithLinks(trace.Link{SpanContext: near}, trace.Link{SpanContext: far.WithRemote(true), Attributes: every}),
+	)
 	_, child := tracer.Start(ctx, "child", trace.WithTimestamp(time.Unix(1700000000, 5)), trace.WithSpanKind(trace.SpanKindClient))
 	child.AddEvent("happened", trace.WithAttributes(every...))
 	child.AddEvent("and then")
@@ -124,7 +133,9 @@ func someMetrics(t *testing.T, readers ...sdkmetric.Reader) *metricdata.Resource
 	t.Helper()
 	manual := sdkmetric.NewManualReader()
 	options := []sdkmetric.Option{sdkmetric.WithReader(manual), sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter),
-		sdkmetric.WithResource(resource.NewWithAttributes("https://schema/1", attribute.String("service.name", "try"), attribute.String("quoted", "a\"b\\c\nd")))}
+		sdkmetric.WithResource(
+			resource.NewWithAttributes("https://schema/1", attribute.String("service.name", "try"), attribute.String("quoted", "a\"b\\c\nd")),
+		)}
 	for _, r := range readers {
 		options = append(options, sdkmetric.WithReader(r))
 	}

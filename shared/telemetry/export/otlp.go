@@ -109,7 +109,12 @@ func (s signal) endpoint() (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s", strings.ToLower(s.name), text, defaultEndpoint)
+		return "", fmt.Errorf(
+			"OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s",
+			strings.ToLower(s.name),
+			text,
+			defaultEndpoint,
+		)
 	}
 	return text, nil
 }

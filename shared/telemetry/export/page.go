@@ -15,7 +15,10 @@ import (
 // (knative.dev/pkg observability/metrics).
 func newPage() (sdkmetric.Reader, http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	reader, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
+	reader, err := otelprom.New(
+		otelprom.WithRegisterer(registry),
+		otelprom.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the page of metrics: %w", err)
 	}

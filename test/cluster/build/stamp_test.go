@@ -64,7 +64,8 @@ func TestStampOfSeveralProgramsFollowsTheirNamesAndVersions(t *testing.T) {
 		return stamp
 	}
 	first := stamp("module a", "b.c/d", "b.c/e")
-	if stamp("module a", "b.c/d", "b.c/e") != first || stamp("module a", "b.c/d") == first || stamp("module a // 2", "b.c/d", "b.c/e") == first {
+	if stamp("module a", "b.c/d", "b.c/e") != first || stamp("module a", "b.c/d") == first ||
+		stamp("module a // 2", "b.c/d", "b.c/e") == first {
 		t.Error("the stamp does not follow what the programs are made from")
 	}
 }
@@ -105,7 +106,8 @@ func TestOlderBuildsOfOtherProgramsAreKept(t *testing.T) {
 	if err := removeOlder(bin, "kube"); err != nil {
 		t.Fatal(err)
 	}
-	if exists(filepath.Join(bin, "kube-0123456789ab")) || !exists(filepath.Join(bin, "kube-proxy-0123456789ab")) || !exists(filepath.Join(bin, "dns-0123456789ab")) {
+	if exists(filepath.Join(bin, "kube-0123456789ab")) || !exists(filepath.Join(bin, "kube-proxy-0123456789ab")) ||
+		!exists(filepath.Join(bin, "dns-0123456789ab")) {
 		t.Error("want just the older build of kube removed")
 	}
 }

@@ -127,5 +127,9 @@ func (c Cluster) CheckPaths() error {
 	if len(longest) <= socketLimit {
 		return nil
 	}
-	return fmt.Errorf("the path %s is longer than the %d bytes a unix socket may have: check the repository out in a folder with a shorter path", longest, socketLimit)
+	return fmt.Errorf(
+		"the path %s is longer than the %d bytes a unix socket may have: check the repository out in a folder with a shorter path",
+		longest,
+		socketLimit,
+	)
 }

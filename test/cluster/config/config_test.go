@@ -59,7 +59,11 @@ func TestManifestsHoldTheClassesAndOneDefault(t *testing.T) {
 				defaults++
 			}
 		}
-		if want := []string{"fixed", "fixed-2", "fixed-immediate", "expandable", "csi", "csi-slow", "csi-immediate", "csi-offline"}; !slices.Equal(names, want) || defaults != 1 {
+		if want := []string{"fixed", "fixed-2", "fixed-immediate", "expandable", "csi", "csi-slow", "csi-immediate", "csi-offline"}; !slices.Equal(
+			names,
+			want,
+		) ||
+			defaults != 1 {
 			t.Errorf("size %s: classes %v with %d defaults, want %v with one", size, names, defaults, want)
 		}
 	}

@@ -40,7 +40,10 @@ func CheckSystem() error {
 // CheckNode says why no node can run here.
 func CheckNode() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("a node needs root, for containers, mounts and network: run as root, use --size=control-plane for tests without pods, or %s", instead)
+		return fmt.Errorf(
+			"a node needs root, for containers, mounts and network: run as root, use --size=control-plane for tests without pods, or %s",
+			instead,
+		)
 	}
 	return nil
 }
@@ -53,7 +56,11 @@ func InstallPackages(ctx context.Context, say func(string)) error {
 	}
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("a node needs the programs of these Debian packages, and there is no apt-get to install them: %s; install them yourself, or %s", list, instead)
+		return fmt.Errorf(
+			"a node needs the programs of these Debian packages, and there is no apt-get to install them: %s; install them yourself, or %s",
+			list,
+			instead,
+		)
 	}
 	say("installing Debian packages: " + list)
 	if _, err := Run(ctx, "apt-get", "update"); err != nil {

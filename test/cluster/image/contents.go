@@ -88,7 +88,10 @@ func staticProgram(source, target string) (Entry, error) {
 	}
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return Entry{}, fmt.Errorf("%s needs libraries, which the image does not have: build it with CGO_ENABLED=0, or install Debian's busybox-static for busybox", source)
+			return Entry{}, fmt.Errorf(
+				"%s needs libraries, which the image does not have: build it with CGO_ENABLED=0, or install Debian's busybox-static for busybox",
+				source,
+			)
 		}
 	}
 	return file, nil

@@ -79,7 +79,8 @@ func TestTheArchiveIsALayoutWithTheName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if index := found["index.json"]; !strings.Contains(index, "dev.local/sample:1") || !strings.Contains(index, digest.String()) || found["oci-layout"] == "" {
+	if index := found["index.json"]; !strings.Contains(index, "dev.local/sample:1") || !strings.Contains(index, digest.String()) ||
+		found["oci-layout"] == "" {
 		t.Errorf("files %v with the index %s", len(found), index)
 	}
 }

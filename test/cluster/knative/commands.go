@@ -60,7 +60,10 @@ func useImages(manifest string, images map[string]string) (string, error) {
 		return name
 	})
 	if len(missing) > 0 {
-		return "", fmt.Errorf("no image is built of %s: add the program to package knative and to test/knative/go.mod, or leave its manifest out", strings.Join(missing, ", "))
+		return "", fmt.Errorf(
+			"no image is built of %s: add the program to package knative and to test/knative/go.mod, or leave its manifest out",
+			strings.Join(missing, ", "),
+		)
 	}
 	return text, nil
 }

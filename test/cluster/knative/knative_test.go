@@ -32,9 +32,17 @@ func TestTheModulePinsExactlyThePrograms(t *testing.T) {
 
 func TestReferencesBecomeImages(t *testing.T) {
 	tests := map[string]struct{ manifest, want, failure string }{
-		"a program":           {"image: ko://knative.dev/serving/cmd/queue\n", "image: dev.local/knative.dev/serving/cmd/queue:1\n", ""},
-		"one that is a path":  {"image: ko://knative.dev/eventing/cmd/broker/filter", "image: dev.local/knative.dev/eventing/cmd/broker/filter:1", ""},
-		"one that never runs": {`value: "ko://knative.dev/eventing/cmd/auth_proxy"`, `value: "dev.local/knative.dev/eventing/cmd/auth_proxy:not-built"`, ""},
+		"a program": {"image: ko://knative.dev/serving/cmd/queue\n", "image: dev.local/knative.dev/serving/cmd/queue:1\n", ""},
+		"one that is a path": {
+			"image: ko://knative.dev/eventing/cmd/broker/filter",
+			"image: dev.local/knative.dev/eventing/cmd/broker/filter:1",
+			"",
+		},
+		"one that never runs": {
+			`value: "ko://knative.dev/eventing/cmd/auth_proxy"`,
+			`value: "dev.local/knative.dev/eventing/cmd/auth_proxy:not-built"`,
+			"",
+		},
 		"one that is missing": {"image: ko://knative.dev/eventing/cmd/pong", "", "cmd/pong"},
 	}
 	for name, test := range tests {
@@ -58,7 +66,8 @@ func TestAFileHoldsSeveralObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(objects) != 2 || objects[0].Kind() != "A" || objects[0].Name() != "a" || objects[0].Namespace() != "ns" || objects[1].Kind() != "B" {
+	if len(objects) != 2 || objects[0].Kind() != "A" || objects[0].Name() != "a" || objects[0].Namespace() != "ns" ||
+		objects[1].Kind() != "B" {
 		t.Errorf("got %v", objects)
 	}
 	if _, err := Parse("kind: [A"); err == nil {
@@ -78,7 +87,8 @@ func TestEachKindComesAfterWhatItRefersTo(t *testing.T) {
 	if got := strings.Join(kinds, " "); got != "Namespace ConfigMap Deployment ValidatingWebhookConfiguration" {
 		t.Errorf("got %s", got)
 	}
-	if err := Sort([]Object{{"kind": "Gadget", "metadata": map[string]any{"name": "g"}}}); err == nil || !strings.Contains(err.Error(), "Gadget g") {
+	if err := Sort([]Object{{"kind": "Gadget", "metadata": map[string]any{"name": "g"}}}); err == nil ||
+		!strings.Contains(err.Error(), "Gadget g") {
 		t.Errorf("an unknown kind: got %v", err)
 	}
 }
@@ -165,7 +175,8 @@ func TestManifestsOfTheModules(t *testing.T) {
 		t.Errorf("Deployments that are waited for: %s", got)
 	}
 	if definitions, rest := string(m.Definitions), string(m.Rest); !strings.Contains(definitions, "ingresses") || strings.Contains(rest, "ingresses\"}") ||
-		strings.Contains(rest, "job-sink") || strings.Contains(rest, "Autoscaler") || !strings.Contains(rest, `"app.kubernetes.io/version":"v9"`) ||
+		strings.Contains(rest, "job-sink") || strings.Contains(rest, "Autoscaler") ||
+		!strings.Contains(rest, `"app.kubernetes.io/version":"v9"`) ||
 		!strings.Contains(rest, ImageName(Ingress, "1")) {
 		t.Errorf("definitions\n%s\nrest\n%s", definitions, rest)
 	}

@@ -49,7 +49,8 @@ func (d Deployment) Ready() bool {
 		wanted = *d.Spec.Replicas
 	}
 	s := d.Status
-	return s.ObservedGeneration >= d.Metadata.Generation && s.UpdatedReplicas == wanted && s.AvailableReplicas == wanted && s.Replicas == wanted
+	return s.ObservedGeneration >= d.Metadata.Generation && s.UpdatedReplicas == wanted && s.AvailableReplicas == wanted &&
+		s.Replicas == wanted
 }
 
 // NotReady are the wanted Deployments that are missing or not ready.

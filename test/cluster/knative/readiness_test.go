@@ -74,11 +74,21 @@ func TestSurvey(t *testing.T) {
 		{"metadata": {"name": "apiserversources.sources.knative.dev"}, "spec": {"versions": [{"name": "v1", "served": true}]}},
 		{"metadata": {"name": "pingsources.sources.knative.dev"}, "spec": {"versions": [{"name": "v1beta2", "served": true}, {"name": "v1", "served": %SERVED%}]}}]}`
 	tests := map[string]struct{ kinds, deployments, found, failure string }{
-		"all of it":            {eventing, twoDeployments, "Knative Eventing 1.20.0: 2 Deployments are ready in knative-eventing", ""},
-		"nothing of it":        {`{"items": []}`, twoDeployments, "", "does not serve v1 of brokers.eventing.knative.dev, triggers"},
-		"an old version":       {strings.Replace(eventing, "%SERVED%", "false", 1), twoDeployments, "", "does not serve v1 of pingsources.sources.knative.dev; install"},
-		"kinds without pods":   {eventing, `{"items": []}`, "", "nothing that runs"},
-		"a pod is not ready":   {eventing, strings.Replace(twoDeployments, `"availableReplicas": 1`, `"availableReplicas": 0`, 1), "", "not ready: knative-eventing/done"},
+		"all of it":     {eventing, twoDeployments, "Knative Eventing 1.20.0: 2 Deployments are ready in knative-eventing", ""},
+		"nothing of it": {`{"items": []}`, twoDeployments, "", "does not serve v1 of brokers.eventing.knative.dev, triggers"},
+		"an old version": {
+			strings.Replace(eventing, "%SERVED%", "false", 1),
+			twoDeployments,
+			"",
+			"does not serve v1 of pingsources.sources.knative.dev; install",
+		},
+		"kinds without pods": {eventing, `{"items": []}`, "", "nothing that runs"},
+		"a pod is not ready": {
+			eventing,
+			strings.Replace(twoDeployments, `"availableReplicas": 1`, `"availableReplicas": 0`, 1),
+			"",
+			"not ready: knative-eventing/done",
+		},
 		"pods of others alone": {eventing, strings.ReplaceAll(twoDeployments, "knative-eventing", "other"), "", "nothing that runs"},
 	}
 	for name, test := range tests {

@@ -51,8 +51,13 @@ func ParseKinds(list string) ([]Kind, error) {
 // Survey says in one line what a cluster has of a part, or as an error what is missing and what to do.
 func (p Part) Survey(kinds []Kind, all []Deployment) (string, error) {
 	if missing := p.missing(kinds); len(missing) > 0 {
-		return "", fmt.Errorf("%s is missing, or too old: the cluster does not serve %s of %s; install it (%s), or unset KUBECONFIG to have a cluster on this machine",
-			p.Name, servedVersion, strings.Join(missing, ", "), p.Install)
+		return "", fmt.Errorf(
+			"%s is missing, or too old: the cluster does not serve %s of %s; install it (%s), or unset KUBECONFIG to have a cluster on this machine",
+			p.Name,
+			servedVersion,
+			strings.Join(missing, ", "),
+			p.Install,
+		)
 	}
 	var names []string
 	deployments := slices.DeleteFunc(slices.Clone(all), func(d Deployment) bool { return d.Metadata.Namespace != p.Namespace })
@@ -60,7 +65,12 @@ func (p Part) Survey(kinds []Kind, all []Deployment) (string, error) {
 		names = append(names, d.Key())
 	}
 	if len(deployments) == 0 {
-		return "", fmt.Errorf("%s has its kinds, but nothing that runs in the namespace %s; install all of it (%s)", p.Name, p.Namespace, p.Install)
+		return "", fmt.Errorf(
+			"%s has its kinds, but nothing that runs in the namespace %s; install all of it (%s)",
+			p.Name,
+			p.Namespace,
+			p.Install,
+		)
 	}
 	if waiting := NotReady(names, deployments); len(waiting) > 0 {
 		return "", fmt.Errorf("%s is not ready: %s; look with: kubectl get pods --namespace=%s", p.Name, strings.Join(waiting, ", "), p.Namespace)

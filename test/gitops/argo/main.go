@@ -1,4 +1,5 @@
-// Command argo compares and synchronizes a manifest as Argo CD does, with its engine. The tests on the API server run it. It is a module of its
+// Command argo compares and synchronizes a manifest as Argo CD does, with its engine. The tests on the API server run it. It is a module of
+// its
 // own: the engine needs Kubernetes itself, in a version of its own.
 //
 //	argo diff|sync NAMESPACE FILE [--server-side-diff] [--include-mutation-webhook] [--server-side-apply]

@@ -114,7 +114,8 @@ func try(g guard, suites []suite, listed bool) (string, error) {
 	return alive, nil
 }
 
-// report prints a line for each guard that no test finds, and the figures of each file. Whatever redundant.txt does not say of them is an error.
+// report prints a line for each guard that no test finds, and the figures of each file. Whatever redundant.txt does not say of them is an
+// error.
 func report(guards []guard, found []string, reasons map[string]string, only string) error {
 	var wrong []string
 	figures, total := map[string]map[string]int{}, map[string]int{}

@@ -114,7 +114,12 @@ func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 		return err
 	}
 	if limit := r.CapacityRange.GetLimitBytes(); limit > 0 && limit < requested(r.CapacityRange) {
-		return status.Errorf(codes.OutOfRange, "a volume of at most %d bytes was asked for, and of at least %d", limit, requested(r.CapacityRange))
+		return status.Errorf(
+			codes.OutOfRange,
+			"a volume of at most %d bytes was asked for, and of at least %d",
+			limit,
+			requested(r.CapacityRange),
+		)
 	}
 	if topologies := r.AccessibilityRequirements.GetRequisite(); len(topologies) > 0 {
 		for _, t := range topologies {
