@@ -95,7 +95,7 @@ func (o *options) flags() *flag.FlagSet {
 
 func help(out io.Writer) {
 	fmt.Fprint(out, "Usage: drydock-standalone [flags]\n\nAll of Drydock in one process. A flag overrides its variable.\n\n")
-	if err := settings.Print(out, options{}); err != nil {
+	if err := settings.PrintWithFlags(out, &options{}); err != nil {
 		fmt.Fprintln(out, err)
 	}
 	fmt.Fprintf(out, "\n%s\n", export.Help)

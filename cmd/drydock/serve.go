@@ -61,7 +61,7 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	}
 	names := append(function.Names(), string(api.WakeGateway))
 	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(names, ", "))
-	if err := settings.Print(out, environment{}); err != nil {
+	if err := settings.Print(out, &environment{}); err != nil {
 		fmt.Fprintln(stderr, "drydock serve:", err)
 	}
 	fmt.Fprintf(out, "\n%s\n", export.Help)

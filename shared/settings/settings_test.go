@@ -2,36 +2,38 @@ package settings
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 )
 
-type inner struct {
+type Inner struct {
 	Image string `envconfig:"IMAGE" default:"none" desc:"the image"`
 }
 
-type plain struct {
+type Plain struct {
 	Port int `envconfig:"PORT" default:"8080" desc:"the port"`
-	inner
+	Inner
 }
 
 type flagged struct {
 	Tick time.Duration `envconfig:"TICK" flag:"tick" default:"30s" desc:"the period"`
-	inner
+	Inner
 }
 
 func TestPrint(t *testing.T) {
 	for name, row := range map[string]struct {
-		spec any
-		want string
+		print func(io.Writer, any) error
+		spec  any
+		want  string
 	}{
-		"variables only": {plain{}, `
+		"variables only": {Print, &Plain{}, `
 VARIABLE  DEFAULT  MEANING
 PORT      8080     the port
 IMAGE     none     the image
 `},
-		"with flags": {flagged{}, `
+		"with flags": {PrintWithFlags, &flagged{}, `
 FLAG    VARIABLE  DEFAULT  MEANING
 --tick  TICK      30s      the period
         IMAGE     none     the image
@@ -39,7 +41,7 @@ FLAG    VARIABLE  DEFAULT  MEANING
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := Print(&out, row.spec); err != nil {
+			if err := row.print(&out, row.spec); err != nil {
 				t.Fatal(err)
 			}
 			if got := "\n" + out.String(); got != row.want {
@@ -52,7 +54,7 @@ FLAG    VARIABLE  DEFAULT  MEANING
 func TestFill(t *testing.T) {
 	type spec struct {
 		Names []string `envconfig:"NAMES"`
-		plain
+		Plain
 		Tick time.Duration `envconfig:"TICK" default:"30s"`
 	}
 	for name, row := range map[string]struct {
@@ -62,8 +64,9 @@ func TestFill(t *testing.T) {
 		"defaults": {nil, `[] 8080 "none" 30s <nil>`},
 		"values": {map[string]string{"PORT": "1", "IMAGE": "a", "TICK": "1m", "NAMES": "a,b", "OTHER": "x"},
 			`[a b] 1 "a" 1m0s <nil>`},
-		"an empty value":     {map[string]string{"IMAGE": ""}, `[] 8080 "" 30s <nil>`},
-		"an invalid integer": {map[string]string{"PORT": "many"}, `[] 0 "" 0s reading PORT="many": strconv.Atoi: parsing "many": invalid syntax`},
+		"an empty value": {map[string]string{"IMAGE": ""}, `[] 8080 "none" 30s <nil>`},
+		"an invalid integer": {map[string]string{"PORT": "many"},
+			`[] 0 "none" 30s reading PORT="many": strconv.ParseInt: parsing "many": invalid syntax`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s spec

@@ -66,7 +66,7 @@ var laws = []law{
 	{
 		of:     "shared/settings",
 		why:    "it reads any settings and knows none of them",
-		others: []string{},
+		others: []string{"github.com/caarlos0/env/v11", "github.com/kelseyhightower/envconfig"},
 	},
 	{
 		of:     "shared/moverreport",
