@@ -18,8 +18,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// describe returns the facts about an object that the model shares with a real cluster: the facts that controllers, kubelets and the functions
-// act on. It ignores annotations, sizes and times. It also ignores the set's status, which the controller computes from a cache.
+// describe returns the facts about an object that the model shares with a real cluster: the facts that controllers, kubelets and the
+// functions act on. It ignores annotations, sizes and times. It also ignores the set's status, which the controller computes from a cache.
 func describe(o object) string {
 	var words []string
 	add := func(holds bool, format string, args ...any) {
