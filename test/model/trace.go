@@ -110,10 +110,10 @@ func difference(model, trace Projection) string {
 	return strings.Join(lines, "\n")
 }
 
-// searchState is a state of the model and the number of trace changes before it.
+// searchState is a state of the model, and how many changes of the trace it has matched.
 type searchState struct {
-	state [16]byte
-	at    int
+	state   [16]byte
+	matched int
 }
 
 // replay is a depth-first search for a matching run.
@@ -127,18 +127,18 @@ type replay struct {
 	furthest  *pathStep
 }
 
-// pathStep is the last step of a path.
+// pathStep is a step of a path, linked to the previous step. It has matched the given number of changes.
 type pathStep struct {
-	before *pathStep
-	world  *World
-	step   string
-	at     int
+	previous *pathStep
+	world    *World
+	step     string
+	matched  int
 }
 
 func (v *pathStep) story() []string {
 	var story []string
-	for ; v.before != nil; v = v.before {
-		story = append(story, fmt.Sprintf("%3d %s", v.at, v.step))
+	for ; v.previous != nil; v = v.previous {
+		story = append(story, fmt.Sprintf("%3d %s", v.matched, v.step))
 	}
 	slices.Reverse(story)
 	return story
@@ -149,10 +149,10 @@ func (r *replay) search(begin *World) ([]string, error) {
 	for len(stack) > 0 {
 		v := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if r.furthest == nil || v.at > r.furthest.at {
+		if r.furthest == nil || v.matched > r.furthest.matched {
 			r.furthest = v
 		}
-		if v.at == len(r.trace.Changes) {
+		if v.matched == len(r.trace.Changes) {
 			return v.story(), nil
 		}
 		if len(r.known) > r.bound {
@@ -165,38 +165,38 @@ func (r *replay) search(begin *World) ([]string, error) {
 
 // next returns the continuations of a path. Steps without a visible change come first, so that the search pops the visible ones first.
 func (r *replay) next(v *pathStep) []*pathStep {
-	var hidden, seen []*pathStep
+	var hidden, visible []*pathStep
 	for _, step := range slices.Backward(v.world.next()) {
 		if step.Fault && step.What != r.act {
 			continue
 		}
-		next := &pathStep{before: v, world: v.world.after(step), step: step.String(), at: v.at}
+		next := &pathStep{previous: v, world: v.world.after(step), step: step.String(), matched: v.matched}
 		switch state := next.world.projection(r.operation); {
-		case maps.Equal(state, r.states[v.at+1]):
-			next.at++
-			seen = r.add(seen, next)
-		case maps.Equal(state, r.states[v.at]):
+		case maps.Equal(state, r.states[v.matched+1]):
+			next.matched++
+			visible = r.add(visible, next)
+		case maps.Equal(state, r.states[v.matched]):
 			hidden = r.add(hidden, next)
 		}
 	}
-	return append(hidden, seen...)
+	return append(hidden, visible...)
 }
 
-func (r *replay) add(ways []*pathStep, next *pathStep) []*pathStep {
-	at := searchState{next.world.identity(), next.at}
-	if r.known[at] {
-		return ways
+func (r *replay) add(steps []*pathStep, next *pathStep) []*pathStep {
+	state := searchState{next.world.identity(), next.matched}
+	if r.known[state] {
+		return steps
 	}
-	r.known[at] = true
-	return append(ways, next)
+	r.known[state] = true
+	return append(steps, next)
 }
 
 // firstImpossible returns an error that names the change that no run could make, and lists the possible steps.
 func (r *replay) firstImpossible() error {
 	v := r.furthest
-	text := fmt.Sprintf("change %d is not possible in the model: %s\nThe model could have:", v.at+1, r.trace.Changes[v.at])
+	text := fmt.Sprintf("change %d is not possible in the model: %s\nThe model could have:", v.matched+1, r.trace.Changes[v.matched])
 	for _, step := range v.world.steps() {
-		text += "\n  " + step.String() + "\n" + difference(v.world.after(step).projection(r.operation), r.states[v.at])
+		text += "\n  " + step.String() + "\n" + difference(v.world.after(step).projection(r.operation), r.states[v.matched])
 	}
 	return fmt.Errorf("%s", text)
 }

@@ -68,14 +68,14 @@ type World struct {
 	now          time.Time
 
 	processes map[types.UID]process
-	contents  map[string]content // of volumes, by name
+	contents  map[string]content // data of the volumes, by name
 	functions [functionCount]function
 
 	// budget is the minimum number of ready members for an eviction; 0 without a PodDisruptionBudget.
 	budget int
 	// nodeSilent means that the node has stopped reporting while its processes run.
 	nodeSilent bool
-	// claims have data. replicas is the user's replica count. rolling allows one unavailable member. setDeleted means that the
+	// claims lists the claims with data. replicas is the user's replica count. rolling allows one unavailable member. setDeleted means that the
 	// user has deleted the set.
 	claims     []string
 	replicas   int32
@@ -87,7 +87,7 @@ type World struct {
 	wroteLate bool
 	// unprotectedDeletes lists the claims that a user deleted while no pod protected them.
 	unprotectedDeletes string
-	// faults is how many more faults may happen. pastFaults lists past faults; a harmless one allows another.
+	// faults is how many more faults may happen. pastFaults lists the past ones.
 	faults     int
 	pastFaults string
 	// violation is the invariant that the last step violated.
