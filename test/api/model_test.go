@@ -66,7 +66,7 @@ func disturb(t *testing.T, w *kit.World, d *kit.Drive, r model.Recording) {
 		return ""
 	})
 	switch r.Act {
-	case model.TakesHoldOff:
+	case model.RemovesHold:
 		w.ReleasePod("web-0")
 	case model.DeletesByForce:
 		w.ForceDeletePod("web-0")
@@ -115,7 +115,7 @@ func expectPossible(t *testing.T, r model.Recording, trace model.Trace) {
 type recording struct {
 	w    *kit.World
 	mu   sync.Mutex
-	seen []model.Seen
+	seen []model.WatchEvent
 	bad  error
 	last map[types.UID]string // resourceVersions of the existing objects
 }
@@ -149,7 +149,7 @@ func (r *recording) see(e watch.Event) {
 	if ok && (volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.Namespace != r.w.Namespace) {
 		return
 	}
-	is, err := model.SeenOf(e.Object, e.Type == watch.Deleted)
+	is, err := model.WatchEventOf(e.Object, e.Type == watch.Deleted)
 	named, _ := meta.Accessor(e.Object)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *recording) see(e watch.Event) {
 }
 
 // all returns the versions after the last write to each object was recorded.
-func (r *recording) all(t *testing.T) []model.Seen {
+func (r *recording) all(t *testing.T) []model.WatchEvent {
 	t.Helper()
 	r.w.Eventually("everything is recorded", func() string {
 		exists := r.exists(t)

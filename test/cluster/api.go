@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/cluster/config"
 )
 
-// api reads from an API server. It is not client-go, to keep this command quick to compile and to start.
+// api reads from an API server. It does not use client-go, so that this command compiles and starts quickly.
 type api struct {
 	server, token string
 	client        *http.Client
@@ -35,16 +35,16 @@ func newAPI(c config.Cluster) (api, error) {
 	return api{c.APIServer(), tokens[config.Administrator.Name], &http.Client{Transport: transport}}, nil
 }
 
-// get reads an object into out, or just expects success where out is nil.
+// get reads an object into out. If out is nil, it only checks the status code.
 func (a api) get(ctx context.Context, path string, out any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.server+path, nil)
 	if err != nil {
-		return fmt.Errorf("asking for %s: %w", path, err)
+		return fmt.Errorf("requesting %s: %w", path, err)
 	}
 	request.Header.Set("Authorization", "Bearer "+a.token)
 	response, err := a.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking for %s: %w", path, err)
+		return fmt.Errorf("requesting %s: %w", path, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -52,7 +52,7 @@ func (a api) get(ctx context.Context, path string, out any) error {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking for %s: %s", path, response.Status)
+		return fmt.Errorf("requesting %s: %s", path, response.Status)
 	}
 	if out == nil {
 		return nil
@@ -63,32 +63,32 @@ func (a api) get(ctx context.Context, path string, out any) error {
 	return nil
 }
 
-// ready asks the API server whether it is.
+// ready checks the API server's readiness endpoint.
 func (a api) ready(ctx context.Context) error { return a.get(ctx, "/readyz", nil) }
 
-// healthy expects success from a component's own health check.
+// healthy checks the health endpoint of a component.
 func healthy(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("requesting %s: %w", url, err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("requesting %s: %w", url, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("asking %s: %s", url, response.Status)
+		return fmt.Errorf("requesting %s: %s", url, response.Status)
 	}
 	return nil
 }
 
-// has expects an object to be there.
+// has returns a check that the object exists.
 func (a api) has(path string) func(context.Context) error {
 	return func(ctx context.Context) error { return a.get(ctx, path, nil) }
 }
 
-// nodeReady asks whether pods can run.
+// nodeReady checks whether the node can run pods.
 func (a api) nodeReady(ctx context.Context) error {
 	var node struct {
 		Status struct {

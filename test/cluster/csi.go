@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// drivers installs the snapshot kinds and starts the CSI drivers with their sidecars.
+// drivers applies the snapshot kinds and starts the CSI drivers with their sidecars.
 func (p places) drivers(ctx context.Context, r runner) ([]config.Component, error) {
 	if err := p.applySnapshotKinds(ctx, r); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (p places) drivers(ctx context.Context, r runner) ([]config.Component, erro
 	return all, nil
 }
 
-// startDriver starts a driver and its sidecars. Sidecars end when they lose their driver, so those of a driver that is replaced are ended
-// first.
+// startDriver starts a driver and its sidecars. A sidecar exits when its driver restarts, so it first ends the sidecars of a replaced
+// driver.
 func (r runner) startDriver(ctx context.Context, d config.Driver) ([]config.Component, error) {
 	driver, sidecars := r.cluster.CSIDriver(r.binaries, d), r.cluster.DriverSidecars(r.binaries, d)
 	processes, err := host.Processes(r.cluster.Dir())
@@ -56,14 +56,14 @@ func (r runner) startDriver(ctx context.Context, d config.Driver) ([]config.Comp
 	return all, nil
 }
 
-// applySnapshotKinds applies the snapshotter's custom resource definitions, and then the objects of these kinds.
+// applySnapshotKinds applies the snapshotter's custom resource definitions, then objects of these kinds.
 func (p places) applySnapshotKinds(ctx context.Context, r runner) error {
 	modules, err := modulesOf(ctx, p.csiFolder(), config.SnapshotModule)
 	if err != nil {
 		return err
 	}
 	if len(modules) != 1 {
-		return fmt.Errorf("%d modules are called %s", len(modules), config.SnapshotModule)
+		return fmt.Errorf("found %d modules with the path %s, want 1", len(modules), config.SnapshotModule)
 	}
 	var files []string
 	for _, name := range config.SnapshotDefinitions {
@@ -87,7 +87,7 @@ func (p places) applySnapshotKinds(ctx context.Context, r runner) error {
 	})
 }
 
-// driversRegistered waits until the kubelet knows all drivers: pods with their volumes could not start before.
+// driversRegistered waits until the kubelet has registered all drivers. Pods with their volumes cannot start before that.
 func (r runner) driversRegistered(ctx context.Context, kubelet config.Component) error {
 	api, err := newAPI(r.cluster)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r runner) driversRegistered(ctx context.Context, kubelet config.Component)
 		var missing []error
 		for _, d := range config.Drivers {
 			if !slices.Contains(node.Spec.Drivers, struct{ Name string }{d.Name}) {
-				missing = append(missing, fmt.Errorf("driver %s has not been registered", d.Name))
+				missing = append(missing, fmt.Errorf("driver %s is not registered", d.Name))
 			}
 			if _, err := os.Stat(r.cluster.DriverSocket(d)); err != nil {
 				missing = append(missing, err)

@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// downSizes takes down the clusters of one size, or of all.
+// downSizes takes down the cluster of one size, or all clusters.
 func (p places) downSizes(ctx context.Context, size string) error {
 	sizes := config.Sizes
 	if size != "" {
@@ -22,7 +22,7 @@ func (p places) downSizes(ctx context.Context, size string) error {
 		sizes = []config.Size{one}
 	}
 	if _, err := os.Stat(p.state); errors.Is(err, fs.ErrNotExist) {
-		return nil // there never was one
+		return nil // no cluster was started
 	}
 	for _, size := range sizes {
 		if err := p.down(ctx, p.cluster(size)); err != nil {
@@ -46,12 +46,11 @@ func (p places) down(ctx context.Context, c config.Cluster) error {
 			return err
 		}
 	}
-	say("the cluster of size " + string(c.Size) + " is down; its logs are kept in " + c.Log("*"))
+	say("the cluster of size " + string(c.Size) + " is down; its logs remain in " + c.Log("*"))
 	return nil
 }
 
-// takeDown removes a cluster and all its data, whatever state it is in. The data goes last: a run that is killed
-// before is repeated from the start.
+// takeDown removes a cluster and all its data, in any state. It removes the data last, so that a killed run can be repeated.
 func takeDown(ctx context.Context, c config.Cluster) error {
 	if _, err := os.Stat(c.Dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -73,8 +72,8 @@ func takeDown(ctx context.Context, c config.Cluster) error {
 	return nil
 }
 
-// removeNode undoes what a node did to the machine: containers first, since they hold mounts, and mounts hold loop
-// devices. What has the same name for every node stays if it is another checkout's by now.
+// removeNode reverts a node's changes to the machine. Containers go first because they hold mounts; mounts hold loop devices. Resources
+// with a fixed name stay if they now belong to the node of another checkout.
 func removeNode(ctx context.Context, c config.Cluster) error {
 	other, err := otherOwner(c)
 	if err != nil {
@@ -92,7 +91,7 @@ func removeNode(ctx context.Context, c config.Cluster) error {
 	))
 }
 
-// ownRemovals remove what is known by the cluster's folder.
+// ownRemovals returns the removals of resources that are identified by the cluster's folder.
 func ownRemovals(ctx context.Context, c config.Cluster) []func() error {
 	return []func() error{
 		func() error { return host.RemoveSockets(c.Path("containerd", "state")) },
@@ -101,7 +100,7 @@ func ownRemovals(ctx context.Context, c config.Cluster) []func() error {
 	}
 }
 
-// inOrder stops at the first error, since each step relies on those before.
+// inOrder stops at the first error, because each step depends on the previous ones.
 func inOrder(steps []func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {

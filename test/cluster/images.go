@@ -19,7 +19,7 @@ import (
 	"drydock.dev/test/cluster/image"
 )
 
-// busyboxPath is where Debian's busybox-static is.
+// busyboxPath is the path of Debian's busybox-static.
 const busyboxPath = "/usr/bin/busybox"
 
 // runtime is the cluster's containerd.
@@ -44,7 +44,7 @@ func (r runtime) ready(ctx context.Context) error {
 	return nil
 }
 
-// importImage makes an image known to the kubelet, unless the very same one is known already.
+// importImage imports an image for the kubelet, unless containerd already has the same digest.
 func (r runtime) importImage(ctx context.Context, i image.Image) error {
 	built, err := i.Build()
 	if err != nil {
@@ -59,13 +59,13 @@ func (r runtime) importImage(ctx context.Context, i image.Image) error {
 		return err
 	}
 	if strings.Contains(known, digest.String()) {
-		say(fmt.Sprintf("the image %s is there: %s", i.Name, digest))
+		say(fmt.Sprintf("the image %s is already imported: %s", i.Name, digest))
 		return nil
 	}
 	return step("importing the image "+i.Name, func() error { return r.load(ctx, i.Name, built) })
 }
 
-// load hands an image to containerd, by way of an archive that goes with the cluster if this run is killed.
+// load imports an image through an archive file. The file is inside the cluster's folder, so that `down` removes it after a killed run.
 func (r runtime) load(ctx context.Context, name string, built v1.Image) error {
 	scratch := filepath.Dir(r.socket)
 	archive, err := os.CreateTemp(scratch, "image-*.tar")
@@ -80,7 +80,7 @@ func (r runtime) load(ctx context.Context, name string, built v1.Image) error {
 	return err
 }
 
-// importBaseImages imports the images that every cluster has.
+// importBaseImages imports the images of every cluster.
 func (p places) importBaseImages(ctx context.Context, r runtime) error {
 	program, err := p.builder().Ensure(ctx, build.Program{Name: "pause", Module: p.module, Folder: "pause", Title: "the pause program"})
 	if err != nil {
@@ -102,7 +102,7 @@ func (p places) importBaseImages(ctx context.Context, r runtime) error {
 	return nil
 }
 
-// importPrograms makes an image of each program, named like its key, and imports those whose name is not known yet.
+// importPrograms builds an image of each program, with the map's key as its name, and imports the images with new names.
 func (r runtime) importPrograms(ctx context.Context, binaries map[string]string) error {
 	list, err := r.ctr(ctx, "images", "list", "--quiet")
 	if err != nil {
@@ -128,7 +128,7 @@ func (r runtime) importPrograms(ctx context.Context, binaries map[string]string)
 	})
 }
 
-// inParallel does several things at a time, each of which is small: a few, since they wait for the disk in turns.
+// inParallel runs small jobs in parallel. Only a few run at once, because they wait for the same disk.
 func inParallel(names []string, do func(name string) error) error {
 	const atATime = 3
 	slots, errs := make(chan struct{}, atATime), make([]error, len(names))
@@ -144,14 +144,14 @@ func inParallel(names []string, do func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// importProduct makes an image of the product from its binary and imports it.
+// importProduct builds an image from the product's binary and imports it.
 func (p places) importProduct(ctx context.Context, binary string) error {
 	path, err := filepath.Abs(binary)
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", binary, err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("there is no binary at %s; build it first, with make build in the root: %w", path, err)
+		return fmt.Errorf("the binary %s does not exist. Run make build in the root of the repository: %w", path, err)
 	}
 	r, err := p.nodeRuntime(ctx)
 	if err != nil {
@@ -164,11 +164,11 @@ func (p places) importProduct(ctx context.Context, binary string) error {
 	return r.importImage(ctx, product)
 }
 
-// nodeRuntime returns the containerd of the node, which has to run.
+// nodeRuntime returns the node's containerd, which must run.
 func (p places) nodeRuntime(ctx context.Context) (runtime, error) {
 	r := runtime{p.cluster(config.Node).ContainerdSocket()}
 	if err := r.ready(ctx); err != nil {
-		return r, fmt.Errorf("the node does not run; start it with `up`: %w", err)
+		return r, fmt.Errorf("the node is not running. Start it with `up`: %w", err)
 	}
 	return r, nil
 }

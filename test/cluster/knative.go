@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/cluster/knative"
 )
 
-// knative puts Knative on the local node, or looks at the one of the cluster that KUBECONFIG names.
+// knative installs Knative on the local node. If KUBECONFIG is set, it checks the Knative of that cluster instead.
 func (p places) knative(ctx context.Context) error {
 	if path := os.Getenv("KUBECONFIG"); path != "" {
 		return p.checkKnative(ctx, path)
@@ -53,17 +53,17 @@ func (p places) knative(ctx context.Context) error {
 	return nil
 }
 
-// knativeFolder is the module that requires Knative.
+// knativeFolder returns the folder of the module that requires Knative.
 func (p places) knativeFolder() string { return filepath.Join(filepath.Dir(p.module), "knative") }
 
-// knativeBuild is a build and the programs of which it makes images.
+// knativeBuild is a build and its programs, which become images.
 type knativeBuild struct {
 	program build.Program
-	members []string // import paths; nil where there is one program
+	members []string // import paths; nil for a single program
 }
 
-// knativeBuilds come one after the other: each compile uses all of the machine, and the later ones use what the first
-// has compiled.
+// knativeBuilds returns the builds in their order. They run one at a time: a compile uses all processors, and later builds reuse
+// compiled packages.
 func (p places) knativeBuilds() []knativeBuild {
 	several := func(name, title string, packages []string) knativeBuild {
 		return knativeBuild{build.Program{Name: name, Module: p.knativeFolder(), Packages: packages, Title: title}, packages}
@@ -75,7 +75,7 @@ func (p places) knativeBuilds() []knativeBuild {
 	}
 }
 
-// knativeImages builds Knative's programs and makes them images of the node. It returns the images' names by program.
+// knativeImages builds Knative's programs and imports their images. It returns the names of the images by program.
 func (p places) knativeImages(ctx context.Context, r runtime) (map[string]string, error) {
 	images := map[string]string{}   // by import path
 	binaries := map[string]string{} // by image
@@ -97,19 +97,19 @@ func (p places) knativeImages(ctx context.Context, r runtime) (map[string]string
 	return images, r.importPrograms(ctx, binaries)
 }
 
-// knativeModules downloads the modules whose files the manifests are, and returns where they are.
+// knativeModules downloads the modules with Knative's manifests and returns their folders.
 func (p places) knativeModules(ctx context.Context) ([]knative.Module, error) {
 	return modulesOf(ctx, p.knativeFolder(), knative.Modules...)
 }
 
-// modulesOf downloads modules that the module in folder requires, and returns where they are.
+// modulesOf downloads modules that the module in the folder requires, and returns their folders.
 func modulesOf(ctx context.Context, folder string, names ...string) ([]knative.Module, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, names...)...)
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	output, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("downloading modules of %s: %w: %s", cmd.Dir, err, said(err))
+		return nil, fmt.Errorf("downloading modules of %s: %w: %s", cmd.Dir, err, errorOutput(err))
 	}
 	var modules []knative.Module
 	for decoder := json.NewDecoder(bytes.NewReader(output)); ; {
@@ -119,14 +119,14 @@ func modulesOf(ctx context.Context, folder string, names ...string) ([]knative.M
 			return modules, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading where the modules of %s are: %w", cmd.Dir, err)
+			return nil, fmt.Errorf("reading the folders of the modules of %s: %w", cmd.Dir, err)
 		}
 		modules = append(modules, m)
 	}
 }
 
-// said is what a command wrote to standard error.
-func said(err error) string {
+// errorOutput returns the standard error of a command.
+func errorOutput(err error) string {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return strings.TrimSpace(string(exit.Stderr))
 	}

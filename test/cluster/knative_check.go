@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/cluster/knative"
 )
 
-// checkKnative looks at the Knative of a cluster that is not ours, and changes nothing there. kubectl reads the path
-// from the environment itself, where it may be a list.
+// checkKnative checks the Knative of the user's cluster and changes nothing. kubectl reads KUBECONFIG itself, because it may be a list
+// of paths.
 func (p places) checkKnative(ctx context.Context, path string) error {
 	k, err := p.anyKubectl(path)
 	if err != nil {
@@ -21,7 +21,7 @@ func (p places) checkKnative(ctx context.Context, path string) error {
 	}
 	list, err := k.run(ctx, "get", "customresourcedefinitions", "--output=json")
 	if err != nil {
-		return fmt.Errorf("asking the cluster that KUBECONFIG names, %s; unset it to have a cluster on this machine: %w", path, err)
+		return fmt.Errorf("reading from the cluster of KUBECONFIG %s. Unset KUBECONFIG to use a cluster on this machine: %w", path, err)
 	}
 	kinds, err := knative.ParseKinds(list)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p places) checkKnative(ctx context.Context, path string) error {
 	}
 	deployments, err := k.deployments(ctx)
 	if err != nil {
-		return fmt.Errorf("listing the Deployments of the cluster that KUBECONFIG names, %s: %w", path, err)
+		return fmt.Errorf("listing the Deployments of the cluster of KUBECONFIG %s: %w", path, err)
 	}
 	var missing []error
 	for _, part := range knative.Parts {
@@ -41,52 +41,46 @@ func (p places) checkKnative(ctx context.Context, path string) error {
 		say(found)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the cluster that KUBECONFIG names, %s, cannot run the functions:\n%w", path, errors.Join(missing...))
+		return fmt.Errorf("the cluster of KUBECONFIG %s cannot run the functions:\n%w", path, errors.Join(missing...))
 	}
 	return k.sayIngressClass(ctx)
 }
 
-// sayIngressClass names the network layer that has to be there. Whether it is cannot be seen: each has pods of its own.
+// sayIngressClass prints the required network layer. It cannot check that layer, because each network layer has other pods.
 func (k kubectl) sayIngressClass(ctx context.Context) error {
-	class, err := k.run(
-		ctx,
-		"get",
-		"configmap",
-		"config-network",
-		"--namespace="+knative.ServingNamespace,
-		"--output=jsonpath={.data.ingress-class}",
-	)
+	class, err := k.run(ctx, "get", "configmap", "config-network", "--namespace="+knative.ServingNamespace,
+		"--output=jsonpath={.data.ingress-class}")
 	if err != nil {
-		return fmt.Errorf("reading how Knative Services are reached: %w", err)
+		return fmt.Errorf("reading the ingress class of Knative Services: %w", err)
 	}
 	if class == "" {
 		class = "istio.ingress.networking.knative.dev, Knative's default"
 	}
-	say("Knative Services are reached by the network layer of the class " + class)
+	say("Knative Services need a network layer of the class " + class)
 	return nil
 }
 
-// anyKubectl is the machine's own kubectl, else the one that comes with the local cluster. `go run -C` changes the
-// folder, so that a relative path would lead elsewhere.
+// anyKubectl returns the machine's own kubectl, or else the local cluster's. It rejects a relative path in KUBECONFIG, because
+// `go run -C` changes the working folder.
 func (p places) anyKubectl(path string) (kubectl, error) {
 	for _, each := range filepath.SplitList(path) {
 		if !filepath.IsAbs(each) {
-			return kubectl{}, fmt.Errorf("KUBECONFIG holds the relative path %s: give it from the root, as in KUBECONFIG=$PWD/%s", each, each)
+			return kubectl{}, fmt.Errorf("the path %s in KUBECONFIG is relative. Use an absolute path, such as KUBECONFIG=$PWD/%s", each, each)
 		}
 	}
 	if _, err := os.Stat(path); err != nil && !strings.ContainsRune(path, filepath.ListSeparator) {
-		return kubectl{}, fmt.Errorf("KUBECONFIG names a file that cannot be read: %w", err)
+		return kubectl{}, fmt.Errorf("the file of KUBECONFIG cannot be read: %w", err)
 	}
 	if binary, err := exec.LookPath("kubectl"); err == nil {
 		return kubectl{binary: binary}, nil
 	}
 	if _, err := os.Stat(p.kubectl()); err != nil {
-		return kubectl{}, fmt.Errorf("kubectl is not in the PATH, and none came with a local cluster: install kubectl: %w", err)
+		return kubectl{}, fmt.Errorf("kubectl is missing in the PATH, and no local cluster provides it. Install kubectl: %w", err)
 	}
 	return kubectl{binary: p.kubectl()}, nil
 }
 
-// versions are those of Eventing and Serving, for people.
+// versions returns the versions of Eventing and Serving as text.
 func versions(modules []knative.Module) string {
 	var parts []string
 	for _, m := range modules {

@@ -9,11 +9,11 @@ import (
 	"drydock.dev/test/cluster/knative"
 )
 
-// fingerprintKey is an annotation on the namespace of Knative Serving: the manifests that were applied completely. An
-// installation of the same ones is left as it is, since Knative fills in some of its objects itself.
+// fingerprintKey is an annotation on the namespace of Knative Serving. It holds the fingerprint of the manifests that were completely
+// applied. The same manifests are not applied again, because Knative itself fills in some objects.
 const fingerprintKey = "cluster.drydock.dev/knative"
 
-// Deadlines of an installation, several times what a machine with two cores needs.
+// Deadlines of an installation: several times the duration on a machine with two cores.
 const (
 	applyDeadline   = time.Minute
 	knativeDeadline = 5 * time.Minute
@@ -25,7 +25,7 @@ type installation struct {
 	manifests knative.Manifests
 }
 
-// ensure applies what is not applied yet, and waits until Knative works.
+// ensure applies the manifests if they have changed, and waits until Knative works.
 func (i installation) ensure(ctx context.Context) error {
 	applied, err := i.kubectl.run(ctx, "get", "namespace", knative.ServingNamespace, "--ignore-not-found",
 		"--output", "jsonpath={.metadata.annotations."+strings.ReplaceAll(fingerprintKey, ".", `\.`)+"}")
@@ -51,14 +51,15 @@ func (i installation) ensure(ctx context.Context) error {
 	return err
 }
 
-// apply creates the kinds, waits until they are served, and creates the rest. Where an earlier Knative is being
-// replaced, its webhook may be away for a moment and refuse everything: so the rest is tried again.
+// apply creates the kinds, waits until they are served, and creates the other objects. It retries the latter: while an earlier Knative
+// is replaced, its webhook may be unavailable and reject everything.
 func (i installation) apply(ctx context.Context) error {
 	if err := step("applying Knative's kinds", func() error {
 		if err := i.applyServerSide(ctx, i.manifests.Definitions); err != nil {
 			return err
 		}
-		_, err := i.kubectl.runWithInput(ctx, i.manifests.Definitions, "wait", "--for=condition=Established", "--timeout="+applyDeadline.String(), "-f", "-")
+		_, err := i.kubectl.runWithInput(ctx, i.manifests.Definitions, "wait", "--for=condition=Established",
+			"--timeout="+applyDeadline.String(), "-f", "-")
 		return err
 	}); err != nil {
 		return fmt.Errorf("applying Knative's kinds: %w", err)
@@ -73,20 +74,12 @@ func (i installation) apply(ctx context.Context) error {
 }
 
 func (i installation) applyServerSide(ctx context.Context, manifests []byte) error {
-	_, err := i.kubectl.runWithInput(
-		ctx,
-		manifests,
-		"apply",
-		"--server-side",
-		"--force-conflicts",
-		"--field-manager=drydock-cluster",
-		"-f",
-		"-",
-	)
+	_, err := i.kubectl.runWithInput(ctx, manifests, "apply", "--server-side", "--force-conflicts",
+		"--field-manager=drydock-cluster", "-f", "-")
 	return err
 }
 
-// waitForDeployments expects all pods of the newest generation.
+// waitForDeployments waits until all pods of the newest generation are ready.
 func (i installation) waitForDeployments(ctx context.Context) error {
 	return retry(ctx, knativeDeadline, func() error {
 		found, err := i.kubectl.deployments(ctx)
@@ -94,19 +87,14 @@ func (i installation) waitForDeployments(ctx context.Context) error {
 			return err
 		}
 		if waiting := knative.NotReady(i.manifests.Deployments, found); len(waiting) > 0 {
-			return fmt.Errorf(
-				"not ready: %s; look with: %s --kubeconfig=%s get pods --all-namespaces",
-				strings.Join(waiting, ", "),
-				i.kubectl.binary,
-				i.kubectl.kubeconfig,
-			)
+			return fmt.Errorf("not ready: %s. Run: %s --kubeconfig=%s get pods --all-namespaces",
+				strings.Join(waiting, ", "), i.kubectl.binary, i.kubectl.kubeconfig)
 		}
 		return nil
 	})
 }
 
-// waitForWebhooks has objects checked without creating them. They are of the kinds that Knative's three webhooks
-// default and validate.
+// waitForWebhooks waits until Knative's three webhooks answer. It creates objects of their kinds with a server-side dry run.
 func (i installation) waitForWebhooks(ctx context.Context) error {
 	return retry(ctx, applyDeadline, func() error {
 		output, err := i.kubectl.runWithInput(ctx, []byte(knative.Probe), "create", "--dry-run=server", "--output=json", "-f", "-")
@@ -117,7 +105,7 @@ func (i installation) waitForWebhooks(ctx context.Context) error {
 	})
 }
 
-// retry repeats what fails until the deadline, and returns the last error.
+// retry repeats the function until it succeeds or the time is over, and returns the last error.
 func retry(ctx context.Context, within time.Duration, do func() error) error {
 	deadline := time.Now().Add(within)
 	for {
@@ -126,7 +114,7 @@ func retry(ctx context.Context, within time.Duration, do func() error) error {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("still after %s: %w", within, err)
+			return fmt.Errorf("no success after %s: %w", within, err)
 		}
 		select {
 		case <-ctx.Done():

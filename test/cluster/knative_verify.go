@@ -20,28 +20,27 @@ var (
 	verifyPingManifest string
 )
 
-// The objects of verify-knative.yaml. Nobody sends events to the page, so that it is at zero when it is asked.
+// Names in verify-knative.yaml. The page receives no events, so that it is scaled to zero before its check.
 const (
 	clientPod       = "client"
 	receiverService = "receiver"
 	pageService     = "page"
 )
 
-// zeroDeadline is several times what a Service needs to go to zero: its window of 6 seconds, Knative's grace period of
-// 30, and the end of its pod.
+// zeroDeadline is several times the duration of scaling to zero: a window of 6 s, Knative's grace period of 30 s, and the end of the pod.
 const zeroDeadline = 3 * time.Minute
 
-// knativeVerification is one run of the checks, in a namespace of its own.
+// knativeVerification is one run of the checks, in its own namespace.
 type knativeVerification struct {
 	kubectl kubectl
-	values  map[string]any // of the manifests
+	values  map[string]any // for the manifests' templates
 }
 
-// verifyKnative proves that Knative on the local node does what functions rely on.
+// verifyKnative checks that Knative on the local node supports Drydock's functions.
 func (p places) verifyKnative(ctx context.Context) (err error) {
 	c := p.cluster(config.Node)
 	if _, err := os.Stat(c.Kubeconfig()); err != nil {
-		return fmt.Errorf("the node does not run; start it, with Knative, with `knative`: %w", err)
+		return fmt.Errorf("the node is not running. Start it and install Knative with `knative`: %w", err)
 	}
 	namespace := fmt.Sprintf("verify-knative-%d", time.Now().UnixMilli())
 	v := knativeVerification{
@@ -57,12 +56,12 @@ func (p places) verifyKnative(ctx context.Context) (err error) {
 	}()
 	return prove(ctx, []claim{
 		{"a Broker, a Trigger, an ApiServerSource and Services become ready", v.start},
-		{"Services that nobody asks go to zero", v.goesToZero},
-		{"a Service at zero answers a request", v.answersFromZero},
-		{"an event at the Broker reaches a Service at zero", v.eventArrives},
+		{"idle Services scale to zero", v.scaleToZero},
+		{"a Service that is scaled to zero answers a request", v.answerFromZero},
+		{"an event at the Broker reaches a Service that is scaled to zero", v.eventArrives},
 		{"a changed object arrives as an event", v.changeArrives},
 		{"a PingSource becomes ready and its ticks arrive", v.ticksArrive},
-		{"nothing stays when the namespace is removed", v.removed},
+		{"the namespace can be deleted completely", v.removed},
 	})
 }
 
@@ -70,15 +69,8 @@ func (v knativeVerification) start(ctx context.Context) error {
 	if err := v.kubectl.create(ctx, verifyKnativeManifest, v.values); err != nil {
 		return err
 	}
-	return v.ready(
-		ctx,
-		"broker/default",
-		"trigger/all",
-		"apiserversource/changes",
-		"ksvc/"+receiverService,
-		"ksvc/"+pageService,
-		"pod/"+clientPod,
-	)
+	return v.ready(ctx, "broker/default", "trigger/all", "apiserversource/changes", "ksvc/"+receiverService, "ksvc/"+pageService,
+		"pod/"+clientPod)
 }
 
 func (v knativeVerification) ready(ctx context.Context, objects ...string) error {
@@ -87,13 +79,13 @@ func (v knativeVerification) ready(ctx context.Context, objects ...string) error
 	return err
 }
 
-// goesToZero waits for the pods to be gone: a request that comes while one still ends would not be a cold start.
-func (v knativeVerification) goesToZero(ctx context.Context) error {
+// scaleToZero waits until all pods are gone. A request during the end of a pod would not be a cold start.
+func (v knativeVerification) scaleToZero(ctx context.Context) error {
 	_, err := v.kubectl.run(ctx, "wait", "pods", "--selector=serving.knative.dev/service", "--for=delete", "--timeout="+zeroDeadline.String())
 	return err
 }
 
-func (v knativeVerification) answersFromZero(ctx context.Context) error {
+func (v knativeVerification) answerFromZero(ctx context.Context) error {
 	start := time.Now()
 	url := fmt.Sprintf("http://%s.%s.svc.%s/", pageService, v.kubectl.namespace, config.DNSDomain)
 	answer, err := v.kubectl.inPod(ctx, clientPod, "wget -q -O - "+url)
@@ -103,23 +95,24 @@ func (v knativeVerification) answersFromZero(ctx context.Context) error {
 	if strings.TrimSpace(answer) != "hello" {
 		return fmt.Errorf("the Service answered %q", answer)
 	}
-	say(fmt.Sprintf("cold start of a Service, asked by kubectl exec: %s", elapsed(start)))
+	say(fmt.Sprintf("cold start of a Service, with kubectl exec: %s", elapsed(start)))
 	return nil
 }
 
-// eventArrives posts to the Broker. With the in-memory channel's defaults that returns after all subscribers answered.
+// eventArrives posts to the Broker. With the defaults of the in-memory channel the call returns after all subscribers have answered.
 func (v knativeVerification) eventArrives(ctx context.Context) error {
 	start := time.Now()
 	broker, err := v.kubectl.field(ctx, "broker/default", ".status.address.url")
 	if err != nil {
 		return err
 	}
-	post := `wget -q -O - --header "Ce-Specversion: 1.0" --header "Ce-Type: verify.posted" --header "Ce-Source: /verify" --header "Ce-Id: 1" ` +
+	post := `wget -q -O - --header "Ce-Specversion: 1.0" ` +
+		`--header "Ce-Type: verify.posted" --header "Ce-Source: /verify" --header "Ce-Id: 1" ` +
 		`--header "Content-Type: application/json" --post-data "{}" ` + broker
 	if _, err := v.kubectl.inPod(ctx, clientPod, post); err != nil {
 		return err
 	}
-	say(fmt.Sprintf("cold start behind a Broker, asked by kubectl exec: %s", elapsed(start)))
+	say(fmt.Sprintf("cold start behind a Broker, with kubectl exec: %s", elapsed(start)))
 	return v.arrives(ctx, "verify.posted 1")
 }
 
@@ -128,7 +121,7 @@ func (v knativeVerification) changeArrives(ctx context.Context) error {
 	if _, err := v.kubectl.run(ctx, "create", "configmap", name); err != nil {
 		return err
 	}
-	// An object that gains the selected label is a new one for the source.
+	// For the source an object is new when it gets the selected label.
 	if _, err := v.kubectl.run(ctx, "label", "configmap", name, "watched=true"); err != nil {
 		return err
 	}
@@ -145,21 +138,16 @@ func (v knativeVerification) ticksArrive(ctx context.Context) error {
 	return v.arrives(ctx, "dev.knative.sources.ping ")
 }
 
-// arrives waits until the receiver has written a line that begins like this.
+// arrives waits until the receiver has logged a line with this beginning.
 func (v knativeVerification) arrives(ctx context.Context, line string) error {
 	return retry(ctx, time.Minute, func() error {
-		log, err := v.kubectl.run(
-			ctx,
-			"logs",
-			"--selector=serving.knative.dev/service="+receiverService,
-			"--container=user-container",
-			"--tail=-1",
-		)
+		log, err := v.kubectl.run(ctx, "logs", "--selector=serving.knative.dev/service="+receiverService,
+			"--container=user-container", "--tail=-1")
 		if err != nil {
 			return err
 		}
 		if !strings.Contains("\n"+log, "\n"+line) {
-			return fmt.Errorf("the receiver has no event %q, but these: %q", line, log)
+			return fmt.Errorf("the receiver did not get event %q; its log is %q", line, log)
 		}
 		return nil
 	})

@@ -10,8 +10,7 @@ import (
 	"drydock.dev/test/cluster/knative"
 )
 
-// kubectl runs kubectl in one namespace of one cluster. Without a namespace, objects have to name theirs; without a
-// kubeconfig, the cluster is that of the environment.
+// kubectl runs kubectl. Without a namespace, the objects must name theirs. Without a kubeconfig, it uses the environment's.
 type kubectl struct{ binary, kubeconfig, namespace string }
 
 func (k kubectl) run(ctx context.Context, args ...string) (string, error) {
@@ -49,7 +48,7 @@ func (k kubectl) removeNamespace(ctx context.Context) error {
 	return err
 }
 
-// field reads a field of an object by its JSON path.
+// field returns a field of an object, selected by its JSON path.
 func (k kubectl) field(ctx context.Context, object, path string) (string, error) {
 	return k.run(ctx, "get", object, "--output", "jsonpath={"+path+"}")
 }
@@ -60,7 +59,7 @@ func (k kubectl) waitField(ctx context.Context, object, path, value string) erro
 	return err
 }
 
-// deployments are all of the cluster.
+// deployments returns all Deployments of the cluster.
 func (k kubectl) deployments(ctx context.Context) ([]knative.Deployment, error) {
 	output, err := k.run(ctx, "get", "deployments", "--all-namespaces", "--output=json")
 	if err != nil {

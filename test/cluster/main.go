@@ -1,17 +1,17 @@
-// Package main runs a real Kubernetes on this machine, for tests and for trying things out:
+// Package main runs a real Kubernetes on this machine, for tests and for experiments:
 //
 //	go run -C test/cluster . up [--size=node|control-plane]
-//	go run -C test/cluster . down [--size=node|control-plane]   both without --size
+//	go run -C test/cluster . down [--size=node|control-plane]    both without --size
 //	go run -C test/cluster . status
-//	go run -C test/cluster . image [--binary=../../bin/drydock]  make and import an image of the product: dev.local/NAME:dev
-//	go run -C test/cluster . redis-image                         make and import an image of Debian's Redis: dev.local/redis:dev
-//	go run -C test/cluster . verify                              prove that the node works
-//	go run -C test/cluster . knative                             put Knative on the node; with KUBECONFIG set, look at that cluster's
-//	go run -C test/cluster . verify-knative                      prove that Knative works
+//	go run -C test/cluster . image [--binary=../../bin/drydock]  build and import an image of the product: dev.local/NAME:dev
+//	go run -C test/cluster . redis-image                         build and import an image of Debian's Redis: dev.local/redis:dev
+//	go run -C test/cluster . verify                              check that the node works
+//	go run -C test/cluster . knative                             install Knative on the node; with KUBECONFIG set, check that cluster
+//	go run -C test/cluster . verify-knative                      check that Knative works
 //	go run -C test/cluster . kubectl-path
 //
-// Everything is below .cluster in the root of the repository; .cluster/kubeconfig leads to the node, and
-// .cluster/control-plane/kubeconfig to the control plane without one.
+// All files are in .cluster in the root of the repository. .cluster/kubeconfig selects the node, .cluster/control-plane/kubeconfig the
+// control plane without a node.
 package main
 
 import (
@@ -29,7 +29,8 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-const usage = "usage: cluster up|down|status|image|redis-image|verify|knative|verify-knative|kubectl-path [--size=node|control-plane] [--binary=PATH]"
+const usage = "usage: cluster up|down|status|image|redis-image|verify|knative|verify-knative|kubectl-path " +
+	"[--size=node|control-plane] [--binary=PATH]"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,7 +41,7 @@ func main() {
 	}
 }
 
-// options are the flags of all verbs.
+// options holds the flags of all commands.
 type options struct {
 	size   string
 	binary string
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if err := reachDirectly(); err != nil {
+	if err := bypassProxy(); err != nil {
 		return err
 	}
 	places, err := findPlaces()
@@ -72,8 +73,8 @@ func run(ctx context.Context, args []string) error {
 	return places.do(ctx, args[0], o)
 }
 
-func (p places) do(ctx context.Context, verb string, o options) error {
-	switch verb {
+func (p places) do(ctx context.Context, command string, o options) error {
+	switch command {
 	case "up":
 		size, err := config.ParseSize(orDefault(o.size, config.Node))
 		if err != nil {
@@ -97,7 +98,7 @@ func (p places) do(ctx context.Context, verb string, o options) error {
 	case "kubectl-path":
 		return p.printKubectl()
 	}
-	return fmt.Errorf("there is no verb %q\n%s", verb, usage)
+	return fmt.Errorf("unknown command %q\n%s", command, usage)
 }
 
 func orDefault(text string, size config.Size) string {
@@ -107,8 +108,8 @@ func orDefault(text string, size config.Size) string {
 	return text
 }
 
-// reachDirectly keeps the cluster's traffic from a proxy that the environment may name for the outside.
-func reachDirectly() error {
+// bypassProxy excludes the cluster's addresses from the proxy that the environment may set.
+func bypassProxy() error {
 	inside := strings.Join([]string{"127.0.0.1", config.NodeAddress, config.PodRange, config.ServiceRange}, ",")
 	for _, variable := range []string{"NO_PROXY", "no_proxy"} {
 		if err := os.Setenv(variable, strings.Trim(os.Getenv(variable)+","+inside, ",")); err != nil {
@@ -118,10 +119,10 @@ func reachDirectly() error {
 	return nil
 }
 
-// printKubectl prints the path of the kubectl that fits the cluster.
+// printKubectl prints the path of the cluster's kubectl.
 func (p places) printKubectl() error {
 	if _, err := os.Stat(p.kubectl()); err != nil {
-		return fmt.Errorf("there is no kubectl yet, since it comes with the cluster: run `up` first: %w", err)
+		return fmt.Errorf("the cluster's kubectl does not exist yet. Run `up` first: %w", err)
 	}
 	fmt.Println(p.kubectl())
 	return nil

@@ -10,29 +10,27 @@ import (
 	"drydock.dev/test/cluster/config"
 )
 
-func TestTheVersionIsThatOfTheModule(t *testing.T) {
+func TestReportedVersionMatchesGoMod(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "k8s.io/kubernetes "+kubernetesVersion+"\n") {
-		t.Errorf("go.mod has another version of k8s.io/kubernetes than %s, which the binary would report", kubernetesVersion)
+		t.Errorf("go.mod does not require k8s.io/kubernetes %s, the version that the binary reports", kubernetesVersion)
 	}
 }
 
-func TestSizeInDF(t *testing.T) {
+func TestSizeIsReadFromDF(t *testing.T) {
 	tests := map[string]struct {
 		output string
 		want   int
 		fails  bool
 	}{
-		"as busybox prints it": {
-			"Filesystem           1K-blocks      Used Available Use% Mounted on\n/dev/loop0               62108      3592     58516   6% /data\n",
-			62108,
-			false,
-		},
-		"nothing":   {"", 0, true},
-		"no number": {"/dev/loop0 many 1 1 1% /data", 0, true},
+		"busybox's format": {
+			"Filesystem           1K-blocks      Used Available Use% Mounted on\n" +
+				"/dev/loop0               62108      3592     58516   6% /data\n", 62108, false},
+		"nothing":      {"", 0, true},
+		"not a number": {"/dev/loop0 many 1 1 1% /data", 0, true},
 	}
 	for name, test := range tests {
 		got, err := sizeInDF(test.output)
@@ -42,7 +40,7 @@ func TestSizeInDF(t *testing.T) {
 	}
 }
 
-func TestAnErrorShowsTheEndOfTheLog(t *testing.T) {
+func TestErrorShowsEndOfLog(t *testing.T) {
 	c := config.Cluster{Size: config.Node, State: t.TempDir()}
 	log := c.Log("kubelet")
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
@@ -57,7 +55,7 @@ func TestAnErrorShowsTheEndOfTheLog(t *testing.T) {
 	}
 }
 
-func TestAStepReturnsItsError(t *testing.T) {
+func TestStepReturnsError(t *testing.T) {
 	want := errors.New("no")
 	if got := step("trying", func() error { return want }); !errors.Is(got, want) {
 		t.Errorf("got %v", got)

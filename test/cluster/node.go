@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// node starts what runs pods, and imports the images that are always there.
+// node starts the components of the node, and imports the base images.
 func (p places) node(ctx context.Context, r runner) error {
 	c := r.cluster
 	if err := c.WriteNodeFiles(); err != nil {
@@ -54,7 +54,7 @@ func (p places) node(ctx context.Context, r runner) error {
 	return r.allRun(append(append(others, containerd, kubelet), drivers...))
 }
 
-// nodeReady waits until pods can run, and have names and addresses.
+// nodeReady waits until pods can run and DNS answers.
 func (r runner) nodeReady(ctx context.Context, kubelet config.Component) error {
 	api, err := newAPI(r.cluster)
 	if err != nil {
@@ -68,8 +68,7 @@ func (r runner) nodeReady(ctx context.Context, kubelet config.Component) error {
 	return waitFor(ctx, r.cluster, r.cluster.DNS(r.binaries), "DNS by its Service", startDeadline, lookUpAPIServer)
 }
 
-// nodeHealthy asks the node's agent too, since the API server shows for a while the node as it was before its agent
-// ended.
+// nodeHealthy also asks the kubelet itself, because the API server shows a stale status for a while after a kubelet has ended.
 func nodeHealthy(ctx context.Context, c config.Cluster, a api) error {
 	if err := healthy(ctx, c.KubeletHealth()); err != nil {
 		return err
@@ -77,20 +76,20 @@ func nodeHealthy(ctx context.Context, c config.Cluster, a api) error {
 	return a.nodeReady(ctx)
 }
 
-// lookUpAPIServer asks DNS at the address of its Service, so it also shows that kube-proxy works.
+// lookUpAPIServer queries DNS at its Service's address, so that it also checks kube-proxy.
 func lookUpAPIServer(ctx context.Context) error {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, network, net.JoinHostPort(config.DNSService, "53"))
 	}}
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // a question from before the first rule is never answered
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a query before kube-proxy's first rule gets no answer
 	defer cancel()
 	addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc."+config.DNSDomain+".")
 	if err != nil {
 		return fmt.Errorf("looking up the API server's Service: %w", err)
 	}
 	if len(addresses) != 1 || addresses[0] != config.APIService {
-		return errors.New("the API server's Service has another address in DNS")
+		return errors.New("DNS has a wrong address for the API server's Service")
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// ownerFile names the folder of the one node that this machine can have, since addresses, rules and cgroups of nodes
-// are the same. It is gone after a reboot, as they are.
+// ownerFile holds the folder of this machine's only node. All nodes use the same addresses, rules and cgroups. Like them the file
+// disappears with a reboot.
 const ownerFile = "/run/drydock-cluster-node"
 
-// claimMachine refuses to start a node while that of another checkout runs.
+// claimMachine returns an error if the node of another checkout is running.
 func claimMachine(c config.Cluster) error {
 	other, err := otherOwner(c)
 	if err != nil {
@@ -27,7 +27,7 @@ func claimMachine(c config.Cluster) error {
 			return err
 		}
 		if len(processes) > 0 {
-			return fmt.Errorf("this machine already runs a node, from another checkout, in %s: use that one, or take it down there first", other)
+			return fmt.Errorf("this machine already runs a node of another checkout in %s. Use it, or take it down there first", other)
 		}
 	}
 	if err := os.WriteFile(ownerFile, []byte(c.Dir()+"\n"), 0o644); err != nil {
@@ -36,14 +36,14 @@ func claimMachine(c config.Cluster) error {
 	return nil
 }
 
-// otherOwner is the folder of another checkout's node, or empty.
+// otherOwner returns the folder of another checkout's node, or an empty text.
 func otherOwner(c config.Cluster) (string, error) {
 	text, err := os.ReadFile(ownerFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading whose node this machine runs: %w", err)
+		return "", fmt.Errorf("reading the owner of this machine's node: %w", err)
 	}
 	if owner := strings.TrimSpace(string(text)); owner != c.Dir() {
 		return owner, nil
@@ -51,7 +51,7 @@ func otherOwner(c config.Cluster) (string, error) {
 	return "", nil
 }
 
-// releaseMachine lets another checkout start a node.
+// releaseMachine allows another checkout to start a node.
 func releaseMachine() error {
 	if err := os.Remove(ownerFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("releasing this machine: %w", err)

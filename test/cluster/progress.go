@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// patience is how long a step may be silent.
-const patience = 10 * time.Second
+// progressPeriod is the time between two progress messages of a step.
+const progressPeriod = 10 * time.Second
 
-// say tells people what happens. It goes to standard error, since scripts read standard output.
+// say prints a message to standard error, because scripts read standard output.
 func say(what string) { fmt.Fprintln(os.Stderr, what) }
 
-// step does something, telling from time to time that it still does, and how long it took.
+// step runs a function, and prints its progress and its duration.
 func step(what string, do func() error) error {
 	start := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- do() }()
-	ticks := time.NewTicker(patience)
+	ticks := time.NewTicker(progressPeriod)
 	defer ticks.Stop()
 	for {
 		select {
@@ -34,7 +34,7 @@ func step(what string, do func() error) error {
 
 func elapsed(start time.Time) time.Duration {
 	passed := time.Since(start)
-	if passed < patience {
+	if passed < progressPeriod {
 		return passed.Round(100 * time.Millisecond)
 	}
 	return passed.Round(time.Second)

@@ -7,10 +7,10 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// redisPackages are the Debian package with Redis, and those with its libraries that a small Debian lacks.
+// redisPackages lists Debian's Redis, and those of its libraries that a minimal Debian lacks.
 var redisPackages = []string{"redis-tools", "libatomic1", "libjemalloc2", "liblzf1", "libssl3", "libsystemd0"}
 
-// importRedis makes an image of Debian's Redis, with a shell, and imports it.
+// importRedis builds an image of Debian's Redis with a shell, and imports it.
 func (p places) importRedis(ctx context.Context) error {
 	r, err := p.nodeRuntime(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p places) importRedis(ctx context.Context) error {
 	}
 	shell.Name = "dev.local/redis:dev"
 	redis, err := shell.WithPrograms(map[string]string{
-		"bin/redis-server": filepath.Join(root, "usr", "bin", "redis-check-rdb"), // one program: it does what its name says
+		"bin/redis-server": filepath.Join(root, "usr", "bin", "redis-check-rdb"), // the same program acts by the name of its file
 		"bin/redis-cli":    filepath.Join(root, "usr", "bin", "redis-cli"),
 	}, root, "/")
 	if err != nil {

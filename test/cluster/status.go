@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// status prints which clusters run and with which processes.
+// status prints the state and the processes of each cluster.
 func (p places) status(ctx context.Context) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	for _, size := range config.Sizes {
@@ -29,7 +29,7 @@ func (p places) status(ctx context.Context) error {
 	return nil
 }
 
-// health is a word, and what leads on.
+// health returns the state of a cluster and a hint for the next step.
 func health(ctx context.Context, c config.Cluster, processes []host.Process) string {
 	if len(processes) == 0 {
 		return "down"
@@ -42,12 +42,12 @@ func health(ctx context.Context, c config.Cluster, processes []host.Process) str
 		err = nodeHealthy(ctx, c, api)
 	}
 	if err != nil {
-		return "not ready (" + err.Error() + "); `up` starts what is missing"
+		return "not ready (" + err.Error() + "); run `up` to start the missing components"
 	}
 	return "ready, KUBECONFIG=" + c.Kubeconfig()
 }
 
-// describe lists components with their process ids; the helpers of containers are counted only.
+// describe lists components with their process ids. It only counts the containers' shims.
 func describe(processes []host.Process) string {
 	var parts []string
 	containers := 0

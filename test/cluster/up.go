@@ -13,13 +13,13 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// Deadlines of waits. They are many times what a machine with two cores needs.
+// Deadlines of waits: many times the duration on a machine with two cores.
 const (
 	startDeadline = 2 * time.Minute
 	podDeadline   = 3 * time.Minute
 )
 
-// up starts a cluster, or whatever is missing of it, and returns when it can be used.
+// up starts the missing components of a cluster, and returns when the cluster is usable.
 func (p places) up(ctx context.Context, c config.Cluster) error {
 	start := time.Now()
 	if err := p.preflight(ctx, c); err != nil {
@@ -74,15 +74,15 @@ func (p places) preflight(ctx context.Context, c config.Cluster) error {
 	return host.InstallPackages(ctx, say)
 }
 
-// lock lets one run at a time change a cluster.
+// lock serializes changes of a cluster.
 func (p places) lock(c config.Cluster) (host.Lock, error) {
 	return host.TakeLock(filepath.Join(p.state, string(c.Size)+".lock"), func() {
 		say("waiting for another run on the cluster of size " + string(c.Size))
 	})
 }
 
-// mark is a file that a complete cluster has. It names the machine's boot and the cluster's configuration: with
-// another of either, what is there is no cluster that could be continued.
+// mark returns the content of the file "complete" of a finished cluster: the machine's boot id and the fingerprint of the configuration.
+// A cluster with another mark cannot be continued.
 func mark(c config.Cluster) (string, error) {
 	boot, err := host.BootID()
 	if err != nil {
@@ -106,8 +106,7 @@ func writeMark(c config.Cluster) error {
 	return nil
 }
 
-// clearRemains takes down what cannot be continued: an `up` that was killed, or a cluster from before a reboot or of
-// another configuration.
+// clearRemains takes down a cluster that cannot be continued: after a killed `up`, after a reboot, or with another configuration.
 func (p places) clearRemains(ctx context.Context, c config.Cluster) error {
 	want, err := mark(c)
 	if err != nil {
@@ -121,7 +120,7 @@ func (p places) clearRemains(ctx context.Context, c config.Cluster) error {
 		return fmt.Errorf("reading the mark of a complete cluster: %w", err)
 	}
 	if _, err := os.Stat(c.Dir()); err == nil {
-		say("taking down what an earlier run left, since it cannot be continued")
+		say("taking down the cluster of an earlier run, which cannot be continued")
 	}
 	if err := takeDown(ctx, c); err != nil {
 		return err

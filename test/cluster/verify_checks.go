@@ -22,8 +22,8 @@ const (
 	growClaim = "grow-web-0"
 )
 
-// sizeIsReal allows a tenth for what the file system needs for itself.
-func (v *verification) sizeIsReal(ctx context.Context) error {
+// hasClaimedSize allows a tenth for the file system itself.
+func (v *verification) hasClaimedSize(ctx context.Context) error {
 	return errors.Join(v.hasSize(ctx, "/data", 64), v.hasSize(ctx, "/grow", 64))
 }
 
@@ -31,7 +31,7 @@ func (v *verification) hasSize(ctx context.Context, path string, mebibytes int) 
 	return sizeAt(ctx, v.kubectl, setPod, path, mebibytes)
 }
 
-// sizeAt compares the size of a file system with what is claimed.
+// sizeAt compares the size of a file system with the claimed size.
 func sizeAt(ctx context.Context, k kubectl, pod, path string, mebibytes int) error {
 	output, err := k.inPod(ctx, pod, "df -k "+path)
 	if err != nil {
@@ -42,21 +42,21 @@ func sizeAt(ctx context.Context, k kubectl, pod, path string, mebibytes int) err
 		return err
 	}
 	if claimed := mebibytes << 10; size > claimed || size < claimed-claimed/10 {
-		return fmt.Errorf("df shows %d KiB at %s, where %d are claimed", size, path, claimed)
+		return fmt.Errorf("df shows %d KiB at %s, want %d", size, path, claimed)
 	}
 	return nil
 }
 
-// sizeInDF reads the second column of the last line.
+// sizeInDF returns the second column of the last line.
 func sizeInDF(output string) (kibibytes int, err error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
 	if len(fields) < 6 {
-		return 0, fmt.Errorf("df says %q", output)
+		return 0, fmt.Errorf("df printed %q", output)
 	}
 	kibibytes, err = strconv.Atoi(fields[1])
 	if err != nil {
-		return 0, fmt.Errorf("reading the size in what df says: %w", err)
+		return 0, fmt.Errorf("reading the size in the output of df: %w", err)
 	}
 	return kibibytes, nil
 }
@@ -67,15 +67,15 @@ func (v *verification) groupCanWrite(ctx context.Context) error {
 		return err
 	}
 	if strings.TrimSpace(owner) != "1000:1000" {
-		return fmt.Errorf("a file of user and group 1000 belongs to %s", owner)
+		return fmt.Errorf("a file of user and group 1000 has the owner %s", owner)
 	}
 	return nil
 }
 
-func (v *verification) fullIsFull(ctx context.Context) error {
+func (v *verification) failsWhenFull(ctx context.Context) error {
 	_, err := v.kubectl.inPod(ctx, setPod, "dd if=/dev/zero of=/data/fill bs=1M count=100")
 	if err == nil {
-		return errors.New("100 MiB went into a volume of 64 MiB")
+		return errors.New("a volume of 64 MiB accepted 100 MiB")
 	}
 	if !strings.Contains(err.Error(), "No space left on device") {
 		return err
@@ -84,9 +84,9 @@ func (v *verification) fullIsFull(ctx context.Context) error {
 	return err
 }
 
-func (v *verification) fixedStays(ctx context.Context) error {
+func (v *verification) fixedCannotGrow(ctx context.Context) error {
 	if err := v.request(ctx, dataClaim, "128Mi"); err == nil {
-		return errors.New("the API server accepted that the claim grows")
+		return errors.New("the API server accepted a larger size for the claim")
 	}
 	return nil
 }
@@ -112,20 +112,20 @@ func (v *verification) names(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(answer, config.APIService) {
-		return fmt.Errorf("the API server's Service was found elsewhere: %s", answer)
+		return fmt.Errorf("DNS has a wrong address for the API server's Service: %s", answer)
 	}
-	// A short name needs the search list in the pod's resolv.conf, and a port that answers kube-proxy.
+	// This needs the search list in the pod's resolv.conf, and kube-proxy for the port.
 	if _, err := v.kubectl.inPod(ctx, setPod, "nc kubernetes.default 443 </dev/null"); err != nil {
 		return err
 	}
 	heard, err := v.kubectl.inPod(ctx, setPod, "(echo hello | nc -l -p 8080 &) && sleep 1 && nc web-0.web 8080 </dev/null")
 	if err == nil && strings.TrimSpace(heard) != "hello" {
-		err = fmt.Errorf("the pod heard %q from itself", heard)
+		err = fmt.Errorf("the pod received %q from itself", heard)
 	}
 	return err
 }
 
-// retained deletes everything but a volume that was set to be retained before.
+// retained deletes everything except a volume with the reclaim policy Retain.
 func (v *verification) retained(ctx context.Context) error {
 	volume := v.volumes[dataClaim]
 	if err := v.reclaim(ctx, volume, "Retain"); err != nil {
@@ -138,12 +138,12 @@ func (v *verification) retained(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(v.folder(volume), "image")); err != nil {
-		return fmt.Errorf("the data of volume %s has gone: %w", volume, err)
+		return fmt.Errorf("the data of volume %s was deleted: %w", volume, err)
 	}
 	return retry(ctx, time.Minute, func() error { return v.unused(volume) })
 }
 
-// nothingLeft lets go of the retained volume and looks for remains of both.
+// nothingLeft deletes the retained volume and searches for remains of both volumes.
 func (v *verification) nothingLeft(ctx context.Context) error {
 	if err := v.reclaim(ctx, v.volumes[dataClaim], "Delete"); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (v *verification) nothingLeft(ctx context.Context) error {
 			return err
 		}
 		if _, err := os.Stat(v.folder(volume)); err == nil {
-			return fmt.Errorf("the files of volume %s are left", volume)
+			return fmt.Errorf("the files of volume %s still exist", volume)
 		}
 	}
 	return nil
@@ -167,12 +167,12 @@ func (v *verification) reclaim(ctx context.Context, volume, policy string) error
 	return err
 }
 
-// folder is where the driver keeps a volume.
+// folder returns the folder of a volume.
 func (v *verification) folder(volume string) string {
 	return volumeFolder(v.cluster, config.LocalDriver, volume)
 }
 
-// unused expects neither a mount nor a loop device of a volume on this machine.
+// unused checks that the volume has no mount and no loop device on this machine.
 func (v *verification) unused(volume string) error {
 	mounted, err := host.Mounts(v.cluster.Dir())
 	if err != nil {
@@ -186,13 +186,13 @@ func (v *verification) unused(volume string) error {
 	return noDevice(v.folder(volume))
 }
 
-// volumeFolder is where a driver keeps a volume.
+// volumeFolder returns the folder of a volume of that driver.
 func volumeFolder(c config.Cluster, driver, volume string) string {
 	at := slices.IndexFunc(config.Drivers, func(d config.Driver) bool { return d.Name == driver })
 	return filepath.Join(c.Volumes(config.Drivers[at]), "volumes", volume)
 }
 
-// noDevice expects that no loop device is left of a volume.
+// noDevice checks that no loop device uses a file in the folder.
 func noDevice(folder string) error {
 	loops, err := host.Loops(folder)
 	if err == nil && len(loops) > 0 {

@@ -22,8 +22,8 @@ var (
 // volumeClaim is a claim of verify-csi.yaml.
 type volumeClaim struct {
 	Name, Class, Size string
-	Device            bool   // instead of a file system
-	Snapshot, Clone   string // the source of a copy
+	Device            bool   // raw block volume
+	Snapshot, Clone   string // name of the copy's source
 }
 
 // Claims of the verification.
@@ -36,18 +36,18 @@ var (
 	clonedVolume   = volumeClaim{Name: "cloned", Class: "csi", Size: "192Mi", Clone: "data"}
 )
 
-// slowDelay is the shortest time in which class csi-slow seems to attach or detach: retry asks twice a second, so it may see the start
-// late.
+// slowDelay is the shortest observed duration of an attachment in class csi-slow. It is less than 10 s, because retry polls twice a second
+// and may see the start late.
 const slowDelay = 8 * time.Second
 
-// csiVerification is one run of the checks on attached volumes, in its own namespace.
+// csiVerification is one run of the checks of attached volumes, in its own namespace.
 type csiVerification struct {
 	kubectl kubectl
 	cluster config.Cluster
 	volumes map[string]string // by claim
 }
 
-// verifyCSI proves that attached volumes do what tests rely on.
+// verifyCSI checks that attached volumes behave as the tests require.
 func (p places) verifyCSI(ctx context.Context) (err error) {
 	c := p.cluster(config.Node)
 	namespace := fmt.Sprintf("verify-csi-%d", time.Now().UnixMilli())
@@ -62,23 +62,23 @@ func (p places) verifyCSI(ctx context.Context) (err error) {
 	}
 	return prove(ctx, []claim{
 		{"a slow volume is attached in ten seconds", v.attachesSlowly},
-		{"it is detached in ten seconds, after its loop device has gone", v.detachesSlowly},
+		{"the volume is detached in ten seconds, after its loop device is removed", v.detachesSlowly},
 		{"a file system and a device are attached at once", v.attachesAtOnce},
-		{"both grow under the running pod", v.growsOnline},
-		{"another volume grows only when no pod uses it, and its file system with the next pod", v.growsOffline},
+		{"the file system and the device grow under the running pod", v.growsOnline},
+		{"an offline volume grows only while no pod uses it, and its file system with the next pod", v.growsOffline},
 		{"a snapshot is restored, and a volume is cloned, while the source is in use", v.copies},
 		{"an attribute of a volume in use changes with its class", v.changesAttributes},
-		{"nothing is left of any of them", v.nothingLeft},
+		{"all of these volumes are deleted completely", v.nothingLeft},
 	})
 }
 
-// create makes claims and a pod for them, and does not wait.
+// create creates claims and a pod that uses them, and does not wait.
 func (v csiVerification) create(ctx context.Context, pod string, claims ...volumeClaim) error {
 	return v.kubectl.create(ctx, verifyCSIManifest, map[string]any{"Namespace": v.kubectl.namespace, "Image": image.BusyboxName,
 		"Claims": claims, "Pods": map[string][]volumeClaim{pod: claims}})
 }
 
-// createPod makes a pod for claims that exist.
+// createPod creates a pod that uses existing claims.
 func (v csiVerification) createPod(ctx context.Context, pod string, claims ...volumeClaim) error {
 	return v.kubectl.create(ctx, verifyCSIManifest, map[string]any{"Namespace": v.kubectl.namespace, "Image": image.BusyboxName,
 		"Claims": []volumeClaim{}, "Pods": map[string][]volumeClaim{pod: claims}})
@@ -89,7 +89,7 @@ func (v csiVerification) ready(ctx context.Context, pod string) error {
 	return err
 }
 
-// bound waits for a claim and remembers its volume.
+// bound waits until a claim is bound, and stores the name of its volume.
 func (v csiVerification) bound(ctx context.Context, claim volumeClaim) error {
 	if err := v.kubectl.waitField(ctx, "pvc/"+claim.Name, ".status.phase", "Bound"); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (v csiVerification) bound(ctx context.Context, claim volumeClaim) error {
 	return err
 }
 
-// start makes claims and a pod for them, and waits until it runs.
+// start creates claims and a pod that uses them, and waits until the pod is ready.
 func (v csiVerification) start(ctx context.Context, pod string, claims ...volumeClaim) error {
 	if err := v.create(ctx, pod, claims...); err != nil {
 		return err
@@ -112,18 +112,18 @@ func (v csiVerification) start(ctx context.Context, pod string, claims ...volume
 	return v.ready(ctx, pod)
 }
 
-// attachment returns "true" or "false" for a volume with an attachment, and "" for one without.
+// attachment returns "true" or "false" for a volume with a VolumeAttachment, and "" without one.
 func (v csiVerification) attachment(ctx context.Context, volume string) (string, error) {
 	return v.kubectl.field(ctx, "volumeattachments", `.items[?(@.spec.source.persistentVolumeName=="`+volume+`")].status.attached`)
 }
 
-// awaitAttachment waits for an answer of attachment, and returns how long it took.
+// awaitAttachment waits until attachment returns the wanted value. It returns the duration of the wait.
 func (v csiVerification) awaitAttachment(ctx context.Context, volume, want string) (time.Duration, error) {
 	start := time.Now()
 	err := retry(ctx, time.Minute, func() error {
 		is, err := v.attachment(ctx, volume)
 		if err == nil && is != want {
-			err = fmt.Errorf("volume %s is attached: %q, want %q", volume, is, want)
+			err = fmt.Errorf("volume %s has attached=%q, want %q", volume, is, want)
 		}
 		return err
 	})
@@ -139,7 +139,7 @@ func (v csiVerification) hasSize(ctx context.Context, pod string, claim volumeCl
 	return sizeAt(ctx, v.kubectl, pod, "/"+claim.Name, mebibytes)
 }
 
-// expect compares what a command prints in a pod.
+// expect runs a command in a pod and compares its output.
 func (v csiVerification) expect(ctx context.Context, pod, command, want string) error {
 	is, err := v.kubectl.inPod(ctx, pod, command)
 	if err == nil && strings.TrimSpace(is) != want {

@@ -29,7 +29,7 @@ func (v csiVerification) attachesSlowly(ctx context.Context) error {
 	}
 	took, err := v.awaitAttachment(ctx, volume, "true")
 	if err == nil && took < slowDelay {
-		err = fmt.Errorf("it took %s", took)
+		err = fmt.Errorf("the wait took only %s", took)
 	}
 	return errors.Join(err, v.ready(ctx, "slow"))
 }
@@ -45,12 +45,12 @@ func (v csiVerification) detachesSlowly(ctx context.Context) error {
 	}
 	took, err := v.awaitAttachment(ctx, volume, "")
 	if err == nil && took < slowDelay {
-		err = fmt.Errorf("it took %s", took)
+		err = fmt.Errorf("the wait took only %s", took)
 	}
 	return err
 }
 
-// attachesAtOnce allows a few seconds for the cluster's own steps.
+// attachesAtOnce allows a few seconds for the steps of the cluster itself.
 func (v csiVerification) attachesAtOnce(ctx context.Context) error {
 	if err := v.create(ctx, "quick", dataVolume, deviceVolume); err != nil {
 		return err
@@ -127,16 +127,16 @@ func (v csiVerification) growsOffline(ctx context.Context) error {
 	return v.hasSize(ctx, "offline", offlineVolume, 128)
 }
 
-// refusedInUse expects the driver's refusal to have become an Event of the claim.
+// refusedInUse checks that the driver's refusal is visible as an Event of the claim.
 func (v csiVerification) refusedInUse(ctx context.Context) error {
 	text, err := v.kubectl.run(ctx, "events", "--for=pvc/"+offlineVolume.Name, "--types=Warning")
 	if err == nil && !strings.Contains(text, "expands it only offline") {
-		err = fmt.Errorf("the Events of claim %s do not say that it is in use:\n%s", offlineVolume.Name, text)
+		err = fmt.Errorf("no Event of claim %s shows the refusal of the driver:\n%s", offlineVolume.Name, text)
 	}
 	return err
 }
 
-// copies writes between the snapshot and the clone, so that the copies differ.
+// copies writes between the snapshot and the clone, so that the two copies differ.
 func (v csiVerification) copies(ctx context.Context) error {
 	if err := v.kubectl.create(ctx, verifySnapshotManifest, map[string]any{"Namespace": v.kubectl.namespace}); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (v csiVerification) copies(ctx context.Context) error {
 		v.hasSize(ctx, "copies", restoredVolume, 160), v.hasSize(ctx, "copies", clonedVolume, 192))
 }
 
-// changesAttributes reads the loop device's setting on this machine.
+// changesAttributes checks the loop device's setting on this machine.
 func (v csiVerification) changesAttributes(ctx context.Context) error {
 	for class, want := range map[string]string{"read-ahead-small": "64", "read-ahead-large": "1024"} {
 		patch := `{"spec":{"volumeAttributesClassName":"` + class + `"}}`
@@ -193,27 +193,27 @@ func (v csiVerification) nothingLeft(ctx context.Context) error {
 	return retry(ctx, time.Minute, func() error { return v.remains(ctx) })
 }
 
-// remains looks for volumes, attachments, files and loop devices, and for contents of snapshots.
+// remains searches for volumes, attachments, files, loop devices and VolumeSnapshotContents.
 func (v csiVerification) remains(ctx context.Context) error {
 	var left []error
 	for _, claim := range slices.Sorted(maps.Keys(v.volumes)) {
 		volume := v.volumes[claim]
 		for _, driver := range config.Drivers {
 			if _, err := os.Stat(volumeFolder(v.cluster, driver.Name, volume)); err == nil {
-				left = append(left, fmt.Errorf("the files of volume %s are left", volume))
+				left = append(left, fmt.Errorf("the files of volume %s still exist", volume))
 			}
 			left = append(left, noDevice(volumeFolder(v.cluster, driver.Name, volume)))
 		}
 		is, err := v.attachment(ctx, volume)
 		if is != "" {
-			err = fmt.Errorf("the attachment of volume %s is left", volume)
+			err = fmt.Errorf("the attachment of volume %s still exists", volume)
 		}
 		left = append(left, err)
 	}
 	of := `.items[?(@.spec.volumeSnapshotRef.namespace=="` + v.kubectl.namespace + `")]`
 	contents, err := v.kubectl.field(ctx, "volumesnapshotcontents", of+".metadata.name")
 	if contents != "" {
-		err = errors.Join(err, errors.New("VolumeSnapshotContent "+contents+" is left"))
+		err = errors.Join(err, errors.New("VolumeSnapshotContent "+contents+" still exists"))
 	}
 	return errors.Join(append(left, err)...)
 }

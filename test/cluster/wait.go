@@ -13,14 +13,9 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// waitFor waits until check returns nil. It gives up when the component has ended, or at the deadline, and then shows
-// the end of the component's log.
-func waitFor(
-	ctx context.Context,
-	c config.Cluster,
-	component config.Component,
-	what string,
-	within time.Duration,
+// waitFor waits until check returns nil. It fails when the component has ended or the time is over. The error then includes the end of the
+// component's log.
+func waitFor(ctx context.Context, c config.Cluster, component config.Component, what string, within time.Duration,
 	check func(context.Context) error,
 ) error {
 	return step("waiting for "+what, func() error {
@@ -45,36 +40,36 @@ func waitFor(
 				return withLog(c, component.Name, fmt.Errorf("%s ended while waiting for %s", component.Name, what))
 			}
 			if time.Now().After(deadline) {
-				return withLog(c, component.Name, fmt.Errorf("%s: not there after %s: %w", what, within, last))
+				return withLog(c, component.Name, fmt.Errorf("%s is not ready after %s: %w", what, within, last))
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
 }
 
-// maxMissed is how often in a row a component has to be missed until it is believed to have ended: in the moment of its
-// exec, a process has no environment to be recognised by.
+// maxMissed is the number of consecutive checks without the process that prove its end. During exec a process briefly has no environment,
+// so that one check can miss it.
 const maxMissed = 3
 
 // withLog adds the end of a component's log to an error.
 func withLog(c config.Cluster, component string, cause error) error {
 	path := c.Log(component)
-	return fmt.Errorf("%w\nthe log of %s is %s and ends with:\n%s", cause, component, path, tail(path, 15))
+	return fmt.Errorf("%w\nthe log of %s is %s. Its last lines:\n%s", cause, component, path, tail(path, 15))
 }
 
-// tail is the last lines of a file, of its last 16 KiB at most.
+// tail returns the last lines of a file, at most 16 KiB.
 func tail(path string, lines int) string {
 	file, err := os.Open(path)
 	if err != nil {
-		return "  (it cannot be read: " + err.Error() + ")"
+		return "  (cannot read the log: " + err.Error() + ")"
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err == nil && info.Size() > 16<<10 {
-		_, _ = file.Seek(-16<<10, io.SeekEnd) // from the start, if not from there
+		_, _ = file.Seek(-16<<10, io.SeekEnd) // on an error, read from the start
 	}
 	text, err := io.ReadAll(file)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "  (it cannot be read: " + err.Error() + ")"
+		return "  (cannot read the log: " + err.Error() + ")"
 	}
 	all := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")

@@ -45,7 +45,7 @@ type logLine struct {
 	Message  string `json:"msg"`
 	Function string `json:"function"`
 	Plan     string `json:"plan"`
-	Conflict string `json:"conflict"`
+	Conflict string `json:"conflict"` // why package apply abandoned the plan; empty otherwise
 }
 
 // startChild starts the program, and calls onEvent for each event of its Broker.

@@ -6,7 +6,6 @@
 // Only the old volumes may remain, until their retention ends.
 //
 //	go run ./test/demo --standalone=bin/drydock-standalone --image=dev.local/drydock:dev --busybox=dev.local/busybox:1
-//	go run ./test/demo --standalone=bin/drydock-standalone --image=dev.local/drydock:dev --busybox=dev.local/busybox:1
 package main
 
 import (

@@ -16,7 +16,7 @@ func TestWritesAreNumberedWithStableNames(t *testing.T) {
 		{Message: "engine runs"},
 		{Message: doneMessage, Function: "backup", Plan: "do Preparing: create controllerrevisions drydock-" + operation},
 		{Message: doneMessage, Function: "restore", Plan: "do VolumeReleased: patch persistentvolumes pvc-99 {-operation}"},
-		{Message: conflictMessage, Function: "backup",
+		{Message: "conflict", Function: "backup",
 			Plan:     "do Preparing: patch persistentvolumes pvc-1 {a, b}; patch statefulsets web {+status}; event X \"x\"",
 			Conflict: "patch statefulsets web {+status}: the object has been modified"},
 		{Message: doneMessage, Function: "backup",
@@ -40,7 +40,7 @@ func TestIncidentsCountConflictsAndDeadLetters(t *testing.T) {
 	if got := incidents([]logLine{{Message: doneMessage}}); got != "" {
 		t.Errorf("without incidents: got %q", got)
 	}
-	got := incidents([]logLine{{Message: conflictMessage}, {Message: conflictMessage}, {Message: deadLetterMessage}})
+	got := incidents([]logLine{{Message: "conflict", Conflict: "a"}, {Message: "conflict", Conflict: "b"}, {Message: deadLetterMessage}})
 	if got != "plans decided again after a conflict: 2, dead-lettered events: 1" {
 		t.Errorf("got %q", got)
 	}

@@ -31,7 +31,7 @@ type observer struct {
 	raw       *eventBatch
 	finished  chan *api.Resize // receives the terminal record
 
-	// The fields below are used by the watches only, each by one of them.
+	// Each field below is used by one watch only.
 	last     *api.Resize
 	uid      types.UID       // of the set
 	followed map[string]bool // containers of movers, by the pod's UID and their name

@@ -10,9 +10,8 @@ import (
 
 // Messages in the log of drydock-standalone.
 const (
-	doneMessage       = "done"                                  // package apply: a plan was applied
-	conflictMessage   = "another process wrote, deciding again" // package apply: a plan was abandoned after a conflict
-	deadLetterMessage = "event was given up"                    // function dead-letter
+	doneMessage       = "done"               // package apply: a plan was applied
+	deadLetterMessage = "event was given up" // function dead-letter
 )
 
 // write is one write to the API server.
@@ -28,12 +27,12 @@ func writesOf(lines []logLine, status *api.Resize) []write {
 	var writes []write
 	names := aliases(status)
 	for _, line := range lines {
-		if line.Message != doneMessage && line.Message != conflictMessage {
+		if line.Message != doneMessage && line.Conflict == "" {
 			continue
 		}
 		reason, actions := readPlan(line.Plan)
 		for _, action := range actions {
-			if line.Message == conflictMessage && strings.HasPrefix(line.Conflict, action) {
+			if line.Conflict != "" && strings.HasPrefix(line.Conflict, action) {
 				break
 			}
 			if !foreignVolume(action, status) {
@@ -46,13 +45,15 @@ func writesOf(lines []logLine, status *api.Resize) []write {
 
 // incidents counts the conflicts and the dead-lettered events. The text is empty if there were none.
 func incidents(lines []logLine) string {
-	count := map[string]int{}
+	conflicts := 0
 	for _, line := range lines {
-		count[line.Message]++
+		if line.Conflict != "" {
+			conflicts++
+		}
 	}
 	var parts []string
-	if n := count[conflictMessage]; n > 0 {
-		parts = append(parts, fmt.Sprintf("plans decided again after a conflict: %d", n))
+	if conflicts > 0 {
+		parts = append(parts, fmt.Sprintf("plans decided again after a conflict: %d", conflicts))
 	}
 	if n := countDeadLettered(lines); n > 0 {
 		parts = append(parts, fmt.Sprintf("dead-lettered events: %d", n))

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reconcile applies the objects of a file as Flux's kustomize-controller does, and prints what became of each.
+// reconcile applies the objects of a file like Flux's kustomize-controller, and prints the result for each object.
 func reconcile(ctx context.Context, namespace, file string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {

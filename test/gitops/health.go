@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// health prints what Argo CD and Flux say of the StatefulSet by the checks in the folder.
+// health prints the health of the StatefulSet in Argo CD and in Flux, with the health checks in the folder.
 func health(ctx context.Context, namespace, name, folder string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -44,7 +44,7 @@ func health(ctx context.Context, namespace, name, folder string) error {
 	return nil
 }
 
-// argoHealth runs the script in the interpreter that Argo CD has, with the libraries of useOpenLibs.
+// argoHealth runs the health script in Argo CD's Lua interpreter. The setting useOpenLibs enables the standard libraries.
 func argoHealth(set *unstructured.Unstructured, file string) (string, error) {
 	patch := struct{ Data map[string]string }{}
 	if err := load(file, &patch); err != nil {
@@ -63,7 +63,7 @@ func argoHealth(set *unstructured.Unstructured, file string) (string, error) {
 	return result.RawGetString("status").String(), nil
 }
 
-// valueOf is the value as Lua has it.
+// valueOf converts a value to Lua.
 func valueOf(vm *lua.LState, value any) lua.LValue {
 	switch v := value.(type) {
 	case string:

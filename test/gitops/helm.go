@@ -12,8 +12,8 @@ import (
 	"helm.sh/helm/v3/pkg/cli"
 )
 
-// patience is how long Helm waits for the objects of a release with --atomic.
-const patience = 2 * time.Minute
+// waitTimeout is how long Helm waits for the objects of a release with --atomic.
+const waitTimeout = 2 * time.Minute
 
 func helm(namespace string) (*action.Configuration, error) {
 	settings := cli.New()
@@ -23,7 +23,7 @@ func helm(namespace string) (*action.Configuration, error) {
 	return config, err
 }
 
-// release installs a chart, or upgrades a release to it.
+// release installs a chart, or upgrades a release to the chart.
 func release(ctx context.Context, how, namespace, name, folder string, atomic bool) error {
 	config, err := helm(namespace)
 	if err != nil {
@@ -40,15 +40,15 @@ func release(ctx context.Context, how, namespace, name, folder string, atomic bo
 		_, err = install.RunWithContext(ctx, chart, nil)
 	case "upgrade":
 		upgrade := action.NewUpgrade(config)
-		upgrade.Namespace, upgrade.Atomic, upgrade.Wait, upgrade.Timeout = namespace, atomic, atomic, patience
+		upgrade.Namespace, upgrade.Atomic, upgrade.Wait, upgrade.Timeout = namespace, atomic, atomic, waitTimeout
 		_, err = upgrade.RunWithContext(ctx, name, chart, nil)
 	default:
-		return fmt.Errorf("helm %s: write install, upgrade or rollback", how)
+		return fmt.Errorf("unknown command helm %s. Use install, upgrade or rollback", how)
 	}
 	return err
 }
 
-// rollback goes back to the revision before.
+// rollback returns to the previous revision.
 func rollback(namespace, name string) error {
 	config, err := helm(namespace)
 	if err != nil {

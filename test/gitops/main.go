@@ -1,12 +1,12 @@
-// Command gitops applies manifests as the deployment tools do that are built on these libraries: Helm, and Flux with its server-side apply.
-// It judges the health of a set by the checks in config/gitops as Argo CD and Flux do. The tests on the API server run it. It is a module
-// of its own, for its many dependencies.
+// Command gitops applies manifests with the libraries of Helm, and of Flux with its server-side apply. It also evaluates the health checks
+// in config/gitops for a set, with the libraries of Argo CD and Flux. The tests on the API server run it. It is a separate module because
+// of its many dependencies.
 //
 //	gitops helm install|upgrade|rollback NAMESPACE RELEASE [CHART] [--atomic]
 //	gitops flux NAMESPACE FILE
 //	gitops health NAMESPACE SET FOLDER
 //
-// It takes the cluster from $KUBECONFIG.
+// It uses the cluster of $KUBECONFIG.
 package main
 
 import (
@@ -36,8 +36,6 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 4 && args[0] == "health":
 		return health(ctx, args[1], args[2], args[3])
 	}
-	return fmt.Errorf(
-		"write: helm install|upgrade NAMESPACE RELEASE CHART [--atomic], helm rollback NAMESPACE RELEASE, flux NAMESPACE FILE, or health NAMESPACE SET FOLDER; got %q",
-		args,
-	)
+	return fmt.Errorf("invalid arguments %q. Use helm install|upgrade NAMESPACE RELEASE CHART [--atomic], helm rollback NAMESPACE RELEASE, "+
+		"flux NAMESPACE FILE, or health NAMESPACE SET FOLDER", args)
 }

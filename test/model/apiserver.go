@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Answers of the API server, as shared/apply sorts them.
+// Errors of the API server, in the classes of shared/apply.
 var (
 	errConflict = errors.New("conflict")
 	errBudget   = errors.New("the disruption budget web needs more pods ready")
@@ -31,8 +31,8 @@ const (
 	orphan     = "orphan"
 )
 
-// carryOut does one action of a plan.
-func (w *World) carryOut(a plan.Action) error {
+// applyAction applies one action of a plan.
+func (w *World) applyAction(a plan.Action) error {
 	switch a.Verb {
 	case plan.VerbCreate:
 		return w.create(a.Resource, a.Object)
@@ -65,7 +65,7 @@ func fresh(kind plan.Resource) object {
 	return &corev1.Pod{}
 }
 
-// create makes an object, unless one of the name exists. Claims get the protection that admission gives them (kubernetes
+// create stores a new object, or returns a conflict if the name exists. Claims get the finalizer that admission adds (kubernetes
 // plugin/pkg/admission/storage/storageobjectinuseprotection).
 func (w *World) create(kind plan.Resource, from runtime.Object) error {
 	made := fresh(kind)
@@ -94,8 +94,8 @@ func (w *World) create(kind plan.Resource, from runtime.Object) error {
 	return nil
 }
 
-// patch carries out a JSON patch. A patch that does not fit means that the object is not what was seen. An object that is being deleted
-// takes no new finalizers (kubernetes staging apimachinery pkg/api/validation, ValidateObjectMetaAccessorUpdate).
+// patch applies a JSON patch. A failed test or a missing path counts as a conflict: the object has changed since it was observed. A
+// terminating object accepts no new finalizers (kubernetes staging apimachinery pkg/api/validation, ValidateObjectMetaAccessorUpdate).
 func (w *World) patch(kind plan.Resource, name string, ops []plan.Op) error {
 	e := w.objects[key{kind, name}]
 	if e == nil || slices.ContainsFunc(ops, func(op plan.Op) bool {
@@ -127,7 +127,7 @@ func (w *World) patch(kind plan.Resource, name string, ops []plan.Op) error {
 	return nil
 }
 
-// unchanged fails if the object is not as it was seen.
+// unchanged returns a conflict if the object has changed since it was observed.
 func (w *World) unchanged(a plan.Action) error {
 	e := w.objects[key{a.Resource, a.Name}]
 	if e == nil && a.UID == "" {
@@ -139,8 +139,8 @@ func (w *World) unchanged(a plan.Action) error {
 	return nil
 }
 
-// delete begins the deletion of the object, if it is the one that was seen. A pod that runs gets its grace period (kubernetes
-// pkg/registry/core/pod, CheckGracefulDelete).
+// delete starts the deletion if UID and resourceVersion match. A running pod gets a grace period (kubernetes pkg/registry/core/pod,
+// CheckGracefulDelete).
 func (w *World) delete(kind plan.Resource, name string, uid types.UID, version string, orphaning bool) error {
 	e := w.objects[key{kind, name}]
 	if e == nil || uid != "" && e.object.GetUID() != uid || version != "" && e.object.GetResourceVersion() != version {
@@ -165,7 +165,7 @@ func (w *World) delete(kind plan.Resource, name string, uid types.UID, version s
 	return nil
 }
 
-// forceDelete is kubectl delete --force --grace-period=0: the object goes while its processes run on.
+// forceDelete models kubectl delete --force --grace-period=0: the object disappears while its processes still run.
 func (w *World) forceDelete(name string) {
 	edit(w, plan.Pods, name, func(p *corev1.Pod) {
 		if p.DeletionTimestamp == nil {
@@ -177,21 +177,20 @@ func (w *World) forceDelete(name string) {
 
 const apiServer = "API server"
 
-// removals are of pods whose grace period was taken away.
+// removals returns the removal of pods whose grace period has ended.
 func removals(w *World) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if doomed(p) {
-			steps = append(
-				steps,
-				Step{Who: apiServer, What: "removes pod " + p.Name, do: func(w *World) { delete(w.objects, key{plan.Pods, p.Name}) }},
-			)
+		if removable(p) {
+			steps = append(steps, Step{Who: apiServer, What: "removes pod " + p.Name, do: func(w *World) {
+				delete(w.objects, key{plan.Pods, p.Name})
+			}})
 		}
 	}
 	return steps
 }
 
-// evict deletes the pod if the PodDisruptionBudget allows it. It counts the pods of the set that are ready and not being deleted
+// evict deletes the pod if the PodDisruptionBudget allows it. The budget counts ready pods of the set that are not terminating
 // (kubernetes pkg/controller/disruption, and pkg/registry/core/pod/storage/eviction.go).
 func (w *World) evict(name string, uid types.UID, try bool) error {
 	pod := w.pod(name)

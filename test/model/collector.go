@@ -12,8 +12,8 @@ import (
 
 const collector = "garbage collector"
 
-// garbageCollector is kubernetes pkg/controller/garbagecollector: it deletes what only dead owners own, and takes the reference off the
-// dependents of an owner that is deleted with orphan propagation before it lets that go.
+// garbageCollector models kubernetes pkg/controller/garbagecollector. It deletes objects whose owners are all gone. For an owner that is
+// deleted with orphan propagation it first removes the owner references, then the owner's finalizer.
 func garbageCollector(w *World) []Step {
 	var steps []Step
 	alive := map[types.UID]bool{}
@@ -37,7 +37,7 @@ func garbageCollector(w *World) []Step {
 	return steps
 }
 
-// orphanPods takes the set off its pods, in any order; when it is off the last one, the set goes.
+// orphanPods removes the set's owner reference from its pods and claims, in any order. After the last one it releases the set.
 func orphanPods(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step
 	for _, kind := range []plan.Resource{plan.Pods, plan.Claims} {
@@ -47,9 +47,8 @@ func orphanPods(w *World, set *appsv1.StatefulSet) []Step {
 			}
 			steps = append(steps, Step{Who: collector, What: "orphans " + o.GetName(), do: func(w *World) {
 				edit(w, kind, o.GetName(), func(o object) {
-					o.SetOwnerReferences(
-						slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return ref.UID == set.UID }),
-					)
+					o.SetOwnerReferences(slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()),
+						func(ref metav1.OwnerReference) bool { return ref.UID == set.UID }))
 				})
 			}})
 		}
@@ -57,7 +56,7 @@ func orphanPods(w *World, set *appsv1.StatefulSet) []Step {
 	if len(steps) > 0 {
 		return steps
 	}
-	return []Step{{Who: collector, What: "lets StatefulSet " + set.Name + " go", do: func(w *World) {
+	return []Step{{Who: collector, What: "releases StatefulSet " + set.Name, do: func(w *World) {
 		edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) {
 			s.Finalizers = slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool { return f == orphan })
 		})

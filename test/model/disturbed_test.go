@@ -8,12 +8,12 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// finish runs everything in turn until nothing is left to do. It returns the story and what is wrong at its end, or on its way.
+// finish takes the possible steps in turn until none is left. It returns the story and the first problem.
 func finish(w *World) (story []string, problem string) {
 	for turn := range 2000 {
 		steps := w.steps()
 		if len(steps) == 0 {
-			return append(story, "=> "+w.summary()), w.rest()
+			return append(story, "=> "+w.summary()), w.checkEnd()
 		}
 		s := steps[turn%len(steps)]
 		w = w.after(s)
@@ -22,27 +22,28 @@ func finish(w *World) (story []string, problem string) {
 			return append(story, "=> "+w.summary()), problem
 		}
 	}
-	return append(story, "=> "+w.summary()), "it does not end"
+	return append(story, "=> "+w.summary()), "the run does not end"
 }
 
-// until is a bound of time that the environment may change: 0 is none.
-func until(t *testing.T, otherwise time.Duration) time.Time {
+// until returns the time limit, or the zero time for none. DRYDOCK_MODEL_TIME overrides the default; 0 means no limit.
+func until(t *testing.T, limit time.Duration) time.Time {
 	t.Helper()
 	if text := os.Getenv("DRYDOCK_MODEL_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		otherwise = d
+		limit = d
 	}
-	if otherwise == 0 {
+	if limit == 0 {
 		return time.Time{}
 	}
-	return time.Now().Add(otherwise)
+	return time.Now().Add(limit)
 }
 
-// One disturbance after every step of a fair run, and then a fair run to the end. Without DRYDOCK_MODEL_TIME=0 it is one of twenty-four.
-func TestOneDisturbanceAnywhereBreaksNothing(t *testing.T) {
+// The test inserts one fault after each step of a fair run, then continues fairly to the end. It tries one of 24 faults, or all of them
+// with DRYDOCK_MODEL_TIME=0.
+func TestOneDisturbanceAnywhereKeepsInvariants(t *testing.T) {
 	for _, s := range []Scenario{
 		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
 		{Name: "two members, whole", Members: 2, Strategy: api.StrategyWhole, Faults: 1, Prompt: true},
@@ -58,7 +59,7 @@ func TestOneDisturbanceAnywhereBreaksNothing(t *testing.T) {
 			found := map[string]bool{}
 			w, story := s.World(), []string(nil)
 			for turn := 0; ; turn++ {
-				for i, fault := range w.disturbances() {
+				for i, fault := range w.faultSteps() {
 					if (turn+i)%one != 0 {
 						continue
 					}
@@ -66,7 +67,7 @@ func TestOneDisturbanceAnywhereBreaksNothing(t *testing.T) {
 					runs++
 					if problem != "" && !found[problem] {
 						found[problem] = true
-						tell(t, append(append(story[:len(story):len(story)], "*** "+fault.String()), rest...))
+						logStory(t, append(append(story[:len(story):len(story)], "*** "+fault.String()), rest...))
 						t.Error(problem)
 					}
 				}

@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// Bounds of an exploration.
+// Bounds limits an exploration.
 type Bounds struct {
-	States int       // at most so many
-	Until  time.Time // zero: as long as it takes
+	States int       // maximum number
+	Until  time.Time // zero: no limit
 }
 
-// Result of an exploration.
+// Result describes an exploration.
 type Result struct {
 	States, Steps, Ends int
-	// Whole: every state within the scenario's bound of faults was visited.
-	Whole bool
-	// Problem is the first invariant found broken, Story the shortest way to it; empty if all hold.
+	// Complete means that every state within the scenario's bound of faults was visited.
+	Complete bool
+	// Problem is the first violated invariant, or empty. Story is the shortest path to it.
 	Problem string
 	Story   []string
 }
 
 func (r Result) String() string {
 	how := "all"
-	if !r.Whole {
+	if !r.Complete {
 		how = "the first"
 	}
 	return fmt.Sprintf("%s %d states, %d steps between them, %d ends", how, r.States, r.Steps, r.Ends)
 }
 
-// graph is what was visited. States are numbered in the order in which they were found: the nearest first.
+// graph holds the visited states. They are numbered in the order of discovery, the nearest first.
 type graph struct {
 	numbers map[[16]byte]int32
 	parent  []int32
-	step    []uint16  // by which the state was found, among those of its parent
-	back    [][]int32 // from where it can be reached without a fault
-	good    []int32   // ends
+	step    []uint16  // index of the step from the parent
+	back    [][]int32 // predecessors by a step without a fault
+	good    []int32   // valid end states
 }
 
-// Explore visits every state that can be reached, breadth first.
+// Explore visits all reachable states, breadth first.
 func Explore(s Scenario, bounds Bounds) Result {
 	g := &graph{numbers: map[[16]byte]int32{}}
 	root := s.World()
@@ -54,7 +54,7 @@ func Explore(s Scenario, bounds Bounds) Result {
 		}
 		steps := w.next()
 		if !slices.ContainsFunc(steps, func(s Step) bool { return !s.Fault }) {
-			if problem := w.rest(); problem != "" {
+			if problem := w.checkEnd(); problem != "" {
 				return g.result(s, result, at, problem)
 			}
 			g.good = append(g.good, at)
@@ -75,20 +75,20 @@ func Explore(s Scenario, bounds Bounds) Result {
 			queue = append(queue, next)
 		}
 	}
-	result.Whole = true
-	if lost := g.hopeless(); lost >= 0 {
-		return g.result(s, result, lost, "from here the operation can never end")
+	result.Complete = true
+	if lost := g.deadEnd(); lost >= 0 {
+		return g.result(s, result, lost, "the operation can never end from this state")
 	}
 	return g.result(s, result, -1, "")
 }
 
-// next are all steps that are possible.
+// next returns all possible steps, including faults.
 func (w *World) next() []Step {
 	steps := w.steps()
-	if w.promptly && len(steps) == 1 && steps[0].prompt() {
+	if w.prompt && len(steps) == 1 && steps[0].prompt() {
 		return steps
 	}
-	return append(slices.Clip(steps), w.disturbances()...)
+	return append(slices.Clip(steps), w.faultSteps()...)
 }
 
 func (g *graph) add(w *World, parent int32, step int) (number int32, fresh bool) {
@@ -102,8 +102,8 @@ func (g *graph) add(w *World, parent int32, step int) (number int32, fresh bool)
 	return number, true
 }
 
-// hopeless is the nearest state from which no end can be reached, however long everything runs without faults; -1 if there is none.
-func (g *graph) hopeless() int32 {
+// deadEnd returns the nearest state that cannot reach an end without further faults, or -1.
+func (g *graph) deadEnd() int32 {
 	ends := make([]bool, len(g.parent))
 	queue := slices.Clone(g.good)
 	for _, at := range queue {
@@ -130,7 +130,7 @@ func (g *graph) result(s Scenario, r Result, at int32, problem string) Result {
 	return r
 }
 
-// story is the way to a state, found again by the numbers of its steps.
+// story returns the path to a state, reconstructed from the indexes of its steps.
 func (g *graph) story(s Scenario, at int32) []string {
 	var way []uint16
 	for ; at != 0; at = g.parent[at] {
@@ -146,16 +146,16 @@ func (g *graph) story(s Scenario, at int32) []string {
 	return append(story, "=> "+w.summary())
 }
 
-// Walk takes random steps until nothing is left to do. The same seed takes the same way.
+// Walk takes random steps until none is left. The same seed takes the same path.
 func Walk(s Scenario, seed int64, longest int) (story []string, problem string) {
 	r, w := rand.New(rand.NewSource(seed)), s.World()
 	for range longest {
 		steps := w.steps()
 		if len(steps) == 0 {
-			return append(story, "=> "+w.summary()), w.rest()
+			return append(story, "=> "+w.summary()), w.checkEnd()
 		}
 		step := steps[r.Intn(len(steps))]
-		if faults := w.disturbances(); len(faults) > 0 && r.Intn(30) == 0 {
+		if faults := w.faultSteps(); len(faults) > 0 && r.Intn(30) == 0 {
 			step = faults[r.Intn(len(faults))]
 		}
 		w = w.after(step)
@@ -164,10 +164,10 @@ func Walk(s Scenario, seed int64, longest int) (story []string, problem string) 
 			return append(story, "=> "+w.summary()), problem
 		}
 	}
-	return append(story, "=> "+w.summary()), "it does not end"
+	return append(story, "=> "+w.summary()), "the run does not end"
 }
 
-// summary says in a line where the operation stands.
+// summary returns one line about the state of the operation.
 func (w *World) summary() string {
 	record := w.record()
 	if record == nil {

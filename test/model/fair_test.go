@@ -6,7 +6,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// fairly runs everything in turn until nothing is left to do, and returns the story.
+// fairly takes the possible steps in turn until none is left, and returns the final world and the story.
 func fairly(t *testing.T, w *World) (*World, []string) {
 	t.Helper()
 	var story []string
@@ -16,20 +16,20 @@ func fairly(t *testing.T, w *World) (*World, []string) {
 			return w, story
 		}
 		if turn > 2000 {
-			tell(t, story[:100])
-			t.Fatal("it does not end")
+			logStory(t, story[:100])
+			t.Fatal("the run does not end")
 		}
 		s := steps[turn%len(steps)]
 		w = w.after(s)
 		story = append(story, s.String())
 		if problem := w.check(); problem != "" {
-			tell(t, story)
+			logStory(t, story)
 			t.Fatal(problem)
 		}
 	}
 }
 
-func tell(t *testing.T, story []string) {
+func logStory(t *testing.T, story []string) {
 	t.Helper()
 	for i, line := range story {
 		t.Logf("%3d %s", i+1, line)
@@ -49,12 +49,12 @@ func TestFairRunSucceeds(t *testing.T) {
 	} {
 		t.Run(s.Name, func(t *testing.T) {
 			w, story := fairly(t, s.World())
-			problem := w.rest()
+			problem := w.checkEnd()
 			if record := w.record(); problem == "" && record.Phase != api.Succeeded {
-				problem = "the operation has ended " + string(record.Phase) + ": " + record.Message
+				problem = "the operation has ended in phase " + string(record.Phase) + ": " + record.Message
 			}
 			if problem != "" {
-				tell(t, story)
+				logStory(t, story)
 				t.Error(problem)
 			}
 		})

@@ -27,7 +27,7 @@ import (
 const (
 	backupRole = iota
 	restoreRole
-	// Second processes of the same functions look only as a fault, and once.
+	// Second processes of the same functions run only as a fault, and only once.
 	secondBackupRole
 	secondRestoreRole
 	functionCount
@@ -35,7 +35,7 @@ const (
 
 var functionNames = [functionCount]api.Function{api.Backup, api.Restore, api.Backup, api.Restore}
 
-// who names the process in a story.
+// who returns the name of the process in a story.
 func who(role int) string {
 	if role >= secondBackupRole {
 		return "second " + string(functionNames[role])
@@ -43,23 +43,23 @@ func who(role int) string {
 	return string(functionNames[role])
 }
 
-// function is one invocation: its decided writes that are not carried out yet, the API server's refusal in this event, and the objects that
-// its look has read already.
+// function is one invocation: the writes that it has decided and not yet applied, the API server's rejection within this event, and the
+// objects that it has read ahead of the others.
 type function struct {
 	pending []plan.Action
 	refused error
-	early   *sight
+	early   *earlyRead
 }
 
-// sight is one kind of objects as a look has read them, before the others.
-type sight struct {
+// earlyRead holds the objects of one kind, read earlier than the others.
+type earlyRead struct {
 	kind    plan.Resource
 	objects map[key]*entry
 }
 
-// see reads the objects of the kind.
-func (w *World) see(kind plan.Resource) *sight {
-	s := &sight{kind: kind, objects: map[key]*entry{}}
+// readKind returns the objects of the kind.
+func (w *World) readKind(kind plan.Resource) *earlyRead {
+	s := &earlyRead{kind: kind, objects: map[key]*entry{}}
 	for k, e := range w.objects {
 		if k.kind == kind {
 			s.objects[k] = e
@@ -68,8 +68,8 @@ func (w *World) see(kind plan.Resource) *sight {
 	return s
 }
 
-// with is the world as a look sees it that has read the objects of one kind before.
-func (w *World) with(early *sight) *World {
+// withEarlyRead returns the world as seen by a process that read the objects of one kind earlier.
+func (w *World) withEarlyRead(early *earlyRead) *World {
 	seen := *w
 	seen.objects = maps.Clone(w.objects)
 	maps.DeleteFunc(seen.objects, func(k key, _ *entry) bool { return k.kind == early.kind })
@@ -77,24 +77,14 @@ func (w *World) with(early *sight) *World {
 	return &seen
 }
 
-// Settings of the functions.
-var settings = api.Settings{
-	Image:           "registry.example/drydock@sha256:0",
-	Parallelism:     4,
-	Retention:       24 * time.Hour,
-	CopyTimeout:     20 * time.Hour,
-	QuiesceTimeout:  15 * time.Minute,
-	StartTimeout:    10 * time.Minute,
-	SwitchTimeout:   15 * time.Minute,
-	ReadyTimeout:    30 * time.Minute,
-	ProgressPeriod:  10 * time.Second,
-	ProgressTimeout: 30 * time.Minute,
-	PlanTimeout:     10 * time.Minute,
-}
+// settings of the functions.
+var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallelism: 4, Retention: 24 * time.Hour,
+	CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwitchTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
+	ProgressPeriod: 10 * time.Second, ProgressTimeout: 30 * time.Minute, PlanTimeout: 10 * time.Minute}
 
-// invocations are the next steps of the functions. A look makes a plan, and each of its writes is a step of its own, so that everything
-// else may happen in between. A write that is refused ends the plan. Any event may be lost: the sweep looks whenever it is a function's
-// turn.
+// invocations returns the next steps of the functions. Observing and deciding is one step. Each write of the plan is a step, so that
+// anything can happen in between. A rejected write ends the plan. Any event may be lost, because the sweep runs a function whenever it
+// has work.
 func invocations(w *World) []Step {
 	var steps []Step
 	var seen *world.Observed
@@ -102,10 +92,10 @@ func invocations(w *World) []Step {
 		f := w.functions[i]
 		if len(f.pending) > 0 {
 			a := f.pending[0]
-			steps = append(steps, Step{Who: who(i), What: a.String(), do: func(w *World) { w.perform(i) }})
+			steps = append(steps, Step{Who: who(i), What: a.String(), do: func(w *World) { w.applyNext(i) }})
 			continue
 		}
-		if !w.turn(functionNames[i]) || i >= secondBackupRole && f.early == nil {
+		if !w.hasWork(functionNames[i]) || i >= secondBackupRole && f.early == nil {
 			continue
 		}
 		if seen == nil {
@@ -113,26 +103,21 @@ func invocations(w *World) []Step {
 		}
 		o := seen
 		if f.early != nil {
-			o = w.with(f.early).observe()
+			o = w.withEarlyRead(f.early).observe()
 		}
 		p := w.decide(o, i, 0)
 		if writes := writesOf(p); len(writes) > 0 || f.early != nil {
-			steps = append(
-				steps,
-				Step{
-					Who:  who(i),
-					What: fmt.Sprintf("looks: %s %s", p.Kind, p.Reason),
-					do:   func(w *World) { w.functions[i].pending, w.functions[i].early = writes, nil },
-				},
-			)
+			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("decides: %s %s", p.Kind, p.Reason), do: func(w *World) {
+				w.functions[i].pending, w.functions[i].early = writes, nil
+			}})
 		} else if f.refused != nil {
-			steps = append(steps, Step{Who: who(i), What: "ends its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
+			steps = append(steps, Step{Who: who(i), What: "finishes its event: " + p.String(), do: func(w *World) { w.functions[i].refused = nil }})
 		}
 	}
 	return steps
 }
 
-// writesOf are the actions of a plan that change anything but Events.
+// writesOf returns the actions of a plan that change objects, without Events and dry runs.
 func writesOf(p plan.Plan) []plan.Action {
 	if p.Kind != plan.KindDo {
 		return nil
@@ -140,16 +125,16 @@ func writesOf(p plan.Plan) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbRecord || a.Verb == plan.VerbTry })
 }
 
-// perform carries out the next action of a function.
-func (w *World) perform(i int) {
+// applyNext applies the next action of a function.
+func (w *World) applyNext(i int) {
 	f := &w.functions[i]
 	a := f.pending[0]
 	w.checkAction(functionNames[i], a)
-	if record := w.record(); functionNames[i] == api.Backup &&
-		(record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
-		w.late = true
+	record := w.record()
+	if functionNames[i] == api.Backup && (record == nil || w.set().DeletionTimestamp != nil || record.Phase != api.Moving) {
+		w.wroteLate = true
 	}
-	err := w.carryOut(a)
+	err := w.applyAction(a)
 	switch {
 	case err == nil:
 		version := ""
@@ -164,8 +149,8 @@ func (w *World) perform(i int) {
 	f.pending = nil
 }
 
-// turn reports whether the sweep calls the function, as the tick and every event about the set do.
-func (w *World) turn(f api.Function) bool {
+// hasWork reports whether the sweep, or an event about the set, would run the function.
+func (w *World) hasWork(f api.Function) bool {
 	record := w.record()
 	journals := len(all[*appsv1.ControllerRevision](w, plan.ControllerRevisions)) > 0
 	if record == nil || !record.Active() {
@@ -201,7 +186,7 @@ func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan
 	return backup.Decide(in)
 }
 
-// observe is what shared/kube reads.
+// observe returns what shared/kube would read.
 func (w *World) observe() *world.Observed {
 	o := &world.Observed{Now: w.now, Name: setName, Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{}}
 	if o.Set = w.set(); o.Set != nil {
@@ -236,7 +221,7 @@ func (w *World) observe() *world.Observed {
 	return o
 }
 
-// identify writes what tells states of the function apart: what it will do, and whether the preconditions hold.
+// identify writes the distinguishing parts of the function's state: its pending writes, and whether their preconditions hold.
 func (f *function) identify(h io.Writer, w *World) {
 	fmt.Fprintln(h, f.refused)
 	if f.early != nil {
@@ -267,8 +252,8 @@ func (f *function) identify(h io.Writer, w *World) {
 	}
 }
 
-// identify writes the objects, and whether they have changed since.
-func (s *sight) identify(h io.Writer, w *World) {
+// identify writes the objects, and whether each has changed since it was read.
+func (s *earlyRead) identify(h io.Writer, w *World) {
 	fmt.Fprintln(h, s.kind)
 	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return strings.Compare(a.name, b.name) }) {
 		_, _ = h.Write(s.objects[k].digest[:])

@@ -14,34 +14,34 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// breaks notes an invariant that the step has broken; the first counts.
-func (w *World) breaks(format string, args ...any) {
-	if w.broken == "" {
-		w.broken = fmt.Sprintf(format, args...)
+// violate stores the violated invariant of the step. Only the first one counts.
+func (w *World) violate(format string, args ...any) {
+	if w.violation == "" {
+		w.violation = fmt.Sprintf(format, args...)
 	}
 }
 
-// checkStart: no pod of a member ever starts on a volume that lacks data that was written before.
-func (w *World) checkStart(is process) {
-	if w.forfeits(is) {
-		w.giveUp(is.claim)
+// checkStart checks that a member's pod never starts on a volume that lacks data written before.
+func (w *World) checkStart(proc process) {
+	if w.causedByUser(proc) {
+		w.forgetData(proc.claim)
 	}
-	if on := w.contents[is.volume]; on.claim != "" || w.hasData(is.claim) {
+	if on := w.contents[proc.volume]; on.claim != "" || w.hasData(proc.claim) {
 		switch {
 		case on.claim == "":
-			w.breaks("pod %s starts on the empty volume %s", is.pod, is.volume)
-		case on.claim != is.claim:
-			w.breaks("pod %s starts on volume %s with data of claim %s", is.pod, is.volume, on.claim)
+			w.violate("pod %s starts on the empty volume %s", proc.pod, proc.volume)
+		case on.claim != proc.claim:
+			w.violate("pod %s starts on volume %s with data of claim %s", proc.pod, proc.volume, on.claim)
 		case !on.current:
-			w.breaks("pod %s starts on volume %s, which is stale", is.pod, is.volume)
+			w.violate("pod %s starts on volume %s, which is stale", proc.pod, proc.volume)
 		}
 		return
 	}
-	w.contents[is.volume] = content{claim: is.claim, current: true} // a new member
+	w.contents[proc.volume] = content{claim: proc.claim, current: true} // a new member
 }
 
-// giveUp forgets the data of a claim.
-func (w *World) giveUp(claim string) {
+// forgetData removes the data of a claim from the model.
+func (w *World) forgetData(claim string) {
 	w.claims = slices.DeleteFunc(slices.Clone(w.claims), func(c string) bool { return c == claim })
 	for name, c := range w.contents {
 		if c.claim == claim {
@@ -50,14 +50,15 @@ func (w *World) giveUp(claim string) {
 	}
 }
 
-// forfeits reports whether users have brought the start about themselves: they deleted the claim, and the pod that kept it.
-func (w *World) forfeits(is process) bool {
-	if strings.Contains(w.forfeited, is.claim+" ") {
+// causedByUser reports whether users caused this start without data: they deleted the claim and the pod that protected it.
+func (w *World) causedByUser(proc process) bool {
+	if strings.Contains(w.unprotectedDeletes, proc.claim+" ") {
 		return true
 	}
-	ended := []string{"deletes pod " + is.pod, "finalizer", "scales down", "new pod template", "gives up the pods", "deletes StatefulSet"}
-	return strings.Contains(w.happened, "deletes claim "+is.claim) &&
-		slices.ContainsFunc(ended, func(what string) bool { return strings.Contains(w.happened, what) })
+	ended := []string{"deletes pod " + proc.pod, "finalizer", "scales down", "new pod template", "fails and deletes the pods",
+		"deletes StatefulSet"}
+	return strings.Contains(w.pastFaults, "deletes claim "+proc.claim) &&
+		slices.ContainsFunc(ended, func(what string) bool { return strings.Contains(w.pastFaults, what) })
 }
 
 func (w *World) hasData(claim string) bool {
@@ -69,33 +70,31 @@ func (w *World) hasData(claim string) bool {
 	return slices.Contains(w.claims, claim)
 }
 
-// checkCreation: no pod of a held member is created, unless others have taken the hold off.
+// checkCreation checks that no pod of a held member is created, except after a fault.
 func (w *World) checkCreation(name string) {
 	record := w.record()
-	if record == nil || !record.Active() || w.happened != "" {
+	if record == nil || !record.Active() || w.pastFaults != "" {
 		return
 	}
 	for _, m := range record.Members {
 		if fmt.Sprintf("%s-%d", setName, m.Ordinal) == name && (m.Phase == api.MemberFinalPass || m.Phase == api.MemberSwapping) {
-			w.breaks("pod %s is created while its member is %s", name, m.Phase)
+			w.violate("pod %s is created while its member is in phase %s", name, m.Phase)
 		}
 	}
 }
 
-// checkAction looks at a write of a function before it is done: replicas are never written, and no stopped pod is released of which a
-// claim is missing or not bound.
+// checkAction checks a function's write before it is applied. Functions never write the replica count. They never release a stopped pod
+// while one of its claims is missing or not bound.
 func (w *World) checkAction(by api.Function, a plan.Action) {
 	for _, op := range a.Ops {
 		if a.Resource == plan.StatefulSets && op.Path == "/spec/replicas" {
-			w.breaks("%s writes the replicas", by)
+			w.violate("%s writes spec.replicas", by)
 		}
 	}
 	pod := w.pod(a.Name)
 	if a.Verb != plan.VerbPatch || a.Resource != plan.Pods || pod == nil || pod.DeletionTimestamp == nil || !statefulset.Held(pod) ||
-		!slices.ContainsFunc(
-			a.Words,
-			func(word string) bool { return strings.HasPrefix(word, "-finalizer hold") },
-		) || a.Ops[0].Value != pod.ResourceVersion {
+		!slices.ContainsFunc(a.Words, func(word string) bool { return strings.HasPrefix(word, "-finalizer hold") }) ||
+		a.Ops[0].Value != pod.ResourceVersion {
 		return
 	}
 	record := w.record()
@@ -108,33 +107,33 @@ func (w *World) checkAction(by api.Function, a plan.Action) {
 		}
 		for _, move := range m.Claims {
 			if claim := w.claim(move.Claim); claim == nil || claim.Status.Phase != corev1.ClaimBound ||
-				claim.DeletionTimestamp != nil && w.happened == "" {
-				w.breaks("%s releases pod %s without its claim %s", by, a.Name, move.Claim)
+				claim.DeletionTimestamp != nil && w.pastFaults == "" {
+				w.violate("%s releases pod %s although its claim %s is not bound", by, a.Name, move.Claim)
 			}
 		}
 	}
 }
 
-// check returns the invariant that does not hold in the state; empty if all do.
+// check returns the violated invariant of the state, or an empty text.
 func (w *World) check() string {
-	if w.broken != "" {
-		return w.broken
+	if w.violation != "" {
+		return w.violation
 	}
 	for _, claim := range w.claims {
-		if !w.hasCurrent(claim) {
-			return "there is no whole, current copy of claim " + claim
+		if !w.hasCurrentCopy(claim) {
+			return "there is no complete and current copy of claim " + claim
 		}
 	}
 	if set := w.set(); set != nil && statefulset.Replicas(set) != w.replicas {
-		return fmt.Sprintf("the set has %d replicas, and %d were asked for", statefulset.Replicas(set), w.replicas)
+		return fmt.Sprintf("the set has %d replicas, want %d", statefulset.Replicas(set), w.replicas)
 	}
-	if away := w.away(); w.rolling && len(away) > 1 {
-		return fmt.Sprintf("pods %s are away at once", strings.Join(away, " and "))
+	if stoppedPods := w.stoppedPods(); w.rolling && len(stoppedPods) > 1 {
+		return fmt.Sprintf("pods %s are stopped at the same time", strings.Join(stoppedPods, " and "))
 	}
 	return ""
 }
 
-func (w *World) hasCurrent(claim string) bool {
+func (w *World) hasCurrentCopy(claim string) bool {
 	for name, c := range w.contents {
 		if c.claim == claim && c.current && w.volume(name) != nil {
 			return true
@@ -143,8 +142,8 @@ func (w *World) hasCurrent(claim string) bool {
 	return false
 }
 
-// away are the members that have been told to stop and are held.
-func (w *World) away() []string {
+// stoppedPods returns the held members that are terminating.
+func (w *World) stoppedPods() []string {
 	var names []string
 	for _, p := range w.memberPods() {
 		if statefulset.Held(p) && p.DeletionTimestamp != nil {
@@ -154,20 +153,20 @@ func (w *World) away() []string {
 	return names
 }
 
-// rest returns what is wrong with a state in which nothing is left to do; empty if the operation has ended, nothing of it is left, and the
-// set serves.
-func (w *World) rest() string {
+// checkEnd checks a state without next steps and returns the problem, or an empty text. The operation must have ended, its objects must be
+// gone, and the set must serve.
+func (w *World) checkEnd() string {
 	record := w.record()
 	switch {
-	case w.set() == nil && !w.gone:
+	case w.set() == nil && !w.setDeleted:
 		return "the StatefulSet does not exist"
-	case w.set() != nil && record == nil && !w.gone:
+	case w.set() != nil && record == nil && !w.setDeleted:
 		return "the record is gone"
-	case record != nil && record.Active() && !w.gone:
-		return fmt.Sprintf("the operation is %s and nothing goes on: %s", record.Phase, w.record().Message)
+	case record != nil && record.Active() && !w.setDeleted:
+		return fmt.Sprintf("the operation is stuck in phase %s: %s", record.Phase, w.record().Message)
 	}
 	if left := w.leftovers(); len(left) > 0 {
-		return "left behind: " + strings.Join(left, ", ")
+		return "leftovers: " + strings.Join(left, ", ")
 	}
 	return w.serves()
 }
@@ -180,7 +179,7 @@ func (w *World) leftovers() []string {
 			left = append(left, "a finalizer on "+k.name)
 		}
 	}
-	if w.late {
+	if w.wroteLate {
 		return left
 	}
 	for _, job := range all[*batchv1.Job](w, plan.Jobs) {
@@ -206,7 +205,7 @@ func (w *World) serves() string {
 	span := statefulset.Span(set)
 	for ordinal := span.Start; ordinal < span.End; ordinal++ {
 		pod := w.pod(statefulset.PodName(set, ordinal))
-		given := strings.Contains(w.forfeited, statefulset.ClaimName(set, "data", ordinal)+" ")
+		given := strings.Contains(w.unprotectedDeletes, statefulset.ClaimName(set, "data", ordinal)+" ")
 		if !given && (pod == nil || !statefulset.PodReady(pod) || pod.DeletionTimestamp != nil) {
 			return fmt.Sprintf("pod %s does not serve", statefulset.PodName(set, ordinal))
 		}

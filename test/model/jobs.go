@@ -17,8 +17,8 @@ import (
 
 const jobs = "Job controller"
 
-// jobController is kubernetes pkg/controller/job: one pod at a time (podReplacementPolicy is Failed where there is a podFailurePolicy), a
-// finalizer on each until its end is counted, and a condition at the end.
+// jobController models kubernetes pkg/controller/job. It runs one pod at a time, because a podFailurePolicy implies the
+// podReplacementPolicy Failed. Each pod keeps a finalizer until its end is counted. The last pod sets a condition on the Job.
 func jobController(w *World) []Step {
 	var steps []Step
 	for _, job := range all[*batchv1.Job](w, plan.Jobs) {
@@ -69,15 +69,12 @@ func syncJob(w *World, job *batchv1.Job) []Step {
 	}
 	name := fmt.Sprintf("%s-%d", job.Name, n)
 	return []Step{{Who: jobs, What: "creates pod " + name, do: func(w *World) {
-		pod := &corev1.Pod{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(),
-			Spec:       job.Spec.Template.Spec,
-		}
+		pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
 		pod.Namespace, pod.Name, pod.Finalizers = namespace, name, []string{batchv1.JobTrackingFinalizer}
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 		_ = w.create(plan.Pods, pod)
-		edit(w, plan.Pods, name, func(p *corev1.Pod) { // a later one is younger: the Job controller backs off
+		edit(w, plan.Pods, name, func(p *corev1.Pod) { // later pods are younger, because the Job controller backs off
 			p.CreationTimestamp = metav1.NewTime(w.now.Add(time.Duration(n) * 10 * time.Second))
 		})
 	}}}

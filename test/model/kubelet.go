@@ -15,45 +15,45 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// node is the only node.
+// node is the name of the only node.
 const node = "node-1"
 
-// stage is how far a process on the node is.
+// stage is the progress of a process on the node.
 type stage string
 
 const (
-	running  stage = "running"       // of a member: it writes
-	first    stage = "first pass"    // of a mover: it reads what it will write
-	waiting  stage = "waiting"       // beside its member
-	final    stage = "final pass"    // it was told that the member has stopped
-	ended    stage = "ended"         // with success, not reported yet
-	pinning  stage = "pinning"       // of a mover: its copy is made and reported, its volumes stay mounted
-	failed   stage = "failed"        // with its exit code
-	mounting stage = "still mounted" // reported, not unmounted
+	running  stage = "running"       // a member that writes
+	first    stage = "first pass"    // a mover that has read its source and has not written yet
+	waiting  stage = "waiting"       // a mover, while its member runs
+	final    stage = "final pass"    // a mover that knows that the member has stopped
+	ended    stage = "ended"         // succeeded, not yet reported
+	pinning  stage = "pinning"       // a mover whose finished copy is reported; its volumes stay mounted
+	failed   stage = "failed"        // failed, with an exit code
+	mounting stage = "still mounted" // reported, not yet unmounted
 )
 
-// process is what runs on the node for a pod, whatever the API server says of it.
+// process is a pod's process on the node. It can outlive the pod's object.
 type process struct {
 	pod, claim     string
-	volume, target string // target: of a mover
+	volume, target string // target is set for a mover
 	stage          stage
-	// current: what a mover has read is all that was written.
+	// current means that the data read by the mover includes all writes.
 	current bool
 	signal  string
 	code    int32
 }
 
-// content is what is on a volume: data of a claim, and whether it is all that was written. The zero value is an empty volume.
+// content is the data on a volume: the claim that it belongs to, and whether it includes all writes. The zero value is an empty volume.
 type content struct {
 	claim   string
 	current bool
-	// finished: a final pass has been made to it, so no mover takes it for its own target any more.
+	// finished means that a final pass has written the volume. A new mover refuses it as a target.
 	finished bool
 }
 
 const schedulerName = "scheduler"
 
-// scheduler places pods whose claims are bound. One that is being deleted keeps a pod from being placed (kubernetes
+// scheduler places pods whose claims are bound. It does not place a pod with a terminating claim (kubernetes
 // pkg/scheduler/framework/plugins/volumebinding).
 func scheduler(w *World) []Step {
 	var steps []Step
@@ -68,7 +68,7 @@ func scheduler(w *World) []Step {
 	return steps
 }
 
-// usable reports whether all claims of a pod are bound, and stay so. The kubelet takes a claim that is being deleted as long as it is
+// usable reports whether all claims of a pod are bound and not terminating. The kubelet also accepts a terminating claim while it is
 // protected (kubernetes pkg/kubelet/volumemanager/populator, getPVCExtractPV).
 func usable(w *World, p *corev1.Pod, kubelet bool) bool {
 	for _, v := range p.Spec.Volumes {
@@ -89,8 +89,8 @@ func usable(w *World, p *corev1.Pod, kubelet bool) bool {
 
 const kubeletName = "kubelet"
 
-// kubelet starts what was placed, ends what is deleted, and reports both (kubernetes pkg/kubelet: SyncPod, SyncTerminatingPod,
-// SyncTerminatedPod; pkg/kubelet/status). The object goes, or loses its grace period, when the volumes are unmounted.
+// kubelet starts placed pods, ends deleted pods, and reports both (kubernetes pkg/kubelet: SyncPod, SyncTerminatingPod,
+// SyncTerminatedPod; pkg/kubelet/status). It ends the grace period after the volumes are unmounted.
 func kubelet(w *World) []Step {
 	if w.nodeSilent {
 		return nil
@@ -104,61 +104,60 @@ func kubelet(w *World) []Step {
 		}
 	}
 	for _, uid := range sortedUIDs(w.processes) {
-		if is := w.processes[uid]; !known[uid] {
-			steps = append(
-				steps,
-				Step{Who: kubeletName, What: "kills what is left of pod " + is.pod, do: func(w *World) { delete(w.processes, uid) }},
-			)
+		if proc := w.processes[uid]; !known[uid] {
+			steps = append(steps, Step{Who: kubeletName, What: "kills the processes of deleted pod " + proc.pod, do: func(w *World) {
+				delete(w.processes, uid)
+			}})
 		}
 	}
 	return steps
 }
 
 func syncPod(w *World, p *corev1.Pod) []Step {
-	is, runs := w.processes[p.UID]
-	told := p.DeletionTimestamp != nil
+	proc, runs := w.processes[p.UID]
+	deleting := p.DeletionTimestamp != nil
 	switch {
-	case !runs && told && ptr.Deref(p.DeletionGracePeriodSeconds, 0) != 0:
+	case !runs && deleting && ptr.Deref(p.DeletionGracePeriodSeconds, 0) != 0:
 		return []Step{{Who: kubeletName, What: "deletes pod " + p.Name, do: func(w *World) {
 			edit(w, plan.Pods, p.Name, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })
 		}}}
-	case !runs && (told || statefulset.Done(p) || p.Status.Phase == corev1.PodRunning || !usable(w, p, true) || w.stillRuns(p.Name)):
+	case !runs && (deleting || statefulset.Done(p) || p.Status.Phase == corev1.PodRunning || !usable(w, p, true) || w.stillRuns(p.Name)):
 		return nil
 	case !runs:
 		return []Step{{Who: kubeletName, What: "starts pod " + p.Name, do: func(w *World) { w.start(p) }}}
-	case is.stage == ended && is.target != "": // the pin starts, also in a pod that is being deleted
-		return []Step{{Who: kubeletName, What: "reports that the copy of pod " + p.Name + " has ended", do: func(w *World) { w.report(p, is) }}}
-	case is.stage == mounting:
+	case proc.stage == ended && proc.target != "": // the pin starts even in a terminating pod
+		return []Step{{Who: kubeletName, What: "reports that the copy of pod " + p.Name + " has ended", do: func(w *World) { w.report(p, proc) }}}
+	case proc.stage == mounting:
 		return []Step{{Who: kubeletName, What: "unmounts the volumes of pod " + p.Name, do: func(w *World) { delete(w.processes, p.UID) }}}
-	case is.stage == ended || is.stage == failed:
-		return []Step{
-			{Who: kubeletName, What: fmt.Sprintf("reports that pod %s has %s", p.Name, is.stage), do: func(w *World) { w.report(p, is) }},
-		}
-	case told:
-		return []Step{{Who: kubeletName, What: "ends the containers of pod " + p.Name, do: func(w *World) {
-			if is.stage = ended; is.target != "" {
-				is.stage, is.code = failed, moverreport.CodeTerminated
-			}
-			w.processes[p.UID] = is
+	case proc.stage == ended || proc.stage == failed:
+		return []Step{{Who: kubeletName, What: fmt.Sprintf("reports that pod %s has %s", p.Name, proc.stage), do: func(w *World) {
+			w.report(p, proc)
 		}}}
-	case p.Status.Phase == corev1.PodPending && is.stage != first && (is.target == "" || len(p.Status.InitContainerStatuses) == 0):
-		return []Step{{Who: kubeletName, What: "reports that pod " + p.Name + " runs", do: func(w *World) { w.report(p, is) }}}
+	case deleting:
+		return []Step{{Who: kubeletName, What: "ends the containers of pod " + p.Name, do: func(w *World) {
+			if proc.stage = ended; proc.target != "" {
+				proc.stage, proc.code = failed, moverreport.CodeTerminated
+			}
+			w.processes[p.UID] = proc
+		}}}
+	case p.Status.Phase == corev1.PodPending && proc.stage != first && (proc.target == "" || len(p.Status.InitContainerStatuses) == 0):
+		return []Step{{Who: kubeletName, What: "reports that pod " + p.Name + " runs", do: func(w *World) { w.report(p, proc) }}}
 	}
 	return nil
 }
 
-// stillRuns reports whether processes of a pod of that name run that was deleted by force. The model has the kubelet end them first: two
-// writers at once are what whoever deletes by force risks.
+// stillRuns reports whether processes of a force-deleted pod of that name still run. In the model the kubelet ends them before it starts
+// another pod. Two writers at the same time are a known risk of a forced deletion.
 func (w *World) stillRuns(name string) bool {
-	for _, is := range w.processes {
-		if is.pod == name {
+	for _, proc := range w.processes {
+		if proc.pod == name {
 			return true
 		}
 	}
 	return false
 }
 
-// start runs the containers of a pod on the volumes of its claims.
+// start starts the containers of a pod on the volumes of its claims.
 func (w *World) start(p *corev1.Pod) {
 	var claims []string
 	for _, v := range p.Spec.Volumes {
@@ -166,35 +165,35 @@ func (w *World) start(p *corev1.Pod) {
 			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
 		}
 	}
-	is := process{pod: p.Name, claim: claims[0], volume: w.claim(claims[0]).Spec.VolumeName, stage: running}
+	proc := process{pod: p.Name, claim: claims[0], volume: w.claim(claims[0]).Spec.VolumeName, stage: running}
 	if len(claims) == 2 { // source and target
-		is.target, is.stage = w.claim(claims[1]).Spec.VolumeName, first
-		if is.current = w.contents[is.volume].current; w.contents[is.target].finished {
-			is.stage, is.code = failed, moverreport.CodeTargetNotEmpty
+		proc.target, proc.stage = w.claim(claims[1]).Spec.VolumeName, first
+		if proc.current = w.contents[proc.volume].current; w.contents[proc.target].finished {
+			proc.stage, proc.code = failed, moverreport.CodeTargetNotEmpty
 		}
 	} else {
-		w.checkStart(is)
+		w.checkStart(proc)
 	}
-	w.processes[p.UID] = is
+	w.processes[p.UID] = proc
 }
 
 // report writes the pod's status.
-func (w *World) report(p *corev1.Pod, is process) {
-	if is.stage == ended || is.stage == failed {
-		after := is
-		if after.stage = mounting; is.stage == ended && is.target != "" {
+func (w *World) report(p *corev1.Pod, proc process) {
+	if proc.stage == ended || proc.stage == failed {
+		after := proc
+		if after.stage = mounting; proc.stage == ended && proc.target != "" {
 			after.stage = pinning
 		}
 		w.processes[p.UID] = after
 	}
 	edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
-		if is.target != "" {
-			reportMover(p, is)
+		if proc.target != "" {
+			reportMover(p, proc)
 			return
 		}
 		p.Status.Phase = corev1.PodRunning
 		ready, state := corev1.ConditionTrue, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		if is.stage == ended {
+		if proc.stage == ended {
 			p.Status.Phase, ready = corev1.PodSucceeded, corev1.ConditionFalse
 			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
 		}
@@ -207,52 +206,54 @@ func (w *World) report(p *corev1.Pod, is process) {
 	})
 }
 
-func reportMover(p *corev1.Pod, is process) {
+func reportMover(p *corev1.Pod, proc process) {
 	converged := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged}
 	done := corev1.ContainerStatus{Name: moverreport.FirstContainer, State: terminated(converged)}
 	last := corev1.ContainerStatus{Name: moverreport.FinalContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	pin := corev1.ContainerStatus{Name: moverreport.PinContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
 	p.Status.Phase = corev1.PodPending
 	switch {
-	case is.stage == failed && resize.IsPin(p): // the pin has
+	case proc.stage == failed && resize.IsPin(p): // the pin has failed
 		p.Status.Phase = corev1.PodFailed
-		p.Status.ContainerStatuses[0].State = terminated(moverreport.MemberReport{Code: int(is.code)})
+		p.Status.ContainerStatuses[0].State = terminated(moverreport.MemberReport{Code: int(proc.code)})
 		return
-	case is.stage == ended:
+	case proc.stage == ended:
 		p.Status.Phase, pin.State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		signal, _ := moverreport.ParseSignal(is.signal)
+		signal, _ := moverreport.ParseSignal(proc.signal)
 		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Signal: &signal,
 			Claims: []moverreport.ClaimReport{{Name: "data", Digest: "verified"}}})
-	case is.stage == failed:
+	case proc.stage == failed:
 		p.Status.Phase = corev1.PodFailed
-		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed, Code: int(is.code)})
+		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed,
+			Code: int(proc.code)})
 	}
 	p.Status.InitContainerStatuses, p.Status.ContainerStatuses = []corev1.ContainerStatus{done, last}, []corev1.ContainerStatus{pin}
 }
 
 func terminated(r moverreport.MemberReport) corev1.ContainerState {
-	return corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096))},
-	}
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096)),
+	}}
 }
 
-// applications are the processes in the pods: members write, movers copy (cmd/drydock/mover).
+// applications returns the steps of the processes in the pods: members write, movers copy (cmd/drydock/mover).
 func applications(w *World) []Step {
 	var steps []Step
 	for _, uid := range sortedUIDs(w.processes) {
-		is := w.processes[uid]
+		proc := w.processes[uid]
 		switch {
-		case is.target == "" && is.stage == running && w.written(is):
-			steps = append(steps, Step{Who: is.pod, What: "writes to volume " + is.volume, do: func(w *World) { w.write(is) }})
-		case is.target != "" && is.stage == first:
-			steps = append(steps, moverStep("first passes have converged", uid, func(w *World) process { return w.copied(is, waiting) }))
-		case is.target != "" && is.stage == waiting && w.signalOf(uid) != "":
+		case proc.target == "" && proc.stage == running && w.outdatesCopies(proc):
+			steps = append(steps, Step{Who: proc.pod, What: "writes to volume " + proc.volume, do: func(w *World) { w.write(proc) }})
+		case proc.target != "" && proc.stage == first:
+			steps = append(steps, moverStep("completes its first passes, which have converged", uid,
+				func(w *World) process { return w.copied(proc, waiting) }))
+		case proc.target != "" && proc.stage == waiting && w.signalOf(uid) != "":
 			steps = append(steps, moverStep("reads the signal", uid, func(w *World) process {
-				is.stage, is.signal, is.current = final, w.signalOf(uid), w.contents[is.volume].current
-				return is
+				proc.stage, proc.signal, proc.current = final, w.signalOf(uid), w.contents[proc.volume].current
+				return proc
 			}))
-		case is.target != "" && is.stage == final:
-			steps = append(steps, moverStep("has made its final pass", uid, func(w *World) process { return w.copied(is, ended) }))
+		case proc.target != "" && proc.stage == final:
+			steps = append(steps, moverStep("completes its final pass", uid, func(w *World) process { return w.copied(proc, ended) }))
 		}
 	}
 	return steps
@@ -262,14 +263,14 @@ func moverStep(what string, uid types.UID, next func(*World) process) Step {
 	return Step{Who: "mover " + string(uid), What: what, do: func(w *World) { w.processes[uid] = next(w) }}
 }
 
-// copied puts what the mover has read on its target.
-func (w *World) copied(is process, next stage) process {
-	w.contents[is.target] = content{claim: is.claim, current: is.current, finished: next == ended}
-	is.stage = next
-	return is
+// copied writes the data of the mover to its target.
+func (w *World) copied(proc process, next stage) process {
+	w.contents[proc.target] = content{claim: proc.claim, current: proc.current, finished: next == ended}
+	proc.stage = next
+	return proc
 }
 
-// signalOf is what the functions have told the mover.
+// signalOf returns the signal of the functions to the mover.
 func (w *World) signalOf(uid types.UID) string {
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
 		if p.UID == uid {
@@ -279,31 +280,31 @@ func (w *World) signalOf(uid types.UID) string {
 	return ""
 }
 
-// written reports whether a write of the member changes anything: some copy is as current as its volume.
-func (w *World) written(is process) bool {
+// outdatesCopies reports whether a write of the member makes a difference: some other copy is still current.
+func (w *World) outdatesCopies(proc process) bool {
 	for name, c := range w.contents {
-		if name != is.volume && c.claim == is.claim && c.current {
+		if name != proc.volume && c.claim == proc.claim && c.current {
 			return true
 		}
 	}
 	for _, other := range w.processes {
-		if other.target != "" && other.claim == is.claim && other.current {
+		if other.target != "" && other.claim == proc.claim && other.current {
 			return true
 		}
 	}
 	return false
 }
 
-// write makes every copy of the claim's data stale, also what movers have read and not yet written.
-func (w *World) write(is process) {
+// write makes every other copy of the claim's data stale, including data that movers have read and not yet written.
+func (w *World) write(proc process) {
 	for name, c := range w.contents {
-		if name != is.volume && c.claim == is.claim {
+		if name != proc.volume && c.claim == proc.claim {
 			c.current = false
 			w.contents[name] = c
 		}
 	}
 	for uid, other := range w.processes {
-		if other.target != "" && other.claim == is.claim {
+		if other.target != "" && other.claim == proc.claim {
 			other.current = false
 			w.processes[uid] = other
 		}

@@ -9,38 +9,39 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Every interleaving of everything that can happen, within the bounds of each scenario. Where the time is bounded, the nearest states are
-// visited first, so the shortest story is found in any case.
-func TestEveryInterleaving(t *testing.T) {
+// The test explores every interleaving of all steps, within the bounds of each scenario. The exploration visits the nearest states first,
+// so that a run with a time limit also finds the shortest story.
+func TestEveryInterleavingKeepsInvariants(t *testing.T) {
 	for _, s := range []Scenario{
 		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling},
 		{Name: "one member, whole", Members: 1, Strategy: api.StrategyWhole, Prompt: true},
 		{Name: "two members, rolling, a prompt platform", Members: 2, Strategy: api.StrategyRolling, Prompt: true},
 		{Name: "one member, rolling, one fault, a prompt platform", Members: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
 		{Name: "two members, whole, a prompt platform", Members: 2, Strategy: api.StrategyWhole, Prompt: true},
-		{Name: "two members, whole, parallel, one fault, a prompt platform", Members: 2, Strategy: api.StrategyWhole, Parallel: true, Faults: 1, Prompt: true},
+		{Name: "two members, whole, parallel, one fault, a prompt platform",
+			Members: 2, Strategy: api.StrategyWhole, Parallel: true, Faults: 1, Prompt: true},
 		{Name: "one member, rolling, two faults, a prompt platform", Members: 1, Strategy: api.StrategyRolling, Faults: 2, Prompt: true},
 	} {
 		t.Run(s.Name, func(t *testing.T) {
 			r := Explore(s, Bounds{States: 20_000_000, Until: until(t, 8*time.Second)})
 			t.Log(r)
 			if r.Problem != "" {
-				tell(t, r.Story)
+				logStory(t, r.Story)
 				t.Error(r.Problem)
 			}
 		})
 	}
 }
 
-// act is what somebody does at some moment of a fair run.
+// act is a fault at a certain moment of a fair run.
 type act struct {
 	when func(*World) bool
 	what string
-	// until is when second processes go on that have begun to look; nil: as soon as it is their turn.
+	// until delays the further steps of second processes; nil means no delay.
 	until func(*World) bool
 }
 
-// awaited leaves out the steps of second processes that wait.
+// awaited removes the steps of second processes while they are delayed.
 func (a act) awaited(w *World, steps []Step) []Step {
 	if a.until == nil || a.until(w) {
 		return steps
@@ -55,15 +56,15 @@ func phase(ordinal int, p api.MemberPhase) func(*World) bool {
 	}
 }
 
-// with runs fairly, and takes each act as soon as its moment has come.
-func with(t *testing.T, s Scenario, acts ...act) *World {
+// runWithActs runs fairly, and takes each act as soon as its moment has come.
+func runWithActs(t *testing.T, s Scenario, acts ...act) *World {
 	t.Helper()
 	w, story, last := s.World(), []string(nil), act{}
 	for turn := range 2000 {
 		steps := last.awaited(w, w.steps())
 		if len(acts) == 0 && len(steps) == 0 {
-			if problem := w.rest(); problem != "" {
-				tell(t, story)
+			if problem := w.checkEnd(); problem != "" {
+				logStory(t, story)
 				t.Fatal(problem)
 			}
 			return w
@@ -73,7 +74,7 @@ func with(t *testing.T, s Scenario, acts ...act) *World {
 			step = steps[turn%len(steps)]
 		}
 		if len(acts) > 0 && acts[0].when(w) {
-			for _, fault := range w.disturbances() {
+			for _, fault := range w.faultSteps() {
 				if fault.What == acts[0].what || fault.String() == acts[0].what {
 					step, last, acts = fault, acts[0], acts[1:]
 					break
@@ -85,48 +86,61 @@ func with(t *testing.T, s Scenario, acts ...act) *World {
 		}
 		w, story = w.after(step), append(story, step.String())
 		if problem := w.check(); problem != "" {
-			tell(t, story)
+			logStory(t, story)
 			t.Fatal(problem)
 		}
 	}
-	tell(t, story)
-	t.Fatalf("it does not end, or %d acts were not possible: %s", len(acts), w.summary())
+	logStory(t, story)
+	t.Fatalf("the run does not end, or %d acts were not possible: %s", len(acts), w.summary())
 	return nil
 }
 
-// What the model has found, as runs with one or two acts.
-func TestStoriesOfTheModel(t *testing.T) {
+// The stories reproduce former counterexamples of the model with one or two acts.
+func TestStoriesOfFormerCounterexamplesEndAsExpected(t *testing.T) {
 	one := Scenario{Members: 1, Strategy: api.StrategyRolling, Faults: 2}
 	for name, row := range map[string]struct {
 		acts []act
 		end  api.Phase // empty: the set is gone
 	}{
-		"a second process misses the successor, and sees that its volume is bound": {
-			[]act{{claimGone, "second restore: has read the persistentvolumeclaims, and reads the rest later", successorBound}}, api.Succeeded},
-		"a second process misses the successor, and sees that its volume is reserved no more": {
-			[]act{{claimGone, "second restore: has read the persistentvolumeclaims, and reads the rest later", manifestGone}}, api.Succeeded},
-		"a second process has seen the old claim, and sees that its volume is reserved no more": {
-			[]act{{switchFinalizerOn, "second restore: has read the persistentvolumeclaims, and reads the rest later", manifestGone}}, api.Succeeded},
-		"a second process has read an older record, and sees the hold": {
-			[]act{{phase(0, api.MemberWaiting), "second restore: has read the statefulsets, and reads the rest later", phase(0, api.MemberFinalPass)}}, api.Succeeded},
+		"a second process misses the new claim, and sees its bound volume": {
+			[]act{{claimGone, "second restore: reads persistentvolumeclaims early", successorBound}}, api.Succeeded},
+		"a second process misses the new claim, and sees its volume without a claim manifest": {
+			[]act{{claimGone, "second restore: reads persistentvolumeclaims early", manifestGone}}, api.Succeeded},
+		"a second process sees the old claim, and the new volume without a claim manifest": {
+			[]act{{switchFinalizerOn, "second restore: reads persistentvolumeclaims early", manifestGone}}, api.Succeeded},
+		"a second process reads an outdated record, and sees the hold": {
+			[]act{{phase(0, api.MemberWaiting),
+				"second restore: reads statefulsets early", phase(0, api.MemberFinalPass)}}, api.Succeeded},
 		"the claim of a held member is deleted, and the final pass takes too long": {
-			[]act{{when: phase(0, api.MemberFinalPass), what: "deletes claim data-web-0"}, {when: phase(0, api.MemberFinalPass), what: "the next deadline passes"}}, api.Failed},
-		"the claim is deleted while the mover uses it":          {[]act{{when: phase(0, api.MemberWaiting), what: "deletes claim data-web-0"}}, api.Failed},
-		"the claim is deleted before a mover is made":           {[]act{{when: phase(0, api.MemberCopying), what: "deletes claim data-web-0"}}, api.Failed},
-		"the successor is deleted while the member is held":     {[]act{{when: successorBound, what: "deletes claim data-web-0"}}, api.Succeeded},
-		"the set is deleted when the member starts":             {[]act{{when: phase(0, api.MemberStarting), what: "deletes StatefulSet web"}}, ""},
-		"the set is deleted in the middle of the swap":          {[]act{{when: successorBound, what: "deletes StatefulSet web"}}, ""},
-		"the hold is taken off during the final pass":           {[]act{{when: phase(0, api.MemberFinalPass), what: "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
-		"the hold is taken off when the claim is about to go":   {[]act{{when: switchFinalizerOn, what: "takes finalizer drydock.dev/hold off web-0"}}, api.Succeeded},
-		"the held pod is deleted by force before it has ended":  {[]act{{when: phase(0, api.MemberStopping), what: "deletes pod web-0 by force"}}, api.Succeeded},
-		"the node stops to report while the pod ends":           {[]act{{when: phase(0, api.MemberStopping), what: "stops to report"}}, api.Succeeded},
-		"the operation is aborted during the final pass":        {[]act{{when: phase(0, api.MemberFinalPass), what: "aborts"}}, api.Failed},
-		"the set is scaled to zero while its member is swapped": {[]act{{when: phase(0, api.MemberSwapping), what: "scales down by one"}}, api.Succeeded},
+			[]act{{when: phase(0, api.MemberFinalPass), what: "deletes claim data-web-0"},
+				{when: phase(0, api.MemberFinalPass), what: "the next deadline passes"}}, api.Failed},
+		"the claim is deleted while the mover uses it": {
+			[]act{{when: phase(0, api.MemberWaiting), what: "deletes claim data-web-0"}}, api.Failed},
+		"the claim is deleted before the mover is created": {
+			[]act{{when: phase(0, api.MemberCopying), what: "deletes claim data-web-0"}}, api.Failed},
+		"the new claim is deleted while the member is held": {
+			[]act{{when: successorBound, what: "deletes claim data-web-0"}}, api.Succeeded},
+		"the set is deleted when the member starts": {
+			[]act{{when: phase(0, api.MemberStarting), what: "deletes StatefulSet web"}}, ""},
+		"the set is deleted during the swap": {
+			[]act{{when: successorBound, what: "deletes StatefulSet web"}}, ""},
+		"the hold is removed during the final pass": {
+			[]act{{when: phase(0, api.MemberFinalPass), what: "removes finalizer drydock.dev/hold from web-0"}}, api.Succeeded},
+		"the hold is removed before the claim is deleted": {
+			[]act{{when: switchFinalizerOn, what: "removes finalizer drydock.dev/hold from web-0"}}, api.Succeeded},
+		"the held pod is deleted by force before it has ended": {
+			[]act{{when: phase(0, api.MemberStopping), what: "deletes pod web-0 by force"}}, api.Succeeded},
+		"the node stops reporting while the pod ends": {
+			[]act{{when: phase(0, api.MemberStopping), what: "stops reporting"}}, api.Succeeded},
+		"the operation is aborted during the final pass": {
+			[]act{{when: phase(0, api.MemberFinalPass), what: "aborts"}}, api.Failed},
+		"the set is scaled to zero while its member is swapped": {
+			[]act{{when: phase(0, api.MemberSwapping), what: "scales down by one"}}, api.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := with(t, one, row.acts...)
+			w := runWithActs(t, one, row.acts...)
 			if record := w.record(); row.end != "" && (record == nil || record.Phase != row.end) || row.end == "" && w.set() != nil {
-				t.Errorf("it ends as %s", w.summary())
+				t.Errorf("the run ends with %s", w.summary())
 			}
 			if record := w.record(); strings.HasPrefix(name, "a second process") && record.Member(0).Stops != 1 {
 				t.Errorf("the member was stopped %d times", record.Member(0).Stops)
@@ -135,17 +149,17 @@ func TestStoriesOfTheModel(t *testing.T) {
 	}
 }
 
-// switchFinalizerOn: the claim is marked, and restore has decided to delete it.
+// switchFinalizerOn reports whether the claim has the switch finalizer and restore has decided to delete it.
 func switchFinalizerOn(w *World) bool {
 	claim := w.claim("data-web-0")
 	return claim != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && claim.DeletionTimestamp == nil &&
 		len(w.functions[restoreRole].pending) > 0
 }
 
-// claimGone: the old claim is gone, and the new one not there yet.
+// claimGone reports whether the old claim is deleted and the new one does not exist yet.
 func claimGone(w *World) bool { return phase(0, api.MemberSwapping)(w) && w.claim("data-web-0") == nil }
 
-// manifestGone: the claim is on its new volume, which keeps no claim to create any more.
+// manifestGone reports whether the claim is bound to its new volume, and the claim manifest was removed from the volume.
 func manifestGone(w *World) bool {
 	if !successorBound(w) {
 		return false
@@ -154,7 +168,7 @@ func manifestGone(w *World) bool {
 	return volume != nil && volume.Annotations[api.ClaimManifestAnnotation] == ""
 }
 
-// successorBound: the member is still held, and its claim is on the new volume.
+// successorBound reports whether the member is held and its claim is bound to the new volume.
 func successorBound(w *World) bool {
 	claim := w.claim("data-web-0")
 	return phase(0, api.MemberSwapping)(w) && claim != nil && claim.Status.Phase == "Bound" && claim.Spec.VolumeName != "pv-data-web-0.1"

@@ -7,37 +7,28 @@ import (
 	"time"
 )
 
-// parts is everything that moves by itself.
+// parts lists the parts of the platform that act without a fault.
 var parts = []func(*World) []Step{
-	invocations,
-	removals,
-	statefulSetController,
-	volumeBinder,
-	claimProtection,
-	jobController,
-	garbageCollector,
-	scheduler,
-	kubelet,
-	applications,
-	nodeReturns,
+	invocations, removals, statefulSetController, volumeBinder, claimProtection, jobController, garbageCollector, scheduler, kubelet,
+	applications, nodeReturns,
 }
 
-// steps are what can happen next without a fault.
+// steps returns the possible next steps without faults.
 func (w *World) steps() []Step {
 	var steps []Step
 	for _, part := range parts {
 		steps = append(steps, part(w)...)
 	}
 	if len(steps) == 0 {
-		return w.patience()
+		return w.lastResort()
 	}
-	if i := slices.IndexFunc(steps, Step.prompt); w.promptly && i >= 0 {
+	if i := slices.IndexFunc(steps, Step.prompt); w.prompt && i >= 0 {
 		return steps[i : i+1]
 	}
 	return steps
 }
 
-// prompt reports whether the step is the bookkeeping of a controller. Where the platform is prompt, it takes place before anything else.
+// prompt reports whether the step is the bookkeeping of a controller. On a prompt platform it precedes all other steps.
 func (s Step) prompt() bool {
 	switch s.Who {
 	case apiServer, jobs, collector, schedulerName, binder, protector:
@@ -48,22 +39,22 @@ func (s Step) prompt() bool {
 	return false
 }
 
-// patience is what happens where nothing else can: a function has waited for a while within its event, or the next deadline is over.
-func (w *World) patience() []Step {
-	if !w.turn(functionNames[restoreRole]) {
+// lastResort returns the step for a state without other steps: a function's wait within its event ends, or the next deadline passes.
+func (w *World) lastResort() []Step {
+	if !w.hasWork(functionNames[restoreRole]) {
 		return nil
 	}
 	if writes := writesOf(w.decide(w.observe(), restoreRole, 10*time.Second)); len(writes) > 0 {
-		return []Step{{Who: "restore", What: "has waited", do: func(w *World) { w.functions[restoreRole].pending = writes }}}
+		return []Step{{Who: "restore", What: "ends its wait", do: func(w *World) { w.functions[restoreRole].pending = writes }}}
 	}
 	next, found := w.deadline()
 	if !found {
 		return nil
 	}
-	return []Step{{Who: "clock", What: fmt.Sprintf("it is %s later", next.Sub(w.now)), do: func(w *World) { w.now = next }}}
+	return []Step{{Who: "clock", What: fmt.Sprintf("%s pass", next.Sub(w.now)), do: func(w *World) { w.now = next }}}
 }
 
-// deadline is the next time at which something is given up.
+// deadline returns the next time at which a deadline of the operation expires.
 func (w *World) deadline() (time.Time, bool) {
 	record := w.record()
 	if record == nil || !record.Active() {

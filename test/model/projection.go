@@ -18,39 +18,39 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// describe says what the model and a real cluster have in common of an object: what controllers, kubelets and the functions act on. An
-// annotation, a size or a time that differs makes no difference. The status of the set is left out: its controller writes it from a cache.
+// describe returns the facts about an object that the model shares with a real cluster: the facts that controllers, kubelets and the
+// functions act on. It ignores annotations, sizes and times. It also ignores the set's status, which the controller computes from a cache.
 func describe(o object) string {
 	var words []string
-	say := func(is bool, format string, args ...any) {
-		if is {
+	add := func(holds bool, format string, args ...any) {
+		if holds {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
-		describeSet(o, say)
+		describeSet(o, add)
 	case *appsv1.ControllerRevision:
 		manifest, err := api.LoadManifest(o)
-		say(err == nil && manifest != nil, "orders the set")
+		add(err == nil && manifest != nil, "orders the set")
 	case *corev1.PersistentVolumeClaim:
-		say(true, "%s", o.Status.Phase)
-		say(o.Spec.VolumeName != "", "on %s", o.Spec.VolumeName)
+		add(true, "%s", o.Status.Phase)
+		add(o.Spec.VolumeName != "", "on %s", o.Spec.VolumeName)
 	case *corev1.PersistentVolume:
-		describeVolume(o, say)
+		describeVolume(o, add)
 	case *batchv1.Job:
 		for _, c := range o.Status.Conditions {
-			say(c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed, "%s", c.Type)
+			add(c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed, "%s", c.Type)
 		}
 	case *corev1.Pod:
-		describePod(o, say)
+		describePod(o, add)
 	}
-	say(o.GetDeletionTimestamp() != nil, "deleting")
+	add(o.GetDeletionTimestamp() != nil, "deleting")
 	for _, finalizer := range o.GetFinalizers() {
-		say(slices.Contains(finalizersOfModel, finalizer), "+%s", finalizer)
+		add(slices.Contains(finalizersOfModel, finalizer), "+%s", finalizer)
 	}
 	if owner := metav1.GetControllerOf(o); owner != nil {
-		say(true, "of %s", owner.UID)
+		add(true, "of %s", owner.UID)
 	}
 	if len(words) == 0 {
 		return "exists"
@@ -58,53 +58,53 @@ func describe(o object) string {
 	return strings.Join(words, " ")
 }
 
-// finalizersOfModel are the finalizers of the model.
+// finalizersOfModel lists the finalizers that the model knows.
 var finalizersOfModel = []string{protection, orphan, api.HoldFinalizer, api.SwitchFinalizer, batchv1.JobTrackingFinalizer}
 
-type sayer = func(is bool, format string, args ...any)
+type addWord = func(holds bool, format string, args ...any)
 
-func describeSet(set *appsv1.StatefulSet, say sayer) {
-	say(true, "replicas %d", statefulset.Replicas(set))
+func describeSet(set *appsv1.StatefulSet, add addWord) {
+	add(true, "replicas %d", statefulset.Replicas(set))
 	record, err := api.LoadResize(set)
-	if say(err != nil, "%v", err); err != nil || record == nil {
+	if add(err != nil, "%v", err); err != nil || record == nil {
 		return
 	}
-	say(true, "%s", record.Phase)
+	add(true, "%s", record.Phase)
 	for _, m := range record.Members {
-		say(true, "%d:%s/%d", m.Ordinal, m.Phase, m.Attempt)
+		add(true, "%d:%s/%d", m.Ordinal, m.Phase, m.Attempt)
 	}
 }
 
-func describeVolume(v *corev1.PersistentVolume, say sayer) {
+func describeVolume(v *corev1.PersistentVolume, add addWord) {
 	if ref := v.Spec.ClaimRef; ref != nil {
 		uid := string(ref.UID)
 		if uid == "" {
 			uid = ref.Name + " without UID"
 		}
-		say(true, "for %s", uid)
+		add(true, "for %s", uid)
 	}
 	phase := v.Status.Phase
-	if phase == corev1.VolumePending { // as it is created
+	if phase == corev1.VolumePending { // the initial phase
 		phase = ""
 	}
-	say(phase != "", "%s", phase)
-	say(true, "%s", v.Spec.PersistentVolumeReclaimPolicy)
+	add(phase != "", "%s", phase)
+	add(true, "%s", v.Spec.PersistentVolumeReclaimPolicy)
 	claim, err := api.LoadClaim(v)
-	say(err == nil && claim != nil, "with a claim to come")
+	add(err == nil && claim != nil, "with a claim to come")
 }
 
-func describePod(p *corev1.Pod, say sayer) {
-	say(p.Spec.NodeName != "", "placed")
-	say(true, "%s", p.Status.Phase)
-	say(statefulset.PodReady(p) && p.Labels[batchv1.JobNameLabel] == "", "ready")
-	say(p.Annotations[moverreport.SignalAnnotation] != "", "told to make its final pass")
+func describePod(p *corev1.Pod, add addWord) {
+	add(p.Spec.NodeName != "", "placed")
+	add(true, "%s", p.Status.Phase)
+	add(statefulset.PodReady(p) && p.Labels[batchv1.JobNameLabel] == "", "ready")
+	add(p.Annotations[moverreport.SignalAnnotation] != "", "told to make its final pass")
 	for _, c := range p.Status.InitContainerStatuses {
 		ended := c.State.Terminated != nil && !resize.IsPin(p)
-		say(ended && p.DeletionTimestamp == nil, "%s ended with %d", c.Name, exitOf(c))
-		say(ended && p.DeletionTimestamp != nil, "%s ended", c.Name) // by the kubelet, one way or another
+		add(ended && p.DeletionTimestamp == nil, "%s ended with %d", c.Name, exitOf(c))
+		add(ended && p.DeletionTimestamp != nil, "%s ended", c.Name) // the kubelet ends it; the exit code may vary
 	}
-	say(resize.IsPin(p) && p.Status.Phase == corev1.PodRunning, "pins")
-	say(p.DeletionTimestamp != nil && ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 0, "unmounted")
+	add(resize.IsPin(p) && p.Status.Phase == corev1.PodRunning, "pins")
+	add(p.DeletionTimestamp != nil && ptr.Deref(p.DeletionGracePeriodSeconds, 0) == 0, "unmounted")
 }
 
 func exitOf(c corev1.ContainerStatus) int32 {
@@ -114,7 +114,7 @@ func exitOf(c corev1.ContainerStatus) int32 {
 	return c.State.Terminated.ExitCode
 }
 
-// projection says of every object what describe says.
+// projection returns the description of every object.
 func (w *World) projection(operation string) Projection {
 	seen := Projection{}
 	for k, e := range w.objects {
@@ -123,14 +123,14 @@ func (w *World) projection(operation string) Projection {
 	return seen
 }
 
-// Projection is what can be seen of a state, by object.
+// Projection maps each object to its description.
 type Projection map[string]string
 
 func entryName(kind plan.Resource, name, operation string) string {
 	return string(kind) + "/" + withoutOperation(name, operation)
 }
 
-// withoutOperation replaces the id of the operation, which depends on the UID of the set.
+// withoutOperation replaces the operation's id, which depends on the UID of the set.
 func withoutOperation(text, operation string) string {
 	if operation == "" {
 		return text

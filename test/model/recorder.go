@@ -18,30 +18,29 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Seen is a version of an object of a real cluster, as a watch shows it. Version is its resourceVersion, which for all kinds comes from one
-// counter.
-type Seen struct {
+// WatchEvent is one watch event of a real cluster. Version is the resourceVersion of the object. All kinds share one counter.
+type WatchEvent struct {
 	Version int64
 	Gone    bool
 	Object  runtime.Object
 }
 
-// SeenOf returns the event of a watch.
-func SeenOf(o runtime.Object, gone bool) (Seen, error) {
+// WatchEventOf converts an object of a watch.
+func WatchEventOf(o runtime.Object, gone bool) (WatchEvent, error) {
 	known, ok := o.(object)
 	if !ok {
-		return Seen{}, fmt.Errorf("no object of the model: %T", o)
+		return WatchEvent{}, fmt.Errorf("the model has no objects of type %T", o)
 	}
 	version, err := strconv.ParseInt(known.GetResourceVersion(), 10, 64)
-	return Seen{Version: version, Gone: gone, Object: o}, err
+	return WatchEvent{Version: version, Gone: gone, Object: o}, err
 }
 
-// TraceOf makes a trace of what was seen, from the moment when the resize began to move members. UIDs and names that Kubernetes has chosen
-// become those that the model would choose.
-func TraceOf(seen []Seen) (Trace, error) {
+// TraceOf converts watch events to a trace, from the moment when the resize begins to move members. It replaces UIDs and generated names
+// by the model's.
+func TraceOf(seen []WatchEvent) (Trace, error) {
 	seen = slices.Clone(seen)
-	slices.SortStableFunc(seen, func(a, b Seen) int { return int(a.Version - b.Version) })
-	r := &recorder{uids: map[types.UID]string{}, made: map[string]int{}, pods: map[types.UID]string{}, is: Projection{}}
+	slices.SortStableFunc(seen, func(a, b WatchEvent) int { return int(a.Version - b.Version) })
+	r := &recorder{uids: map[types.UID]string{}, made: map[string]int{}, pods: map[types.UID]string{}, state: Projection{}}
 	for _, s := range seen {
 		if record := recordOf(s.Object); record != nil {
 			r.operation = record.Operation
@@ -50,18 +49,18 @@ func TraceOf(seen []Seen) (Trace, error) {
 	var trace Trace
 	for _, s := range seen {
 		change, known := r.see(s)
-		if !known || r.is[change.Object] == change.Is {
+		if !known || r.state[change.Object] == change.State {
 			continue
 		}
-		r.is = r.is.after(change)
+		r.state = r.state.after(change)
 		if record := recordOf(s.Object); trace.Begin == nil && record != nil && record.Phase == api.Moving {
-			trace.Begin = maps.Clone(r.is)
+			trace.Begin = maps.Clone(r.state)
 		} else if trace.Begin != nil {
 			trace.Changes = append(trace.Changes, change)
 		}
 	}
 	if trace.Begin == nil {
-		return trace, fmt.Errorf("no resize has begun to move members among %d changes", len(seen))
+		return trace, fmt.Errorf("none of the %d watch events shows a resize that moves members", len(seen))
 	}
 	return trace, nil
 }
@@ -77,29 +76,29 @@ func recordOf(o runtime.Object) *api.Resize {
 
 type recorder struct {
 	uids      map[types.UID]string
-	made      map[string]int       // how many objects a name has had
-	pods      map[types.UID]string // of Jobs, by the names that the model gives them
+	made      map[string]int       // number of objects that a name has had
+	pods      map[types.UID]string // pods of Jobs: their names in the model
 	operation string
-	is        Projection
+	state     Projection
 }
 
-// see returns the change. An object that the model does not have is not known.
-func (r *recorder) see(s Seen) (Change, bool) {
+// see converts the event to a change. It returns false for objects that the model does not have.
+func (r *recorder) see(s WatchEvent) (Change, bool) {
 	o := s.Object.DeepCopyObject().(object)
 	kind, ours := kindOf(o)
 	if !ours {
 		return Change{}, false
 	}
-	is := describe(o)
+	state := describe(o)
 	r.name(kind, o)
 	change := Change{Object: entryName(kind, o.GetName(), r.operation)}
 	if !s.Gone {
-		change.Is = withoutOperation(r.rename(is), r.operation)
+		change.State = withoutOperation(r.rename(state), r.operation)
 	}
 	return change, true
 }
 
-// kindOf returns the kind, and whether the model has such objects: of ControllerRevisions, it has Drydock's only.
+// kindOf returns the kind, and whether the model has the object. Of ControllerRevisions it has only Drydock's.
 func kindOf(o object) (plan.Resource, bool) {
 	switch o := o.(type) {
 	case *appsv1.StatefulSet:
@@ -118,7 +117,7 @@ func kindOf(o object) (plan.Resource, bool) {
 	return "", false
 }
 
-// name gives the object the name and the UID that it has in the model.
+// name sets the name that the object has in the model, and stores its UID in the model.
 func (r *recorder) name(kind plan.Resource, o object) {
 	if owner := metav1.GetControllerOf(o); kind == plan.Pods && owner != nil && owner.Kind == "Job" {
 		if r.pods[o.GetUID()] == "" {
@@ -137,17 +136,17 @@ func (r *recorder) name(kind plan.Resource, o object) {
 	}
 }
 
-// podName is the first name that no pod of the Job has.
+// podName returns the first free pod name of the Job.
 func (r *recorder) podName(job string) string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s-%d", job, n)
-		if _, taken := r.is[entryName(plan.Pods, name, r.operation)]; !taken {
+		if _, taken := r.state[entryName(plan.Pods, name, r.operation)]; !taken {
 			return name
 		}
 	}
 }
 
-// rename replaces UIDs by those of the model.
+// rename replaces UIDs by the model's.
 func (r *recorder) rename(text string) string {
 	for uid, name := range r.uids {
 		text = strings.ReplaceAll(text, string(uid), name)

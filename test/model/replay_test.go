@@ -11,14 +11,14 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// What real controllers did, recorded by test/api, the model can do.
-func TestModelCanDoWhatWasRecorded(t *testing.T) {
+// The recorded traces of test/api show what real controllers did. The model must be able to do the same.
+func TestModelReproducesRecordedTraces(t *testing.T) {
 	for name, r := range Recordings() {
 		t.Run(name, func(t *testing.T) {
 			trace := recorded(t, name)
 			story, err := Replay(r, trace, ReplayBound)
 			if err != nil {
-				tell(t, story)
+				logStory(t, story)
 				t.Fatal(err)
 			}
 			t.Logf("%d changes, %d steps of the model", len(trace.Changes), len(story))
@@ -40,21 +40,21 @@ func recorded(t *testing.T, name string) Trace {
 	return trace
 }
 
-// A replay that finds everything possible would prove nothing: what Kubernetes never does is refused, and named.
-func TestReplayNamesTheChangeThatIsNotPossible(t *testing.T) {
+// A replay that accepts every trace would prove nothing. These traces contain changes that Kubernetes never makes.
+func TestReplayNamesImpossibleChange(t *testing.T) {
 	whole := recorded(t, "one-member-rolling")
-	at := func(object, is string) int {
-		return slices.IndexFunc(whole.Changes, func(c Change) bool { return c.Object == object && strings.HasPrefix(c.Is, is) })
+	at := func(object, state string) int {
+		return slices.IndexFunc(whole.Changes, func(c Change) bool { return c.Object == object && strings.HasPrefix(c.State, state) })
 	}
 	const volume = "persistentvolumes/pv-drydock-OPERATION-191f4772-0.1"
 	held := at("pods/web-0", "placed Succeeded unmounted deleting +"+api.HoldFinalizer)
 	for name, row := range map[string]struct {
-		before int // the change that is put before this one
+		before int // index of the inserted change
 		change Change
 	}{
 		"a second pod of the member beside the held one": {held + 1, Change{"pods/web-0", "Pending of web.2"}},
-		"a held pod that goes by itself":                 {held + 1, Change{"pods/web-0", ""}},
-		"a claim that is bound before its volume is": {at(volume, "for") + 1,
+		"a held pod that disappears by itself":           {held + 1, Change{"pods/web-0", ""}},
+		"a claim that is bound before its volume": {at(volume, "for") + 1,
 			Change{"persistentvolumeclaims/drydock-OPERATION-191f4772-0", "Bound on pv-drydock-OPERATION-191f4772-0.1 +" + protection}},
 		"a record that skips the proof of the stop": {held - 1, Change{"statefulsets/web", "replicas 1 Moving 0:FinalPass/1"}},
 	} {
@@ -65,7 +65,7 @@ func TestReplayNamesTheChangeThatIsNotPossible(t *testing.T) {
 			trace := Trace{Begin: whole.Begin, Changes: slices.Insert(slices.Clone(whole.Changes), row.before, row.change)}
 			_, err := Replay(Recordings()["one-member-rolling"], trace, ReplayBound)
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("change %d is not possible in the model: %s", row.before+1, row.change)) {
-				t.Errorf("the model can do it: %v", err)
+				t.Errorf("the replay accepts the change, or fails with another error: %v", err)
 			}
 		})
 	}

@@ -15,26 +15,26 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Scenario is where a run begins: a set that serves, and a resize in phase Moving that has not begun with a member.
+// Scenario is the beginning of a run: a set that serves, and a resize in phase Moving whose members are all pending.
 type Scenario struct {
 	Name     string
 	Members  int
 	Strategy api.Strategy
 	Parallel bool
-	// Budget is how many members a PodDisruptionBudget wants to stay ready; 0 without one.
+	// Budget is the minimum number of ready members of a PodDisruptionBudget; 0 without one.
 	Budget int
-	// Without is how many of the members have no pod: the set has fewer replicas.
+	// Without is the number of members without a pod, because the set has fewer replicas.
 	Without int
-	// Prompt has the bookkeeping of controllers take place before anything else, which leaves fewer interleavings.
+	// Prompt puts the bookkeeping of controllers before all other steps, which reduces the interleavings.
 	Prompt bool
-	// Faults is how many faults may happen.
+	// Faults is the maximum number of faults.
 	Faults int
 }
 
-// World builds the scenario's first state.
+// World returns the scenario's first state.
 func (s Scenario) World() *World {
 	w := newWorld()
-	w.promptly = s.Prompt
+	w.prompt = s.Prompt
 	w.budget, w.faults, w.replicas, w.rolling = s.Budget, s.Faults, int32(s.Members-s.Without), s.Strategy == api.StrategyRolling
 	_ = w.create(plan.StatefulSets, s.set())
 	for ordinal := range s.Members {
@@ -53,8 +53,7 @@ func (s Scenario) set() *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}}
 	set.Namespace, set.Name, set.Labels = namespace, setName, map[string]string{api.ManagedLabel: "true"}
 	set.Spec = appsv1.StatefulSetSpec{
-		Replicas:            ptr.To(int32(s.Members - s.Without)),
-		Selector:            &metav1.LabelSelector{MatchLabels: labels},
+		Replicas: ptr.To(int32(s.Members - s.Without)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		PodManagementPolicy: appsv1.OrderedReadyPodManagement,
 	}
 	if s.Parallel {
@@ -63,18 +62,16 @@ func (s Scenario) set() *appsv1.StatefulSet {
 	set.Spec.Template.Labels, set.Spec.Template.Annotations = labels, map[string]string{"version": "1"}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "registry.example/app"}}
 	set.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000)}
-	claim := corev1.PersistentVolumeClaim{
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: ptr.To(
-				"old",
-			), Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}}},
-	}
+	claim := corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("old"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
+	}}
 	claim.Name = "data"
 	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim}
 	return set
 }
 
-// addMember makes the claim of a member with its volume, and its running pod.
+// addMember creates the claim of a member with its volume, and a running pod.
 func (w *World) addMember(ordinal int, runs bool) {
 	set := w.set()
 	for _, step := range missingClaims(w, set, ordinal) {
@@ -98,30 +95,23 @@ func (w *World) addMember(ordinal int, runs bool) {
 	w.report(w.pod(pod), w.processes[w.pod(pod).UID])
 }
 
-// record is the resize as detect-resize leaves it: another class, and half the size, so that the set has to be created again.
+// record returns a record as detect-resize leaves it: another StorageClass and half the size, so that the set must be recreated.
 func (s Scenario) record(w *World) *api.Resize {
 	size, before := resource.MustParse("32Mi"), resource.MustParse("64Mi")
 	r := &api.Resize{
 		Header: api.Header{Version: api.RecordVersion, Kind: api.KindResize, Phase: api.Moving, Request: "data=32Mi,new", Attempt: 1,
-			Set: api.SetRef{
-				Name: setName,
-				UID:  w.set().UID,
-			}, Started: metav1.NewTime(w.now), Deadline: &metav1.Time{Time: w.now.Add(20 * time.Hour)}},
-		Strategy:   s.Strategy,
-		ReplaceSet: true,
-		Templates: []api.TemplateTarget{
-			{Name: "data", Size: size, Class: "new"},
-		},
-		Before: []api.TemplateTarget{{Name: "data", Size: before, Class: "old"}},
+			Set: api.SetRef{Name: setName, UID: w.set().UID}, Started: metav1.NewTime(w.now),
+			Deadline: &metav1.Time{Time: w.now.Add(20 * time.Hour)}},
+		Strategy: s.Strategy, ReplaceSet: true,
+		Templates: []api.TemplateTarget{{Name: "data", Size: size, Class: "new"}},
+		Before:    []api.TemplateTarget{{Name: "data", Size: before, Class: "old"}},
 	}
 	r.Operation = api.OperationID(w.set().UID, r.Request, 1)
 	for ordinal := range s.Members {
 		claim := w.claim(fmt.Sprintf("data-%s-%d", setName, ordinal))
-		r.Members = append(
-			r.Members,
-			api.Member{Ordinal: ordinal, Phase: api.MemberPending, Claims: []api.Move{{Claim: claim.Name, UID: claim.UID, Template: "data",
-				From: before, To: size, Class: "new", OldVolume: claim.Spec.VolumeName}}},
-		)
+		r.Members = append(r.Members, api.Member{Ordinal: ordinal, Phase: api.MemberPending,
+			Claims: []api.Move{{Claim: claim.Name, UID: claim.UID,
+				Template: "data", From: before, To: size, Class: "new", OldVolume: claim.Spec.VolumeName}}})
 	}
 	return r
 }

@@ -11,8 +11,9 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// statefulSetController is kubernetes pkg/controller/statefulset: stateful_set.go (adoption), stateful_set_control.go (updateStatefulSet,
-// processReplica) and stateful_pod_control.go (claims). Each write is a step. With OrderedReady the first write is the only one.
+// statefulSetController models kubernetes pkg/controller/statefulset: stateful_set.go (adoption), stateful_set_control.go
+// (updateStatefulSet, processReplica) and stateful_pod_control.go (claims). Each write is a step. With OrderedReady only the first write
+// is possible.
 func statefulSetController(w *World) []Step {
 	set := w.set()
 	if set == nil || set.DeletionTimestamp != nil {
@@ -30,13 +31,13 @@ func statefulSetController(w *World) []Step {
 			return append(steps, setStatus(w, set)...)
 		}
 	}
-	steps = append(steps, condemned(w, set)...)
-	return append(append(steps, outdated(w, set)...), setStatus(w, set)...)
+	steps = append(steps, surplusPods(w, set)...)
+	return append(append(steps, rollout(w, set)...), setStatus(w, set)...)
 }
 
 const setController = "StatefulSet controller"
 
-// memberPods are the pods that the set controls.
+// memberPods returns the pods that the set controls.
 func (w *World) memberPods() []*corev1.Pod {
 	var own []*corev1.Pod
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
@@ -47,12 +48,12 @@ func (w *World) memberPods() []*corev1.Pod {
 	return own
 }
 
-// adopt makes the set the controller of pods that have none, if the selector matches.
+// adopt makes the set the controller of matching pods that have none.
 func adopt(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if _, member := statefulset.ParsePodName(set, p.Name); member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil &&
-			statefulset.Selects(set, p.Labels) {
+		_, member := statefulset.ParsePodName(set, p.Name)
+		if member && metav1.GetControllerOf(p) == nil && p.DeletionTimestamp == nil && statefulset.Selects(set, p.Labels) {
 			steps = append(steps, Step{Who: setController, What: "adopts pod " + p.Name, do: func(w *World) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
 					p.OwnerReferences = append(p.OwnerReferences, *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet")))
@@ -63,22 +64,18 @@ func adopt(w *World, set *appsv1.StatefulSet) []Step {
 	return steps
 }
 
-// replica is processReplica: what is to be written for the ordinal, and whether the ordinals above have to wait for it.
+// replica models processReplica. It returns the writes for the ordinal, and whether higher ordinals must wait for it.
 func replica(w *World, set *appsv1.StatefulSet, ordinal int) (steps []Step, wait bool) {
 	pod := w.pod(statefulset.PodName(set, ordinal))
 	switch {
 	case pod == nil:
 		return makeMember(w, set, ordinal), true
-	case !metav1.IsControlledBy(pod, set): // the name is taken
+	case !metav1.IsControlledBy(pod, set): // another owner's pod has the name
 		return nil, true
 	case statefulset.Done(pod) && pod.DeletionTimestamp == nil:
-		return []Step{
-			{
-				Who:  setController,
-				What: "deletes ended pod " + pod.Name,
-				do:   func(w *World) { _ = w.delete(plan.Pods, pod.Name, pod.UID, "", false) },
-			},
-		}, true
+		return []Step{{Who: setController, What: "deletes ended pod " + pod.Name, do: func(w *World) {
+			_ = w.delete(plan.Pods, pod.Name, pod.UID, "", false)
+		}}}, true
 	case statefulset.Done(pod):
 		return nil, true
 	case pod.Status.Phase == corev1.PodPending:
@@ -87,7 +84,7 @@ func replica(w *World, set *appsv1.StatefulSet, ordinal int) (steps []Step, wait
 	return nil, pod.DeletionTimestamp != nil || !statefulset.PodReady(pod)
 }
 
-// makeMember makes the missing claims of an ordinal, then its pod. A claim that is being deleted stops it (createPersistentVolumeClaims).
+// makeMember creates the missing claims of an ordinal, then its pod. A terminating claim blocks it (createPersistentVolumeClaims).
 func makeMember(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		if claim := w.claim(statefulset.ClaimName(set, t.Name, ordinal)); claim != nil && claim.DeletionTimestamp != nil {
@@ -117,17 +114,14 @@ func missingClaims(w *World, set *appsv1.StatefulSet, ordinal int) []Step {
 	return nil
 }
 
-// revision is the name of the set's newest revision.
+// revision returns the name of the set's newest revision.
 func revision(set *appsv1.StatefulSet) string {
 	return "rev-" + set.Spec.Template.Annotations["version"]
 }
 
 func memberPod(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
-	pod := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(),
-		Spec:       *set.Spec.Template.Spec.DeepCopy(),
-	}
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(),
+		Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = namespace, statefulset.PodName(set, ordinal)
 	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision(set)
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
@@ -138,16 +132,15 @@ func memberPod(set *appsv1.StatefulSet, ordinal int) *corev1.Pod {
 	return pod
 }
 
-// condemned deletes pods beyond the replicas, the highest first.
-func condemned(w *World, set *appsv1.StatefulSet) []Step {
+// surplusPods deletes pods beyond the replica count, the highest ordinal first.
+func surplusPods(w *World, set *appsv1.StatefulSet) []Step {
 	span := statefulset.Span(set)
 	var steps []Step
 	for _, p := range w.memberPods() {
 		if ordinal, ok := statefulset.ParsePodName(set, p.Name); ok && ordinal >= span.End && p.DeletionTimestamp == nil {
-			steps = append(
-				steps,
-				Step{Who: setController, What: "scales away pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) }},
-			)
+			steps = append(steps, Step{Who: setController, What: "deletes surplus pod " + p.Name, do: func(w *World) {
+				_ = w.delete(plan.Pods, p.Name, p.UID, "", false)
+			}})
 		}
 	}
 	if statefulset.Ordered(set) && len(steps) > 1 {
@@ -156,8 +149,8 @@ func condemned(w *World, set *appsv1.StatefulSet) []Step {
 	return steps
 }
 
-// outdated deletes a pod of an older revision, the highest first, while all others are ready.
-func outdated(w *World, set *appsv1.StatefulSet) []Step {
+// rollout deletes a pod of an older revision, the highest ordinal first, while all others are ready.
+func rollout(w *World, set *appsv1.StatefulSet) []Step {
 	if set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		return nil
 	}
@@ -168,13 +161,9 @@ func outdated(w *World, set *appsv1.StatefulSet) []Step {
 			return nil
 		}
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] != revision(set) && p.DeletionTimestamp == nil {
-			return []Step{
-				{
-					Who:  setController,
-					What: "rolls out: deletes pod " + p.Name,
-					do:   func(w *World) { _ = w.delete(plan.Pods, p.Name, p.UID, "", false) },
-				},
-			}
+			return []Step{{Who: setController, What: "rolls out: deletes pod " + p.Name, do: func(w *World) {
+				_ = w.delete(plan.Pods, p.Name, p.UID, "", false)
+			}}}
 		}
 		if !statefulset.PodReady(p) || p.DeletionTimestamp != nil {
 			return nil
@@ -183,36 +172,33 @@ func outdated(w *World, set *appsv1.StatefulSet) []Step {
 	return nil
 }
 
-// setStatus is updateStatefulSetStatus.
+// setStatus models updateStatefulSetStatus.
 func setStatus(w *World, set *appsv1.StatefulSet) []Step {
-	is := statusOf(w, set)
-	if fmt.Sprintf("%+v", set.Status) == fmt.Sprintf("%+v", is) {
+	status := statusOf(w, set)
+	if fmt.Sprintf("%+v", set.Status) == fmt.Sprintf("%+v", status) {
 		return nil
 	}
-	return []Step{
-		{Who: setController, What: fmt.Sprintf("reports %d of %d ready", is.ReadyReplicas, statefulset.Replicas(set)), do: func(w *World) {
-			edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = is })
-		}},
-	}
+	return []Step{{Who: setController, What: fmt.Sprintf("reports %d of %d ready", status.ReadyReplicas,
+		statefulset.Replicas(set)), do: func(w *World) {
+		edit(w, plan.StatefulSets, set.Name, func(s *appsv1.StatefulSet) { s.Status = status })
+	}}}
 }
 
 func statusOf(w *World, set *appsv1.StatefulSet) appsv1.StatefulSetStatus {
-	is := appsv1.StatefulSetStatus{
-		ObservedGeneration: set.Generation,
-		UpdateRevision:     revision(set),
-		CurrentRevision:    set.Status.CurrentRevision,
-	}
+	status := appsv1.StatefulSetStatus{ObservedGeneration: set.Generation, UpdateRevision: revision(set),
+		CurrentRevision: set.Status.CurrentRevision}
 	for _, p := range w.memberPods() {
-		is.Replicas++
+		status.Replicas++
 		if statefulset.PodReady(p) && !statefulset.Done(p) {
-			is.ReadyReplicas++
+			status.ReadyReplicas++
 		}
 		if p.Labels[appsv1.ControllerRevisionHashLabelKey] == revision(set) && p.DeletionTimestamp == nil {
-			is.UpdatedReplicas++
+			status.UpdatedReplicas++
 		}
 	}
-	if is.CurrentRevision == "" || is.UpdatedReplicas == statefulset.Replicas(set) && is.ReadyReplicas == statefulset.Replicas(set) {
-		is.CurrentRevision = is.UpdateRevision
+	if status.CurrentRevision == "" ||
+		status.UpdatedReplicas == statefulset.Replicas(set) && status.ReadyReplicas == statefulset.Replicas(set) {
+		status.CurrentRevision = status.UpdateRevision
 	}
-	return is
+	return status
 }

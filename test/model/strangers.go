@@ -19,26 +19,27 @@ import (
 
 const user = "user"
 
-// disturbances are all faults and acts of strangers that are possible now, while the operation is active.
-func (w *World) disturbances() []Step {
+// faultSteps returns all possible faults and acts of users, while the operation is active.
+func (w *World) faultSteps() []Step {
 	record := w.record()
 	if w.faults == 0 || record == nil || !record.Active() {
 		return nil
 	}
 	var steps []Step
-	for _, kind := range []func(*World) []Step{crashes, deletions, stolenFinalizers, moverFaults, nodeFaults, edits, late, tornLooks, secondLooks} {
+	for _, kind := range []func(*World) []Step{
+		crashes, deletions, removedFinalizers, moverFaults, nodeFaults, edits, missedDeadlines, earlyReads, secondProcesses,
+	} {
 		steps = append(steps, kind(w)...)
 	}
 	for i := range steps {
 		do, what := steps[i].do, steps[i].What
 		steps[i].Fault = true
-		steps[i].do = func(w *World) { w.happened += what + "; "; do(w) }
+		steps[i].do = func(w *World) { w.pastFaults += what + "; "; do(w) }
 	}
 	return steps
 }
 
-// crashes end an invocation in the middle of its plan. A write that was refused as a conflict, and one whose answer was lost, look the
-// same.
+// crashes ends an invocation in the middle of its plan. This also covers a conflict and a lost response.
 func crashes(w *World) []Step {
 	var steps []Step
 	for i := range w.functions {
@@ -49,44 +50,44 @@ func crashes(w *World) []Step {
 	return steps
 }
 
-// tornLooks begin a look that reads the set, claims or Jobs before the rest. Pods and volumes come last (shared/kube, observeRest).
-func tornLooks(w *World) []Step {
+// earlyReads lets a process read the set, claims or Jobs earlier than the rest. Pods and volumes are always read last (shared/kube,
+// observeRest).
+func earlyReads(w *World) []Step {
 	var steps []Step
 	for i, f := range w.functions {
-		if len(f.pending) > 0 || f.early != nil || !w.turn(functionNames[i]) {
+		if len(f.pending) > 0 || f.early != nil || !w.hasWork(functionNames[i]) {
 			continue
 		}
 		for _, kind := range []plan.Resource{plan.StatefulSets, plan.Claims, plan.Jobs} {
-			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("has read the %s, and reads the rest later", kind),
-				do: func(w *World) { w.functions[i].early = w.see(kind) }})
+			steps = append(steps, Step{Who: who(i), What: fmt.Sprintf("reads %s early", kind),
+				do: func(w *World) { w.functions[i].early = w.readKind(kind) }})
 		}
 	}
 	return steps
 }
 
-// secondLooks are of second processes, which write later.
-func secondLooks(w *World) []Step {
+// secondProcesses lets a second process decide; its writes follow later.
+func secondProcesses(w *World) []Step {
 	var steps []Step
 	for i := secondBackupRole; i < functionCount; i++ {
-		if f := w.functions[i]; len(f.pending) > 0 || f.early != nil || !w.turn(functionNames[i]) {
+		if f := w.functions[i]; len(f.pending) > 0 || f.early != nil || !w.hasWork(functionNames[i]) {
 			continue
 		}
 		if writes := writesOf(w.decide(w.observe(), i, 0)); len(writes) > 0 {
-			steps = append(steps, Step{Who: who(i), What: "looks", do: func(w *World) { w.functions[i].pending = writes }})
+			steps = append(steps, Step{Who: who(i), What: "decides", do: func(w *World) { w.functions[i].pending = writes }})
 		}
 	}
 	return steps
 }
 
-// deletions are by users: pods, also by force, claims whose volumes are retained, Jobs and temporary claims.
+// deletions returns deletions by users: pods, with and without force, claims with a retained volume, Jobs and temporary claims.
 func deletions(w *World) []Step {
 	var steps []Step
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
 		if p.DeletionTimestamp == nil {
-			steps = append(
-				steps,
-				Step{Who: user, What: "deletes pod " + p.Name, do: func(w *World) { _ = w.delete(plan.Pods, p.Name, "", "", false) }},
-			)
+			steps = append(steps, Step{Who: user, What: "deletes pod " + p.Name, do: func(w *World) {
+				_ = w.delete(plan.Pods, p.Name, "", "", false)
+			}})
 		}
 		if p.DeletionTimestamp == nil || ptr.Deref(p.DeletionGracePeriodSeconds, 0) != 0 {
 			steps = append(steps, Step{Who: user, What: "deletes pod " + p.Name + " by force", do: func(w *World) { w.forceDelete(p.Name) }})
@@ -96,62 +97,55 @@ func deletions(w *World) []Step {
 		v := w.volume(c.Spec.VolumeName)
 		temporary := strings.HasPrefix(c.Name, "drydock-")
 		retained := v != nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-		if c.DeletionTimestamp == nil && (temporary || retained && !w.releasing()) {
+		if c.DeletionTimestamp == nil && (temporary || retained && !w.restoreReleases()) {
 			steps = append(steps, Step{Who: user, What: "deletes claim " + c.Name, do: func(w *World) {
-				if !w.kept(c.Name) {
-					w.forfeited += c.Name + " "
+				if !w.inUse(c.Name) {
+					w.unprotectedDeletes += c.Name + " "
 				}
 				_ = w.delete(plan.Claims, c.Name, "", "", false)
 			}})
 		}
 	}
 	for _, j := range all[*batchv1.Job](w, plan.Jobs) {
-		steps = append(
-			steps,
-			Step{Who: user, What: "deletes job " + j.Name, do: func(w *World) { _ = w.delete(plan.Jobs, j.Name, "", "", false) }},
-		)
+		steps = append(steps, Step{Who: user, What: "deletes job " + j.Name, do: func(w *World) {
+			_ = w.delete(plan.Jobs, j.Name, "", "", false)
+		}})
 	}
 	if set := w.set(); set.DeletionTimestamp == nil {
-		steps = append(
-			steps,
-			Step{
-				Who:  user,
-				What: "deletes StatefulSet " + set.Name,
-				do:   func(w *World) { w.gone = true; _ = w.delete(plan.StatefulSets, set.Name, "", "", false) },
-			},
-			Step{Who: user, What: "deletes StatefulSet " + set.Name + " and leaves its pods", do: func(w *World) {
-				w.gone = true
+		steps = append(steps, Step{Who: user, What: "deletes StatefulSet " + set.Name, do: func(w *World) {
+			w.setDeleted = true
+			_ = w.delete(plan.StatefulSets, set.Name, "", "", false)
+		}},
+			Step{Who: user, What: "deletes StatefulSet " + set.Name + " and orphans its pods", do: func(w *World) {
+				w.setDeleted = true
 				_ = w.delete(plan.StatefulSets, set.Name, "", "", true)
-			}},
-		)
+			}})
 	}
 	return steps
 }
 
-// kept reports whether the claim is that of a member's pod which runs, or is held. A mover ends with its Job.
-func (w *World) kept(claim string) bool {
+// inUse reports whether a member's running or held pod uses the claim. A mover ends with its Job.
+func (w *World) inUse(claim string) bool {
 	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods), func(p *corev1.Pod) bool {
 		return statefulset.Mounts(p, claim) && statefulset.IsMemberName(setName, p.Name) && (statefulset.Started(p) || statefulset.Held(p))
 	})
 }
 
-// releasing reports whether restore is about to release a pod or a volume: it has looked already. A claim that is deleted within these
-// milliseconds goes as it goes without Drydock: while its pod starts, or with its volume.
-func (w *World) releasing() bool {
-	return slices.ContainsFunc(
-		w.functions[restoreRole].pending,
-		func(a plan.Action) bool { return a.Resource == plan.Pods || a.Resource == plan.Volumes },
-	)
+// restoreReleases reports whether restore has decided to release a pod or a volume. If a user deletes the claim within these milliseconds,
+// the claim is lost as it would be without Drydock: while its pod starts, or with its volume.
+func (w *World) restoreReleases() bool {
+	return slices.ContainsFunc(w.functions[restoreRole].pending,
+		func(a plan.Action) bool { return a.Resource == plan.Pods || a.Resource == plan.Volumes })
 }
 
-// stolenFinalizers are ours, taken off by somebody else.
-func stolenFinalizers(w *World) []Step {
+// removedFinalizers returns the removal of Drydock's finalizers by a user.
+func removedFinalizers(w *World) []Step {
 	var steps []Step
 	for _, kind := range []plan.Resource{plan.Pods, plan.Claims} {
 		for _, o := range all[object](w, kind) {
 			for _, finalizer := range []string{api.HoldFinalizer, api.SwitchFinalizer} {
 				if slices.Contains(o.GetFinalizers(), finalizer) {
-					steps = append(steps, Step{Who: user, What: "takes finalizer " + finalizer + " off " + o.GetName(), do: func(w *World) {
+					steps = append(steps, Step{Who: user, What: "removes finalizer " + finalizer + " from " + o.GetName(), do: func(w *World) {
 						edit(w, kind, o.GetName(), func(o object) {
 							o.SetFinalizers(slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == finalizer }))
 						})
@@ -163,40 +157,40 @@ func stolenFinalizers(w *World) []Step {
 	return steps
 }
 
-// moverFaults end movers.
+// moverFaults returns the faults that end a mover.
 func moverFaults(w *World) []Step {
 	var steps []Step
 	for _, uid := range sortedUIDs(w.processes) {
-		is := w.processes[uid]
+		proc := w.processes[uid]
 		end := func(what string, code int32) {
 			steps = append(steps, Step{Who: "mover " + string(uid), What: what, do: func(w *World) {
-				is.stage, is.code = failed, code
-				w.processes[uid] = is
+				proc.stage, proc.code = failed, code
+				w.processes[uid] = proc
 			}})
 		}
-		if is.target == "" {
+		if proc.target == "" {
 			continue
 		}
-		switch is.stage {
+		switch proc.stage {
 		case first, final:
 			end("crashes", moverreport.CodeIO)
 		case pinning:
 			end("loses its pin", moverreport.CodeKilled)
 		case waiting:
 			end("crashes", moverreport.CodeIO)
-			end("has lost its lease", moverreport.CodeLeaseLost)
+			end("loses its lease", moverreport.CodeLeaseLost)
 		}
 	}
 	return steps
 }
 
-// nodeFaults: the node stops to report while its processes run on. The garbage collector of pods gives its pods up (kubernetes
-// pkg/controller/podgc) once an administrator has removed the node.
+// nodeFaults lets the node stop reporting while its processes still run. After an administrator removes the node, the pod garbage
+// collector fails and deletes its pods (kubernetes pkg/controller/podgc).
 func nodeFaults(w *World) []Step {
 	if !w.nodeSilent {
-		return []Step{{Who: node, What: "stops to report", do: func(w *World) { w.nodeSilent = true }}}
+		return []Step{{Who: node, What: "stops reporting", do: func(w *World) { w.nodeSilent = true }}}
 	}
-	return []Step{{Who: "pod garbage collector", What: "gives up the pods of " + node, do: func(w *World) {
+	return []Step{{Who: "pod garbage collector", What: "fails and deletes the pods of " + node, do: func(w *World) {
 		for _, p := range all[*corev1.Pod](w, plan.Pods) {
 			if p.Spec.NodeName != "" && !statefulset.Done(p) {
 				edit(w, plan.Pods, p.Name, func(p *corev1.Pod) {
@@ -209,7 +203,7 @@ func nodeFaults(w *World) []Step {
 	}}}
 }
 
-// nodeReturns is what follows such a fault sooner or later.
+// nodeReturns lets a silent node report again.
 func nodeReturns(w *World) []Step {
 	if !w.nodeSilent {
 		return nil
@@ -217,7 +211,7 @@ func nodeReturns(w *World) []Step {
 	return []Step{{Who: node, What: "reports again", do: func(w *World) { w.nodeSilent = false }}}
 }
 
-// edits of the set: scale, a new template, abort.
+// edits returns changes of the set by a user: scaling, a new pod template, an abort.
 func edits(w *World) []Step {
 	set := w.set()
 	if set.DeletionTimestamp != nil {
@@ -237,10 +231,8 @@ func edits(w *World) []Step {
 			s.Spec.Replicas = ptr.To(w.replicas)
 		}
 	}
-	steps := []Step{
-		change("scales up by one", scale(1)),
-		change("applies a new pod template", func(_ *World, s *appsv1.StatefulSet) { s.Spec.Template.Annotations["version"] += "1" }),
-	}
+	steps := []Step{change("scales up by one", scale(1)),
+		change("applies a new pod template", func(_ *World, s *appsv1.StatefulSet) { s.Spec.Template.Annotations["version"] += "1" })}
 	if *set.Spec.Replicas > 0 {
 		steps = append(steps, change("scales down by one", scale(-1)))
 	}
@@ -253,8 +245,8 @@ func edits(w *World) []Step {
 	return steps
 }
 
-// late lets the next deadline pass while anything may still be to do: the functions were away.
-func late(w *World) []Step {
+// missedDeadlines lets the next deadline pass while other steps are still possible, as if the functions had not run for a while.
+func missedDeadlines(w *World) []Step {
 	next, found := w.deadline()
 	if !found {
 		return nil

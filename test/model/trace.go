@@ -11,26 +11,26 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Trace is the course of a resize on a cluster: its first state, and each change of an object that a projection shows, in the order of the
-// API server's writes.
+// Trace is the history of a resize on a cluster: the initial projection, and each change of an object's projection, in the order of
+// the API server's writes.
 type Trace struct {
 	Begin   Projection
 	Changes []Change
 }
 
-// Change is what can be seen of an object after a write; empty if it is gone.
-type Change struct{ Object, Is string }
+// Change is the new projection of an object after a write. State is empty if the object is gone.
+type Change struct{ Object, State string }
 
 const gone = "(gone)"
 
 func (c Change) String() string {
-	if c.Is == "" {
+	if c.State == "" {
 		return c.Object + ": " + gone
 	}
-	return c.Object + ": " + c.Is
+	return c.Object + ": " + c.State
 }
 
-// WriteTo writes the trace as text: a line for each object of the beginning, an empty line, a line for each change.
+// WriteTo writes the trace as text: a line for each initial object, an empty line, then a line for each change.
 func (t Trace) WriteTo(to io.Writer) (int64, error) {
 	var text strings.Builder
 	for _, o := range slices.Sorted(maps.Keys(t.Begin)) {
@@ -44,7 +44,7 @@ func (t Trace) WriteTo(to io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadTrace reads what WriteTo has written.
+// ReadTrace reads the format of WriteTo.
 func ReadTrace(from io.Reader) (Trace, error) {
 	t, began := Trace{Begin: Projection{}}, false
 	lines := bufio.NewScanner(from)
@@ -53,39 +53,32 @@ func ReadTrace(from io.Reader) (Trace, error) {
 			began = true
 			continue
 		}
-		o, is, found := strings.Cut(lines.Text(), ": ")
+		o, state, found := strings.Cut(lines.Text(), ": ")
 		if !found {
-			return t, fmt.Errorf("no change of an object: %q", lines.Text())
+			return t, fmt.Errorf("line %q is not a change of an object", lines.Text())
 		}
-		if is == gone {
-			is = ""
+		if state == gone {
+			state = ""
 		}
 		if began {
-			t.Changes = append(t.Changes, Change{o, is})
+			t.Changes = append(t.Changes, Change{o, state})
 		} else {
-			t.Begin[o] = is
+			t.Begin[o] = state
 		}
 	}
 	return t, lines.Err()
 }
 
-// Replay looks for a run of the model in which the objects change as in the trace. Between two changes the model may take any steps that
-// cannot be seen. Of faults and acts of users, it has that of the recording. It returns an error that names the first change which is not
-// possible.
+// Replay searches for a run of the model with the changes of the trace. Between two changes the model may take any number of steps that
+// do not change a projection. The only fault it may take is the act of the recording. The error names the first impossible change.
 func Replay(recording Recording, t Trace, bound int) (story []string, err error) {
 	begin := recording.World()
 	operation := begin.record().Operation
-	if is := begin.projection(operation); !maps.Equal(is, t.Begin) {
-		return nil, fmt.Errorf("the scenario does not begin as the trace:\n%s", difference(is, t.Begin))
+	if state := begin.projection(operation); !maps.Equal(state, t.Begin) {
+		return nil, fmt.Errorf("the scenario and the trace begin differently:\n%s", difference(state, t.Begin))
 	}
-	r := &replay{
-		trace:     t,
-		act:       recording.Act,
-		operation: operation,
-		states:    make([]Projection, len(t.Changes)+1),
-		known:     map[place]bool{},
-		bound:     bound,
-	}
+	r := &replay{trace: t, act: recording.Act, operation: operation, states: make([]Projection, len(t.Changes)+1),
+		known: map[searchState]bool{}, bound: bound}
 	r.states[0] = t.Begin
 	for i, c := range t.Changes {
 		r.states[i+1] = r.states[i].after(c)
@@ -93,11 +86,11 @@ func Replay(recording Recording, t Trace, bound int) (story []string, err error)
 	return r.search(begin)
 }
 
-// after returns the projection with the change.
+// after returns the projection after the change.
 func (p Projection) after(c Change) Projection {
 	next := maps.Clone(p)
-	if delete(next, c.Object); c.Is != "" {
-		next[c.Object] = c.Is
+	if delete(next, c.Object); c.State != "" {
+		next[c.Object] = c.State
 	}
 	return next
 }
@@ -117,116 +110,116 @@ func difference(model, trace Projection) string {
 	return strings.Join(lines, "\n")
 }
 
-// place is a state of the model, and how many changes have led to it.
-type place struct {
-	state [16]byte
-	at    int
+// searchState is a state of the model, and how many changes of the trace it has matched.
+type searchState struct {
+	state   [16]byte
+	matched int
 }
 
-// replay is a search, depth first, for a run that fits.
+// replay is a depth-first search for a matching run.
 type replay struct {
 	trace     Trace
 	operation string
 	act       string
-	states    []Projection // after so many changes
-	known     map[place]bool
+	states    []Projection // by number of changes
+	known     map[searchState]bool
 	bound     int
-	furthest  *way
+	furthest  *pathStep
 }
 
-// way is how a place was reached.
-type way struct {
-	before *way
-	world  *World
-	step   string
-	at     int
+// pathStep is a step of a path, linked to the previous step. It has matched the given number of changes.
+type pathStep struct {
+	previous *pathStep
+	world    *World
+	step     string
+	matched  int
 }
 
-func (v *way) story() []string {
+func (v *pathStep) story() []string {
 	var story []string
-	for ; v.before != nil; v = v.before {
-		story = append(story, fmt.Sprintf("%3d %s", v.at, v.step))
+	for ; v.previous != nil; v = v.previous {
+		story = append(story, fmt.Sprintf("%3d %s", v.matched, v.step))
 	}
 	slices.Reverse(story)
 	return story
 }
 
 func (r *replay) search(begin *World) ([]string, error) {
-	stack := []*way{{world: begin}}
+	stack := []*pathStep{{world: begin}}
 	for len(stack) > 0 {
 		v := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if r.furthest == nil || v.at > r.furthest.at {
+		if r.furthest == nil || v.matched > r.furthest.matched {
 			r.furthest = v
 		}
-		if v.at == len(r.trace.Changes) {
+		if v.matched == len(r.trace.Changes) {
 			return v.story(), nil
 		}
 		if len(r.known) > r.bound {
-			return v.story(), fmt.Errorf("no run was found among %d states: %w", r.bound, r.impossible())
+			return v.story(), fmt.Errorf("the replay found no run within %d states: %w", r.bound, r.firstImpossible())
 		}
 		stack = append(stack, r.next(v)...)
 	}
-	return r.furthest.story(), r.impossible()
+	return r.furthest.story(), r.firstImpossible()
 }
 
-// next are the ways on from one: those that cannot be seen first, so that the search takes the others before.
-func (r *replay) next(v *way) []*way {
-	var hidden, seen []*way
+// next returns the continuations of a path. Steps without a visible change come first, so that the search pops the visible ones first.
+func (r *replay) next(v *pathStep) []*pathStep {
+	var hidden, visible []*pathStep
 	for _, step := range slices.Backward(v.world.next()) {
 		if step.Fault && step.What != r.act {
 			continue
 		}
-		next := &way{before: v, world: v.world.after(step), step: step.String(), at: v.at}
-		switch is := next.world.projection(r.operation); {
-		case maps.Equal(is, r.states[v.at+1]):
-			next.at++
-			seen = r.add(seen, next)
-		case maps.Equal(is, r.states[v.at]):
+		next := &pathStep{previous: v, world: v.world.after(step), step: step.String(), matched: v.matched}
+		switch state := next.world.projection(r.operation); {
+		case maps.Equal(state, r.states[v.matched+1]):
+			next.matched++
+			visible = r.add(visible, next)
+		case maps.Equal(state, r.states[v.matched]):
 			hidden = r.add(hidden, next)
 		}
 	}
-	return append(hidden, seen...)
+	return append(hidden, visible...)
 }
 
-func (r *replay) add(ways []*way, next *way) []*way {
-	at := place{next.world.identity(), next.at}
-	if r.known[at] {
-		return ways
+func (r *replay) add(steps []*pathStep, next *pathStep) []*pathStep {
+	state := searchState{next.world.identity(), next.matched}
+	if r.known[state] {
+		return steps
 	}
-	r.known[at] = true
-	return append(ways, next)
+	r.known[state] = true
+	return append(steps, next)
 }
 
-// impossible names the change that no run could make, and what could have changed instead.
-func (r *replay) impossible() error {
+// firstImpossible returns an error that names the change that no run could make, and lists the possible steps.
+func (r *replay) firstImpossible() error {
 	v := r.furthest
-	text := fmt.Sprintf("change %d is not possible in the model: %s\nThe model could have:", v.at+1, r.trace.Changes[v.at])
+	text := fmt.Sprintf("change %d is not possible in the model: %s\nThe model could have:", v.matched+1, r.trace.Changes[v.matched])
 	for _, step := range v.world.steps() {
-		text += "\n  " + step.String() + "\n" + difference(v.world.after(step).projection(r.operation), r.states[v.at])
+		text += "\n  " + step.String() + "\n" + difference(v.world.after(step).projection(r.operation), r.states[v.matched])
 	}
 	return fmt.Errorf("%s", text)
 }
 
-// ReplayBound is how many states a replay visits at most.
+// ReplayBound is the maximum number of states that a replay visits.
 const ReplayBound = 300_000
 
-// Recording is a resize of which a trace is recorded. With an act, a user does that, in the words of the model, when the member with the
-// lowest ordinal is in the phase.
+// Recording is a resize whose trace is recorded. If Act is set, a user acts while the member with the lowest ordinal is in Phase. Act uses
+// the model's words.
 type Recording struct {
 	Scenario
 	Phase api.MemberPhase
 	Act   string
 }
 
-// What users do in recordings.
+// Acts of users in recordings.
 const (
-	TakesHoldOff   = "takes finalizer " + api.HoldFinalizer + " off " + setName + "-0"
+	RemovesHold    = "removes finalizer " + api.HoldFinalizer + " from " + setName + "-0"
 	DeletesByForce = "deletes pod " + setName + "-0 by force"
 	ScalesDown     = "scales down by one"
 )
 
-// Recordings are by the name of the file.
+// Recordings returns all recordings by file name.
 func Recordings() map[string]Recording {
 	one := Scenario{Members: 1, Strategy: api.StrategyRolling, Parallel: true}
 	disturbed, two := one, Scenario{Members: 2, Strategy: api.StrategyWhole, Parallel: true}
@@ -237,7 +230,7 @@ func Recordings() map[string]Recording {
 		"one-member-rolling":          {Scenario: one},
 		"two-members-rolling-ordered": {Scenario: Scenario{Members: 2, Strategy: api.StrategyRolling}},
 		"two-members-whole":           {Scenario: two},
-		"hold-taken-off":              {disturbed, api.MemberFinalPass, TakesHoldOff},
+		"hold-taken-off":              {disturbed, api.MemberFinalPass, RemovesHold},
 		"deleted-by-force":            {disturbed, api.MemberStopping, DeletesByForce},
 		"scaled-down":                 {scaled, api.MemberFinalPass, ScalesDown},
 	}

@@ -19,7 +19,7 @@ const (
 	volumeProtection = "kubernetes.io/pv-protection"
 )
 
-// volumeBinder is kubernetes pkg/controller/volume/persistentvolume (pv_controller.go: syncUnboundClaim, syncVolume), with an external
+// volumeBinder models kubernetes pkg/controller/volume/persistentvolume (pv_controller.go: syncUnboundClaim, syncVolume), with an external
 // provisioner for every StorageClass.
 func volumeBinder(w *World) []Step {
 	var steps []Step
@@ -38,7 +38,7 @@ func volumeBinder(w *World) []Step {
 	return steps
 }
 
-// bind makes the volume the claim's, then names it in the claim, then sets the claim's status: three writes (bind).
+// bind models pv_controller.go, bind. It needs three writes: the volume's claimRef, the claim's volumeName, the claim's status.
 func bind(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	v := match(w, claim)
 	switch {
@@ -51,7 +51,7 @@ func bind(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 			edit(w, plan.Volumes, v.Name, func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = refTo(claim) })
 		}}}
 	case v.Status.Phase != corev1.VolumeBound:
-		return nil // syncVolume
+		return nil // wait for syncVolume
 	case claim.Spec.VolumeName == "":
 		return []Step{{Who: binder, What: "claim " + claim.Name + " names volume " + v.Name, do: func(w *World) {
 			edit(w, plan.Claims, claim.Name, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = v.Name })
@@ -64,9 +64,8 @@ func bind(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	}}}
 }
 
-// syncBound looks at a claim that was bound before. If its volume names another claim, or this one without its UID, the claim is lost until
-// the
-// volume names it again (pv_controller.go, syncBoundClaim).
+// syncBound checks a claim that was bound before. The claim is Lost while its volume's claimRef names another claim, or has no UID
+// (pv_controller.go, syncBoundClaim).
 func syncBound(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	phase, v := corev1.ClaimLost, w.volume(claim.Spec.VolumeName)
 	switch {
@@ -85,8 +84,8 @@ func syncBound(w *World, claim *corev1.PersistentVolumeClaim) []Step {
 	}}}
 }
 
-// match is the volume to bind the claim to: the one that it names, the one that is reserved for it, else any that fits
-// (pkg/volume/util, FindMatchingVolume).
+// match returns the volume for the claim. The order is: the volume that the claim names, a volume reserved for the claim, any fitting
+// volume (pkg/volume/util, FindMatchingVolume).
 func match(w *World, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	if claim.Spec.VolumeName != "" {
 		if v := w.volume(claim.Spec.VolumeName); v != nil && (v.Spec.ClaimRef == nil || refers(v, claim)) {
@@ -108,7 +107,7 @@ func match(w *World, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 	return fits
 }
 
-// refers reports whether the volume is reserved for, or bound to, the claim.
+// refers reports whether the volume is reserved for the claim or bound to it.
 func refers(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
 	ref := v.Spec.ClaimRef
 	return ref != nil && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
@@ -118,9 +117,8 @@ func refTo(claim *corev1.PersistentVolumeClaim) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: claim.Name, UID: claim.UID}
 }
 
-// syncVolume sets the volume's phase. A released volume with the policy Delete goes, with its data: first the storage, then the object,
-// which
-// its protection keeps for a moment (kubernetes pkg/controller/volume/pvprotection).
+// syncVolume sets the volume's phase. A released volume with the reclaim policy Delete is deleted with its data: first the storage, then
+// the object, which its finalizer protects until then (kubernetes pkg/controller/volume/pvprotection).
 func syncVolume(w *World, v *corev1.PersistentVolume) []Step {
 	phase := phaseOf(w, v)
 	if phase != v.Status.Phase {
@@ -130,7 +128,7 @@ func syncVolume(w *World, v *corev1.PersistentVolume) []Step {
 	}
 	switch {
 	case v.DeletionTimestamp != nil && phase != corev1.VolumeBound:
-		return []Step{{Who: protector, What: "lets volume " + v.Name + " go", do: func(w *World) {
+		return []Step{{Who: protector, What: "releases volume " + v.Name, do: func(w *World) {
 			edit(w, plan.Volumes, v.Name, func(v *corev1.PersistentVolume) { v.Finalizers = nil })
 		}}}
 	case phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete:
@@ -154,7 +152,7 @@ func phaseOf(w *World, v *corev1.PersistentVolume) corev1.PersistentVolumePhase 
 	return corev1.VolumeBound
 }
 
-// provision makes an empty volume for the claim.
+// provision creates an empty volume for the claim.
 func (w *World) provision(claim *corev1.PersistentVolumeClaim) {
 	v := volumeFor("pv-"+string(claim.UID), claim.Spec, statefulset.Requested(claim))
 	v.Spec.ClaimRef, v.Finalizers = refTo(claim), []string{volumeProtection}
@@ -163,28 +161,24 @@ func (w *World) provision(claim *corev1.PersistentVolumeClaim) {
 }
 
 func volumeFor(name string, spec corev1.PersistentVolumeClaimSpec, size resource.Quantity) *corev1.PersistentVolume {
-	v := &corev1.PersistentVolume{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+	v := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
-			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "disk.example.com"}},
-	}
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "disk.example.com"}}}
 	v.Spec = corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: size}, AccessModes: spec.AccessModes,
 		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: *spec.StorageClassName,
-		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com", VolumeHandle: name, FSType: "ext4"},
-		}}
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.com",
+			VolumeHandle: name, FSType: "ext4"}}}
 	return v
 }
 
-// claimProtection is kubernetes pkg/controller/volume/pvcprotection: a claim that is being deleted is let go when no scheduled pod names
-// it.
+// claimProtection models kubernetes pkg/controller/volume/pvcprotection: it releases a terminating claim when no scheduled pod uses it.
 func claimProtection(w *World) []Step {
 	var steps []Step
 	for _, claim := range all[*corev1.PersistentVolumeClaim](w, plan.Claims) {
 		if claim.DeletionTimestamp == nil || !slices.Contains(claim.Finalizers, protection) || usedByScheduled(w, claim.Name) {
 			continue
 		}
-		steps = append(steps, Step{Who: protector, What: "lets claim " + claim.Name + " go", do: func(w *World) {
+		steps = append(steps, Step{Who: protector, What: "releases claim " + claim.Name, do: func(w *World) {
 			edit(w, plan.Claims, claim.Name, func(c *corev1.PersistentVolumeClaim) {
 				c.Finalizers = slices.DeleteFunc(slices.Clone(c.Finalizers), func(f string) bool { return f == protection })
 			})
@@ -194,8 +188,6 @@ func claimProtection(w *World) []Step {
 }
 
 func usedByScheduled(w *World, claim string) bool {
-	return slices.ContainsFunc(
-		all[*corev1.Pod](w, plan.Pods),
-		func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && statefulset.Mounts(p, claim) },
-	)
+	return slices.ContainsFunc(all[*corev1.Pod](w, plan.Pods),
+		func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && statefulset.Mounts(p, claim) })
 }

@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-func TestRandomWalksBreakNothing(t *testing.T) {
+func TestRandomWalksKeepInvariants(t *testing.T) {
 	walks, err := strconv.Atoi(os.Getenv("DRYDOCK_MODEL_WALKS"))
 	if err != nil {
 		walks = 20
@@ -31,7 +31,7 @@ func TestRandomWalksBreakNothing(t *testing.T) {
 					continue
 				}
 				if found[problem]++; found[problem] == 1 {
-					tell(t, story)
+					logStory(t, story)
 					t.Errorf("seed %d: %s", seed, problem)
 				}
 			}

@@ -23,7 +23,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// namespace of everything that has one.
+// namespace holds every namespaced object.
 const namespace = "shop"
 
 // setName is the name of the only StatefulSet.
@@ -40,17 +40,17 @@ type key struct {
 	name string
 }
 
-// entry is one state of an object. It never changes: a write makes another one, so that worlds can share them.
+// entry is one version of an object. It is immutable: a write makes a new entry, so that worlds can share entries.
 type entry struct {
 	object object
 	text   []byte // as JSON, without resourceVersion
 	digest [16]byte
 
-	manifest *unstructured.Unstructured // made when it is asked for
+	manifest *unstructured.Unstructured // computed on first use
 	record   *api.Resize
 }
 
-// asManifest is the object with all its fields, as restore reads it.
+// asManifest returns the object with all its fields, as restore reads it.
 func (e *entry) asManifest(apiVersion, kind string) *unstructured.Unstructured {
 	if e.manifest == nil {
 		text, _ := json.Marshal(e.object)
@@ -59,46 +59,46 @@ func (e *entry) asManifest(apiVersion, kind string) *unstructured.Unstructured {
 	return e.manifest
 }
 
-// World is one state of everything.
+// World is one state of the cluster.
 type World struct {
 	objects map[key]*entry
-	// incarnations counts the objects that a name has had, which tells them apart by UID.
+	// incarnations counts the objects that a name has had. The count makes their UIDs unique.
 	incarnations map[key]int
 	version      int // the last resourceVersion
 	now          time.Time
 
 	processes map[types.UID]process
-	contents  map[string]content // of volumes, by name
+	contents  map[string]content // data of the volumes, by name
 	functions [functionCount]function
 
-	// budget is how many members have to stay ready when one is evicted; 0 without a PodDisruptionBudget.
+	// budget is the minimum number of ready members for an eviction; 0 without a PodDisruptionBudget.
 	budget int
-	// nodeSilent: the node has stopped to report, while its processes run on.
+	// nodeSilent means that the node has stopped reporting while its processes run.
 	nodeSilent bool
-	// claims are those with data, replicas what the user asks for, rolling whether one member at a time may be away, gone that the user has
-	// deleted the set.
-	claims   []string
-	replicas int32
-	rolling  bool
-	gone     bool
-	// promptly: bookkeeping of controllers comes before anything else.
-	promptly bool
-	// late: backup has written after the operation was given up, as it had decided before. What it has made then may stay behind.
-	late bool
-	// forfeited are claims that a user has deleted while no pod was there that would keep them.
-	forfeited string
-	// faults is how many may still happen, happened which did: of a harmless one there may be another.
-	faults   int
-	happened string
-	// broken is the invariant that the last step has broken.
-	broken string
+	// claims lists the claims with data. replicas is the user's replica count. rolling allows one unavailable member. setDeleted means that the
+	// user has deleted the set.
+	claims     []string
+	replicas   int32
+	rolling    bool
+	setDeleted bool
+	// prompt puts the bookkeeping of controllers before all other steps.
+	prompt bool
+	// wroteLate means that backup wrote after the operation had stopped copying, from an older decision. Its objects may remain.
+	wroteLate bool
+	// unprotectedDeletes lists the claims that a user deleted while no pod protected them.
+	unprotectedDeletes string
+	// faults is how many more faults may happen. pastFaults lists the past ones.
+	faults     int
+	pastFaults string
+	// violation is the invariant that the last step violated.
+	violation string
 }
 
-// Step is something that can happen next.
+// Step is one possible next event.
 type Step struct {
-	// Who does it, and what it is, in words. They are unique among the steps of one state.
+	// Who acts, and What happens, in words. The pair is unique among the steps of one state.
 	Who, What string
-	// Fault: it is a fault, or the act of a stranger, and counts against the bound.
+	// Fault marks a fault or an act of a user. It counts against the bound.
 	Fault bool
 	do    func(*World)
 }
@@ -110,12 +110,12 @@ func newWorld() *World {
 		now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// after returns the world after the step; w stays as it is.
+// after returns the world after the step; w does not change.
 func (w *World) after(s Step) *World {
 	next := *w
 	next.objects, next.incarnations = maps.Clone(w.objects), maps.Clone(w.incarnations)
 	next.processes, next.contents = maps.Clone(w.processes), maps.Clone(w.contents)
-	next.broken = ""
+	next.violation = ""
 	if s.Fault {
 		next.faults--
 	}
@@ -123,7 +123,7 @@ func (w *World) after(s Step) *World {
 	return &next
 }
 
-// find returns the object of the name; nil if there is none. It must not be changed: see edit.
+// find returns the object of that name, or nil. The caller must not change it; use edit instead.
 func find[T object](w *World, kind plan.Resource, name string) T {
 	var none T
 	if e := w.objects[key{kind, name}]; e != nil {
@@ -132,7 +132,7 @@ func find[T object](w *World, kind plan.Resource, name string) T {
 	return none
 }
 
-// all returns the objects of a kind, by name.
+// all returns the objects of a kind, sorted by name.
 func all[T object](w *World, kind plan.Resource) []T {
 	var found []T
 	for k, e := range w.objects {
@@ -144,7 +144,7 @@ func all[T object](w *World, kind plan.Resource) []T {
 	return found
 }
 
-// edit changes an object as a controller does, if it exists still.
+// edit changes an object if it still exists.
 func edit[T object](w *World, kind plan.Resource, name string, change func(T)) {
 	if e := w.objects[key{kind, name}]; e != nil {
 		next := e.object.DeepCopyObject().(T)
@@ -153,10 +153,10 @@ func edit[T object](w *World, kind plan.Resource, name string, change func(T)) {
 	}
 }
 
-// store writes the object with a new resourceVersion. An object that is being deleted goes with its last finalizer.
+// store writes the object with a new resourceVersion. A terminating object disappears with its last finalizer.
 func (w *World) store(kind plan.Resource, o object) {
 	k := key{kind, o.GetName()}
-	if doomed(o) && !w.shortens(k, o) {
+	if removable(o) && !w.endsGracePeriod(k, o) {
 		delete(w.objects, k)
 		return
 	}
@@ -166,7 +166,7 @@ func (w *World) store(kind plan.Resource, o object) {
 	}
 	w.version++
 	e := &entry{object: fresh(kind), text: withoutVersion(o)}
-	if err := json.Unmarshal(e.text, e.object); err != nil { // as the API server does, which makes empty maps absent ones
+	if err := json.Unmarshal(e.text, e.object); err != nil { // like the API server, which drops empty maps
 		panic(err)
 	}
 	e.object.SetResourceVersion(fmt.Sprint("v", w.version))
@@ -179,15 +179,15 @@ func (w *World) store(kind plan.Resource, o object) {
 	w.objects[k] = e
 }
 
-// doomed reports whether nothing keeps the object that is being deleted.
-func doomed(o object) bool {
+// removable reports whether the terminating object has no finalizer and no grace period left.
+func removable(o object) bool {
 	grace := o.GetDeletionGracePeriodSeconds()
 	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// shortens reports whether the write takes a grace period away. The API server stores that, and removes the object by another write
-// (kubernetes staging apiserver pkg/registry/generic/registry/store.go, Delete).
-func (w *World) shortens(k key, o object) bool {
+// endsGracePeriod reports whether the write ends the grace period. The API server stores that write and removes the object with a second
+// one (kubernetes staging apiserver pkg/registry/generic/registry/store.go, Delete).
+func (w *World) endsGracePeriod(k key, o object) bool {
 	if e := w.objects[k]; e != nil && o.GetDeletionGracePeriodSeconds() != nil {
 		before := e.object.GetDeletionGracePeriodSeconds()
 		return before == nil || *before != 0
@@ -195,7 +195,7 @@ func (w *World) shortens(k key, o object) bool {
 	return false
 }
 
-// versions are resourceVersions within annotations, which differ from path to path.
+// versions matches resourceVersions within annotations. They differ between paths to the same state.
 var versions = regexp.MustCompile(`\bv[0-9]+\b`)
 
 func withoutVersion(o object) []byte {
@@ -223,7 +223,7 @@ func (w *World) volume(name string) *corev1.PersistentVolume {
 	return find[*corev1.PersistentVolume](w, plan.Volumes, name)
 }
 
-// record is the resize on the set; nil without one.
+// record returns the resize record of the set, or nil.
 func (w *World) record() *api.Resize {
 	e := w.objects[key{plan.StatefulSets, setName}]
 	if e == nil {
@@ -235,7 +235,7 @@ func (w *World) record() *api.Resize {
 	return e.record
 }
 
-// identity tells states apart. ResourceVersions and incarnations that nothing refers to do not count.
+// identity returns a digest of the state. It ignores resourceVersions and incarnations that nothing refers to.
 func (w *World) identity() [16]byte {
 	var sum [16]byte
 	for _, e := range w.objects {
@@ -254,14 +254,14 @@ func (w *World) identity() [16]byte {
 	for i := range w.functions {
 		w.functions[i].identify(h, w)
 	}
-	fmt.Fprintln(h, w.budget, w.nodeSilent, w.faults, w.replicas, w.gone, w.late, w.forfeited, w.orderIsCurrent())
+	fmt.Fprintln(h, w.budget, w.nodeSilent, w.faults, w.replicas, w.setDeleted, w.wroteLate, w.unprotectedDeletes, w.orderIsCurrent())
 	_ = binary.Write(h, binary.LittleEndian, w.now.Unix())
 	var id [16]byte
 	copy(id[:], h.Sum(nil))
 	return id
 }
 
-// orderIsCurrent reports whether the journal's order to create the set was made from the set as it is.
+// orderIsCurrent reports whether the journal's manifest for the new set was made from the present version of the set.
 func (w *World) orderIsCurrent() bool {
 	for _, journal := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
 		if manifest, err := api.LoadManifest(journal); err == nil && manifest != nil && w.set() != nil {

@@ -1,5 +1,5 @@
-// Package build compiles the programs of the cluster and keeps them, named by what they were made from, so that the
-// long compile of Kubernetes happens once.
+// Package build compiles the programs of the cluster and caches them by a digest of their sources. Therefore the long compile of Kubernetes
+// happens only once.
 package build
 
 import (
@@ -15,25 +15,25 @@ import (
 	"drydock.dev/test/cluster/host"
 )
 
-// Program is something to compile: one program of a module's own, or several of the modules that it requires.
+// Program is a compile job: one program of the module itself, or several programs of its required modules.
 type Program struct {
 	Name     string
 	Module   string   // folder of the module
-	Folder   string   // of the package, in the module
-	Packages []string // instead of Folder, the import paths of several; go.mod decides their versions
-	Flags    string   // for the linker
-	Title    string   // for people who wait
+	Folder   string   // folder of the package, within the module
+	Packages []string // import paths of several programs, instead of Folder; go.mod sets their versions
+	Flags    string   // linker flags
+	Title    string   // for progress messages
 }
 
-// Builder keeps the programs in one folder.
+// Builder stores the programs in one folder.
 type Builder struct {
 	Bin  string
 	Step func(what string, do func() error) error // shows progress
 	Say  func(what string)
 }
 
-// Ensure returns the path of a program made from the present sources, compiling it where there is none. Of several it is
-// the folder that holds them, each named like the last element of its package.
+// Ensure returns the path of the program for the present sources, and compiles it if needed. For several programs it returns their folder.
+// Each file has the name of the last element of its package.
 func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	stamp, err := p.stamp()
 	if err != nil {
@@ -46,23 +46,23 @@ func (b Builder) Ensure(ctx context.Context, p Program) (string, error) {
 	if err := os.MkdirAll(b.Bin, 0o755); err != nil {
 		return "", fmt.Errorf("making the folder of programs: %w", err)
 	}
-	lock, err := host.TakeLock(filepath.Join(b.Bin, ".lock"), func() { b.Say("waiting for another build to end") })
+	lock, err := host.TakeLock(filepath.Join(b.Bin, ".lock"), func() { b.Say("waiting for another build") })
 	if err != nil {
 		return "", err
 	}
 	defer lock.Release()
 	if exists(path) {
-		return path, nil // the other build made it
+		return path, nil // made by the other build
 	}
 	return path, b.Step("building "+p.Title, func() error { return b.compile(ctx, p, path, lock) })
 }
 
-// compile writes beside the final path first: a killed compile leaves no half program. The compiler holds the lock too,
-// so it is not started a second time while one of a killed run still works.
+// compile writes to a temporary path first, so that a killed compile leaves no incomplete program. The go command inherits the lock, so
+// that no second compile starts while that of a killed run continues.
 func (b Builder) compile(ctx context.Context, p Program, path string, lock host.Lock) error {
 	unfinished := filepath.Join(b.Bin, "."+p.Name)
 	if err := os.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("removing what an ended build of %s left: %w", p.Title, err)
+		return fmt.Errorf("removing the remains of an earlier build of %s: %w", p.Title, err)
 	}
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + p.Flags, "-o", p.output(unfinished)}
 	cmd := exec.CommandContext(ctx, "go", append(args, p.patterns()...)...)
@@ -76,12 +76,12 @@ func (b Builder) compile(ctx context.Context, p Program, path string, lock host.
 		return err
 	}
 	if err := os.Rename(unfinished, path); err != nil {
-		return fmt.Errorf("keeping %s: %w", p.Title, err)
+		return fmt.Errorf("storing %s: %w", p.Title, err)
 	}
 	return nil
 }
 
-// patterns are what the go command is asked to build.
+// patterns returns the packages for the go command.
 func (p Program) patterns() []string {
 	if len(p.Packages) > 0 {
 		return p.Packages
@@ -89,7 +89,7 @@ func (p Program) patterns() []string {
 	return []string{"./" + p.Folder}
 }
 
-// output ends with a slash where the go command shall make a folder of programs.
+// output returns the value of -o. A trailing slash makes the go command create a folder of programs.
 func (p Program) output(path string) string {
 	if len(p.Packages) > 0 {
 		return path + string(filepath.Separator)
@@ -97,7 +97,7 @@ func (p Program) output(path string) string {
 	return path
 }
 
-// removeOlder removes the builds from older sources. One that is running goes on.
+// removeOlder removes the builds of older sources. A running program is not affected.
 func removeOlder(bin, name string) error {
 	older, err := filepath.Glob(filepath.Join(bin, name+"-*"))
 	if err != nil {
@@ -105,7 +105,7 @@ func removeOlder(bin, name string) error {
 	}
 	for _, path := range older {
 		if strings.Contains(strings.TrimPrefix(filepath.Base(path), name+"-"), "-") {
-			continue // of a program whose name begins with this one's
+			continue // another program, whose name begins with the same text
 		}
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("removing an older build: %w", err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// stamp names what a program is made from: its sources, the versions of its modules, the compiler and the flags.
-// go.sum is left out, since it holds nothing that go.mod does not decide.
+// stamp returns a digest of the program's inputs: its sources, the versions of its modules, the compiler and the flags. It omits go.sum,
+// because go.mod determines its content.
 func (p Program) stamp() (string, error) {
 	sources, err := p.sources()
 	if err != nil {
@@ -34,7 +34,7 @@ func (p Program) stamp() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:12], nil
 }
 
-// sources are the files of the module's own package. Those of required modules are decided by go.mod.
+// sources returns the files of the module's own package. The sources of required modules are determined by go.mod.
 func (p Program) sources() ([]string, error) {
 	if len(p.Packages) > 0 {
 		return nil, nil
@@ -45,12 +45,12 @@ func (p Program) sources() ([]string, error) {
 	}
 	sources = slices.DeleteFunc(sources, func(path string) bool { return strings.HasSuffix(path, "_test.go") })
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("there are no sources of %s in %s", p.Title, filepath.Join(p.Module, p.Folder))
+		return nil, fmt.Errorf("found no sources of %s in %s", p.Title, filepath.Join(p.Module, p.Folder))
 	}
 	return sources, nil
 }
 
-// StampOf is the stamp in the path of a program that Ensure returned.
+// StampOf returns the stamp in a path that Ensure returned.
 func StampOf(path string) string {
 	name := filepath.Base(path)
 	return name[strings.LastIndexByte(name, '-')+1:]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestStampFollowsWhatAProgramIsMadeFrom(t *testing.T) {
+func TestStampDependsOnInputsOfProgram(t *testing.T) {
 	write := func(t *testing.T, dir, name, text string) {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
@@ -20,13 +20,13 @@ func TestStampFollowsWhatAProgramIsMadeFrom(t *testing.T) {
 		change func(t *testing.T, dir string, p *Program)
 		same   bool
 	}{
-		"nothing changed":           {func(*testing.T, string, *Program) {}, true},
-		"a test was added":          {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main_test.go", "package main") }, true},
-		"another package changed":   {func(t *testing.T, dir string, _ *Program) { write(t, dir, "b/main.go", "package b") }, true},
-		"a source changed":          {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main.go", "package main // 2") }, false},
-		"a source was added":        {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/more.go", "package main") }, false},
-		"a module's version moved":  {func(t *testing.T, dir string, _ *Program) { write(t, dir, "go.mod", "module a // 2") }, false},
-		"the linker's flags differ": {func(_ *testing.T, _ string, p *Program) { p.Flags = "-X a=b" }, false},
+		"nothing changed":            {func(*testing.T, string, *Program) {}, true},
+		"a test was added":           {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main_test.go", "package main") }, true},
+		"another package changed":    {func(t *testing.T, dir string, _ *Program) { write(t, dir, "b/main.go", "package b") }, true},
+		"a source changed":           {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/main.go", "package main // 2") }, false},
+		"a source was added":         {func(t *testing.T, dir string, _ *Program) { write(t, dir, "a/more.go", "package main") }, false},
+		"a module's version changed": {func(t *testing.T, dir string, _ *Program) { write(t, dir, "go.mod", "module a // 2") }, false},
+		"the linker's flags differ":  {func(_ *testing.T, _ string, p *Program) { p.Flags = "-X a=b" }, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestStampFollowsWhatAProgramIsMadeFrom(t *testing.T) {
 	}
 }
 
-func TestStampOfSeveralProgramsFollowsTheirNamesAndVersions(t *testing.T) {
+func TestStampOfSeveralProgramsDependsOnNamesAndVersions(t *testing.T) {
 	dir := t.TempDir()
 	stamp := func(text string, packages ...string) string {
 		t.Helper()
@@ -66,11 +66,11 @@ func TestStampOfSeveralProgramsFollowsTheirNamesAndVersions(t *testing.T) {
 	first := stamp("module a", "b.c/d", "b.c/e")
 	if stamp("module a", "b.c/d", "b.c/e") != first || stamp("module a", "b.c/d") == first ||
 		stamp("module a // 2", "b.c/d", "b.c/e") == first {
-		t.Error("the stamp does not follow what the programs are made from")
+		t.Error("the stamp does not depend on names and versions")
 	}
 }
 
-func TestSeveralProgramsAreBuiltIntoAFolder(t *testing.T) {
+func TestSeveralProgramsAreBuiltIntoOneFolder(t *testing.T) {
 	module := t.TempDir()
 	if err := os.WriteFile(filepath.Join(module, "go.mod"), []byte("module a\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestSeveralProgramsAreBuiltIntoAFolder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(older, "test2json"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Two programs of the standard library, which are in the scope of any module.
+	// These two programs belong to the standard library, so every module can build them.
 	path, err := quiet.Ensure(t.Context(), Program{Name: "all", Module: module, Packages: []string{"cmd/test2json", "cmd/buildid"}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestSeveralProgramsAreBuiltIntoAFolder(t *testing.T) {
 		t.Errorf("no programs in %s", path)
 	}
 	if exists(older) {
-		t.Error("the older build is still there")
+		t.Error("the older build still exists")
 	}
 	if stamp := StampOf(path); filepath.Base(path) != "all-"+stamp || len(stamp) != 12 {
 		t.Errorf("the stamp of %s is %s", path, stamp)
@@ -108,11 +108,11 @@ func TestOlderBuildsOfOtherProgramsAreKept(t *testing.T) {
 	}
 	if exists(filepath.Join(bin, "kube-0123456789ab")) || !exists(filepath.Join(bin, "kube-proxy-0123456789ab")) ||
 		!exists(filepath.Join(bin, "dns-0123456789ab")) {
-		t.Error("want just the older build of kube removed")
+		t.Error("want only the older build of kube removed")
 	}
 }
 
-func TestNoSourcesIsAnError(t *testing.T) {
+func TestMissingSourcesAreAnError(t *testing.T) {
 	if _, err := (Program{Title: "nothing", Module: t.TempDir()}).stamp(); err == nil {
 		t.Error("want an error")
 	}

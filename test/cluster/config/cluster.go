@@ -1,5 +1,5 @@
-// Package config says what a cluster of this folder consists of: its sizes, its files, its addresses, the command line
-// of each component and the files they read. It renders; it starts nothing.
+// Package config describes a cluster: its sizes, files and addresses, and the command line and configuration of each component. It only
+// renders; it starts nothing.
 package config
 
 import (
@@ -7,51 +7,51 @@ import (
 	"path/filepath"
 )
 
-// Addresses inside a cluster of the node size. They exist on this machine only.
+// Addresses of a cluster of size node. They exist on this machine only.
 const (
 	NodeName     = "drydock-node"
 	NodeAddress  = "10.246.0.1"
-	NodeLink     = "drydock0" // a bridge without ports, which carries NodeAddress
+	NodeLink     = "drydock0" // a bridge without ports, with the address NodeAddress
 	PodRange     = "10.244.0.0/16"
 	ServiceRange = "10.96.0.0/16"
 	APIService   = "10.96.0.1" // the first address of ServiceRange, by Kubernetes' convention
 	DNSService   = "10.96.0.10"
 	DNSDomain    = "cluster.local"
-	// NetworkName is what the network plugins call the pods' network.
+	// NetworkName is the name of the pods' network in the network plugins.
 	NetworkName = "drydock-cluster"
-	// CgroupRoot is the parent of all pods' cgroups, so that they can be told from those of another kubelet.
+	// CgroupRoot is the parent of all pods' cgroups. It separates them from those of another kubelet.
 	CgroupRoot = "/drydock-cluster"
 )
 
-// Size is how much of Kubernetes runs.
+// Size selects the components that run.
 type Size string
 
 const (
-	// ControlPlane is the API server with its store and its controllers: enough for everything but pods.
+	// ControlPlane is the API server with etcd and the controllers. It supports everything except pods.
 	ControlPlane Size = "control-plane"
 	// Node adds a node that runs pods, with DNS and volumes.
 	Node Size = "node"
 )
 
-// Sizes are all sizes; both can run at the same time.
+// Sizes lists all sizes. Both can run at the same time.
 var Sizes = []Size{ControlPlane, Node}
 
-// ParseSize reads the flag --size.
+// ParseSize parses the flag --size.
 func ParseSize(text string) (Size, error) {
 	for _, size := range Sizes {
 		if text == string(size) {
 			return size, nil
 		}
 	}
-	return "", fmt.Errorf("there is no size %q: use %q or %q", text, Node, ControlPlane)
+	return "", fmt.Errorf("unknown size %q. Use %q or %q", text, Node, ControlPlane)
 }
 
-// ports are those a cluster listens on; every one is bound to loopback or to NodeAddress.
+// ports holds the ports of a cluster. Each is bound to loopback or to NodeAddress.
 type ports struct {
 	etcd, etcdPeer, api, kubelet, kubeletHealth, proxyHealth, proxyMetrics, dns, dnsHealth, dnsReady int
 }
 
-// portsOf keeps the two sizes, and a Kubernetes on its default ports, out of each other's way.
+// portsOf returns ports that do not conflict with those of the other size, or with Kubernetes' default ports.
 func portsOf(size Size) ports {
 	base := 16000
 	if size == ControlPlane {
@@ -64,22 +64,21 @@ func portsOf(size Size) ports {
 	}
 }
 
-// Cluster is one cluster and its place on disk. Everything it writes is below State, so that nothing of it can be
-// anywhere else when it is taken down.
+// Cluster is one cluster and its location on disk. All its files are below State, so that `down` finds them.
 type Cluster struct {
 	Size  Size
 	State string // the folder of all clusters: .cluster
 }
 
-// Dir holds the data of this cluster alone.
+// Dir returns the folder for the data of this cluster only.
 func (c Cluster) Dir() string { return filepath.Join(c.State, string(c.Size)) }
 
-// Path is a file or folder of this cluster.
+// Path returns the path of a file or folder of this cluster.
 func (c Cluster) Path(elements ...string) string {
 	return filepath.Join(append([]string{c.Dir()}, elements...)...)
 }
 
-// Kubeconfig is the administrator's. The one of the node size has the shorter path, because it is the one people use.
+// Kubeconfig returns the path of the administrator's kubeconfig. The node's path is shorter, because users type it.
 func (c Cluster) Kubeconfig() string {
 	if c.Size == Node {
 		return filepath.Join(c.State, "kubeconfig")
@@ -87,15 +86,15 @@ func (c Cluster) Kubeconfig() string {
 	return c.Path("kubeconfig")
 }
 
-// Log is where a component writes. Logs outlive the cluster, to be read after it is taken down.
+// Log returns the path of a component's log. Logs remain after the cluster is taken down.
 func (c Cluster) Log(component string) string {
 	return filepath.Join(c.State, "logs", string(c.Size), component+".log")
 }
 
-// ContainerdSocket is where containerd listens: its own, not that of a containerd the machine runs as a service.
+// ContainerdSocket returns the socket of the cluster's own containerd, not of the machine's service.
 func (c Cluster) ContainerdSocket() string { return c.Path("containerd", "containerd.sock") }
 
-// APIHost is the address the API server binds to. Pods reach the one of a node, and nothing outside this machine does.
+// APIHost returns the API server's address. Pods can reach the node's API server; other machines cannot.
 func (c Cluster) APIHost() string {
 	if c.Size == Node {
 		return NodeAddress
@@ -103,20 +102,20 @@ func (c Cluster) APIHost() string {
 	return "127.0.0.1"
 }
 
-// APIServer is the URL of the API server as seen from this machine.
+// APIServer returns the API server's URL on this machine.
 func (c Cluster) APIServer() string {
 	return fmt.Sprintf("https://%s:%d", c.APIHost(), portsOf(c.Size).api)
 }
 
-// KubeletHealth is the URL where the node's agent says how it is.
+// KubeletHealth returns the URL of the kubelet's health check.
 func (c Cluster) KubeletHealth() string {
 	return fmt.Sprintf("http://127.0.0.1:%d/healthz", portsOf(c.Size).kubeletHealth)
 }
 
-// socketLimit is the longest path of a unix socket, sizeof(sun_path) - 1 in unix(7).
+// socketLimit is the maximum length of the path of a unix socket, sizeof(sun_path) - 1 in unix(7).
 const socketLimit = 107
 
-// CheckPaths refuses a folder so deep that the sockets in it could not be opened.
+// CheckPaths returns an error if the folder is so deep that a socket path exceeds the limit.
 func (c Cluster) CheckPaths() error {
 	longest := c.Path("kubelet", "device-plugins", "kubelet.sock")
 	for _, d := range Drivers {
@@ -127,9 +126,6 @@ func (c Cluster) CheckPaths() error {
 	if len(longest) <= socketLimit {
 		return nil
 	}
-	return fmt.Errorf(
-		"the path %s is longer than the %d bytes a unix socket may have: check the repository out in a folder with a shorter path",
-		longest,
-		socketLimit,
-	)
+	return fmt.Errorf("the path %s exceeds the limit of %d bytes for a unix socket. Check out the repository in a folder with a shorter path",
+		longest, socketLimit)
 }

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 )
 
-// Component is a program of a cluster that keeps running.
+// Component is a long-running program of a cluster.
 type Component struct {
 	Name   string
-	Binary string // absolute path; also what tells a running component from one of an older build
+	Binary string // absolute path; it differs between builds
 	Args   []string
-	Env    []string // beside this process's own
+	Env    []string // in addition to the environment of this process
 }
 
-// Binaries are the paths of the programs the components are made of.
+// Binaries holds the paths of the components' programs.
 type Binaries struct {
 	Kube, DNS, Containerd, CSIDriver string
 	Sidecars                         string // a folder
@@ -21,7 +21,8 @@ type Binaries struct {
 
 func (b Binaries) sidecar(name string) string { return filepath.Join(b.Sidecars, name) }
 
-// eager trades memory for time: a control plane without nodes serves thousands of tests, and its collector would take a fifth.
+// eager returns settings that trade memory for time. A control plane without nodes serves thousands of tests. With Go's default settings
+// garbage collection would take a fifth of the time.
 func (c Cluster) eager() []string {
 	if c.Size == ControlPlane {
 		return []string{"GOGC=400"}
@@ -29,7 +30,7 @@ func (c Cluster) eager() []string {
 	return nil
 }
 
-// Etcd is the store of the API server.
+// Etcd returns the store of the API server.
 func (c Cluster) Etcd(b Binaries) Component {
 	p := portsOf(c.Size)
 	return Component{Name: "etcd", Binary: b.Kube, Env: c.eager(), Args: []string{
@@ -39,13 +40,13 @@ func (c Cluster) Etcd(b Binaries) Component {
 	}}
 }
 
-// APIServerComponent has every admission plugin that is on by default, and OwnerReferencesPermissionEnforcement, which is on by
-// default on OpenShift. It advertises NodeAddress even where that does
-// not exist, since a loopback address would leave the Service "kubernetes" without endpoints.
+// APIServerComponent returns the API server. It has all default admission plugins, and OwnerReferencesPermissionEnforcement, a default of
+// OpenShift. It advertises NodeAddress even if the address does not exist: with a loopback address the Service "kubernetes" would have no
+// endpoints.
 func (c Cluster) APIServerComponent(b Binaries) Component {
 	p := portsOf(c.Size)
 	return Component{Name: "kube-apiserver", Binary: b.Kube, Env: c.eager(), Args: []string{
-		// Of VolumeAttributesClasses, csi-provisioner v5.3.0 reads no other version. Policies that mutate are beta in 1.35, and off.
+		// csi-provisioner v5.3.0 reads only v1beta1 of VolumeAttributesClasses. Mutating policies are beta in 1.35 and off by default.
 		"--runtime-config=storage.k8s.io/v1beta1/volumeattributesclasses=true,admissionregistration.k8s.io/v1beta1=true",
 		"--feature-gates=MutatingAdmissionPolicy=true",
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", p.etcd),
@@ -77,17 +78,17 @@ func (c Cluster) APIServerComponent(b Binaries) Component {
 	}}
 }
 
-// noServing closes the port for metrics and health checks that the controllers and the scheduler would open: nobody
-// here asks, and a port less is one less to be taken by another program.
+// noServing disables the controllers' and the scheduler's port for metrics and health checks. Nothing here uses it, and an unused port can
+// conflict with another program.
 const noServing = "--secure-port=0"
 
-// ControllerManager runs Kubernetes' own controllers.
+// ControllerManager returns Kubernetes' own controllers.
 func (c Cluster) ControllerManager(b Binaries) Component {
 	return Component{Name: "kube-controller-manager", Binary: b.Kube, Env: c.eager(), Args: []string{
 		"--kubeconfig=" + c.UserKubeconfig(ControllerManagerUser),
 		noServing,
 		"--leader-elect=false",
-		"--kube-api-qps=1000", // at the default of 20 it takes five seconds to begin, and tests would wait for it
+		"--kube-api-qps=1000", // with the default of 20 the start takes five seconds longer
 		"--kube-api-burst=2000",
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + c.pki("service-account.key"),
@@ -97,7 +98,7 @@ func (c Cluster) ControllerManager(b Binaries) Component {
 	}}
 }
 
-// Scheduler assigns pods to the node.
+// Scheduler returns the scheduler.
 func (c Cluster) Scheduler(b Binaries) Component {
 	return Component{Name: "kube-scheduler", Binary: b.Kube, Args: []string{
 		"--kubeconfig=" + c.UserKubeconfig(SchedulerUser),
@@ -106,12 +107,12 @@ func (c Cluster) Scheduler(b Binaries) Component {
 	}}
 }
 
-// Containerd runs the containers.
+// Containerd returns the container runtime.
 func (c Cluster) Containerd(b Binaries) Component {
 	return Component{Name: "containerd", Binary: b.Containerd, Args: []string{"--config", c.Path("config", "containerd.toml")}}
 }
 
-// Kubelet is the node's agent.
+// Kubelet returns the node's agent.
 func (c Cluster) Kubelet(b Binaries) Component {
 	return Component{Name: "kubelet", Binary: b.Kube, Args: []string{
 		"--config=" + c.Path("config", "kubelet.yaml"),
@@ -123,13 +124,13 @@ func (c Cluster) Kubelet(b Binaries) Component {
 	}}
 }
 
-// Proxy makes the Services' addresses work on this machine and in its pods.
+// Proxy returns kube-proxy, which makes the Services' addresses work on this machine and in its pods.
 func (c Cluster) Proxy(b Binaries) Component {
 	return Component{Name: "kube-proxy", Binary: b.Kube, Args: []string{"--config=" + c.Path("config", "kube-proxy.yaml")}}
 }
 
-// DNS answers for the names of Services. It is a process of the machine behind the Service kube-dns, so it needs no
-// image and is there before the first pod.
+// DNS returns CoreDNS, which resolves the names of Services. It is a process of the machine behind the Service kube-dns. Therefore it needs
+// no image and starts before the first pod.
 func (c Cluster) DNS(b Binaries) Component {
 	return Component{Name: "coredns", Binary: b.DNS, Args: []string{"-conf", c.Path("config", "Corefile")}}
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestEveryFileIsWhatItsReaderParses(t *testing.T) {
+func TestEveryRenderedFileIsValid(t *testing.T) {
 	c := Cluster{Size: Node, State: "/repo/.cluster"}
 	for _, name := range nodeFiles {
 		text, err := render(name, c.values())
@@ -32,7 +32,7 @@ func TestEveryFileIsWhatItsReaderParses(t *testing.T) {
 	}
 }
 
-func TestManifestsHoldTheClassesAndOneDefault(t *testing.T) {
+func TestManifestsContainAllClassesAndOneDefault(t *testing.T) {
 	for _, size := range Sizes {
 		text, err := Cluster{Size: size, State: "/repo/.cluster"}.Manifests()
 		if err != nil {
@@ -59,11 +59,8 @@ func TestManifestsHoldTheClassesAndOneDefault(t *testing.T) {
 				defaults++
 			}
 		}
-		if want := []string{"fixed", "fixed-2", "fixed-immediate", "expandable", "csi", "csi-slow", "csi-immediate", "csi-offline"}; !slices.Equal(
-			names,
-			want,
-		) ||
-			defaults != 1 {
+		want := []string{"fixed", "fixed-2", "fixed-immediate", "expandable", "csi", "csi-slow", "csi-immediate", "csi-offline"}
+		if !slices.Equal(names, want) || defaults != 1 {
 			t.Errorf("size %s: classes %v with %d defaults, want %v with one", size, names, defaults, want)
 		}
 	}
@@ -76,7 +73,7 @@ func TestEveryClassHasADriverOnANode(t *testing.T) {
 	}
 	for _, class := range StorageClasses {
 		if !slices.ContainsFunc(Drivers, func(d Driver) bool { return d.Name == class.Driver }) {
-			t.Errorf("class %s is for driver %s, which does not run", class.Name, class.Driver)
+			t.Errorf("class %s needs driver %s, which does not run", class.Name, class.Driver)
 		}
 	}
 	for _, d := range Drivers {
@@ -96,7 +93,7 @@ func TestComponentsHaveDifferentNames(t *testing.T) {
 	}
 }
 
-func TestSizesShareNoPortsAndNoFiles(t *testing.T) {
+func TestSizesHaveDifferentPortsAndFiles(t *testing.T) {
 	if node, plane := portsOf(Node), portsOf(ControlPlane); node.api == plane.api || node.etcd == plane.etcd {
 		t.Error("the sizes listen on the same port")
 	}
@@ -105,24 +102,24 @@ func TestSizesShareNoPortsAndNoFiles(t *testing.T) {
 		t.Error("the sizes share a file")
 	}
 	if node.Kubeconfig() != "/s/kubeconfig" || plane.Kubeconfig() != "/s/control-plane/kubeconfig" {
-		t.Errorf("people type %s and %s", node.Kubeconfig(), plane.Kubeconfig())
+		t.Errorf("the kubeconfigs are %s and %s", node.Kubeconfig(), plane.Kubeconfig())
 	}
 }
 
-func TestOnlyLoopbackAndTheNodeAddressAreListenedOn(t *testing.T) {
+func TestComponentsListenOnLoopbackOrNodeAddressOnly(t *testing.T) {
 	for _, size := range Sizes {
 		c := Cluster{size, "/s"}
 		for _, component := range c.all() {
 			for _, argument := range component.Args {
 				if strings.Contains(argument, "0.0.0.0") {
-					t.Errorf("%s of size %s listens for other machines: %s", component.Name, size, argument)
+					t.Errorf("%s of size %s accepts connections of other machines: %s", component.Name, size, argument)
 				}
 			}
 		}
 	}
 }
 
-func TestDeepFoldersAreRefused(t *testing.T) {
+func TestTooLongSocketPathIsAnError(t *testing.T) {
 	if err := (Cluster{Node, "/repo/.cluster"}).CheckPaths(); err != nil {
 		t.Error(err)
 	}
@@ -131,7 +128,7 @@ func TestDeepFoldersAreRefused(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreMadeOnceAndNamedInKubeconfigs(t *testing.T) {
+func TestCredentialsAreCreatedOnceAndUsedInKubeconfigs(t *testing.T) {
 	c := Cluster{Node, t.TempDir()}
 	if err := c.WriteCredentials(); err != nil {
 		t.Fatal(err)
@@ -159,27 +156,27 @@ func TestCredentialsAreMadeOnceAndNamedInKubeconfigs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), first[user.Name]) || !strings.Contains(string(text), c.APIServer()) {
-			t.Errorf("the kubeconfig of %s holds not its token and server:\n%s", user.Name, text)
+			t.Errorf("the kubeconfig of %s lacks its token or its server:\n%s", user.Name, text)
 		}
 	}
 }
 
-func TestNameserversOnLoopbackAreNotAsked(t *testing.T) {
+func TestNameserversOnLoopbackAreIgnored(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
-		"one outside":              {"search a\nnameserver 192.0.2.1\n", "nameserver 192.0.2.1\n"},
-		"a local stub is kept out": {"nameserver 127.0.0.53\nnameserver 192.0.2.1", "nameserver 192.0.2.1\n"},
-		"none leads outside":       {"nameserver 127.0.0.53\n", "nameserver 192.0.2.53\n"},
-		"no file":                  {"", "nameserver 192.0.2.53\n"},
-		"garbage":                  {"nameserver\nnameserver x\n", "nameserver 192.0.2.53\n"},
+		"one external":            {"search a\nnameserver 192.0.2.1\n", "nameserver 192.0.2.1\n"},
+		"a local stub is removed": {"nameserver 127.0.0.53\nnameserver 192.0.2.1", "nameserver 192.0.2.1\n"},
+		"only a local stub":       {"nameserver 127.0.0.53\n", "nameserver 192.0.2.53\n"},
+		"no file":                 {"", "nameserver 192.0.2.53\n"},
+		"garbage":                 {"nameserver\nnameserver x\n", "nameserver 192.0.2.53\n"},
 	}
 	for name, test := range tests {
-		if got := outsideNameservers(test.text); got != test.want {
+		if got := externalNameservers(test.text); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
 }
 
-func TestFingerprintFollowsTheConfiguration(t *testing.T) {
+func TestFingerprintDependsOnConfiguration(t *testing.T) {
 	one, err := Cluster{Node, "/s"}.Fingerprint()
 	if err != nil {
 		t.Fatal(err)
@@ -191,14 +188,14 @@ func TestFingerprintFollowsTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestAnUnknownSizeIsAnError(t *testing.T) {
+func TestUnknownSizeIsAnError(t *testing.T) {
 	if _, err := ParseSize("big"); err == nil || !strings.Contains(err.Error(), `"node" or "control-plane"`) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestConfigurationIsWrittenOnce: kube-proxy ends itself when its file is written to, also with the same text.
-func TestConfigurationIsWrittenOnce(t *testing.T) {
+// kube-proxy exits on a write to its configuration, even with the same content.
+func TestUnchangedConfigurationIsNotWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kube-proxy.yaml")
 	long := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for i, text := range []string{"a", "a", "b"} {

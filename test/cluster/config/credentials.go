@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// validity of a certificate; a cluster lives for hours.
+// validity is the validity of a certificate. A cluster lives for hours.
 const validity = 365 * 24 * time.Hour
 
 func (c Cluster) pki(name string) string { return c.Path("pki", name) }
 
-// WriteCredentials makes the keys, certificates and tokens of a new cluster, and keeps those of one that has them.
+// WriteCredentials creates the keys, certificates and tokens of a new cluster. Existing credentials are kept.
 func (c Cluster) WriteCredentials() error {
 	if _, err := os.Stat(c.pki("tokens.csv")); err == nil {
-		return nil // written last: all of them are there
+		return nil // written last, so all credentials exist
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("looking for the cluster's credentials: %w", err)
 	}
@@ -58,7 +58,7 @@ func (c Cluster) WriteCredentials() error {
 	return c.writeTokens()
 }
 
-// certificates are what the cluster's authority signs, by file name.
+// certificates returns the templates of the certificates that the cluster's authority signs, by file name.
 func (c Cluster) certificates() map[string]*x509.Certificate {
 	return map[string]*x509.Certificate{
 		"apiserver": {
@@ -67,12 +67,12 @@ func (c Cluster) certificates() map[string]*x509.Certificate {
 			DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + DNSDomain},
 			IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(NodeAddress), net.ParseIP(APIService)},
 		},
-		// With this the API server asks the kubelet for logs and exec.
+		// The API server's client certificate for the kubelet, for logs and exec.
 		"kubelet-client": {
 			Subject:     pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}},
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		},
-		// With this the API server asks extension API servers in the name of a user.
+		// The API server's client certificate for extension API servers, to act as a user.
 		"front-proxy": {
 			Subject:     pkix.Name{CommonName: "front-proxy"},
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -100,7 +100,7 @@ func (authority keyPair) issue(template *x509.Certificate) (keyPair, error) {
 	return sign(template, &authority)
 }
 
-// sign completes the template and signs it with the authority, or with its own key where there is none.
+// sign completes the template and signs it with the authority. Without an authority it signs with the new key itself.
 func sign(template *x509.Certificate, authority *keyPair) (keyPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +127,7 @@ func sign(template *x509.Certificate, authority *keyPair) (keyPair, error) {
 	return keyPair{certificate, key}, nil
 }
 
-// write saves the pair as base.crt and base.key.
+// write stores the pair as base.crt and base.key.
 func (p keyPair) write(base string) error {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.certificate.Raw})
 	if err := os.WriteFile(base+".crt", certificate, 0o600); err != nil {

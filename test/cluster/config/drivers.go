@@ -2,36 +2,36 @@ package config
 
 import "fmt"
 
-// Names of the CSI drivers in StorageClasses. They are instances of one program (csi/driver), since a driver says for all of its volumes
-// whether they have to be attached and whether they grow while they are in use.
+// Names of the CSI drivers in StorageClasses. All are instances of one program (csi/driver). Whether volumes are attached, and whether they
+// grow while in use, is a property of a driver and not of a volume.
 const (
-	// LocalDriver has volumes that need no attaching, like disks of the node.
+	// LocalDriver has volumes without attachment, like disks of the node.
 	LocalDriver = "local.csi.drydock.dev"
-	// CloudDriver has volumes that are attached and detached. They grow under the running pod.
+	// CloudDriver has volumes with attachment. They grow under the running pod.
 	CloudDriver = "csi.drydock.dev"
-	// OfflineDriver has volumes that are attached and detached, and grow only while no pod uses them.
+	// OfflineDriver has volumes with attachment. They grow only while no pod uses them.
 	OfflineDriver = "offline.csi.drydock.dev"
 )
 
 // Driver is an instance of the CSI driver.
 type Driver struct {
 	Name   string
-	Short  string // in names of components, sockets and folders
+	Short  string // name in components, sockets and folders
 	Attach bool
-	// Offline says that volumes grow only while they are not in use.
+	// Offline means that volumes grow only while they are not in use.
 	Offline bool
-	// Snapshots says that the driver's snapshots are served.
+	// Snapshots means that the driver has a snapshotter.
 	Snapshots bool
 }
 
-// Drivers are all instances.
+// Drivers lists all instances.
 var Drivers = []Driver{
 	{Name: LocalDriver, Short: "local"},
 	{Name: CloudDriver, Short: "cloud", Attach: true, Snapshots: true},
 	{Name: OfflineDriver, Short: "offline", Attach: true, Offline: true},
 }
 
-// The sidecars watch the API server and call a CSI driver. The module in folder csi requires them.
+// Sidecars watch the API server and call a CSI driver. The module in the folder csi requires them.
 const (
 	provisioner        = "csi-provisioner"
 	attacher           = "csi-attacher"
@@ -40,7 +40,7 @@ const (
 	snapshotController = "snapshot-controller"
 )
 
-// Sidecars are the import paths of the sidecars. Each program is named like the last element.
+// Sidecars lists the import paths of the sidecars. A program has the name of the last element.
 var Sidecars = []string{
 	"github.com/kubernetes-csi/external-provisioner/v5/cmd/" + provisioner,
 	"github.com/kubernetes-csi/external-attacher/v4/cmd/" + attacher,
@@ -49,28 +49,28 @@ var Sidecars = []string{
 	"github.com/kubernetes-csi/external-snapshotter/v8/cmd/" + snapshotController,
 }
 
-// SnapshotModule is the module that holds the custom resource definitions of snapshots.
+// SnapshotModule is the module with the custom resource definitions of snapshots.
 const SnapshotModule = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 
-// SnapshotDefinitions are files of SnapshotModule.
+// SnapshotDefinitions lists files of SnapshotModule.
 var SnapshotDefinitions = []string{
 	"config/crd/snapshot.storage.k8s.io_volumesnapshotclasses.yaml",
 	"config/crd/snapshot.storage.k8s.io_volumesnapshotcontents.yaml",
 	"config/crd/snapshot.storage.k8s.io_volumesnapshots.yaml",
 }
 
-// DriverSocket is where a driver answers calls.
+// DriverSocket returns the path of a driver's socket for CSI calls.
 func (c Cluster) DriverSocket(d Driver) string { return c.Path("csi", d.Short+".sock") }
 
-// Volumes is where a driver keeps its volumes and snapshots.
+// Volumes returns the folder of a driver's volumes and snapshots.
 func (c Cluster) Volumes(d Driver) string { return c.Path("volumes", d.Short) }
 
-// registrationSocket is where the kubelet looks for drivers.
+// registrationSocket returns the path of the socket that the kubelet uses to discover the driver.
 func (c Cluster) registrationSocket(d Driver) string {
 	return c.Path("kubelet", "plugins_registry", d.Short+".sock")
 }
 
-// CSIDriver makes, attaches and mounts the volumes of one driver.
+// CSIDriver returns the process of one driver.
 func (c Cluster) CSIDriver(b Binaries, d Driver) Component {
 	return Component{Name: "csi-driver-" + d.Short, Binary: b.CSIDriver, Args: []string{
 		"--name=" + d.Name,
@@ -83,16 +83,16 @@ func (c Cluster) CSIDriver(b Binaries, d Driver) Component {
 	}}
 }
 
-// callTimeout is how long a call of a sidecar may take: more than the slowest class takes to attach.
+// callTimeout is the time limit for a call of a sidecar. It exceeds the attachment time of the slowest class.
 const callTimeout = "60s"
 
-// quick returns flags with a high rate limit and short retries, so that tests do not wait for a sidecar.
+// quick returns flags for a high rate limit and short retries, so that tests do not wait for a sidecar.
 func (c Cluster) quick() []string {
 	return []string{"--kubeconfig=" + c.Kubeconfig(), "--kube-api-qps=100", "--kube-api-burst=200",
 		"--retry-interval-start=200ms", "--retry-interval-max=5s"}
 }
 
-// DriverSidecars are the components that call one driver.
+// DriverSidecars returns the sidecars of one driver.
 func (c Cluster) DriverSidecars(b Binaries, d Driver) []Component {
 	sidecar := func(name string, args ...string) Component {
 		args = append(args, "--csi-address="+c.DriverSocket(d))
@@ -111,7 +111,7 @@ func (c Cluster) DriverSidecars(b Binaries, d Driver) []Component {
 	return all
 }
 
-// SnapshotController binds VolumeSnapshots to their contents.
+// SnapshotController returns the controller that binds VolumeSnapshots to their contents.
 func (c Cluster) SnapshotController(b Binaries) Component {
 	return Component{Name: snapshotController, Binary: b.sidecar(snapshotController), Args: c.quick()}
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Fingerprint names the configuration of the cluster. The paths of programs are not in it: a component of which there
-// is a newer build is replaced while the cluster goes on.
+// Fingerprint returns a digest of the cluster's configuration. It ignores the paths of programs: a component with a newer build is replaced
+// in the running cluster.
 func (c Cluster) Fingerprint() (string, error) {
 	hash := sha256.New()
 	manifests, err := c.Manifests()

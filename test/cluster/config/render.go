@@ -14,7 +14,7 @@ import (
 //go:embed files
 var files embed.FS
 
-// templates fail on a value that is not there, instead of writing "<no value>".
+// templates fail on a missing value instead of writing "<no value>".
 var templates = template.Must(template.New("").
 	Option("missingkey=error").
 	Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).
@@ -28,25 +28,28 @@ func render(name string, values any) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// nodeFiles are the configuration files of the node's programs.
+// nodeFiles lists the configuration files of the node's programs.
 var nodeFiles = []string{"containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "Corefile", "network.conflist"}
 
-// nodeValues are what the templates of nodeFiles and manifests may use.
+// nodeValues holds the values for the templates of nodeFiles and manifests.
 type nodeValues struct {
 	Cluster
-	NodeName, NodeAddress, NetworkName, PodRange, DNSService, DNSDomain, CgroupRoot, CloudDriver, PauseImage, ProxyKubeconfig, ResolvConf string
-	KubeletPort, KubeletHealthPort, ProxyHealthPort, ProxyMetricsPort, DNSPort, DNSHealthPort, DNSReadyPort                               int
-	Classes                                                                                                                               []StorageClass
-	Drivers                                                                                                                               []Driver
+	NodeName, NodeAddress, NetworkName, PodRange, DNSService, DNSDomain string
+	CgroupRoot, CloudDriver, PauseImage, ProxyKubeconfig, ResolvConf    string
+	KubeletPort, KubeletHealthPort, ProxyHealthPort, ProxyMetricsPort   int
+	DNSPort, DNSHealthPort, DNSReadyPort                                int
+	Classes                                                             []StorageClass
+	Drivers                                                             []Driver
 }
 
-// PauseImage is the container that holds a pod's namespaces.
+// PauseImage is the image of the container that holds a pod's namespaces.
 const PauseImage = "dev.local/pause:1"
 
 func (c Cluster) values() nodeValues {
 	p := portsOf(c.Size)
 	return nodeValues{
-		Cluster: c, NodeName: NodeName, NodeAddress: NodeAddress, NetworkName: NetworkName, PodRange: PodRange, DNSService: DNSService, DNSDomain: DNSDomain,
+		Cluster: c, NodeName: NodeName, NodeAddress: NodeAddress, NetworkName: NetworkName, PodRange: PodRange,
+		DNSService: DNSService, DNSDomain: DNSDomain,
 		CgroupRoot: CgroupRoot, CloudDriver: CloudDriver, PauseImage: PauseImage, ProxyKubeconfig: c.UserKubeconfig(ProxyUser),
 		ResolvConf: c.Path("config", "resolv.conf"), KubeletPort: p.kubelet, KubeletHealthPort: p.kubeletHealth,
 		ProxyHealthPort: p.proxyHealth, ProxyMetricsPort: p.proxyMetrics, DNSPort: p.dns, DNSHealthPort: p.dnsHealth,
@@ -71,8 +74,8 @@ func (c Cluster) WriteNodeFiles() error {
 	return c.writeResolvConf("/etc/resolv.conf")
 }
 
-// writeChanged leaves a file alone that says the same: kube-proxy ends itself when its configuration is written to, so a
-// cluster that runs would lose it (kubernetes cmd/kube-proxy/app/options.go).
+// writeChanged writes the file only if its content changes. kube-proxy exits on a write to its configuration, which would break a running
+// cluster (kubernetes cmd/kube-proxy/app/options.go).
 func writeChanged(path string, text []byte) error {
 	if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, text) {
 		return nil
@@ -80,22 +83,22 @@ func writeChanged(path string, text []byte) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// writeResolvConf copies the machine's nameservers for names outside the cluster, without those on loopback: behind
-// such a one the cluster's DNS could ask itself.
+// writeResolvConf copies the machine's nameservers, which resolve names outside the cluster. It omits nameservers on loopback, because one
+// could forward queries back to the cluster's DNS.
 func (c Cluster) writeResolvConf(source string) error {
 	text, err := os.ReadFile(source)
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("reading the machine's nameservers: %w", err)
 	}
-	if err := writeChanged(c.Path("config", "resolv.conf"), []byte(outsideNameservers(string(text)))); err != nil {
+	if err := writeChanged(c.Path("config", "resolv.conf"), []byte(externalNameservers(string(text)))); err != nil {
 		return fmt.Errorf("writing resolv.conf: %w", err)
 	}
 	return nil
 }
 
-// outsideNameservers are the nameserver lines of a resolv.conf that lead out of this machine. With none there is one
-// at a documentation address (RFC 5737) that never answers, since CoreDNS does not start without.
-func outsideNameservers(text string) string {
+// externalNameservers returns the nameserver lines of a resolv.conf without those on loopback. If none is left, it returns an address for
+// documentation (RFC 5737), which never answers: CoreDNS does not start without a nameserver.
+func externalNameservers(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -112,7 +115,7 @@ func outsideNameservers(text string) string {
 	return strings.Join(kept, "")
 }
 
-// Manifests are the objects of a new cluster: the StorageClasses, and the CSI drivers and DNS where there is a node.
+// Manifests returns the objects of a new cluster: the StorageClasses, and for a node also the CSI drivers and DNS.
 func (c Cluster) Manifests() ([]byte, error) {
 	names := []string{"storageclasses.yaml"}
 	if c.Size == Node {
@@ -129,5 +132,5 @@ func (c Cluster) Manifests() ([]byte, error) {
 	return bytes.Join(all, []byte("---\n")), nil
 }
 
-// SnapshotClasses are the objects that can be written only when the snapshot kinds are known.
+// SnapshotClasses returns the objects that need the snapshot kinds.
 func (c Cluster) SnapshotClasses() ([]byte, error) { return render("snapshotclasses.yaml", c.values()) }

@@ -1,17 +1,17 @@
 package config
 
-// StorageClass is one of the classes that the CSI drivers serve. All delete their volumes when they are released.
+// StorageClass is a class of the CSI drivers. All classes have the reclaim policy Delete.
 type StorageClass struct {
 	Name         string
 	Driver       string
 	FileSystem   string
-	Immediate    bool // the volume is made when it is claimed, not when a pod needs it
+	Immediate    bool // create the volume with the claim, not with the first pod
 	Expandable   bool
 	Default      bool
-	DelaySeconds int // of attaching, and of detaching
+	DelaySeconds int // duration of attaching, and of detaching
 }
 
-// Binding is the class's volumeBindingMode.
+// Binding returns the class's volumeBindingMode.
 func (s StorageClass) Binding() string {
 	if s.Immediate {
 		return "Immediate"
@@ -19,8 +19,8 @@ func (s StorageClass) Binding() string {
 	return "WaitForFirstConsumer"
 }
 
-// StorageClasses are made to differ in what a resize has to cope with. A volume that grows online has xfs: while ext4 is mounted, it grows
-// only by a capability that root often lacks in virtual machines (CAP_SYS_RESOURCE), and btrfs to no less than 256 MiB.
+// StorageClasses lists classes that differ in the properties that matter to a resize. Volumes that grow online have xfs. A mounted ext4
+// grows only with CAP_SYS_RESOURCE, which root often lacks in virtual machines. btrfs cannot grow to less than 256 MiB.
 var StorageClasses = []StorageClass{
 	{Name: "fixed", Driver: LocalDriver, FileSystem: "ext4", Default: true},
 	{Name: "fixed-2", Driver: LocalDriver, FileSystem: "ext4"},

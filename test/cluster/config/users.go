@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// User is who a component is to the API server.
+// User is the identity of a component at the API server.
 type User struct {
-	Name   string // as RBAC's built-in roles know it
+	Name   string // as in RBAC's built-in roles
 	Groups []string
-	file   string // of its kubeconfig, in the cluster's folder
+	file   string // name of its kubeconfig in the cluster's folder
 }
 
-// The users of a cluster. The administrator is also the provisioner's and DNS' user.
+// The users of a cluster. The CSI sidecars and DNS also act as the administrator.
 var (
 	Administrator         = User{"admin", []string{"system:masters"}, ""}
 	ControllerManagerUser = User{"system:kube-controller-manager", nil, "controller-manager"}
@@ -27,7 +27,7 @@ var (
 	users = []User{Administrator, ControllerManagerUser, SchedulerUser, ProxyUser, KubeletUser}
 )
 
-// UserKubeconfig is the path of a user's kubeconfig.
+// UserKubeconfig returns the path of a user's kubeconfig.
 func (c Cluster) UserKubeconfig(u User) string {
 	if u.file == "" {
 		return c.Kubeconfig()
@@ -51,7 +51,7 @@ func (c Cluster) writeTokens() error {
 	return nil
 }
 
-// Tokens are the users' tokens by user name.
+// Tokens returns the users' tokens by user name.
 func (c Cluster) Tokens() (map[string]string, error) {
 	file, err := os.Open(c.pki("tokens.csv"))
 	if err != nil {
@@ -97,7 +97,7 @@ func (c Cluster) WriteKubeconfigs() error {
 	return nil
 }
 
-// kubeconfigValues are what the template kubeconfig.yaml needs.
+// kubeconfigValues holds the values for the template kubeconfig.yaml.
 type kubeconfigValues struct {
 	Name, Server, User, Token string
 	Authority                 []byte // PEM

@@ -1,5 +1,5 @@
-// Package main is CoreDNS with only the plugins a cluster's DNS needs. It is a module of its own, because CoreDNS asks
-// for other versions of the Kubernetes libraries than the cluster itself.
+// Package main is CoreDNS with the plugins of a cluster's DNS only. It is a separate module, because CoreDNS requires other versions of
+// the Kubernetes libraries than the cluster.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/ready"
 )
 
-// directives are the plugins in the order in which a query passes them, as in CoreDNS' own plugin.cfg.
+// directives lists the plugins in the order of CoreDNS' own plugin.cfg. A query passes them in this order.
 var directives = []string{"bind", "health", "ready", "errors", "cache", "kubernetes", "forward"}
 
 func main() {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// cgroupMount is where systems mount the one cgroup v2 hierarchy, or a folder of v1 hierarchies.
+// cgroupMount is the mount point of the cgroup v2 hierarchy, or a folder with v1 hierarchies.
 const cgroupMount = "/sys/fs/cgroup"
 
-// hierarchies are the roots below which a cgroup of one name can be: one on cgroup v2, one a controller on v1.
+// hierarchies returns the roots of all cgroup hierarchies: one for cgroup v2, one per controller for v1.
 func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return []string{cgroupMount}, nil
@@ -34,7 +34,7 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// MakeCgroup makes the parent of the pods' cgroups; the kubelet expects to find it.
+// MakeCgroup creates the parent of the pods' cgroups, which the kubelet requires.
 func MakeCgroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -48,7 +48,7 @@ func MakeCgroup(name string) error {
 	return nil
 }
 
-// RemoveCgroup ends every process in the cgroup and below, which are the containers', and removes it.
+// RemoveCgroup kills the containers' processes in the cgroup tree, and removes the tree.
 func RemoveCgroup(ctx context.Context, name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -67,13 +67,13 @@ func RemoveCgroup(ctx context.Context, name string) error {
 	})
 }
 
-// removeTree kills the members of every cgroup in the tree and removes those which are empty, the deepest first. It
-// returns how many are left.
+// removeTree kills the processes of every cgroup in the tree and removes empty cgroups, the deepest first. It returns the number of
+// remaining cgroups.
 func removeTree(top string) (int, error) {
 	var folders []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // gone since its parent was listed
+			return nil // removed after its parent was listed
 		}
 		if err == nil && entry.IsDir() {
 			folders = append([]string{path}, folders...)
@@ -95,13 +95,13 @@ func removeTree(top string) (int, error) {
 			}
 		}
 		if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			left++ // busy until its processes are gone
+			left++ // busy until its processes have ended
 		}
 	}
 	return left, nil
 }
 
-// membersOf lists the processes in a cgroup; one that is gone has none.
+// membersOf returns the processes of a cgroup. A removed cgroup has none.
 func membersOf(cgroup string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(cgroup, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// UnpackPackages returns a folder below parent with the files of these Debian packages, in the versions that apt would install. Nothing is
-// installed. A folder of these versions that is there already is not made again.
+// UnpackPackages returns a folder below parent with the files of these Debian packages, in the versions that apt would install. It installs
+// nothing. It reuses an existing folder of the same versions.
 func UnpackPackages(ctx context.Context, parent string, packages ...string) (string, error) {
 	folder, err := unpackPackages(ctx, parent, packages)
 	if err == nil {
 		return folder, nil
 	}
-	if _, failed := Run(ctx, "apt-get", "update"); failed != nil { // the lists of a fresh machine are empty, and those of another may be old
-		return "", errors.Join(err, fmt.Errorf("updating the lists of packages: %w", failed))
+	if _, failed := Run(ctx, "apt-get", "update"); failed != nil { // the package lists may be missing or outdated
+		return "", errors.Join(err, fmt.Errorf("updating the package lists: %w", failed))
 	}
 	return unpackPackages(ctx, parent, packages)
 }
@@ -35,7 +35,7 @@ func unpackPackages(ctx context.Context, parent string, packages []string) (stri
 	download := append([]string{"--chdir=" + scratch, "apt-get", "download"}, packages...)
 	printed, err := Run(ctx, "env", append(download, "--print-uris")...)
 	if err != nil {
-		return "", fmt.Errorf("looking for %s: %w", strings.Join(packages, " "), err)
+		return "", fmt.Errorf("finding %s: %w", strings.Join(packages, " "), err)
 	}
 	files := packageFiles(printed)
 	folder := filepath.Join(parent, fmt.Sprintf("%s-%.6x", packages[0], sha256.Sum256([]byte(strings.Join(files, " ")))))
@@ -52,12 +52,12 @@ func unpackPackages(ctx context.Context, parent string, packages []string) (stri
 		}
 	}
 	if err := os.Rename(unpacked, folder); err != nil {
-		return "", fmt.Errorf("keeping the unpacked packages: %w", err)
+		return "", fmt.Errorf("storing the unpacked packages: %w", err)
 	}
 	return folder, nil
 }
 
-// packageFiles reads the names of files from what `apt-get download --print-uris` prints: a URI, a name, a size and a checksum a line.
+// packageFiles parses the output of `apt-get download --print-uris`. A line has a URI, a file name, a size and a checksum.
 func packageFiles(printed string) []string {
 	var files []string
 	for line := range strings.Lines(printed) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// apt is an apt-get that knows one package of a version, once its lists are there. It notes what it was told.
+// apt is a fake apt-get. It has one package after an update, and logs its arguments.
 const apt = `#!/bin/sh
 echo "$*" >> "$0.calls"
 case "$*" in
@@ -21,7 +21,7 @@ case "$*" in
 esac
 `
 
-func TestPackagesAreUnpackedOnceForEachVersion(t *testing.T) {
+func TestPackagesAreUnpackedOncePerVersion(t *testing.T) {
 	debian, parent := t.TempDir(), filepath.Join(t.TempDir(), "bin")
 	tool := filepath.Join(debian, "apt-get")
 	if err := os.WriteFile(tool, []byte(apt), 0o755); err != nil {
@@ -38,14 +38,14 @@ func TestPackagesAreUnpackedOnceForEachVersion(t *testing.T) {
 	}
 	second, err := UnpackPackages(t.Context(), parent, "sample")
 	if err != nil || second != first {
-		t.Errorf("then it is %s: %v; want %s", second, err, first)
+		t.Errorf("the second call returned %s, %v; want %s", second, err, first)
 	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) != 1 {
-		t.Errorf("beside the packages there is %v, %v", left, err)
+		t.Errorf("the folder has %v, %v; want only the packages", left, err)
 	}
 	const want = "download sample --print-uris\nupdate\ndownload sample --print-uris\ndownload sample\ndownload sample --print-uris\n"
 	if calls, err := os.ReadFile(tool + ".calls"); err != nil || string(calls) != want {
-		t.Errorf("apt-get was told %v\n%s; want\n%s", err, calls, want)
+		t.Errorf("calls of apt-get: %v\n%s; want\n%s", err, calls, want)
 	}
 }
 

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-func TestAProcessIsOursByItsEnvironment(t *testing.T) {
+func TestProcessIsIdentifiedByItsEnvironment(t *testing.T) {
 	tests := map[string]struct {
 		environment string
 		component   string
 		ours        bool
 	}{
-		"started by this tool":           {"A=b\x00DRYDOCK_CLUSTER_DIR=/s/node\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", true},
-		"of another cluster":             {"DRYDOCK_CLUSTER_DIR=/s/control-plane\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", false},
-		"of a folder below":              {"DRYDOCK_CLUSTER_DIR=/s/node/x\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", false},
-		"a shell with half the marks":    {"DRYDOCK_CLUSTER_DIR=/s/node\x00", "", false},
-		"anybody's":                      {"HOME=/root\x00", "", false},
-		"a zombie, whose is not known":   {"", "", false},
-		"a value that looks like a name": {"A=DRYDOCK_CLUSTER_DIR=/s/node\x00", "", false},
+		"started by this tool":            {"A=b\x00DRYDOCK_CLUSTER_DIR=/s/node\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", true},
+		"another cluster's":               {"DRYDOCK_CLUSTER_DIR=/s/control-plane\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", false},
+		"a subfolder's":                   {"DRYDOCK_CLUSTER_DIR=/s/node/x\x00DRYDOCK_CLUSTER_COMPONENT=etcd\x00", "etcd", false},
+		"only one of the two variables":   {"DRYDOCK_CLUSTER_DIR=/s/node\x00", "", false},
+		"neither variable":                {"HOME=/root\x00", "", false},
+		"a zombie without an environment": {"", "", false},
+		"a value that looks like a name":  {"A=DRYDOCK_CLUSTER_DIR=/s/node\x00", "", false},
 	}
 	for name, test := range tests {
 		component, ours := componentOf([]byte(test.environment), "/s/node")
@@ -32,10 +32,10 @@ func TestAProcessIsOursByItsEnvironment(t *testing.T) {
 	}
 }
 
-func TestStartedProcessesAreFoundAndEndedAndOthersAreNot(t *testing.T) {
+func TestKillAllEndsOnlyProcessesOfTheCluster(t *testing.T) {
 	sleep, err := filepath.EvalSymlinks("/bin/sleep")
 	if err != nil {
-		t.Skip("no sleep here: ", err)
+		t.Skip("/bin/sleep does not exist: ", err)
 	}
 	ours, others := t.TempDir(), t.TempDir()
 	for _, dir := range []string{ours, others} {
@@ -61,7 +61,7 @@ func TestStartedProcessesAreFoundAndEndedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-// waitRunning bridges the time between fork and exec.
+// waitRunning waits until the process has completed its exec.
 func waitRunning(t *testing.T, dir, binary string) {
 	t.Helper()
 	for range 100 {
@@ -74,13 +74,13 @@ func waitRunning(t *testing.T, dir, binary string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatal("the process was not found")
+	t.Fatal("the process did not start")
 }
 
-func TestKillSparesTheCurrentBinary(t *testing.T) {
+func TestKillKeepsProcessesOfCurrentBinary(t *testing.T) {
 	sleep, err := filepath.EvalSymlinks("/bin/sleep")
 	if err != nil {
-		t.Skip("no sleep here: ", err)
+		t.Skip("/bin/sleep does not exist: ", err)
 	}
 	dir := t.TempDir()
 	if err := Start(dir, "sleep", sleep, []string{"60"}, nil, filepath.Join(dir, "sleep.log")); err != nil {
@@ -99,7 +99,7 @@ func TestKillSparesTheCurrentBinary(t *testing.T) {
 	}
 }
 
-func TestMountsBelowAFolder(t *testing.T) {
+func TestMountsBelowFolderAreListed(t *testing.T) {
 	mountinfo := strings.Join([]string{
 		"22 1 254:0 / / rw - ext4 /dev/vda rw",
 		"90 22 7:0 / /s/node/volumes/a/data rw - ext4 /dev/loop0 rw",
@@ -116,7 +116,7 @@ func TestMountsBelowAFolder(t *testing.T) {
 
 func TestOnlyMissingPackagesAreInstalled(t *testing.T) {
 	if got := missingPackages(func(string) bool { return true }); len(got) != 0 {
-		t.Errorf("with all files there: %v", got)
+		t.Errorf("with all files present: %v", got)
 	}
 	got := missingPackages(func(file string) bool { return file != "/usr/sbin/nft" })
 	if !slices.Equal(got, []string{"nftables"}) {
@@ -124,9 +124,9 @@ func TestOnlyMissingPackagesAreInstalled(t *testing.T) {
 	}
 }
 
-func TestALockWaitsForItsHolder(t *testing.T) {
+func TestLockWaitsForItsHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := TakeLock(path, func() { t.Error("nobody holds it yet") })
+	first, err := TakeLock(path, func() { t.Error("the free lock was reported as held") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestALockWaitsForItsHolder(t *testing.T) {
 	}
 }
 
-func TestCgroupTreesAreEmptiedFromTheBottom(t *testing.T) {
+func TestCgroupTreeIsRemovedFromTheBottom(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "pods", "pod1", "container"), 0o755); err != nil {
 		t.Fatal(err)
@@ -152,6 +152,6 @@ func TestCgroupTreesAreEmptiedFromTheBottom(t *testing.T) {
 		t.Errorf("left %d, %v", left, err)
 	}
 	if left, err := removeTree(top); left != 0 || err != nil {
-		t.Errorf("again, with nothing there: left %d, %v", left, err)
+		t.Errorf("second call, without a tree: left %d, %v", left, err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killVerified ends a process if it is still one of the cluster in dir. The pidfd is taken before the look, so the
-// signal cannot reach a process that got the number later.
+// killVerified kills a process if it still belongs to the cluster in dir. It opens the pidfd before the check. Therefore the signal cannot
+// reach another process that later gets the same number.
 func killVerified(pid int, dir string) error {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -24,7 +24,7 @@ func killVerified(pid int, dir string) error {
 	return signal(handle)
 }
 
-// signal sends SIGKILL to a process that may be gone by now.
+// signal sends SIGKILL and ignores a process that has already ended.
 func signal(handle int) error {
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signalling the process: %w", err)
@@ -32,7 +32,7 @@ func signal(handle int) error {
 	return nil
 }
 
-// killMember ends a process if it is still in the cgroup.
+// killMember kills a process if it is still in the cgroup.
 func killMember(pid int, cgroup string) error {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -4,7 +4,7 @@ package host
 
 import "errors"
 
-// The package compiles on other systems so that the command can say there what to do instead.
+// The package compiles on other systems, so that the command can print an explanation there.
 var errLinuxOnly = errors.New("this needs Linux")
 
 func killVerified(int, string) error { return errLinuxOnly }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Mounts lists what is mounted below a folder, in the order of mounting.
+// Mounts returns the mount points below a folder, in the order of mounting.
 func Mounts(dir string) ([]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -19,7 +19,7 @@ func Mounts(dir string) ([]string, error) {
 	return mountsBelow(string(text), dir), nil
 }
 
-// mountsBelow reads the fifth field of mountinfo, proc_pid_mountinfo(5).
+// mountsBelow returns the mount points from mountinfo, which has them in the fifth field; see proc_pid_mountinfo(5).
 func mountsBelow(mountinfo, dir string) []string {
 	var found []string
 	for line := range strings.Lines(mountinfo) {
@@ -34,7 +34,7 @@ func mountsBelow(mountinfo, dir string) []string {
 	return found
 }
 
-// unescape undoes the octal escapes of mountinfo: blank, tab, newline and backslash.
+// unescape decodes the octal escapes of mountinfo: blank, tab, newline and backslash.
 func unescape(field string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(field)
 }
@@ -52,7 +52,7 @@ func UnmountAll(ctx context.Context, dir string) error {
 	})
 }
 
-// Loops lists the loop devices whose file is below a folder.
+// Loops returns the loop devices of files below a folder.
 func Loops(dir string) ([]string, error) {
 	links, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -62,7 +62,7 @@ func Loops(dir string) ([]string, error) {
 	for _, link := range links {
 		file, err := os.ReadFile(link)
 		if err != nil {
-			continue // detached since it was listed
+			continue // detached after it was listed
 		}
 		if strings.HasPrefix(string(file), dir+"/") {
 			found = append(found, filepath.Join("/dev", strings.Split(link, "/")[3]))
@@ -71,7 +71,7 @@ func Loops(dir string) ([]string, error) {
 	return found, nil
 }
 
-// DetachLoops frees the loop devices whose file is below a folder.
+// DetachLoops detaches the loop devices of files below a folder.
 func DetachLoops(ctx context.Context, dir string) error {
 	return untilNone(ctx, 10*time.Second, "loop devices of "+dir, func() (int, error) {
 		loops, err := Loops(dir)
@@ -89,7 +89,7 @@ func stillAttached(device string) bool {
 	return err == nil
 }
 
-// BootID changes when the machine starts: mounts, processes and links from before are gone then.
+// BootID returns an id that changes with every boot. Mounts, processes and links of an earlier boot no longer exist.
 func BootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -98,8 +98,8 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// RemoveSockets removes the sockets of containers' shims, which containerd keeps outside of any configured folder. The
-// folder of each container names its socket in a file "address".
+// RemoveSockets removes the sockets of the containers' shims. containerd stores them in a fixed folder outside of its configured ones. The
+// folder of each container has a file "address" with the path of the socket.
 func RemoveSockets(containerdState string) error {
 	files, err := filepath.Glob(filepath.Join(containerdState, "io.containerd.runtime.v2.task", "*", "*", "address"))
 	if err != nil {

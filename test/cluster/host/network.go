@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// MakeLink makes a bridge without ports that carries one address: a stable address of this machine which no other
-// machine can reach. It also gets a route to the Services, whose addresses would otherwise be unreachable on a machine
-// that is offline: kube-proxy rewrites them only after a route was found.
+// MakeLink creates a bridge without ports that has one address. The address is stable, and other machines cannot reach it. MakeLink also
+// adds a route to the Services. Without a route, an offline machine could not reach them: kube-proxy rewrites an address only after the
+// kernel has found a route.
 func MakeLink(ctx context.Context, name, address, services string) error {
 	var commands [][]string
 	if !hasAddress(name, address) {
@@ -26,16 +26,16 @@ func MakeLink(ctx context.Context, name, address, services string) error {
 	commands = append(commands, []string{"link", "set", name, "up"}, []string{"route", "replace", services, "dev", name})
 	for _, args := range commands {
 		if _, err := Run(ctx, "ip", args...); err != nil {
-			return fmt.Errorf("making the node's address: %w", err)
+			return fmt.Errorf("adding the node's address: %w", err)
 		}
 	}
 	return nil
 }
 
-// RemoveLink removes a link where there is one.
+// RemoveLink removes a link if it exists.
 func RemoveLink(ctx context.Context, name string) error {
 	if _, err := net.InterfaceByName(name); err != nil {
-		return nil // there is none
+		return nil // it does not exist
 	}
 	if _, err := Run(ctx, "ip", "link", "delete", name); err != nil {
 		return fmt.Errorf("removing the node's address: %w", err)
@@ -60,11 +60,11 @@ func hasAddress(name, address string) bool {
 	return false
 }
 
-// RemoveServiceRules removes the nftables rules of kube-proxy, which outlive it.
+// RemoveServiceRules removes kube-proxy's nftables rules, which remain after its end.
 func RemoveServiceRules(ctx context.Context) error {
 	for _, family := range []string{"ip", "ip6"} {
 		if _, err := Run(ctx, "nft", "list", "table", family, "kube-proxy"); err != nil {
-			continue // there is none
+			continue // it does not exist
 		}
 		if _, err := Run(ctx, "nft", "delete", "table", family, "kube-proxy"); err != nil {
 			return fmt.Errorf("removing the rules of Services: %w", err)
@@ -73,8 +73,8 @@ func RemoveServiceRules(ctx context.Context) error {
 	return nil
 }
 
-// RemoveNetworkResults removes what the network plugins' library remembers of pods of this network; it has no other
-// place for it than this one.
+// RemoveNetworkResults removes the cached results of the network plugins for pods of this network. The plugins' library has a fixed folder
+// for them.
 func RemoveNetworkResults(network string) error {
 	files, err := filepath.Glob(filepath.Join("/var/lib/cni/results", network+"-*"))
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// instead is what people do who cannot have a node here.
-const instead = "point KUBECONFIG at a cluster of your own (kind, minikube or a test cluster with a StorageClass) and run the tests against that"
+// alternative is the advice for machines that cannot run a node.
+const alternative = "set KUBECONFIG to another cluster (kind, minikube or a test cluster with a StorageClass) and run the tests there"
 
-// packages are the Debian packages of a node, each with a file that shows it is installed.
+// packages lists the Debian packages of a node. The file shows whether a package is installed.
 var packages = []struct{ name, file string }{
 	{"containerd", "/usr/bin/containerd"},
 	{"runc", "/usr/sbin/runc"},
@@ -29,26 +29,24 @@ var packages = []struct{ name, file string }{
 	{"attr", "/usr/bin/getfattr"},
 }
 
-// CheckSystem says why no cluster can run here at all.
+// CheckSystem returns an error if the machine cannot run any cluster.
 func CheckSystem() error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("a local cluster needs Linux, and this is %s: %s", runtime.GOOS, instead)
+		return fmt.Errorf("a local cluster needs Linux, but this is %s. Instead, %s", runtime.GOOS, alternative)
 	}
 	return nil
 }
 
-// CheckNode says why no node can run here.
+// CheckNode returns an error if the machine cannot run a node.
 func CheckNode() error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf(
-			"a node needs root, for containers, mounts and network: run as root, use --size=control-plane for tests without pods, or %s",
-			instead,
-		)
+		return fmt.Errorf("a node needs root for containers, mounts and the network. "+
+			"Run as root, use --size=control-plane for tests without pods, or %s", alternative)
 	}
 	return nil
 }
 
-// InstallPackages installs what a node needs and this machine lacks.
+// InstallPackages installs the missing Debian packages of a node.
 func InstallPackages(ctx context.Context, say func(string)) error {
 	missing := missingPackages(func(file string) bool { _, err := os.Stat(file); return err == nil })
 	if len(missing) == 0 {
@@ -56,15 +54,12 @@ func InstallPackages(ctx context.Context, say func(string)) error {
 	}
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf(
-			"a node needs the programs of these Debian packages, and there is no apt-get to install them: %s; install them yourself, or %s",
-			list,
-			instead,
-		)
+		return fmt.Errorf("a node needs the programs of these Debian packages, but apt-get is not available: %s. "+
+			"Install them manually, or %s", list, alternative)
 	}
 	say("installing Debian packages: " + list)
 	if _, err := Run(ctx, "apt-get", "update"); err != nil {
-		return fmt.Errorf("updating the lists of packages: %w", err)
+		return fmt.Errorf("updating the package lists: %w", err)
 	}
 	args := append([]string{"DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "--yes", "--no-install-recommends"}, missing...)
 	if _, err := Run(ctx, "env", args...); err != nil {

@@ -1,6 +1,6 @@
-// Package host is what the cluster does to this machine: processes, mounts, loop devices, cgroups, network links and
-// packages. Everything is found by the cluster's folder, never by a list kept elsewhere, so that what a killed run
-// left behind is found as well, and nothing is touched that this tool did not start.
+// Package host makes the cluster's changes to this machine: processes, mounts, loop devices, cgroups, network links and packages. It finds
+// its own resources by the cluster's folder, not by a stored list. Therefore it also finds the remains of a killed run, and touches nothing
+// that this tool did not start.
 package host
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Every process is started with these in its environment. They are the proof that a process is ours: a number in a file
-// may have gone to another process since.
+// Every process is started with these variables. They prove that a process belongs to a cluster. A stored process id would not: the system
+// may have reused the number.
 const (
 	dirVariable       = "DRYDOCK_CLUSTER_DIR"
 	componentVariable = "DRYDOCK_CLUSTER_COMPONENT"
@@ -28,11 +28,11 @@ const (
 type Process struct {
 	PID       int
 	Component string
-	Binary    string // what it runs; the helpers a component starts carry its name, but not its binary
+	Binary    string // its executable; helpers of a component have the same name but another binary
 }
 
-// Start runs a program that outlives this one, with its output added to a log file. The caller learns of its end by
-// looking for it again. The environment is this process's own, with env added.
+// Start starts a program that continues after this process ends, and appends its output to a log file. Its environment is this process's
+// environment plus env. The caller detects its end with Processes.
 func Start(dir, component, binary string, args, env []string, log string) error {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("making the folder of logs: %w", err)
@@ -47,15 +47,15 @@ func Start(dir, component, binary string, args, env []string, log string) error 
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), env...), dirVariable+"="+dir, componentVariable+"="+component)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no Ctrl-C from our terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // protect it from Ctrl-C in the terminal
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", component, err)
 	}
-	go func() { _ = cmd.Wait() }() // else it would stay as a zombie; why it ended is in its log
+	go func() { _ = cmd.Wait() }() // avoid a zombie; the log has the reason for its end
 	return nil
 }
 
-// Processes finds the processes of the cluster in dir.
+// Processes returns the processes of the cluster in dir.
 func Processes(dir string) ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -74,12 +74,13 @@ func Processes(dir string) ([]Process, error) {
 	return found, nil
 }
 
-// Running says whether a component runs, from just this binary.
+// Running reports whether a component runs with exactly this binary.
 func Running(processes []Process, component, binary string) bool {
 	return slices.ContainsFunc(processes, func(p Process) bool { return p.Component == component && p.Binary == binary })
 }
 
-// inspect reads whose process this is. One that is gone, a zombie or another user's cannot be read, and is not ours.
+// inspect returns the process if it belongs to the cluster. An ended process, a zombie or another user's process cannot be read, and does
+// not belong to it.
 func inspect(pid int, dir string) (Process, bool) {
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
 	environment, err := os.ReadFile(filepath.Join(folder, "environ"))
@@ -97,7 +98,7 @@ func inspect(pid int, dir string) (Process, bool) {
 	return Process{PID: pid, Component: component, Binary: binary}, true
 }
 
-// componentOf reads the two variables from an environment as /proc shows it: NAME=value, each ended by a zero byte.
+// componentOf reads the two variables from the format of /proc: NAME=value, each followed by a zero byte.
 func componentOf(environment []byte, dir string) (component string, ours bool) {
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		name, value, _ := strings.Cut(string(variable), "=")
@@ -111,21 +112,21 @@ func componentOf(environment []byte, dir string) (component string, ours bool) {
 	return component, ours && component != ""
 }
 
-// KillAll ends every process of the cluster at once and waits until they are gone. New ones that a dying one has just
-// started are found in the next round.
+// KillAll kills every process of the cluster and waits for their end. It repeats the search, because an ending process may just have
+// started another one.
 func KillAll(ctx context.Context, dir string) error {
 	return untilNone(ctx, 10*time.Second, "processes of the cluster", func() (int, error) {
 		processes, err := Processes(dir)
 		for _, process := range processes {
 			if err := killVerified(process.PID, dir); err != nil {
-				return 0, fmt.Errorf("ending %s (process %d): %w", process.Component, process.PID, err)
+				return 0, fmt.Errorf("killing %s (process %d): %w", process.Component, process.PID, err)
 			}
 		}
 		return len(processes), err
 	})
 }
 
-// Kill ends the processes of one component that run another binary than this one.
+// Kill kills the processes of a component whose binary differs from exceptBinary.
 func Kill(ctx context.Context, dir, component, exceptBinary string) error {
 	return untilNone(ctx, 10*time.Second, "older processes of "+component, func() (int, error) {
 		processes, err := Processes(dir)
@@ -137,17 +138,17 @@ func Kill(ctx context.Context, dir, component, exceptBinary string) error {
 			}
 			left++
 			if err := killVerified(process.PID, dir); err != nil {
-				return 0, fmt.Errorf("ending %s (process %d): %w", component, process.PID, err)
+				return 0, fmt.Errorf("killing %s (process %d): %w", component, process.PID, err)
 			}
 		}
 		return left, err
 	})
 }
 
-// IsShim tells the processes that keep containers running while containerd is restarted.
+// IsShim reports whether the process is a shim, which keeps containers running during a restart of containerd.
 func IsShim(p Process) bool { return strings.HasPrefix(filepath.Base(p.Binary), "containerd-shim") }
 
-// untilNone repeats a step until it counts nothing any more.
+// untilNone repeats the step until its count is zero.
 func untilNone(ctx context.Context, within time.Duration, what string, count func() (int, error)) error {
 	deadline := time.Now().Add(within)
 	for {
@@ -156,7 +157,7 @@ func untilNone(ctx context.Context, within time.Duration, what string, count fun
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%d %s are still there after %s", left, what, within)
+			return fmt.Errorf("%d %s still exist after %s", left, what, within)
 		}
 		select {
 		case <-ctx.Done():

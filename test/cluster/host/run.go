@@ -11,31 +11,31 @@ import (
 	"syscall"
 )
 
-// Run runs a command and returns its output. The error holds what it said.
+// Run runs a command and returns its standard output. The error includes its error output.
 func Run(ctx context.Context, name string, args ...string) (string, error) {
 	return RunWithInput(ctx, nil, name, args...)
 }
 
-// RunWithInput is Run with something to read.
+// RunWithInput is Run with standard input.
 func RunWithInput(ctx context.Context, input []byte, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = bytes.NewReader(input)
 	var output, failure bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &failure
 	if err := cmd.Run(); err != nil {
-		said := strings.TrimSpace(failure.String())
-		if said == "" {
-			said = strings.TrimSpace(output.String())
+		message := strings.TrimSpace(failure.String())
+		if message == "" {
+			message = strings.TrimSpace(output.String())
 		}
-		return output.String(), fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, said)
+		return output.String(), fmt.Errorf("running %s %s: %w: %s", name, strings.Join(args, " "), err, message)
 	}
 	return output.String(), nil
 }
 
-// Lock is held by one run at a time. The kernel frees it when the last process that has the file open ends.
+// Lock is held by one run at a time. The kernel releases it when the last process with the open file ends.
 type Lock struct{ file *os.File }
 
-// TakeLock waits for the lock, and calls waiting if it is not free at once.
+// TakeLock waits for the lock. It calls waiting if the lock is held.
 func TakeLock(path string, waiting func()) (Lock, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -53,7 +53,7 @@ func TakeLock(path string, waiting func()) (Lock, error) {
 	return Lock{file}, nil
 }
 
-// File can be handed to a child, which then holds the lock too for as long as it lives.
+// File returns the lock's file. A child process that inherits it holds the lock until the child ends.
 func (l Lock) File() *os.File { return l.file }
 
 // Release frees the lock.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFrozenFileSystemIsTakenDown: the driver freezes what it copies, and may be killed meanwhile.
-func TestFrozenFileSystemIsTakenDown(t *testing.T) {
+// The driver freezes a file system during a copy, and may be killed at that moment.
+func TestFrozenFileSystemIsUnmounted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a file system needs root")
 	}
@@ -35,6 +35,6 @@ func TestFrozenFileSystemIsTakenDown(t *testing.T) {
 		t.Error(err)
 	}
 	if loops, err := Loops(dir); err != nil || len(loops) > 0 {
-		t.Errorf("loop devices %v are left, %v", loops, err)
+		t.Errorf("loop devices %v still exist, %v", loops, err)
 	}
 }

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// BusyboxName is the image of tests' pods. A name under dev.local is never looked up in a registry.
+// BusyboxName is the image for the pods of tests. The kubelet never pulls a name under dev.local from a registry.
 const BusyboxName = "dev.local/busybox:1"
 
-// nonRoot is the user of an image that needs none in particular.
+// nonRoot is the default user of images that do not need a particular one.
 const nonRoot = "65532:65532"
 
-// searchPath is where a shell looks for programs.
+// searchPath is the shell's search path.
 const searchPath = "PATH=/bin"
 
-// Product is an image of the product, dev.local/NAME:dev, where NAME is that of its binary.
+// Product returns an image of the product, dev.local/NAME:dev, with the name of its binary.
 func Product(binary string) (Image, error) {
 	return Program("dev.local/"+path.Base(binary)+":dev", binary)
 }
 
-// Program is an image of one static binary, which it starts.
+// Program returns an image that starts one static binary.
 func Program(name, binary string) (Image, error) {
 	file, err := staticProgram(binary, path.Base(binary))
 	if err != nil {
@@ -31,7 +31,7 @@ func Program(name, binary string) (Image, error) {
 	return Image{Name: name, Entries: append(base(), file), User: nonRoot, Entrypoint: []string{"/" + file.Path}}, nil
 }
 
-// Pause is the image of the container that holds a pod's namespaces.
+// Pause returns the image of the container that holds a pod's namespaces.
 func Pause(name, binary string) (Image, error) {
 	file, err := staticProgram(binary, "pause")
 	if err != nil {
@@ -40,8 +40,8 @@ func Pause(name, binary string) (Image, error) {
 	return Image{Name: name, Entries: []Entry{file}, User: nonRoot, Entrypoint: []string{"/pause"}}, nil
 }
 
-// Busybox is a shell with the usual programs, for the pods of tests. It runs as root where the pod does not say
-// otherwise, and as any user. applets is what `busybox --list-full` prints.
+// Busybox returns an image with a shell and the usual programs, for the pods of tests. It runs as root by default, and supports any user.
+// applets is the output of `busybox --list-full`.
 func Busybox(binary, applets string) (Image, error) {
 	file, err := staticProgram(binary, "bin/busybox")
 	if err != nil {
@@ -55,7 +55,7 @@ func Busybox(binary, applets string) (Image, error) {
 	}, nil
 }
 
-// base is what programs expect to find in any system.
+// base returns the files that programs expect on any system.
 func base() []Entry {
 	return []Entry{
 		{Path: "tmp", Mode: 0o1777, Folder: true},
@@ -65,7 +65,7 @@ func base() []Entry {
 	}
 }
 
-// links makes a link in /bin for each program in busybox, whichever folder it is in elsewhere.
+// links returns a link in /bin for each program of busybox, whatever its usual folder is.
 func links(applets string) []Entry {
 	entries := []Entry{{Path: "bin", Mode: 0o755, Folder: true}}
 	for applet := range strings.FieldsSeq(applets) {
@@ -76,7 +76,7 @@ func links(applets string) []Entry {
 	return entries
 }
 
-// staticProgram reads a program which needs no libraries, since these images have none.
+// staticProgram reads a program and checks that it needs no libraries, because these images have none.
 func staticProgram(source, target string) (Entry, error) {
 	file, err := File(source, target)
 	if err != nil {
@@ -88,10 +88,8 @@ func staticProgram(source, target string) (Entry, error) {
 	}
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
-			return Entry{}, fmt.Errorf(
-				"%s needs libraries, which the image does not have: build it with CGO_ENABLED=0, or install Debian's busybox-static for busybox",
-				source,
-			)
+			return Entry{}, fmt.Errorf("%s needs libraries, which the image does not have. "+
+				"Build it with CGO_ENABLED=0, or install Debian's busybox-static for busybox", source)
 		}
 	}
 	return file, nil

@@ -1,5 +1,5 @@
-// Package image makes container images without a base image and without a container engine: a few files and a
-// configuration. The same files always make the same digest.
+// Package image builds container images from files and a configuration, without a base image and without a container engine. The same files
+// always produce the same digest.
 package image
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is what an image consists of.
+// Image describes a container image.
 type Image struct {
-	Name       string // with its tag
+	Name       string // including the tag
 	Entries    []Entry
-	User       string // numeric, else the kubelet cannot tell that it is not root; empty is root
+	User       string // numeric, so that the kubelet can check that it is not root; empty means root
 	Entrypoint []string
 	Command    []string
 	Env        []string
@@ -35,14 +35,14 @@ type Entry struct {
 	Path    string // without a leading slash
 	Mode    int64
 	Content []byte
-	Link    string // of a symbolic link
+	Link    string // target of a symbolic link
 	Folder  bool
 }
 
-// nameAnnotation is by what containerd names an image that it imports from an OCI layout.
+// nameAnnotation is the annotation for the image's name when containerd imports an OCI layout.
 const nameAnnotation = "io.containerd.image.name"
 
-// Build makes the image.
+// Build builds the image.
 func (i Image) Build() (v1.Image, error) {
 	layer, err := archive(i.Entries)
 	if err != nil {
@@ -67,11 +67,12 @@ func (i Image) Build() (v1.Image, error) {
 	return image, nil
 }
 
-// archive is a layer: a tar without times and owners, which would make every digest new.
+// archive returns a layer: a tar without times and owners, which would change the digest.
 func archive(entries []Entry) ([]byte, error) {
 	var layer bytes.Buffer
 	writer := tar.NewWriter(&layer)
-	for _, entry := range slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) }) {
+	byPath := func(a, b Entry) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) }
+	for _, entry := range slices.SortedFunc(slices.Values(entries), byPath) {
 		if err := writer.WriteHeader(entry.header()); err != nil {
 			return nil, fmt.Errorf("adding %s: %w", entry.Path, err)
 		}
@@ -80,7 +81,7 @@ func archive(entries []Entry) ([]byte, error) {
 		}
 	}
 	if err := writer.Close(); err != nil {
-		return nil, fmt.Errorf("ending the layer: %w", err)
+		return nil, fmt.Errorf("completing the layer: %w", err)
 	}
 	return layer.Bytes(), nil
 }
@@ -98,8 +99,8 @@ func (e Entry) header() *tar.Header {
 	return header
 }
 
-// WriteArchive writes the image as an OCI layout in a tar, which unlike the older archive format keeps the digest. The
-// layout is first made in a folder of its own below scratch.
+// WriteArchive writes the image as a tar of an OCI layout. Unlike the older archive format it preserves the digest. The layout is first
+// written to a temporary folder below scratch.
 func WriteArchive(name string, image v1.Image, scratch string, to io.Writer) error {
 	folder, err := os.MkdirTemp(scratch, "layout-")
 	if err != nil {
@@ -123,7 +124,7 @@ func WriteArchive(name string, image v1.Image, scratch string, to io.Writer) err
 	return nil
 }
 
-// File reads an executable of this machine into an image.
+// File returns an executable of this machine as an entry of an image.
 func File(source, path string) (Entry, error) {
 	content, err := os.ReadFile(source)
 	if err != nil {

@@ -18,7 +18,7 @@ func sample() Image {
 	}
 }
 
-func TestTheSameFilesMakeTheSameDigest(t *testing.T) {
+func TestDigestDependsOnContentOnly(t *testing.T) {
 	digest := func(i Image) string {
 		built, err := i.Build()
 		if err != nil {
@@ -33,11 +33,11 @@ func TestTheSameFilesMakeTheSameDigest(t *testing.T) {
 	other := sample()
 	other.Entries[1].Content = []byte("another")
 	if digest(sample()) != digest(sample()) || digest(sample()) == digest(other) {
-		t.Error("the digest does not follow the content")
+		t.Error("the digest does not depend on the content only")
 	}
 }
 
-func TestTheKubeletCanTellTheUserAndThePlatform(t *testing.T) {
+func TestConfigurationHasUserAndPlatform(t *testing.T) {
 	built, err := sample().Build()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTheKubeletCanTellTheUserAndThePlatform(t *testing.T) {
 	}
 }
 
-func TestTheArchiveIsALayoutWithTheName(t *testing.T) {
+func TestArchiveIsLayoutWithName(t *testing.T) {
 	built, err := sample().Build()
 	if err != nil {
 		t.Fatal(err)
@@ -79,8 +79,8 @@ func TestTheArchiveIsALayoutWithTheName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if index := found["index.json"]; !strings.Contains(index, "dev.local/sample:1") || !strings.Contains(index, digest.String()) ||
-		found["oci-layout"] == "" {
+	index := found["index.json"]
+	if !strings.Contains(index, "dev.local/sample:1") || !strings.Contains(index, digest.String()) || found["oci-layout"] == "" {
 		t.Errorf("files %v with the index %s", len(found), index)
 	}
 }
@@ -107,6 +107,6 @@ func TestOnlyStaticProgramsAreAccepted(t *testing.T) {
 		t.Errorf("a program with libraries: got %v", err)
 	}
 	if _, err := Product(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a file that is not there: want an error")
+		t.Error("a missing file: want an error")
 	}
 }

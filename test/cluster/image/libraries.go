@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// WithPrograms returns the image with programs that need libraries, and with these. The keys are paths in the image, the values files of
-// this machine. Libraries are looked for in the folders of Debian below each root, in this order.
+// WithPrograms returns the image with additional programs and their libraries. The keys are paths in the image, the values are files of
+// this machine. It searches Debian's library folders below each root, in the given order.
 func (i Image) WithPrograms(programs map[string]string, roots ...string) (Image, error) {
 	added := map[string]Entry{"lib": {Path: "lib", Mode: 0o755, Folder: true}}
 	for target, source := range programs {
@@ -22,7 +22,7 @@ func (i Image) WithPrograms(programs map[string]string, roots ...string) (Image,
 		}
 		added[target] = program
 		if err := addLibraries(added, program, roots); err != nil {
-			return Image{}, fmt.Errorf("looking for the libraries of %s: %w", target, err)
+			return Image{}, fmt.Errorf("finding the libraries of %s: %w", target, err)
 		}
 	}
 	i.Entries = append([]Entry{}, i.Entries...)
@@ -32,8 +32,7 @@ func (i Image) WithPrograms(programs map[string]string, roots ...string) (Image,
 	return i, nil
 }
 
-// addLibraries adds the program's loader, the libraries that the program needs, and those that they need in turn. Debian's loaders look for
-// libraries in /lib, too.
+// addLibraries adds the program's loader, its libraries, and their libraries in turn. Debian's loader also searches /lib.
 func addLibraries(to map[string]Entry, program Entry, roots []string) error {
 	file, err := elf.NewFile(bytes.NewReader(program.Content))
 	if err != nil {
@@ -68,7 +67,7 @@ func addLibraries(to map[string]Entry, program Entry, roots []string) error {
 	return nil
 }
 
-// loaderOf returns the path of the program that loads the libraries of a program.
+// loaderOf returns the path of the program's dynamic loader.
 func loaderOf(program *elf.File) (string, error) {
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
@@ -79,16 +78,16 @@ func loaderOf(program *elf.File) (string, error) {
 			return string(bytes.TrimRight(text, "\x00")), nil
 		}
 	}
-	return "", errors.New("the program is static and needs none: use Program")
+	return "", errors.New("the program is static and has no loader. Use Program instead")
 }
 
-// findLibrary returns the first library of this name and machine below the roots, and the names of the libraries that it needs.
+// findLibrary returns the first library of this name and architecture below the roots, and the names of the libraries that it needs.
 func findLibrary(name string, machine elf.Machine, roots []string) (Entry, []string, error) {
 	for _, root := range roots {
 		for _, folder := range []string{"usr/lib/*-linux-gnu", "lib/*-linux-gnu"} {
 			candidates, err := filepath.Glob(filepath.Join(root, folder, name))
 			if err != nil {
-				return Entry{}, nil, fmt.Errorf("looking for %s: %w", name, err)
+				return Entry{}, nil, fmt.Errorf("finding %s: %w", name, err)
 			}
 			for _, candidate := range candidates {
 				entry, err := File(candidate, name)
@@ -105,5 +104,5 @@ func findLibrary(name string, machine elf.Machine, roots []string) (Entry, []str
 		}
 	}
 	places := strings.Join(roots, " or ")
-	return Entry{}, nil, fmt.Errorf("there is no library %s below %s: install the Debian package that has it", name, places)
+	return Entry{}, nil, fmt.Errorf("library %s does not exist below %s. Install its Debian package", name, places)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The loader itself says which files it would load, of a program that is unpacked with its libraries.
-func TestProgramFindsEachLibraryInTheImage(t *testing.T) {
+// The test unpacks the programs with their libraries, and asks the loader for the files that it would load.
+func TestImageHasEachLibraryOfItsPrograms(t *testing.T) {
 	sources := map[string]string{"bin/ls": "/bin/ls", "bin/cp": "/bin/cp"}
 	made, err := Image{Name: "dev.local/sample:1", Entries: base()}.WithPrograms(sources, "/")
 	if err != nil {
@@ -48,13 +48,13 @@ func TestProgramFindsEachLibraryInTheImage(t *testing.T) {
 	}
 }
 
-func TestLibraryOfTheFirstRootIsTaken(t *testing.T) {
+func TestFirstRootHasPrecedence(t *testing.T) {
 	first := t.TempDir()
 	folder := filepath.Join(first, "usr", "lib", "any-linux-gnu")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile("/bin/cp") // has a head as a library has
+	content, err := os.ReadFile("/bin/cp") // has the same ELF header as a library
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestLibraryOfTheFirstRootIsTaken(t *testing.T) {
 			return
 		}
 	}
-	t.Error("libc.so.6 is not that of the first root")
+	t.Error("libc.so.6 does not come from the first root")
 }
 
 func TestMissingLibraryIsNamed(t *testing.T) {

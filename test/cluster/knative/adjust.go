@@ -1,16 +1,16 @@
 package knative
 
-// IngressClass is the class that Traefik's provider serves.
+// IngressClass is the class of Traefik's provider.
 const IngressClass = "traefik.ingress.networking.knative.dev"
 
-// notHere are kinds that spread or scale Knative's own pods, for which one node has no use.
-var notHere = map[string]bool{"HorizontalPodAutoscaler": true, "PodDisruptionBudget": true}
+// omittedKinds lists kinds that spread or scale Knative's own pods. A single node does not need them.
+var omittedKinds = map[string]bool{"HorizontalPodAutoscaler": true, "PodDisruptionBudget": true}
 
-// Adjust fits Knative's objects to a node with two processors. Everything it does not mention is Knative's default.
+// Adjust adapts Knative's objects to a node with two processors. All other settings keep Knative's defaults.
 func Adjust(objects []Object) []Object {
 	var kept []Object
 	for _, o := range objects {
-		if notHere[o.Kind()] {
+		if omittedKinds[o.Kind()] {
 			continue
 		}
 		switch {
@@ -24,20 +24,20 @@ func Adjust(objects []Object) []Object {
 	return kept
 }
 
-// adjustPod lets all pods fit on the node beside those of tests, and start as fast as they can.
+// adjustPod reduces the resources of a pod, so that all pods fit on the node beside those of tests, and speeds up its start.
 func adjustPod(pod map[string]any) {
 	delete(pod, "affinity")                   // there is no other node
-	pod["terminationGracePeriodSeconds"] = 10 // up to ten minutes, for requests that nobody waits for here
+	pod["terminationGracePeriodSeconds"] = 10 // the default is up to ten minutes, for open requests
 	containers, _ := pod["containers"].([]any)
 	for _, each := range containers {
 		container, ok := each.(map[string]any)
 		if !ok {
 			continue
 		}
-		// Of two processors Knative would ask for 1.3, and a limit slows a start down.
+		// Knative's defaults request 1.3 of two processors, and a limit slows down the start.
 		container["resources"] = map[string]any{"requests": map[string]any{"cpu": "30m", "memory": "50Mi"}}
 		if probe, ok := container["readinessProbe"].(map[string]any); ok {
-			delete(probe, "initialDelaySeconds") // 20 seconds, of which a start needs two
+			delete(probe, "initialDelaySeconds") // 20 seconds, but a start takes two
 			probe["periodSeconds"] = 1
 		}
 	}

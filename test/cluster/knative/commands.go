@@ -1,5 +1,5 @@
-// Package knative says what an installation of Knative consists of: its programs, its objects, and in what they differ
-// from Knative's own manifests. It renders and judges; it builds and applies nothing.
+// Package knative defines an installation of Knative: its programs, its objects, and the differences from Knative's own manifests. It
+// renders and checks objects; it builds and applies nothing.
 package knative
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Eventing are Knative Eventing's programs that run here, by the import paths by which its manifests name them.
+// Eventing lists the programs of Knative Eventing that run here. Knative's manifests refer to them by these import paths.
 var Eventing = []string{
 	"knative.dev/eventing/cmd/apiserver_receive_adapter",
 	"knative.dev/eventing/cmd/broker/filter",
@@ -21,7 +21,7 @@ var Eventing = []string{
 	"knative.dev/eventing/cmd/webhook",
 }
 
-// Serving are Knative Serving's programs that run here.
+// Serving lists the programs of Knative Serving that run here.
 var Serving = []string{
 	"knative.dev/serving/cmd/activator",
 	"knative.dev/serving/cmd/autoscaler",
@@ -33,19 +33,19 @@ var Serving = []string{
 // Ingress is the program of test/knative/ingress.
 const Ingress = "drydock.dev/test/knative/ingress"
 
-// notBuilt are programs that a running one wants to know the image of, and never starts here: the sidecar of
-// EventTransforms and IntegrationSinks.
+// notBuilt lists programs whose image a running program needs to know but never starts here: the sidecar of EventTransforms and
+// IntegrationSinks.
 var notBuilt = map[string]bool{"knative.dev/eventing/cmd/auth_proxy": true}
 
-// ImageName is the image of a program. The kubelet never looks for a name under dev.local in a registry, nor does
-// Knative Serving, whose config-deployment lists it in registries-skipping-tag-resolving. The tag is the stamp of the
-// build, so another build is another image and pods change to it.
+// ImageName returns the image of a program. The kubelet never pulls names under dev.local from a registry. Knative Serving does not resolve
+// their tags either, because config-deployment lists dev.local in registries-skipping-tag-resolving. The tag is the stamp of the build, so
+// that pods change to a new build.
 func ImageName(program, stamp string) string { return "dev.local/" + program + ":" + stamp }
 
-// reference is how manifests made for ko name an image: by the import path of its program.
+// reference matches an image in manifests for ko: the import path of its program.
 var reference = regexp.MustCompile(`ko://[A-Za-z0-9._/-]+`)
 
-// useImages replaces every such reference by the image of that program.
+// useImages replaces every ko reference by the image of its program.
 func useImages(manifest string, images map[string]string) (string, error) {
 	var missing []string
 	text := reference.ReplaceAllStringFunc(manifest, func(found string) string {
@@ -60,10 +60,8 @@ func useImages(manifest string, images map[string]string) (string, error) {
 		return name
 	})
 	if len(missing) > 0 {
-		return "", fmt.Errorf(
-			"no image is built of %s: add the program to package knative and to test/knative/go.mod, or leave its manifest out",
-			strings.Join(missing, ", "),
-		)
+		return "", fmt.Errorf("no image is built for %s. Add the program to package knative and to test/knative/go.mod, or omit its manifest",
+			strings.Join(missing, ", "))
 	}
 	return text, nil
 }

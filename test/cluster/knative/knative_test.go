@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// images has an image for every program, tagged "1".
+// images returns an image for every program, with the tag "1".
 func images() map[string]string {
 	all := map[string]string{}
 	for _, program := range slices.Concat(Eventing, Serving, []string{Ingress}) {
@@ -18,14 +18,15 @@ func images() map[string]string {
 	return all
 }
 
-func TestTheModulePinsExactlyThePrograms(t *testing.T) {
+func TestModulePinsExactlyThePrograms(t *testing.T) {
 	text, err := os.ReadFile("../../knative/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	tools, _, _ := strings.Cut(string(text), "\nrequire")
 	pinned := regexp.MustCompile(`knative\.dev/\S+`).FindAllString(tools, -1)
-	if want := slices.Concat(Eventing, Serving); !slices.Equal(slices.Sorted(slices.Values(pinned)), slices.Sorted(slices.Values(want))) {
+	want := slices.Concat(Eventing, Serving)
+	if !slices.Equal(slices.Sorted(slices.Values(pinned)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("test/knative/go.mod pins as tools\n%s\nand this package builds\n%s", strings.Join(pinned, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -33,24 +34,18 @@ func TestTheModulePinsExactlyThePrograms(t *testing.T) {
 func TestReferencesBecomeImages(t *testing.T) {
 	tests := map[string]struct{ manifest, want, failure string }{
 		"a program": {"image: ko://knative.dev/serving/cmd/queue\n", "image: dev.local/knative.dev/serving/cmd/queue:1\n", ""},
-		"one that is a path": {
-			"image: ko://knative.dev/eventing/cmd/broker/filter",
-			"image: dev.local/knative.dev/eventing/cmd/broker/filter:1",
-			"",
-		},
-		"one that never runs": {
-			`value: "ko://knative.dev/eventing/cmd/auth_proxy"`,
-			`value: "dev.local/knative.dev/eventing/cmd/auth_proxy:not-built"`,
-			"",
-		},
-		"one that is missing": {"image: ko://knative.dev/eventing/cmd/pong", "", "cmd/pong"},
+		"a nested program": {"image: ko://knative.dev/eventing/cmd/broker/filter",
+			"image: dev.local/knative.dev/eventing/cmd/broker/filter:1", ""},
+		"a program that never runs": {`value: "ko://knative.dev/eventing/cmd/auth_proxy"`,
+			`value: "dev.local/knative.dev/eventing/cmd/auth_proxy:not-built"`, ""},
+		"a program without an image": {"image: ko://knative.dev/eventing/cmd/pong", "", "cmd/pong"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := useImages(test.manifest, images())
 			if test.failure != "" {
 				if err == nil || !strings.Contains(err.Error(), test.failure) {
-					t.Errorf("got the error %v, want one that names %s", err, test.failure)
+					t.Errorf("got error %v, want the name %s in it", err, test.failure)
 				}
 				return
 			}
@@ -61,7 +56,7 @@ func TestReferencesBecomeImages(t *testing.T) {
 	}
 }
 
-func TestAFileHoldsSeveralObjects(t *testing.T) {
+func TestFileWithSeveralObjectsIsParsed(t *testing.T) {
 	objects, err := Parse("# a comment\n---\nkind: A\nmetadata: {name: a, namespace: ns}\n--- \nkind: B\ndata: {text: \"x\\n---y\"}\n---\n")
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +66,11 @@ func TestAFileHoldsSeveralObjects(t *testing.T) {
 		t.Errorf("got %v", objects)
 	}
 	if _, err := Parse("kind: [A"); err == nil {
-		t.Error("half an object: want an error")
+		t.Error("an incomplete object: want an error")
 	}
 }
 
-func TestEachKindComesAfterWhatItRefersTo(t *testing.T) {
+func TestKindsAreSortedByDependency(t *testing.T) {
 	objects := []Object{{"kind": "ValidatingWebhookConfiguration"}, {"kind": "Deployment"}, {"kind": "ConfigMap"}, {"kind": "Namespace"}}
 	if err := Sort(objects); err != nil {
 		t.Fatal(err)
@@ -87,13 +82,13 @@ func TestEachKindComesAfterWhatItRefersTo(t *testing.T) {
 	if got := strings.Join(kinds, " "); got != "Namespace ConfigMap Deployment ValidatingWebhookConfiguration" {
 		t.Errorf("got %s", got)
 	}
-	if err := Sort([]Object{{"kind": "Gadget", "metadata": map[string]any{"name": "g"}}}); err == nil ||
-		!strings.Contains(err.Error(), "Gadget g") {
+	err := Sort([]Object{{"kind": "Gadget", "metadata": map[string]any{"name": "g"}}})
+	if err == nil || !strings.Contains(err.Error(), "Gadget g") {
 		t.Errorf("an unknown kind: got %v", err)
 	}
 }
 
-func TestAdjust(t *testing.T) {
+func TestAdjustFitsObjectsToOneNode(t *testing.T) {
 	objects, err := Parse(`
 kind: HorizontalPodAutoscaler
 ---
@@ -138,7 +133,7 @@ spec:
 	}
 }
 
-// modules makes folders like those of the real modules.
+// modules creates folders like those of the real modules.
 func modules(t *testing.T, files map[string]string) []Module {
 	t.Helper()
 	root := t.TempDir()
@@ -159,22 +154,24 @@ func modules(t *testing.T, files map[string]string) []Module {
 	return all
 }
 
-func TestManifestsOfTheModules(t *testing.T) {
+func TestManifestsAreMadeFromModules(t *testing.T) {
 	found := modules(t, map[string]string{
-		"knative.dev/eventing/config/core/controller.yaml": "kind: Deployment\nmetadata:\n  name: c\n  namespace: knative-eventing\n  labels:\n    app.kubernetes.io/version: devel\n",
-		"knative.dev/eventing/config/core/job-sink.yaml":   "kind: Deployment\nmetadata: {name: job-sink}\n",
-		"knative.dev/eventing/config/core/README.md":       "no manifest",
-		"knative.dev/networking/config/ingress.yaml":       "kind: CustomResourceDefinition\nmetadata: {name: ingresses}\n",
-		"knative.dev/serving/config/core/hpa.yaml":         "kind: HorizontalPodAutoscaler\nmetadata: {name: h}\n",
+		"knative.dev/eventing/config/core/controller.yaml": "kind: Deployment\nmetadata:\n  name: c\n  namespace: knative-eventing\n" +
+			"  labels:\n    app.kubernetes.io/version: devel\n",
+		"knative.dev/eventing/config/core/job-sink.yaml": "kind: Deployment\nmetadata: {name: job-sink}\n",
+		"knative.dev/eventing/config/core/README.md":     "no manifest",
+		"knative.dev/networking/config/ingress.yaml":     "kind: CustomResourceDefinition\nmetadata: {name: ingresses}\n",
+		"knative.dev/serving/config/core/hpa.yaml":       "kind: HorizontalPodAutoscaler\nmetadata: {name: h}\n",
 	})
 	m, err := Make(found, images())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(m.Deployments, " "); got != "knative-eventing/c knative-ingress/ingress" {
-		t.Errorf("Deployments that are waited for: %s", got)
+		t.Errorf("required Deployments: %s", got)
 	}
-	if definitions, rest := string(m.Definitions), string(m.Rest); !strings.Contains(definitions, "ingresses") || strings.Contains(rest, "ingresses\"}") ||
+	definitions, rest := string(m.Definitions), string(m.Rest)
+	if !strings.Contains(definitions, "ingresses") || strings.Contains(rest, "ingresses\"}") ||
 		strings.Contains(rest, "job-sink") || strings.Contains(rest, "Autoscaler") ||
 		!strings.Contains(rest, `"app.kubernetes.io/version":"v9"`) ||
 		!strings.Contains(rest, ImageName(Ingress, "1")) {

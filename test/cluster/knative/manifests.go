@@ -8,16 +8,16 @@ import (
 //go:embed files/ingress.yaml
 var ingressManifest string
 
-// Manifests are what is applied: the definitions of kinds first, and the rest once the API server serves them.
+// Manifests holds the objects to apply: first the definitions of kinds, then all others once the API server serves the kinds.
 type Manifests struct {
 	Definitions, Rest []byte
-	Deployments       []string // that have to run, as NAMESPACE/NAME
+	Deployments       []string // required Deployments, as NAMESPACE/NAME
 }
 
-// Fingerprint tells an installation of these from one of others.
+// Fingerprint returns a digest of the manifests.
 func (m Manifests) Fingerprint() string { return Fingerprint(m.Definitions, m.Rest) }
 
-// Make makes the manifests of an installation with these images.
+// Make returns the manifests of an installation with these images.
 func Make(modules []Module, images map[string]string) (Manifests, error) {
 	objects, err := Read(modules, images)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is any object of Kubernetes.
+// Object is any Kubernetes object.
 type Object map[string]any
 
-// Kind and the two after it say which object it is.
+// Kind returns the object's kind.
 func (o Object) Kind() string { return text(o["kind"]) }
 
-// Name is the object's name.
+// Name returns the object's name.
 func (o Object) Name() string { return text(at(o, "metadata")["name"]) }
 
-// Namespace is empty for what is in none.
+// Namespace returns the object's namespace, or "" without one.
 func (o Object) Namespace() string { return text(at(o, "metadata")["namespace"]) }
 
 func text(value any) string { s, _ := value.(string); return s }
 
-// at walks down to a map, making those that are missing.
+// at returns the nested map at a path, and creates missing maps.
 func at(object map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		next, ok := object[name].(map[string]any)
@@ -41,7 +41,7 @@ func at(object map[string]any, path ...string) map[string]any {
 
 var separator = regexp.MustCompile(`(?m)^---[ \t]*$`)
 
-// Parse reads a file of several objects.
+// Parse parses a file with several objects.
 func Parse(manifest string) ([]Object, error) {
 	var objects []Object
 	for _, document := range separator.Split(manifest, -1) {
@@ -56,18 +56,18 @@ func Parse(manifest string) ([]Object, error) {
 	return objects, nil
 }
 
-// order is in which kinds are created: each after what it refers to. A webhook is asked as soon as its configuration is
-// there, so those come last.
+// order lists the kinds in the order of creation: each after the kinds that it refers to. Webhook configurations come last, because the API
+// server calls a webhook as soon as its configuration exists.
 var order = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap", "Secret",
 	"Service", "Deployment", "Image", "Certificate", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
 }
 
-// Sort puts objects in the order of creation. It refuses a kind that it does not know the place of.
+// Sort sorts objects in the order of creation. It returns an error for an unknown kind.
 func Sort(objects []Object) error {
 	for _, o := range objects {
 		if !slices.Contains(order, o.Kind()) {
-			return fmt.Errorf("no place is known for %s %s among the kinds that are created", o.Kind(), o.Name())
+			return fmt.Errorf("the order of creation has no place for %s %s. Add its kind to it", o.Kind(), o.Name())
 		}
 	}
 	slices.SortStableFunc(objects, func(a, b Object) int {
@@ -76,7 +76,7 @@ func Sort(objects []Object) error {
 	return nil
 }
 
-// Render writes objects as kubectl reads them.
+// Render returns the objects in kubectl's input format.
 func Render(objects []Object) ([]byte, error) {
 	var all bytes.Buffer
 	for _, o := range objects {
@@ -90,7 +90,7 @@ func Render(objects []Object) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// Fingerprint tells manifests from others.
+// Fingerprint returns a digest of manifests.
 func Fingerprint(manifests ...[]byte) string {
 	hash := sha256.New()
 	for _, each := range manifests {

@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// The namespaces of Knative's own manifests. Every installation has the same.
+// The namespaces in Knative's own manifests. Every installation uses them.
 const (
 	EventingNamespace = "knative-eventing"
 	ServingNamespace  = "knative-serving"
 )
 
-// Deployment is what is asked about one.
+// Deployment holds the fields of a Deployment that the checks use.
 type Deployment struct {
 	Metadata struct {
 		Name, Namespace string
@@ -30,7 +30,7 @@ type Deployment struct {
 	}
 }
 
-// ParseDeployments reads a list as kubectl prints it.
+// ParseDeployments parses kubectl's list.
 func ParseDeployments(list string) ([]Deployment, error) {
 	var read struct{ Items []Deployment }
 	if err := json.Unmarshal([]byte(list), &read); err != nil {
@@ -39,10 +39,10 @@ func ParseDeployments(list string) ([]Deployment, error) {
 	return read.Items, nil
 }
 
-// Key is NAMESPACE/NAME.
+// Key returns NAMESPACE/NAME.
 func (d Deployment) Key() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
 
-// Ready says that all its pods are there, of the newest generation and no other. One that is scaled to zero is ready.
+// Ready reports whether all pods are available and of the newest generation. A Deployment with zero replicas is ready.
 func (d Deployment) Ready() bool {
 	wanted := 1
 	if d.Spec.Replicas != nil {
@@ -53,7 +53,7 @@ func (d Deployment) Ready() bool {
 		s.Replicas == wanted
 }
 
-// NotReady are the wanted Deployments that are missing or not ready.
+// NotReady returns the wanted Deployments that are missing or not ready.
 func NotReady(wanted []string, found []Deployment) []string {
 	var waiting []string
 	for _, key := range wanted {
@@ -65,19 +65,19 @@ func NotReady(wanted []string, found []Deployment) []string {
 	return waiting
 }
 
-// Probe is an object for each webhook that defaults: Eventing's, the channel's and Serving's. It is for a dry run.
+// Probe has an object for each defaulting webhook: Eventing's, the channel's and Serving's. It is for a dry run.
 //
 //go:embed files/probe.yaml
 var Probe string
 
-// probed are annotations that the webhooks add to the objects of Probe.
+// probed lists the annotations that the webhooks add to the objects of Probe, by kind.
 var probed = map[string]string{
 	"Broker":          "eventing.knative.dev/broker.class",
 	"InMemoryChannel": "messaging.knative.dev/subscribable",
 	"Service":         "serving.knative.dev/creator",
 }
 
-// Defaulted says which webhook was not asked, by the objects of Probe as the API server answers with them.
+// Defaulted returns an error if the API server's response to Probe shows that a webhook was not called.
 func Defaulted(answer string) error {
 	seen := map[string]bool{}
 	for decoder := json.NewDecoder(bytes.NewReader([]byte(answer))); ; {
@@ -87,13 +87,13 @@ func Defaulted(answer string) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("reading the answer of the API server: %w", err)
+			return fmt.Errorf("reading the API server's response: %w", err)
 		}
 		seen[o.Kind()] = text(at(o, "metadata", "annotations")[probed[o.Kind()]]) != ""
 	}
 	for kind := range probed {
 		if !seen[kind] {
-			return fmt.Errorf("the webhook that defaults a %s is not asked yet", kind)
+			return fmt.Errorf("the webhook that defaults a %s was not called yet", kind)
 		}
 	}
 	return nil

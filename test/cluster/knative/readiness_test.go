@@ -8,19 +8,20 @@ import (
 const twoDeployments = `{"items": [
 	{"metadata": {"name": "done", "namespace": "knative-eventing", "generation": 2, "labels": {"app.kubernetes.io/version": "1.20.0"}},
 	 "spec": {"replicas": 1}, "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}},
-	{"metadata": {"name": "sleeping", "namespace": "knative-eventing", "generation": 1}, "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}]}`
+	{"metadata": {"name": "sleeping", "namespace": "knative-eventing", "generation": 1},
+	 "spec": {"replicas": 0}, "status": {"observedGeneration": 1}}]}`
 
-func TestReady(t *testing.T) {
+func TestDeploymentIsReadyWithPodsOfNewestGeneration(t *testing.T) {
 	tests := map[string]struct {
 		change func(*Deployment)
 		want   bool
 	}{
-		"all pods are there":                 {func(*Deployment) {}, true},
-		"the newest change is not seen yet":  {func(d *Deployment) { d.Metadata.Generation = 3 }, false},
-		"a pod of before is still there":     {func(d *Deployment) { d.Status.Replicas = 2 }, false},
-		"the pod of before is the only one":  {func(d *Deployment) { d.Status.UpdatedReplicas = 0 }, false},
-		"the pod is not ready":               {func(d *Deployment) { d.Status.AvailableReplicas = 0 }, false},
-		"one is meant where nothing is said": {func(d *Deployment) { d.Spec.Replicas = nil }, true},
+		"all pods are available":                    {func(*Deployment) {}, true},
+		"the newest generation is not observed yet": {func(d *Deployment) { d.Metadata.Generation = 3 }, false},
+		"an old pod still exists":                   {func(d *Deployment) { d.Status.Replicas = 2 }, false},
+		"only the old pod exists":                   {func(d *Deployment) { d.Status.UpdatedReplicas = 0 }, false},
+		"the pod is not ready":                      {func(d *Deployment) { d.Status.AvailableReplicas = 0 }, false},
+		"replicas default to one":                   {func(d *Deployment) { d.Spec.Replicas = nil }, true},
 	}
 	for name, test := range tests {
 		found, err := ParseDeployments(twoDeployments)
@@ -34,7 +35,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNotReady(t *testing.T) {
+func TestMissingDeploymentIsNotReady(t *testing.T) {
 	found, err := ParseDeployments(twoDeployments)
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +46,15 @@ func TestWhatIsMissingIsNotReady(t *testing.T) {
 	}
 }
 
-func TestEveryWebhookIsAsked(t *testing.T) {
+func TestEveryWebhookIsCalled(t *testing.T) {
 	const broker = `{"kind": "Broker", "metadata": {"annotations": {"eventing.knative.dev/broker.class": "MTChannelBasedBroker"}}}`
 	const channel = `{"kind": "InMemoryChannel", "metadata": {"annotations": {"messaging.knative.dev/subscribable": "v1"}}}`
 	tests := map[string]struct{ answer, missing string }{
-		"all":              {broker + channel + `{"kind": "Service", "metadata": {"annotations": {"serving.knative.dev/creator": "admin"}}}`, ""},
-		"one not yet":      {broker + channel + `{"kind": "Service", "metadata": {}}`, "Service"},
-		"one not answered": {broker, "defaults"},
-		"no answer at all": {"error", "reading"},
+		"all": {
+			broker + channel + `{"kind": "Service", "metadata": {"annotations": {"serving.knative.dev/creator": "admin"}}}`, ""},
+		"one not called":      {broker + channel + `{"kind": "Service", "metadata": {}}`, "Service"},
+		"one missing":         {broker, "defaults"},
+		"an invalid response": {"error", "reading"},
 	}
 	for name, test := range tests {
 		err := Defaulted(test.answer)
@@ -62,34 +64,27 @@ func TestEveryWebhookIsAsked(t *testing.T) {
 	}
 	for kind := range probed {
 		if !strings.Contains(Probe, "kind: "+kind+"\n") {
-			t.Errorf("no %s is probed", kind)
+			t.Errorf("Probe has no %s", kind)
 		}
 	}
 }
 
-func TestSurvey(t *testing.T) {
+func TestSurveyOfKindsAndDeployments(t *testing.T) {
 	const eventing = `{"items": [
 		{"metadata": {"name": "brokers.eventing.knative.dev"}, "spec": {"versions": [{"name": "v1", "served": true}]}},
 		{"metadata": {"name": "triggers.eventing.knative.dev"}, "spec": {"versions": [{"name": "v1", "served": true}]}},
 		{"metadata": {"name": "apiserversources.sources.knative.dev"}, "spec": {"versions": [{"name": "v1", "served": true}]}},
-		{"metadata": {"name": "pingsources.sources.knative.dev"}, "spec": {"versions": [{"name": "v1beta2", "served": true}, {"name": "v1", "served": %SERVED%}]}}]}`
+		{"metadata": {"name": "pingsources.sources.knative.dev"}, "spec":
+			{"versions": [{"name": "v1beta2", "served": true}, {"name": "v1", "served": %SERVED%}]}}]}`
 	tests := map[string]struct{ kinds, deployments, found, failure string }{
-		"all of it":     {eventing, twoDeployments, "Knative Eventing 1.20.0: 2 Deployments are ready in knative-eventing", ""},
-		"nothing of it": {`{"items": []}`, twoDeployments, "", "does not serve v1 of brokers.eventing.knative.dev, triggers"},
-		"an old version": {
-			strings.Replace(eventing, "%SERVED%", "false", 1),
-			twoDeployments,
-			"",
-			"does not serve v1 of pingsources.sources.knative.dev; install",
-		},
-		"kinds without pods": {eventing, `{"items": []}`, "", "nothing that runs"},
-		"a pod is not ready": {
-			eventing,
-			strings.Replace(twoDeployments, `"availableReplicas": 1`, `"availableReplicas": 0`, 1),
-			"",
-			"not ready: knative-eventing/done",
-		},
-		"pods of others alone": {eventing, strings.ReplaceAll(twoDeployments, "knative-eventing", "other"), "", "nothing that runs"},
+		"all present": {eventing, twoDeployments, "Knative Eventing 1.20.0: 2 Deployments are ready in knative-eventing", ""},
+		"no kinds":    {`{"items": []}`, twoDeployments, "", "does not serve v1 of brokers.eventing.knative.dev, triggers"},
+		"an old version": {strings.Replace(eventing, "%SERVED%", "false", 1), twoDeployments, "",
+			"does not serve v1 of pingsources.sources.knative.dev. Install"},
+		"kinds without pods": {eventing, `{"items": []}`, "", "no Deployments"},
+		"a pod is not ready": {eventing, strings.Replace(twoDeployments, `"availableReplicas": 1`, `"availableReplicas": 0`, 1), "",
+			"not ready: knative-eventing/done"},
+		"only foreign pods": {eventing, strings.ReplaceAll(twoDeployments, "knative-eventing", "other"), "", "no Deployments"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Part is half of Knative, as any cluster has it.
+// Part is one half of Knative, in any cluster.
 type Part struct {
 	Name, Namespace string
-	Kinds           []string // names of CustomResourceDefinitions that Drydock's manifests use
-	Install         string   // where it is told how to install it
+	Kinds           []string // CustomResourceDefinitions that Drydock's manifests use
+	Install         string   // URL of the installation guide
 }
 
-// Parts are both halves.
+// Parts lists both halves.
 var Parts = []Part{
 	{"Knative Eventing", EventingNamespace, []string{
 		"brokers.eventing.knative.dev", "triggers.eventing.knative.dev",
@@ -25,10 +25,10 @@ var Parts = []Part{
 	}, "https://knative.dev/docs/install/yaml-install/serving/install-serving-with-yaml/"},
 }
 
-// servedVersion is the version of all those kinds that Drydock's manifests ask for.
+// servedVersion is the version of these kinds in Drydock's manifests.
 const servedVersion = "v1"
 
-// Kind is what is asked about a CustomResourceDefinition.
+// Kind holds the fields of a CustomResourceDefinition that the checks use.
 type Kind struct {
 	Metadata struct{ Name string }
 	Spec     struct {
@@ -39,7 +39,7 @@ type Kind struct {
 	}
 }
 
-// ParseKinds reads a list as kubectl prints it.
+// ParseKinds parses kubectl's list.
 func ParseKinds(list string) ([]Kind, error) {
 	var read struct{ Items []Kind }
 	if err := json.Unmarshal([]byte(list), &read); err != nil {
@@ -48,16 +48,12 @@ func ParseKinds(list string) ([]Kind, error) {
 	return read.Items, nil
 }
 
-// Survey says in one line what a cluster has of a part, or as an error what is missing and what to do.
+// Survey describes the part in one line, or returns an error with the missing objects and the next step.
 func (p Part) Survey(kinds []Kind, all []Deployment) (string, error) {
 	if missing := p.missing(kinds); len(missing) > 0 {
-		return "", fmt.Errorf(
-			"%s is missing, or too old: the cluster does not serve %s of %s; install it (%s), or unset KUBECONFIG to have a cluster on this machine",
-			p.Name,
-			servedVersion,
-			strings.Join(missing, ", "),
-			p.Install,
-		)
+		return "", fmt.Errorf("%s is missing or too old: the cluster does not serve %s of %s. "+
+			"Install it (%s), or unset KUBECONFIG to use a cluster on this machine",
+			p.Name, servedVersion, strings.Join(missing, ", "), p.Install)
 	}
 	var names []string
 	deployments := slices.DeleteFunc(slices.Clone(all), func(d Deployment) bool { return d.Metadata.Namespace != p.Namespace })
@@ -65,20 +61,16 @@ func (p Part) Survey(kinds []Kind, all []Deployment) (string, error) {
 		names = append(names, d.Key())
 	}
 	if len(deployments) == 0 {
-		return "", fmt.Errorf(
-			"%s has its kinds, but nothing that runs in the namespace %s; install all of it (%s)",
-			p.Name,
-			p.Namespace,
-			p.Install,
-		)
+		return "", fmt.Errorf("%s has its kinds, but no Deployments in the namespace %s. Install it completely (%s)", p.Name, p.Namespace,
+			p.Install)
 	}
 	if waiting := NotReady(names, deployments); len(waiting) > 0 {
-		return "", fmt.Errorf("%s is not ready: %s; look with: kubectl get pods --namespace=%s", p.Name, strings.Join(waiting, ", "), p.Namespace)
+		return "", fmt.Errorf("%s is not ready: %s. Run: kubectl get pods --namespace=%s", p.Name, strings.Join(waiting, ", "), p.Namespace)
 	}
 	return fmt.Sprintf("%s %s: %d Deployments are ready in %s", p.Name, version(deployments), len(deployments), p.Namespace), nil
 }
 
-// missing are the kinds that are not served in the version that is asked for.
+// missing returns the kinds that are not served in the required version.
 func (p Part) missing(kinds []Kind) []string {
 	return slices.DeleteFunc(slices.Clone(p.Kinds), func(name string) bool {
 		return slices.ContainsFunc(kinds, func(k Kind) bool { return k.Metadata.Name == name && k.serves(servedVersion) })
@@ -94,10 +86,10 @@ func (k Kind) serves(version string) bool {
 	return false
 }
 
-// versionLabel is on every Deployment of a release.
+// versionLabel is a label of every Deployment in a release.
 const versionLabel = "app.kubernetes.io/version"
 
-// version is that of most of the Deployments: those of other projects may run in the same namespace.
+// version returns the version of most Deployments, because Deployments of other projects may run in the same namespace.
 func version(deployments []Deployment) string {
 	count, best := map[string]int{}, "of an unknown version"
 	for _, d := range deployments {

@@ -1,4 +1,4 @@
-// Package main is the container that holds a pod's namespaces: it does nothing until it is told to end.
+// Package main is the pause container, which holds a pod's namespaces. It waits for a signal to end.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	}
 }
 
-// reap takes the exit states of all ended children: where a pod shares its processes' namespace, this is their init.
+// reap collects all ended children. If a pod shares its process namespace, this process is its init.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -1,10 +1,9 @@
-// Command argo compares and synchronizes a manifest as Argo CD does, with its engine. The tests on the API server run it. It is a module of
-// its
-// own: the engine needs Kubernetes itself, in a version of its own.
+// Command argo compares and synchronizes a manifest with Argo CD's engine. The tests on the API server run it. It is a separate module,
+// because the engine requires its own version of Kubernetes.
 //
 //	argo diff|sync NAMESPACE FILE [--server-side-diff] [--include-mutation-webhook] [--server-side-apply]
 //
-// diff prints Synced or OutOfSync. The cluster is that of $KUBECONFIG.
+// diff prints Synced or OutOfSync. It uses the cluster of $KUBECONFIG.
 package main
 
 import (
@@ -39,7 +38,7 @@ func run(ctx context.Context, args []string) error {
 	flags := slices.Clone(args)
 	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--") })
 	if len(args) != 3 {
-		return fmt.Errorf("write: diff|sync NAMESPACE FILE, and flags; got %q", args)
+		return fmt.Errorf("invalid arguments %q. Use diff|sync NAMESPACE FILE and flags", args)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -56,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	case "sync":
 		return sync(ctx, cluster, config, wanted, slices.Contains(flags, "--server-side-apply"))
 	}
-	return fmt.Errorf("%s: write diff or sync", args[0])
+	return fmt.Errorf("unknown command %s. Use diff or sync", args[0])
 }
 
 func read(file, namespace string) (*unstructured.Unstructured, error) {
@@ -72,7 +71,7 @@ func read(file, namespace string) (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
-// compare prints what Argo CD shows of the object.
+// compare prints the sync status that Argo CD shows for the object.
 func compare(ctx context.Context, cluster *kube.KubectlCmd, config *rest.Config, wanted *unstructured.Unstructured, flags []string) error {
 	live, err := cluster.GetResource(ctx, config, wanted.GroupVersionKind(), wanted.GetName(), wanted.GetNamespace())
 	if err != nil {
@@ -102,14 +101,14 @@ func compare(ctx context.Context, cluster *kube.KubectlCmd, config *rest.Config,
 	return nil
 }
 
-// sync applies the object.
+// sync applies the object and prints the result.
 func sync(ctx context.Context, cluster *kube.KubectlCmd, config *rest.Config, wanted *unstructured.Unstructured, serverSide bool) error {
 	operations, end, err := cluster.ManageResources(config)
 	if err != nil {
 		return err
 	}
 	defer end()
-	said, err := operations.ApplyResource(ctx, wanted, cmdutil.DryRunNone, false, true, serverSide, manager)
-	fmt.Println(said)
+	message, err := operations.ApplyResource(ctx, wanted, cmdutil.DryRunNone, false, true, serverSide, manager)
+	fmt.Println(message)
 	return err
 }

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// suite is a test binary in which each guard can be taken away by its number.
+// suite is a test binary that can disable each guard by its number.
 type suite struct {
-	how            string // what finds it
-	binary, folder string // folder: where it runs
-	run            string // the tests; empty: all
+	how            string // the kind of test, for the report
+	binary, folder string // the test binary, and its working directory
+	run            string // a pattern for the tests; empty runs all
 	longest        time.Duration
-	thorough       bool         // it takes minutes
-	reached        map[int]bool // guards that are true at some moment of it; the others it cannot miss
+	thorough       bool         // takes minutes
+	reached        map[int]bool // guards that become true in a run; the suite cannot detect the loss of the others
 }
 
-// The tests of the model: the quick ones take seconds, the thorough ones minutes.
+// Patterns for the model's tests: the quick ones take seconds, the thorough ones minutes.
 const (
 	quickly    = "Fair|Stories|OneDisturbance|Recorded"
 	thoroughly = "EveryInterleaving|RandomWalks"
 )
 
-// suites are what is to find that a guard is missing, in this order.
+// suites returns the suites that must detect a missing guard, in the order of execution.
 func suites(dir string) []suite {
 	var all []suite
 	for _, folder := range []string{"functions/restore", "functions/backup", "shared/statefulset", "shared/world"} {
@@ -44,7 +44,8 @@ func suites(dir string) []suite {
 	return all
 }
 
-// build compiles the suites. It compiles each package once, with a switch at every guard, so that a mutant costs no more than a run.
+// build compiles the suites with a switch at every guard. Each package is compiled only once, so that a mutant costs
+// no more than a test run.
 func build(dir string, guards []guard, quick bool) ([]suite, error) {
 	overlay, err := overlayOf(dir, guards)
 	if err != nil {
@@ -52,7 +53,8 @@ func build(dir string, guards []guard, quick bool) ([]suite, error) {
 	}
 	all := slices.DeleteFunc(suites(dir), func(s suite) bool { return quick && s.thorough })
 	for i, s := range all {
-		if out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", s.binary, "./"+s.folder).CombinedOutput(); err != nil { //nolint:gosec // our packages
+		command := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", s.binary, "./"+s.folder) //nolint:gosec // our packages
+		if out, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building the tests of %s: %w\n%s", s.folder, err, out)
 		}
 		if all[i].reached, err = s.reaches(dir); err != nil {
@@ -62,7 +64,7 @@ func build(dir string, guards []guard, quick bool) ([]suite, error) {
 	return all, nil
 }
 
-// overlayOf writes the packages with their switches to the folder, and returns the file that has Go read them instead.
+// overlayOf writes the packages with their switches to the folder. It returns the overlay file that makes Go compile them.
 func overlayOf(dir string, guards []guard) (string, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -103,7 +105,7 @@ func overlayOf(dir string, guards []guard) (string, error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// passes runs the suite.
+// passes runs the suite and reports whether it passed.
 func (s suite) passes(env ...string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest)
 	defer cancel()
@@ -111,16 +113,16 @@ func (s suite) passes(env ...string) (bool, error) {
 	command.Dir, command.Env = s.folder, append(os.Environ(), env...)
 	err := command.Run()
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
-		return false, nil // a failure, a panic, or it did not end
+		return false, nil // a failure, a panic or a timeout
 	}
 	return err == nil, err
 }
 
-// reaches returns the guards that are true at some moment of the suite.
+// reaches returns the guards that become true in a run of the suite.
 func (s suite) reaches(dir string) (map[int]bool, error) {
 	log := filepath.Join(dir, fmt.Sprintf("reached-%s-%t", filepath.Base(s.binary), s.thorough))
 	if passed, err := s.passes("DRYDOCK_MUTANT_LOG=" + log); err != nil || !passed {
-		return nil, fmt.Errorf("the tests of %s fail with every guard in its place: %w", s.folder, err)
+		return nil, fmt.Errorf("the tests of %s fail with all guards enabled: %w", s.folder, err)
 	}
 	text, err := os.ReadFile(log)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

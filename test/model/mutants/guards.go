@@ -12,28 +12,27 @@ import (
 	"strings"
 )
 
-// guard is a condition of an if, or of a case of a switch without a value.
+// guard is the condition of an if, or of a case in a switch without a tag.
 type guard struct {
 	number   int // from 1
 	path     string
 	function string
-	text     string // of the condition, on one line
+	text     string // the condition, on one line
 	line     int
-	from, to int // its bytes in the file
-	again    int // how many guards of the function before it have the same text
-
+	from, to int // byte offsets in the file
+	repeated int // number of earlier guards in the function with the same text
 }
 
-// name tells guards apart, also when lines above them change.
+// name identifies the guard independently of its line number.
 func (g guard) name() string {
 	name := g.path + " " + g.function + ": " + g.text
-	if g.again > 0 {
-		name += fmt.Sprintf(" (%d)", g.again+1)
+	if g.repeated > 0 {
+		name += fmt.Sprintf(" (%d)", g.repeated+1)
 	}
 	return name
 }
 
-// guardsOf finds the guards of a file. The first gets the number.
+// guardsOf returns the guards of a file, numbered from the given number.
 func guardsOf(path string, source []byte, number int) ([]guard, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, source, 0)
@@ -53,7 +52,7 @@ func guardsOf(path string, source []byte, number int) ([]guard, error) {
 			g.text = strings.Join(strings.Fields(string(source[g.from:g.to])), " ")
 			for _, other := range found {
 				if other.function == g.function && other.text == g.text {
-					g.again++
+					g.repeated++
 				}
 			}
 			found = append(found, g)
@@ -80,7 +79,7 @@ func conditions(function *ast.FuncDecl) []ast.Expr {
 	return found
 }
 
-// withSwitches returns the source with a switch at each guard, see switchSource.
+// withSwitches returns the source with a call of mutantGuard around each guard.
 func withSwitches(source []byte, guards []guard) []byte {
 	inside := map[int]string{}
 	for _, g := range guards {
@@ -98,8 +97,8 @@ func withSwitches(source []byte, guards []guard) []byte {
 	return out.Bytes()
 }
 
-// switchSource is added to each package with guards. DRYDOCK_MUTANT is the number of the guard that is never true, DRYDOCK_MUTANT_LOG the
-// file to which the guards go that have been true.
+// switchSource is a file that is added to each package with guards. DRYDOCK_MUTANT is the number of the disabled guard, which is never
+// true. DRYDOCK_MUTANT_LOG is the file that receives the numbers of guards that become true.
 const switchSource = `package %s
 
 import (

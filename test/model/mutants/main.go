@@ -1,5 +1,5 @@
-// Command mutants takes the guards of backup and restore away, one at a time, and runs the tests of their package on what is left, then the
-// model. A guard is a condition of an if, or of a case. One whose absence no test finds has to be listed in redundant.txt with the reason.
+// Command mutants disables the guards of backup and restore, one at a time, and runs the tests of their package, then the model's tests.
+// A guard is the condition of an if or of a case. If no test detects a disabled guard, redundant.txt must list the guard with a reason.
 //
 //	go run ./test/model/mutants [-only 'hold.go stopping'] [-quick]
 package main
@@ -17,12 +17,12 @@ import (
 	"sync"
 )
 
-// guarded are the files whose guards keep data, the most dangerous first.
+// guarded lists the files whose guards protect data, the most dangerous first.
 var guarded = []string{
 	"functions/restore/swap.go", "functions/restore/replace.go", "functions/restore/reserve.go", "functions/restore/hold.go",
-	"functions/restore/giveback.go", "functions/restore/halfback.go", "functions/restore/member.go", "functions/restore/moving.go",
+	"functions/restore/release.go", "functions/restore/partialrollback.go", "functions/restore/member.go", "functions/restore/moving.go",
 	"functions/restore/successor.go", "functions/restore/gate.go", "functions/restore/pin.go", "functions/restore/revert.go",
-	"functions/restore/recreate.go", "functions/restore/own.go", "functions/restore/retire.go", "functions/restore/tidy.go",
+	"functions/restore/recreate.go", "functions/restore/trust.go", "functions/restore/retire.go", "functions/restore/tidy.go",
 	"functions/restore/check.go", "functions/restore/identity.go", "shared/statefulset/hold.go",
 	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/mover.go", "functions/backup/decide.go",
 	"functions/backup/target.go", "functions/backup/stall.go", "functions/backup/foreign.go",
@@ -30,17 +30,17 @@ var guarded = []string{
 
 const redundantFile = "test/model/mutants/redundant.txt"
 
-// How a guard was found, or not.
+// Kinds of results for a guard.
 const (
-	byUnit    = "unit tests"
-	byModel   = "model"
-	redundant = "redundant"
-	alive     = "ALIVE"
+	byUnit     = "unit tests"
+	byModel    = "model"
+	redundant  = "redundant"
+	undetected = "UNDETECTED"
 )
 
 func main() {
-	only := flag.String("only", "", "take away the guards only whose name, which begins with the path, matches the expression")
-	quick := flag.Bool("quick", false, "leave out the tests of the model that take minutes")
+	only := flag.String("only", "", "disable only guards whose name matches the `expression`; a name begins with the path")
+	quick := flag.Bool("quick", false, "skip the model's tests that take minutes")
 	flag.Parse()
 	if err := judge(*only, *quick); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -74,7 +74,7 @@ func judge(only string, quick bool) error {
 	return report(guards, found, reasons, only)
 }
 
-// tryAll returns by what each guard was found, in their order.
+// tryAll returns the result for each guard, in the order of the guards.
 func tryAll(dir string, guards []guard, reasons map[string]string, quick bool) ([]string, error) {
 	suites, err := build(dir, guards, quick)
 	if err != nil {
@@ -101,7 +101,7 @@ func tryAll(dir string, guards []guard, reasons map[string]string, quick bool) (
 	return found, errors.Join(problems...)
 }
 
-// try takes one guard away, and returns what finds it. What is listed as redundant is not looked for thoroughly.
+// try disables one guard and returns the kind of test that detects it. For listed guards it skips the thorough tests.
 func try(g guard, suites []suite, listed bool) (string, error) {
 	for _, s := range suites {
 		if !s.reached[g.number] || s.thorough && listed {
@@ -111,11 +111,11 @@ func try(g guard, suites []suite, listed bool) (string, error) {
 			return s.how, err
 		}
 	}
-	return alive, nil
+	return undetected, nil
 }
 
-// report prints a line for each guard that no test finds, and the figures of each file. Whatever redundant.txt does not say of them is an
-// error.
+// report prints the figures of each file. It returns an error with all undetected guards that redundant.txt does not list, and with all
+// wrong entries of redundant.txt.
 func report(guards []guard, found []string, reasons map[string]string, only string) error {
 	var wrong []string
 	figures, total := map[string]map[string]int{}, map[string]int{}
@@ -123,12 +123,12 @@ func report(guards []guard, found []string, reasons map[string]string, only stri
 		how := found[i]
 		_, listed := reasons[g.name()]
 		switch {
-		case how == alive && listed:
+		case how == undetected && listed:
 			how = redundant
-		case how == alive:
-			wrong = append(wrong, fmt.Sprintf("ALIVE %s:%d\n\t%s", g.path, g.line, g.name()))
+		case how == undetected:
+			wrong = append(wrong, fmt.Sprintf("UNDETECTED %s:%d\n\t%s", g.path, g.line, g.name()))
 		case listed:
-			wrong = append(wrong, fmt.Sprintf("listed as redundant, and found by %s: %s", how, g.name()))
+			wrong = append(wrong, fmt.Sprintf("%s is listed as redundant, but its absence is detected by %s", g.name(), how))
 		}
 		delete(reasons, g.name())
 		if figures[g.path] == nil {
@@ -139,7 +139,7 @@ func report(guards []guard, found []string, reasons map[string]string, only stri
 	}
 	for _, name := range slices.Sorted(maps.Keys(reasons)) {
 		if only == "" {
-			wrong = append(wrong, "listed as redundant, and does not exist: "+name)
+			wrong = append(wrong, name+" is listed as redundant, but does not exist")
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(figures)) {
@@ -147,12 +147,13 @@ func report(guards []guard, found []string, reasons map[string]string, only stri
 	}
 	fmt.Println(line(fmt.Sprintf("%d files", len(figures)), total))
 	if len(wrong) > 0 {
-		return fmt.Errorf("%s\n%d guards to find by a test, or to list in %s", strings.Join(wrong, "\n"), len(wrong), redundantFile)
+		return fmt.Errorf("%s\n%d problems. Add a test for each undetected guard, or list it in %s with a reason",
+			strings.Join(wrong, "\n"), len(wrong), redundantFile)
 	}
 	return nil
 }
 
 func line(of string, n map[string]int) string {
-	return fmt.Sprintf("%-34s %4d guards: %4d found by unit tests, %3d by the model, %3d redundant, %3d alive", of,
-		n[byUnit]+n[byModel]+n[redundant]+n[alive], n[byUnit], n[byModel], n[redundant], n[alive])
+	return fmt.Sprintf("%-34s %4d guards: %4d detected by unit tests, %3d by the model, %3d redundant, %3d undetected", of,
+		n[byUnit]+n[byModel]+n[redundant]+n[undetected], n[byUnit], n[byModel], n[redundant], n[undetected])
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// readRedundant reads the guards that may be taken away, with the reason for each. A line is: name of the guard # reason. An empty line
-// and one that begins with # are comments.
+// readRedundant returns the guards that may be undetected, with their reasons. The format of a line is "name # reason". Empty lines and
+// lines that begin with # are ignored.
 func readRedundant(path string) (map[string]string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -24,7 +24,7 @@ func readRedundant(path string) (map[string]string, error) {
 		}
 		name, reason, found := strings.Cut(line, " # ")
 		if !found || strings.TrimSpace(reason) == "" {
-			return nil, fmt.Errorf("%s:%d: a guard without a reason", path, number)
+			return nil, fmt.Errorf("%s:%d: the guard has no reason. Append \" # \" and the reason", path, number)
 		}
 		reasons[strings.TrimSpace(name)] = reason
 	}

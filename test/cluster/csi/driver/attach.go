@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ControllerPublishVolume attaches a volume to the node. It takes as long as the volume's StorageClass says.
+// ControllerPublishVolume attaches a volume to the node. The StorageClass sets the duration.
 func (c controller) ControllerPublishVolume(
 	ctx context.Context, r *csi.ControllerPublishVolumeRequest,
 ) (*csi.ControllerPublishVolumeResponse, error) {
@@ -19,7 +19,7 @@ func (c controller) ControllerPublishVolume(
 	}
 	defer release()
 	if r.NodeId != c.node {
-		return nil, status.Errorf(codes.NotFound, "there is no node %s", r.NodeId)
+		return nil, status.Errorf(codes.NotFound, "node %s does not exist", r.NodeId)
 	}
 	v, err := c.store.find(r.VolumeId)
 	if err != nil || v.Attached {
@@ -32,7 +32,7 @@ func (c controller) ControllerPublishVolume(
 	return &csi.ControllerPublishVolumeResponse{}, c.store.save(volumes, v)
 }
 
-// ControllerUnpublishVolume detaches a volume. One that is still staged is refused: data could be lost.
+// ControllerUnpublishVolume detaches a volume. It refuses a staged volume, because data could be lost.
 func (c controller) ControllerUnpublishVolume(
 	ctx context.Context, r *csi.ControllerUnpublishVolumeRequest,
 ) (*csi.ControllerUnpublishVolumeResponse, error) {
@@ -59,7 +59,7 @@ func (c controller) ControllerUnpublishVolume(
 	return &csi.ControllerUnpublishVolumeResponse{}, c.store.save(volumes, v)
 }
 
-// pause waits for as long as a parameter of the volume's StorageClass says.
+// pause waits for the duration of a parameter of the volume's StorageClass.
 func pause(ctx context.Context, v *record, parameter string) error {
 	wait, err := delay(v.Context, parameter)
 	if err != nil {

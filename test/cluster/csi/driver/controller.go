@@ -14,21 +14,21 @@ import (
 
 // Parameters of StorageClasses and of VolumeAttributesClasses.
 const (
-	attachSeconds = "attachSeconds" // how long it takes to attach a volume
+	attachSeconds = "attachSeconds" // duration of attaching
 	detachSeconds = "detachSeconds"
-	readAheadKiB  = "readAheadKiB" // mutable: of the loop device
+	readAheadKiB  = "readAheadKiB" // read-ahead of the loop device; mutable
 )
 
-// defaultBytes is the size of a volume for which none is asked.
+// defaultBytes is the size of a volume without a requested size.
 const defaultBytes = 64 << 20
 
-// controller makes, copies, attaches and grows volumes.
+// controller creates, copies, attaches and grows volumes.
 type controller struct {
 	csi.UnimplementedControllerServer
 	*driver
 }
 
-// ControllerGetCapabilities returns which calls the driver answers.
+// ControllerGetCapabilities returns the calls that the driver supports.
 func (c controller) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
@@ -51,7 +51,7 @@ func (c controller) ControllerGetCapabilities(
 	return response, nil
 }
 
-// CreateVolume makes a volume with the request's name as its id, empty or as a copy.
+// CreateVolume creates an empty volume or a copy. The id of the volume is the name in the request.
 func (c controller) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.Name)
 	if err != nil {
@@ -63,24 +63,25 @@ func (c controller) CreateVolume(ctx context.Context, r *csi.CreateVolumeRequest
 	}
 	wanted := &record{ID: r.Name, Bytes: requested(r.CapacityRange), Source: sourceOf(r.VolumeContentSource), Context: r.Parameters,
 		Mutable: r.MutableParameters, Created: time.Now()}
-	is, err := c.store.load(volumes, wanted.ID)
+	existing, err := c.store.load(volumes, wanted.ID)
 	if err != nil {
 		return nil, err
 	}
-	if is != nil {
-		if is.Source != wanted.Source || !within(is.Bytes, r.CapacityRange) {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %s exists with %d bytes and source %q", is.ID, is.Bytes, is.Source)
+	if existing != nil {
+		if existing.Source != wanted.Source || !within(existing.Bytes, r.CapacityRange) {
+			return nil, status.Errorf(codes.AlreadyExists, "volume %s exists with %d bytes and source %q",
+				existing.ID, existing.Bytes, existing.Source)
 		}
-		return c.described(is, r.VolumeContentSource), nil
+		return c.volumeResponse(existing, r.VolumeContentSource), nil
 	}
-	if err := c.make(ctx, wanted, r); err != nil {
+	if err := c.makeVolume(ctx, wanted, r); err != nil {
 		return nil, err
 	}
-	return c.described(wanted, r.VolumeContentSource), nil
+	return c.volumeResponse(wanted, r.VolumeContentSource), nil
 }
 
-// make fills a new volume.
-func (c controller) make(ctx context.Context, v *record, r *csi.CreateVolumeRequest) error {
+// makeVolume creates the image of a new volume.
+func (c controller) makeVolume(ctx context.Context, v *record, r *csi.CreateVolumeRequest) error {
 	if r.VolumeContentSource != nil {
 		return c.makeCopy(ctx, v, r.VolumeContentSource)
 	}
@@ -97,10 +98,10 @@ func (c controller) make(ctx context.Context, v *record, r *csi.CreateVolumeRequ
 	})
 }
 
-// canCreate returns why the request cannot be met, or nil.
+// canCreate returns the reason why the request cannot be met, or nil.
 func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 	if r.Name == "" || len(r.VolumeCapabilities) == 0 {
-		return status.Error(codes.InvalidArgument, "a name and capabilities are needed")
+		return status.Error(codes.InvalidArgument, "the request needs a name and capabilities")
 	}
 	if problem := unsupported(r.VolumeCapabilities); problem != "" {
 		return status.Error(codes.InvalidArgument, problem)
@@ -114,12 +115,8 @@ func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 		return err
 	}
 	if limit := r.CapacityRange.GetLimitBytes(); limit > 0 && limit < requested(r.CapacityRange) {
-		return status.Errorf(
-			codes.OutOfRange,
-			"a volume of at most %d bytes was asked for, and of at least %d",
-			limit,
-			requested(r.CapacityRange),
-		)
+		return status.Errorf(codes.OutOfRange, "the limit of %d bytes is less than the required size of %d bytes", limit,
+			requested(r.CapacityRange))
 	}
 	if topologies := r.AccessibilityRequirements.GetRequisite(); len(topologies) > 0 {
 		for _, t := range topologies {
@@ -127,19 +124,19 @@ func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 				return nil
 			}
 		}
-		return status.Errorf(codes.ResourceExhausted, "this driver has volumes on node %s only", c.node)
+		return status.Errorf(codes.ResourceExhausted, "this driver creates volumes on node %s only", c.node)
 	}
 	return nil
 }
 
-// unsupported returns why a volume cannot have these capabilities, or "".
+// unsupported returns the reason why a volume cannot have these capabilities, or "".
 func unsupported(capabilities []*csi.VolumeCapability) string {
 	for _, each := range capabilities {
 		switch mode := each.GetAccessMode().GetMode(); mode {
 		case csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
 			csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:
 		default:
-			return "volumes are for one node, and access mode " + mode.String() + " is not"
+			return "access mode " + mode.String() + " is not supported: a volume is available on one node only"
 		}
 	}
 	return ""
@@ -156,7 +153,7 @@ func within(bytes int64, r *csi.CapacityRange) bool {
 	return bytes >= r.GetRequiredBytes() && (r.GetLimitBytes() == 0 || bytes <= r.GetLimitBytes())
 }
 
-// delay reads a parameter in seconds.
+// delay parses a parameter in seconds.
 func delay(parameters map[string]string, name string) (time.Duration, error) {
 	text, given := parameters[name]
 	if !given {
@@ -164,17 +161,17 @@ func delay(parameters map[string]string, name string) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return 0, status.Errorf(codes.InvalidArgument, "parameter %s is no number of seconds: %q", name, text)
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s is not a number of seconds: %q", name, text)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }
 
-func (c controller) described(v *record, source *csi.VolumeContentSource) *csi.CreateVolumeResponse {
+func (c controller) volumeResponse(v *record, source *csi.VolumeContentSource) *csi.CreateVolumeResponse {
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: v.ID, CapacityBytes: v.Bytes, VolumeContext: maps.Clone(v.Context),
 		ContentSource: source, AccessibleTopology: []*csi.Topology{c.topology()}}}
 }
 
-// DeleteVolume removes a volume and its data. One that is attached or staged is refused.
+// DeleteVolume removes a volume and its data. It refuses an attached or staged volume.
 func (c controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	release, err := c.locks.take(ctx, r.VolumeId)
 	if err != nil {
@@ -182,13 +179,13 @@ func (c controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest
 	}
 	defer release()
 	if !safeID.MatchString(r.VolumeId) {
-		return &csi.DeleteVolumeResponse{}, nil // not one of this driver's
+		return &csi.DeleteVolumeResponse{}, nil // not an id of this driver
 	}
 	v, err := c.store.load(volumes, r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
-	if v == nil { // gone, or never completed
+	if v == nil { // removed, or never completed
 		return &csi.DeleteVolumeResponse{}, c.store.remove(volumes, r.VolumeId)
 	}
 	device, err := c.disk.device(ctx, c.store.image(volumes, v.ID))
@@ -201,12 +198,12 @@ func (c controller) DeleteVolume(ctx context.Context, r *csi.DeleteVolumeRequest
 	return &csi.DeleteVolumeResponse{}, c.store.remove(volumes, v.ID)
 }
 
-// ValidateVolumeCapabilities confirms what the volume can do.
+// ValidateVolumeCapabilities confirms the capabilities that the volume has.
 func (c controller) ValidateVolumeCapabilities(
 	_ context.Context, r *csi.ValidateVolumeCapabilitiesRequest,
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if len(r.VolumeCapabilities) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "capabilities are needed")
+		return nil, status.Error(codes.InvalidArgument, "the request needs capabilities")
 	}
 	if _, err := c.store.find(r.VolumeId); err != nil {
 		return nil, err

@@ -10,22 +10,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CreateSnapshot copies a volume as it is at one moment.
+// CreateSnapshot makes a consistent copy of a volume.
 func (c controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	release, err := c.locks.take(ctx, r.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	is, err := c.store.load(snapshots, r.Name)
+	existing, err := c.store.load(snapshots, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	if is != nil {
-		if is.Source != r.SourceVolumeId {
-			return nil, status.Errorf(codes.AlreadyExists, "snapshot %s exists, of volume %s", is.ID, is.Source)
+	if existing != nil {
+		if existing.Source != r.SourceVolumeId {
+			return nil, status.Errorf(codes.AlreadyExists, "snapshot %s of volume %s exists", existing.ID, existing.Source)
 		}
-		return describedSnapshot(is), nil
+		return snapshotResponse(existing), nil
 	}
 	releaseSource, err := c.locks.take(ctx, r.SourceVolumeId)
 	if err != nil {
@@ -43,15 +43,15 @@ func (c controller) CreateSnapshot(ctx context.Context, r *csi.CreateSnapshotReq
 	if err != nil {
 		return nil, err
 	}
-	return describedSnapshot(snapshot), nil
+	return snapshotResponse(snapshot), nil
 }
 
-func describedSnapshot(s *record) *csi.CreateSnapshotResponse {
+func snapshotResponse(s *record) *csi.CreateSnapshotResponse {
 	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{SnapshotId: s.ID, SourceVolumeId: s.Source, SizeBytes: s.Bytes,
 		CreationTime: created(s), ReadyToUse: true}}
 }
 
-// DeleteSnapshot removes a snapshot. Volumes that were made from it have copies of their own.
+// DeleteSnapshot removes a snapshot. Volumes that were created from it have their own data.
 func (c controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	release, err := c.locks.take(ctx, r.SnapshotId)
 	if err != nil {
@@ -59,12 +59,12 @@ func (c controller) DeleteSnapshot(ctx context.Context, r *csi.DeleteSnapshotReq
 	}
 	defer release()
 	if !safeID.MatchString(r.SnapshotId) {
-		return &csi.DeleteSnapshotResponse{}, nil // not one of this driver's
+		return &csi.DeleteSnapshotResponse{}, nil // not an id of this driver
 	}
 	return &csi.DeleteSnapshotResponse{}, c.store.remove(snapshots, r.SnapshotId)
 }
 
-// sourceOf returns the id of what a volume is to be a copy of, or "".
+// sourceOf returns the id of the volume or snapshot to copy, or "".
 func sourceOf(s *csi.VolumeContentSource) string {
 	if id := s.GetSnapshot().GetSnapshotId(); id != "" {
 		return id
@@ -72,7 +72,7 @@ func sourceOf(s *csi.VolumeContentSource) string {
 	return s.GetVolume().GetVolumeId()
 }
 
-// makeCopy makes a volume from a snapshot or from another volume, and at least as large.
+// makeCopy creates a volume from a snapshot or from another volume. The new volume must be at least as large.
 func (c controller) makeCopy(ctx context.Context, v *record, from *csi.VolumeContentSource) error {
 	of := snapshots
 	if from.GetVolume() != nil {
@@ -88,10 +88,10 @@ func (c controller) makeCopy(ctx context.Context, v *record, from *csi.VolumeCon
 		return err
 	}
 	if source == nil {
-		return status.Errorf(codes.NotFound, "there is no %s in the %s of this driver", v.Source, of)
+		return status.Errorf(codes.NotFound, "%s is not among the %s of this driver", v.Source, of)
 	}
 	if v.Bytes < source.Bytes {
-		return status.Errorf(codes.OutOfRange, "a copy of %s has at least %d bytes", v.Source, source.Bytes)
+		return status.Errorf(codes.OutOfRange, "a copy of %s needs at least %d bytes", v.Source, source.Bytes)
 	}
 	return c.store.add(volumes, v, func(image string) error {
 		var err error
@@ -104,7 +104,7 @@ func (c controller) makeCopy(ctx context.Context, v *record, from *csi.VolumeCon
 	})
 }
 
-// copyVolume copies a volume's image. A mounted file system is frozen meanwhile, so that the copy is of one moment.
+// copyVolume copies a volume's image. It freezes a mounted file system during the copy, so that the copy is consistent.
 func (d *driver) copyVolume(ctx context.Context, id, to string) (err error) {
 	image := d.store.image(volumes, id)
 	device, err := d.disk.device(ctx, image)
@@ -118,7 +118,7 @@ func (d *driver) copyVolume(ctx context.Context, id, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	if at == nil { // a raw device: what was written to it is in memory still
+	if at == nil { // a raw device: flush its cached writes
 		if _, err := command(ctx, "blockdev", "--flushbufs", device); err != nil {
 			return err
 		}
@@ -134,7 +134,8 @@ func (d *driver) copyVolume(ctx context.Context, id, to string) (err error) {
 	return d.disk.copy(ctx, image, to)
 }
 
-// thawAll thaws what a driver that was killed during a copy left frozen. A file system that is not frozen says so, which is no error here.
+// thawAll thaws file systems that a driver left frozen when it was killed during a copy. It ignores the error of a file system that is not
+// frozen.
 func (d *driver) thawAll(ctx context.Context) error {
 	ids, err := d.store.all()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// disk runs the commands that make file systems and loop devices.
+// disk runs the commands for file systems and loop devices.
 type disk struct{}
 
 // Supported file systems.
@@ -19,25 +19,25 @@ const (
 	xfs  = "xfs"
 )
 
-// makers are the commands that make a file system of which as much as possible is for data: nothing is set aside for root, and ext4 has no
-// journal, since no volume outlives a crash of the machine. mkfs.xfs calls less than 300 MiB unsupported because of its performance; the
-// kernel has no such limit. Small allocation groups let a small volume grow by whole ones.
+// makers holds the commands that create file systems with the most space for data. Nothing is reserved for root. ext4 has no journal,
+// because no volume outlives a crash of the machine. mkfs.xfs rejects less than 300 MiB for performance; the kernel has no such limit.
+// With small allocation groups a small volume can grow by whole groups.
 var makers = map[string][]string{
 	ext4: {"mkfs.ext4", "-q", "-F", "-m", "0", "-i", "16384", "-O", "^has_journal", "-E", "nodiscard"},
 	xfs:  {"mkfs.xfs", "--unsupported", "-q", "-K", "-m", "reflink=0,rmapbt=0", "-d", "agsize=16m"},
 }
 
-// format makes a file system in an image.
+// format creates a file system in an image.
 func (disk) format(ctx context.Context, fileSystem, image string) error {
 	maker, known := makers[fileSystem]
 	if !known {
-		return fmt.Errorf("the file system %q is none of %s and %s", fileSystem, ext4, xfs)
+		return fmt.Errorf("file system %q is not supported. Use %s or %s", fileSystem, ext4, xfs)
 	}
 	_, err := command(ctx, maker[0], append(maker[1:], image)...)
 	return err
 }
 
-// copy makes an image with the contents of another.
+// copy creates an image with the content of another one.
 func (disk) copy(ctx context.Context, from, to string) error {
 	_, err := command(ctx, "cp", "--sparse=always", "--reflink=auto", from, to)
 	return err
@@ -51,7 +51,7 @@ func (disk) device(ctx context.Context, image string) (string, error) {
 	return command(ctx, "losetup", "--noheadings", "--output", "NAME", "--associated", image)
 }
 
-// attach returns the loop device of an image, and makes it if there is none.
+// attach returns the loop device of an image, and creates it if needed.
 func (d disk) attach(ctx context.Context, image string) (string, error) {
 	device, err := d.device(ctx, image)
 	if err != nil || device != "" {
@@ -60,7 +60,7 @@ func (d disk) attach(ctx context.Context, image string) (string, error) {
 	return command(ctx, "losetup", "--find", "--show", image)
 }
 
-// detach removes the loop device of an image, if there is one. The kernel waits with it until the last mount has gone.
+// detach removes the loop device of an image, if there is one. The kernel removes it after the last unmount.
 func (d disk) detach(ctx context.Context, image string) error {
 	device, err := d.device(ctx, image)
 	if err != nil || device == "" {
@@ -70,7 +70,8 @@ func (d disk) detach(ctx context.Context, image string) error {
 	return err
 }
 
-// enlarge makes an image and its loop device, if any, at least as large. An image takes space as the volume fills.
+// enlarge makes an image, and its loop device if any, at least as large as the given size. The image is sparse and uses disk space only for
+// data.
 func (d disk) enlarge(ctx context.Context, image string, bytes int64) error {
 	file, err := os.OpenFile(image, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -94,7 +95,7 @@ func (d disk) enlarge(ctx context.Context, image string, bytes int64) error {
 	return err
 }
 
-// checkAndGrow fills the device with an unmounted ext4. xfs grows while it is mounted only.
+// checkAndGrow grows an unmounted ext4 to the size of its device. xfs can only grow while it is mounted.
 func (disk) checkAndGrow(ctx context.Context, fileSystem, device string) error {
 	if fileSystem != ext4 {
 		return nil
@@ -109,7 +110,7 @@ func (disk) checkAndGrow(ctx context.Context, fileSystem, device string) error {
 	return err
 }
 
-// fillsDevice compares the size of an ext4 with that of its device. Less than a block can be left over.
+// fillsDevice reports whether an ext4 uses its whole device, except for less than one block.
 func fillsDevice(ctx context.Context, device string) (bool, error) {
 	size, err := command(ctx, "blockdev", "--getsize64", device)
 	if err != nil {
@@ -127,18 +128,18 @@ func fillsDevice(ctx context.Context, device string) (bool, error) {
 	return block > 0 && bytes-count*block < block, nil
 }
 
-// headerField reads a line such as "Block count:              16384".
+// headerField returns the number in a line such as "Block count:              16384".
 func headerField(header, name string) int64 {
 	for line := range strings.Lines(header) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
-			number, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64) // 0 leads to a resize, which may do nothing
+			number, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64) // 0 causes a resize, which is harmless
 			return number
 		}
 	}
 	return 0
 }
 
-// growMounted fills the device with a mounted file system. An ext4 that does not fill it needs CAP_SYS_RESOURCE for it.
+// growMounted grows a mounted file system to the size of its device. A mounted ext4 needs CAP_SYS_RESOURCE to grow.
 func (disk) growMounted(ctx context.Context, fileSystem, device, mountPoint string) error {
 	if fileSystem == xfs {
 		_, err := command(ctx, "xfs_growfs", mountPoint)
@@ -151,7 +152,7 @@ func (disk) growMounted(ctx context.Context, fileSystem, device, mountPoint stri
 	return err
 }
 
-// setReadAhead tunes a device.
+// setReadAhead sets the read-ahead of a device.
 func (disk) setReadAhead(device, kibibytes string) error {
 	path := filepath.Join("/sys/block", filepath.Base(device), "queue", "read_ahead_kb")
 	if err := os.WriteFile(path, []byte(kibibytes), 0o644); err != nil {
@@ -160,7 +161,7 @@ func (disk) setReadAhead(device, kibibytes string) error {
 	return nil
 }
 
-// command runs a command and returns what it printed. Several lines are returned as they are.
+// command runs a command and returns its trimmed output.
 func command(ctx context.Context, name string, args ...string) (string, error) {
 	output, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	text := strings.TrimSpace(string(output))

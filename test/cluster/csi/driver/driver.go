@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// driver is what the services share.
+// driver holds the state that the CSI services share.
 type driver struct {
 	options
 	store store
@@ -24,14 +24,14 @@ func newDriver(o options) *driver {
 	return &driver{options: o, store: store{folder: o.folder}, locks: &locks{held: map[string]chan struct{}{}}}
 }
 
-// locks let one call at a time work on a volume or a snapshot.
+// locks serializes the calls for a volume or a snapshot.
 type locks struct {
 	mutex sync.Mutex
-	held  map[string]chan struct{} // closed when the holder ends
+	held  map[string]chan struct{} // closed by the holder's release
 }
 
-// take waits until no other call works on the id. A call whose deadline passes meanwhile is told to come again, as the CSI
-// specification asks.
+// take waits until no other call uses the id. If the context ends first, it returns Aborted, so that the caller retries, as the CSI
+// specification requires.
 func (l *locks) take(ctx context.Context, id string) (release func(), err error) {
 	for {
 		l.mutex.Lock()
@@ -45,7 +45,7 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return nil, status.Errorf(codes.Aborted, "another call works on %s", id)
+			return nil, status.Errorf(codes.Aborted, "another call uses %s", id)
 		}
 	}
 }
@@ -57,27 +57,27 @@ func (l *locks) release(id string) {
 	delete(l.held, id)
 }
 
-// quietCalls come so often that they are logged only if they fail.
+// quietCalls lists frequent calls, which are logged only if they fail.
 var quietCalls = map[string]bool{
 	"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true, "ControllerGetCapabilities": true,
 	"NodeGetCapabilities": true, "NodeGetVolumeStats": true, "NodeGetInfo": true,
 }
 
-// logged writes a line for each call. Errors of commands get a code, so that callers retry them.
+// logged logs each call. It gives errors of commands a gRPC code, so that callers retry.
 func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	call, start := path.Base(info.FullMethod), time.Now()
 	response, err := handle(ctx, request)
 	if err != nil && status.Code(err) == codes.Unknown {
 		err = status.Error(codes.Internal, err.Error())
 	}
-	var of string
+	var id string
 	if r, ok := request.(interface{ GetVolumeId() string }); ok {
-		of = r.GetVolumeId()
+		id = r.GetVolumeId()
 	} else if r, ok := request.(interface{ GetName() string }); ok {
-		of = r.GetName()
+		id = r.GetName()
 	}
 	if err != nil || !quietCalls[call] {
-		slog.Info(call, "of", of, "took", time.Since(start).Round(time.Millisecond), "err", err)
+		slog.Info(call, "id", id, "took", time.Since(start).Round(time.Millisecond), "err", err)
 	}
 	return response, err
 }

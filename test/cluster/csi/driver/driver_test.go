@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// attaching is a controller whose volumes have to be attached. Its volumes are devices, which need no root.
+// attaching returns a controller for volumes with attachment. The tests use raw devices, which need no root.
 func attaching(t *testing.T) controller {
 	t.Helper()
 	return controller{driver: newDriver(options{name: "test", node: "here", folder: t.TempDir(), attach: true})}
 }
 
-// volumeRequest asks for a device.
+// volumeRequest returns a request for a raw device.
 func volumeRequest(name string, bytes int64) *csi.CreateVolumeRequest {
 	return &csi.CreateVolumeRequest{Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: bytes},
 		VolumeCapabilities: []*csi.VolumeCapability{{
@@ -61,7 +61,7 @@ func TestRepeatedCreationReturnsTheSameVolume(t *testing.T) {
 	wantCode(t, err, codes.AlreadyExists)
 }
 
-func TestCreationThatWasKilledIsRepeated(t *testing.T) {
+func TestInterruptedCreationIsRepeated(t *testing.T) {
 	c := attaching(t)
 	folder := c.store.place(volumes, "pvc-1")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -76,7 +76,7 @@ func TestCreationThatWasKilledIsRepeated(t *testing.T) {
 	}
 }
 
-func TestDeletionRemovesAVolumeThatWasNeverCompleted(t *testing.T) {
+func TestDeletionRemovesIncompleteVolume(t *testing.T) {
 	c := attaching(t)
 	folder := c.store.place(volumes, "pvc-1")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -86,11 +86,11 @@ func TestDeletionRemovesAVolumeThatWasNeverCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
-		t.Errorf("the folder is left: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 }
 
-func TestRestartedDriverKnowsItsVolumes(t *testing.T) {
+func TestRestartedDriverLoadsItsVolumes(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
 	if err := publish(t.Context(), c, "pvc-1"); err != nil {
@@ -108,19 +108,19 @@ func TestRefusedVolumes(t *testing.T) {
 		change func(*csi.CreateVolumeRequest)
 		want   codes.Code
 	}{
-		"a name that leads elsewhere": {func(r *csi.CreateVolumeRequest) { r.Name = "../pvc" }, codes.InvalidArgument},
-		"no name":                     {func(r *csi.CreateVolumeRequest) { r.Name = "" }, codes.InvalidArgument},
+		"a name that leaves the folder": {func(r *csi.CreateVolumeRequest) { r.Name = "../pvc" }, codes.InvalidArgument},
+		"no name":                       {func(r *csi.CreateVolumeRequest) { r.Name = "" }, codes.InvalidArgument},
 		"for several nodes": {func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 		}, codes.InvalidArgument},
 		"on another node": {func(r *csi.CreateVolumeRequest) {
 			r.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{Segments: map[string]string{topologyKey: "there"}}}}
 		}, codes.ResourceExhausted},
-		"smaller than it has to be": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 1 }, codes.OutOfRange},
+		"a limit below the required size": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 1 }, codes.OutOfRange},
 		"an unknown attribute": {func(r *csi.CreateVolumeRequest) {
 			r.MutableParameters = map[string]string{"iops": "3000"}
 		}, codes.InvalidArgument},
-		"a delay that is no number": {func(r *csi.CreateVolumeRequest) {
+		"a delay that is not a number": {func(r *csi.CreateVolumeRequest) {
 			r.Parameters = map[string]string{attachSeconds: "soon"}
 		}, codes.InvalidArgument},
 		"a copy of nothing": {func(r *csi.CreateVolumeRequest) {
@@ -135,7 +135,7 @@ func TestRefusedVolumes(t *testing.T) {
 			_, err := c.CreateVolume(t.Context(), r)
 			wantCode(t, err, test.want)
 			if entries, _ := os.ReadDir(c.store.place(volumes, "")); len(entries) > 0 {
-				t.Errorf("%s is left", entries[0].Name())
+				t.Errorf("%s still exists", entries[0].Name())
 			}
 		})
 	}
@@ -161,15 +161,15 @@ func TestAttachedVolumeIsNotDeleted(t *testing.T) {
 	wantCode(t, remove(), codes.OK)
 }
 
-func TestVolumeThatIsNotAttachedIsNotStaged(t *testing.T) {
+func TestUnattachedVolumeIsNotStaged(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
 	_, err := node{driver: c.driver}.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: "pvc-1"})
 	wantCode(t, err, codes.FailedPrecondition)
 }
 
-// TestAttachingThatIsInterruptedDidNotHappen also shows that the delay of the class is waited for.
-func TestAttachingThatIsInterruptedDidNotHappen(t *testing.T) {
+// The test also shows that attaching waits for the delay of the class.
+func TestInterruptedAttachingLeavesVolumeUnattached(t *testing.T) {
 	c := attaching(t)
 	r := volumeRequest("pvc-1", 1<<20)
 	r.Parameters = map[string]string{attachSeconds: "600"}
@@ -184,7 +184,7 @@ func TestAttachingThatIsInterruptedDidNotHappen(t *testing.T) {
 	}
 }
 
-func TestSecondCallOnABusyVolumeIsToldToComeAgain(t *testing.T) {
+func TestCallOnBusyVolumeIsAborted(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
 	release, err := c.locks.take(t.Context(), "pvc-1")
@@ -220,7 +220,7 @@ func TestOfflineDriverGrowsDetachedVolumesOnly(t *testing.T) {
 	}
 }
 
-func TestSnapshotStaysAsItWas(t *testing.T) {
+func TestSnapshotKeepsOldContent(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
 	image := c.store.image(volumes, "pvc-1")
@@ -230,7 +230,7 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeAt(t, image, "after!")
-	if _, err := c.CreateSnapshot(t.Context(), request); err != nil { // the repeated call makes no second one
+	if _, err := c.CreateSnapshot(t.Context(), request); err != nil { // a repeated call returns the same snapshot
 		t.Fatal(err)
 	}
 	r := volumeRequest("pvc-2", 2<<20)
@@ -257,7 +257,7 @@ func writeAt(t *testing.T, path, text string) {
 	}
 }
 
-func TestMountsAreRead(t *testing.T) {
+func TestMountinfoIsParsed(t *testing.T) {
 	const mountinfo = `36 35 7:1 / /s/globalmount rw,noatime shared:1 - xfs /dev/loop1 rw,nouuid
 37 35 7:1 / /s/pod\040a rw - xfs /dev/loop1 rw
 garbage
@@ -269,7 +269,7 @@ garbage
 	}
 }
 
-func TestSizeOfAFileSystemIsRead(t *testing.T) {
+func TestSizeOfFileSystemIsParsed(t *testing.T) {
 	const header = "Block count:              16384\nReserved block count:     0\nBlock size:               1024\n"
 	if count, size := headerField(header, "Block count"), headerField(header, "Block size"); count != 16384 || size != 1024 {
 		t.Errorf("got %d blocks of %d", count, size)

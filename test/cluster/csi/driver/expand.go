@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ControllerExpandVolume makes the device larger. The file system is grown on the node: online by NodeExpandVolume, otherwise when the
-// volume is staged the next time.
+// ControllerExpandVolume enlarges the device. The node grows the file system: online in NodeExpandVolume, otherwise when it next stages the
+// volume.
 func (c controller) ControllerExpandVolume(
 	ctx context.Context, r *csi.ControllerExpandVolumeRequest,
 ) (*csi.ControllerExpandVolumeResponse, error) {
@@ -49,7 +49,7 @@ func (c controller) canExpandNow(ctx context.Context, v *record, image string) e
 	return nil
 }
 
-// NodeExpandVolume fills the grown device with its file system.
+// NodeExpandVolume grows the file system to the size of its device.
 func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
@@ -74,7 +74,7 @@ func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeReque
 	return response, n.disk.growMounted(ctx, at.fileSystem, device, r.VolumePath)
 }
 
-// ControllerModifyVolume changes what a VolumeAttributesClass says, at once where the volume is staged.
+// ControllerModifyVolume sets the parameters of a VolumeAttributesClass. For a staged volume they apply at once.
 func (c controller) ControllerModifyVolume(
 	ctx context.Context, r *csi.ControllerModifyVolumeRequest,
 ) (*csi.ControllerModifyVolumeResponse, error) {
@@ -101,7 +101,7 @@ func (c controller) ControllerModifyVolume(
 	return &csi.ControllerModifyVolumeResponse{}, c.store.save(volumes, v)
 }
 
-// tune gives a device what the volume's attributes class says.
+// tune applies the parameters of the volume's VolumeAttributesClass to a device.
 func (d *driver) tune(v *record, device string) error {
 	if size := v.Mutable[readAheadKiB]; size != "" && device != "" {
 		return d.disk.setReadAhead(device, size)
@@ -115,7 +115,7 @@ func checkMutable(parameters map[string]string) error {
 			return status.Errorf(codes.InvalidArgument, "volumes have no attribute %s", name)
 		}
 		if _, err := strconv.ParseUint(value, 10, 16); err != nil {
-			return status.Errorf(codes.InvalidArgument, "attribute %s is no number of KiB: %q", name, value)
+			return status.Errorf(codes.InvalidArgument, "attribute %s is not a number of KiB: %q", name, value)
 		}
 	}
 	return nil

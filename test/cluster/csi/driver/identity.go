@@ -8,10 +8,10 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// topologyKey is the label by which the scheduler finds the volume's node.
+// topologyKey is the node label that the scheduler compares with the volume's topology.
 const topologyKey = "kubernetes.io/hostname"
 
-// identity says what the driver is.
+// identity describes the driver.
 type identity struct {
 	csi.UnimplementedIdentityServer
 	*driver
@@ -22,7 +22,7 @@ func (i identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*cs
 	return &csi.GetPluginInfoResponse{Name: i.name, VendorVersion: "1"}, nil
 }
 
-// GetPluginCapabilities returns what holds for all volumes: they are on one node, and they grow online or offline.
+// GetPluginCapabilities returns the properties of all volumes: each is on one node, and grows online or offline.
 func (i identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := func(t csi.PluginCapability_Service_Type) *csi.PluginCapability {
 		return &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: t}}}
@@ -47,19 +47,19 @@ func (d *driver) topology() *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{topologyKey: d.node}}
 }
 
-// registrar tells the kubelet, which finds its socket, where the driver is.
+// registrar is the service that the kubelet calls on the registration socket.
 type registrar struct {
 	registration.UnsafeRegistrationServer
 	*driver
 }
 
-// GetInfo names the socket for CSI calls.
+// GetInfo returns the socket for CSI calls.
 func (r registrar) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: r.name, Endpoint: r.endpoint,
 		SupportedVersions: []string{"1.0.0"}}, nil
 }
 
-// NotifyRegistrationStatus logs what the kubelet made of it.
+// NotifyRegistrationStatus logs the result of the kubelet's registration.
 func (r registrar) NotifyRegistrationStatus(
 	_ context.Context, s *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {

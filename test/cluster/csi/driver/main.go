@@ -1,12 +1,11 @@
-// Package main is a CSI driver for the local cluster. Each volume is a file of the claimed size with a file system of its own, behind a
-// loop device: `df` in a pod shows the size of the volume, and a full volume is full.
+// Package main is a CSI driver for the local cluster. Each volume is a file of the claimed size with its own file system, behind a loop
+// device. Therefore `df` in a pod shows the size of the volume, and a volume can be full.
 //
 //	in    calls of the CSI sidecars and of the kubelet on two unix sockets
 //	do    create, copy, grow and remove files; attach and detach loop devices; mount and unmount
 //	out   volume records in JSON beside the data, so that a restarted driver continues
 //
-// Like a cloud's driver it refuses what would be wrong there: staging a volume that is not attached, detaching or deleting one that is
-// staged.
+// Like a cloud provider's driver it refuses dangerous calls: staging an unattached volume, and detaching or deleting a staged volume.
 package main
 
 import (
@@ -24,14 +23,14 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// options are the flags.
+// options holds the flags.
 type options struct {
-	name         string // of the driver in StorageClasses
-	node         string // the name of the node that this machine is
-	folder       string // for volumes and snapshots
+	name         string // the driver's name in StorageClasses
+	node         string // this machine's node name
+	folder       string // folder for volumes and snapshots
 	endpoint     string // the socket for CSI calls
-	registration string // the socket by which the kubelet finds the driver
-	attach       bool   // volumes have to be attached before they are staged
+	registration string // the socket that the kubelet uses to discover the driver
+	attach       bool   // volumes must be attached before they are staged
 	offline      bool   // volumes grow only while no node uses them
 }
 
@@ -47,11 +46,11 @@ func main() {
 func parse() options {
 	var o options
 	flag.StringVar(&o.name, "name", "", "the driver's name in StorageClasses")
-	flag.StringVar(&o.node, "node", "", "the name of the node that this machine is")
+	flag.StringVar(&o.node, "node", "", "this machine's node name")
 	flag.StringVar(&o.folder, "folder", "", "the folder for volumes and snapshots")
 	flag.StringVar(&o.endpoint, "endpoint", "", "the path of the socket for CSI calls")
 	flag.StringVar(&o.registration, "registration", "", "the path of the socket in the kubelet's folder plugins_registry")
-	flag.BoolVar(&o.attach, "attach", true, "volumes have to be attached before they are used")
+	flag.BoolVar(&o.attach, "attach", true, "volumes must be attached before they are used")
 	flag.BoolVar(&o.offline, "offline", false, "volumes grow only while no node uses them")
 	flag.Parse()
 	return o
@@ -60,10 +59,10 @@ func parse() options {
 func run(ctx context.Context, o options) error {
 	for _, value := range []string{o.name, o.node, o.folder, o.endpoint, o.registration} {
 		if value == "" {
-			return errors.New("the flags --name, --node, --folder, --endpoint and --registration are needed")
+			return errors.New("a flag is missing. Set --name, --node, --folder, --endpoint and --registration")
 		}
 	}
-	syscall.Umask(0o077) // sockets and data are root's alone
+	syscall.Umask(0o077) // only root may access sockets and data
 	d := newDriver(o)
 	if err := d.thawAll(ctx); err != nil {
 		return err
@@ -74,7 +73,7 @@ func run(ctx context.Context, o options) error {
 	csi.RegisterNodeServer(calls, node{driver: d})
 	registration.RegisterRegistrationServer(plugins, registrar{driver: d})
 	ended := make(chan error, 2)
-	// The kubelet calls the driver as soon as it finds the second socket, so the first comes before it.
+	// The kubelet calls the driver as soon as it discovers the second socket. Therefore the first one is opened before.
 	for _, each := range []struct {
 		server *grpc.Server
 		path   string
@@ -95,7 +94,7 @@ func run(ctx context.Context, o options) error {
 	}
 }
 
-// listen opens a socket. One that a killed process left is removed first.
+// listen opens a socket. It first removes the socket of a killed process.
 func listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, err

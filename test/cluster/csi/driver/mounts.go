@@ -19,7 +19,7 @@ func mounts() ([]mount, error) {
 	return parseMounts(string(text)), nil
 }
 
-// parseMounts reads mountinfo, proc_pid_mountinfo(5): the fifth field is the mount point; file system and device follow a dash.
+// parseMounts parses mountinfo, proc_pid_mountinfo(5). The fifth field is the mount point; file system and device follow a dash.
 func parseMounts(mountinfo string) []mount {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var found []mount
@@ -34,7 +34,7 @@ func parseMounts(mountinfo string) []mount {
 	return found
 }
 
-// mountAt returns what is mounted at a path, or nil. Of several it is the newest.
+// mountAt returns the newest mount at a path, or nil.
 func mountAt(point string) (*mount, error) {
 	all, err := mounts()
 	for _, m := range slices.Backward(all) {

@@ -19,7 +19,7 @@ type node struct {
 	*driver
 }
 
-// use finds the volume and keeps other calls off it until it is released.
+// use returns the volume and locks it until release is called.
 func (d *driver) use(ctx context.Context, id string) (v *record, release func(), err error) {
 	release, err = d.locks.take(ctx, id)
 	if err != nil {
@@ -32,7 +32,7 @@ func (d *driver) use(ctx context.Context, id string) (v *record, release func(),
 	return v, release, nil
 }
 
-// NodeGetCapabilities returns which calls the driver answers.
+// NodeGetCapabilities returns the calls that the driver supports.
 func (n node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
 	for _, t := range []csi.NodeServiceCapability_RPC_Type{
@@ -52,7 +52,7 @@ func (n node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGe
 	return &csi.NodeGetInfoResponse{NodeId: n.node, AccessibleTopology: n.topology()}, nil
 }
 
-// NodeStageVolume makes the volume's loop device, and mounts its file system once for all pods of the node.
+// NodeStageVolume creates the volume's loop device, and mounts its file system once for all pods of the node.
 func (n node) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
@@ -75,7 +75,7 @@ func (n node) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest
 	return &csi.NodeStageVolumeResponse{}, err
 }
 
-// stageMount mounts a file system that fills its device.
+// stageMount mounts the file system and grows it to the size of its device.
 func (n node) stageMount(ctx context.Context, device, staging string, m *csi.VolumeCapability_MountVolume) error {
 	at, err := mountAt(staging)
 	if err != nil {
@@ -83,7 +83,7 @@ func (n node) stageMount(ctx context.Context, device, staging string, m *csi.Vol
 	}
 	if at != nil {
 		if at.device != device {
-			return fmt.Errorf("%s is mounted at %s, where %s was to be", at.device, staging, device)
+			return fmt.Errorf("%s is mounted at %s, want %s", at.device, staging, device)
 		}
 		return n.disk.growMounted(ctx, at.fileSystem, device, staging)
 	}
@@ -96,7 +96,7 @@ func (n node) stageMount(ctx context.Context, device, staging string, m *csi.Vol
 	}
 	options := m.MountFlags
 	if fileSystem == xfs {
-		options = append(options, "nouuid") // a clone has the identity of its source
+		options = append(options, "nouuid") // a clone has the same UUID as its source
 	}
 	args := []string{"-t", fileSystem, device, staging}
 	if len(options) > 0 {
@@ -111,7 +111,7 @@ func (n node) stageMount(ctx context.Context, device, staging string, m *csi.Vol
 	return n.disk.growMounted(ctx, fileSystem, device, staging)
 }
 
-// NodeUnstageVolume undoes NodeStageVolume.
+// NodeUnstageVolume reverts NodeStageVolume.
 func (n node) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	release, err := n.locks.take(ctx, r.VolumeId)
 	if err != nil {
@@ -119,7 +119,7 @@ func (n node) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeReq
 	}
 	defer release()
 	if !safeID.MatchString(r.VolumeId) {
-		return nil, status.Errorf(codes.NotFound, "there is no volume %q", r.VolumeId)
+		return nil, status.Errorf(codes.NotFound, "volume %q does not exist", r.VolumeId)
 	}
 	if err := unmount(ctx, r.StagingTargetPath); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (n node) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeReq
 	return &csi.NodeUnstageVolumeResponse{}, n.disk.detach(ctx, n.store.image(volumes, r.VolumeId))
 }
 
-// NodePublishVolume gives a pod its directory or its device.
+// NodePublishVolume mounts the volume's directory or device for a pod.
 func (n node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	v, release, err := n.use(ctx, r.VolumeId)
 	if err != nil {
@@ -149,7 +149,7 @@ func (n node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeReq
 	return &csi.NodePublishVolumeResponse{}, err
 }
 
-// prepareTarget makes what is mounted over, and returns what to mount there.
+// prepareTarget creates the mount point and returns the source of the mount.
 func (n node) prepareTarget(ctx context.Context, v *record, r *csi.NodePublishVolumeRequest) (string, error) {
 	if r.VolumeCapability.GetBlock() == nil {
 		at, err := mountAt(r.StagingTargetPath)
@@ -175,7 +175,7 @@ func (n node) prepareTarget(ctx context.Context, v *record, r *csi.NodePublishVo
 	return device, file.Close()
 }
 
-// NodeUnpublishVolume undoes NodePublishVolume.
+// NodeUnpublishVolume reverts NodePublishVolume.
 func (n node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	release, err := n.locks.take(ctx, r.VolumeId)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// NodeGetVolumeStats returns what df shows.
+// NodeGetVolumeStats returns the same numbers as df.
 func (n node) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	v, err := n.store.find(r.VolumeId)
 	if err != nil {

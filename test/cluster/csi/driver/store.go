@@ -14,18 +14,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// record is what is stored of a volume or a snapshot. Whether a volume is staged is not stored: its loop device tells.
+// record is the stored state of a volume or a snapshot. It does not say whether a volume is staged: the loop device shows that.
 type record struct {
 	ID       string
 	Bytes    int64
-	Source   string            // of a copy: the ID of a volume or snapshot
+	Source   string            // for a copy: the ID of the source volume or snapshot
 	Context  map[string]string // parameters of the StorageClass
 	Mutable  map[string]string // parameters of the VolumeAttributesClass
-	Attached bool              // to the node
+	Attached bool              // attached to the node
 	Created  time.Time
 }
 
-// store keeps each volume and each snapshot in a folder: the files "record.json" and "image".
+// store keeps each volume and each snapshot in its own folder, with the files "record.json" and "image".
 type store struct{ folder string }
 
 // kind is a folder of the store.
@@ -36,7 +36,7 @@ const (
 	snapshots kind = "snapshots"
 )
 
-// safeID keeps ids, which are names of folders, from leading elsewhere.
+// safeID matches ids that are safe names of folders.
 var safeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 func (s store) place(k kind, id string) string { return filepath.Join(s.folder, string(k), id) }
@@ -45,7 +45,7 @@ func (s store) image(k kind, id string) string { return filepath.Join(s.place(k,
 // load returns the record, or nil if there is none.
 func (s store) load(k kind, id string) (*record, error) {
 	if !safeID.MatchString(id) {
-		return nil, status.Errorf(codes.InvalidArgument, "the id %q is not one of this driver's", id)
+		return nil, status.Errorf(codes.InvalidArgument, "the id %q does not belong to this driver", id)
 	}
 	text, err := os.ReadFile(filepath.Join(s.place(k, id), "record.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,23 +61,23 @@ func (s store) load(k kind, id string) (*record, error) {
 	return &r, nil
 }
 
-// find is load for a volume that has to exist.
+// find loads the record of a volume and returns NotFound if there is none.
 func (s store) find(id string) (*record, error) {
 	r, err := s.load(volumes, id)
 	if err == nil && r == nil {
-		err = status.Errorf(codes.NotFound, "there is no volume %s", id)
+		err = status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	}
 	return r, err
 }
 
-// save replaces the record at once: a killed driver leaves the old one or the new one.
+// save replaces the record atomically: a killed driver leaves the old or the new record.
 func (s store) save(k kind, r *record) error {
 	path := filepath.Join(s.place(k, r.ID), "record.json")
 	if err := write(path+".next", r); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".next", path); err != nil {
-		return fmt.Errorf("keeping the record of %s: %w", r.ID, err)
+		return fmt.Errorf("storing the record of %s: %w", r.ID, err)
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func write(path string, r *record) error {
 	return nil
 }
 
-// add makes the folder of a new record. fill makes the image; the record is written last, so that what is incomplete does not exist and is
-// made again.
+// add creates a volume or snapshot. fill writes the image. The record is written last, so that an incomplete volume counts as missing and
+// is created again.
 func (s store) add(k kind, r *record, fill func(image string) error) error {
 	if err := s.remove(k, r.ID); err != nil {
 		return err
