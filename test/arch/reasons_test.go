@@ -10,13 +10,13 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestDocsNameEveryReasonOfAResize: docs/resize.md explains each reason of an Event or a record of a resize. The reasons come from the
-// golden files of the functions' tests.
+// TestDocsNameEveryReasonOfAResize: the pages about a resize explain each reason of an Event or a record of a resize. The reasons come
+// from the golden files of the functions' tests.
 func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 	root := kit.Root(t)
-	docs, err := os.ReadFile(filepath.Join(root, "docs", "resize.md"))
-	if err != nil {
-		t.Fatal(err)
+	var docs strings.Builder
+	for _, page := range []string{"resize.md", "resize-details.md", "troubleshooting.md"} {
+		docs.Write(readFile(t, "docs", page))
 	}
 	given := regexp.MustCompile(`(?m)^(?:- event|record: (?:Reverting|Failed|Refused)) ([A-Z][A-Za-z]+)`)
 	reasons := map[string]bool{}
@@ -36,8 +36,8 @@ func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 		}
 	}
 	for reason := range reasons {
-		if !strings.Contains(string(docs), "`"+reason+"`") {
-			t.Errorf("docs/resize.md does not name the reason %s", reason)
+		if !strings.Contains(docs.String(), "`"+reason+"`") {
+			t.Errorf("no page about a resize names the reason %s. Explain its remedy in docs/troubleshooting.md", reason)
 		}
 	}
 	if len(reasons) < 20 {
