@@ -35,7 +35,6 @@ var circular = []string{
 	"functions/growvolumes",
 	"functions/idletimeout",
 	"functions/pauseowner",
-	"functions/restore",
 	"functions/scalehooks",
 	"shared/api",
 	"shared/events",
