@@ -27,7 +27,6 @@ var circular = []string{
 	"cmd/kubectl-drydock/forecast",
 	"cmd/kubectl-drydock/release",
 	"eventsource/gateway",
-	"eventsource/sift",
 	"functions/backup",
 	"functions/cleanuppod",
 	"functions/detectresize",
