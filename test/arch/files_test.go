@@ -26,7 +26,6 @@ var circular = []string{
 	"cmd/kubectl-drydock/command",
 	"cmd/kubectl-drydock/forecast",
 	"cmd/kubectl-drydock/release",
-	"eventsource/gateway",
 	"functions/backup",
 	"functions/cleanuppod",
 	"functions/detectresize",

@@ -21,7 +21,7 @@ var effectful = []string{"function.go", "observe.go", "sweep.go", "sweepscalers.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
 
 // effectfulGateway are the files of the wake gateway that have effects, because it serves waiting requests.
-var effectfulGateway = []string{"wait.go", "stream.go", "report.go", "token.go"}
+var effectfulGateway = []string{"wait.go", "stream.go", "streamer.go", "report.go", "token.go"}
 
 // impurities returns the imports and calls of a Go file that have effects or read the clock. If source is nil, it reads the file.
 func impurities(path string, source any) ([]string, error) {
