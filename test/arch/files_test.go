@@ -29,7 +29,6 @@ var circular = []string{
 	"functions/backup",
 	"functions/cleanuppod",
 	"functions/detectresize",
-	"functions/growvolumes",
 	"functions/idletimeout",
 	"functions/pauseowner",
 	"functions/scalehooks",
