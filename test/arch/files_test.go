@@ -28,7 +28,6 @@ var circular = []string{
 	"cmd/kubectl-drydock/release",
 	"functions/backup",
 	"functions/cleanuppod",
-	"functions/detectresize",
 	"functions/idletimeout",
 	"functions/pauseowner",
 	"functions/scalehooks",
