@@ -29,7 +29,6 @@ var circular = []string{
 	"functions/backup",
 	"functions/cleanuppod",
 	"functions/idletimeout",
-	"functions/pauseowner",
 	"functions/scalehooks",
 	"shared/api",
 	"shared/events",
