@@ -28,8 +28,10 @@ var guarded = []string{
 	"functions/restore/transition.go", "functions/restore/recreate.go", "functions/restore/trust.go", "functions/restore/retire.go",
 	"functions/restore/tidy.go", "functions/restore/check.go", "functions/restore/identity.go", "functions/restore/input.go",
 	"shared/statefulset/hold.go",
-	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/mover.go", "functions/backup/decide.go",
-	"functions/backup/target.go", "functions/backup/stall.go", "functions/backup/foreign.go",
+	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/startmover.go", "functions/backup/mover.go",
+	"functions/backup/moverpod.go", "functions/backup/lease.go", "functions/backup/decide.go", "functions/backup/recordcheck.go",
+	"functions/backup/work.go", "functions/backup/target.go", "functions/backup/binding.go", "functions/backup/sources.go",
+	"functions/backup/stall.go", "functions/backup/foreign.go",
 }
 
 const redundantFile = "test/model/mutants/redundant.txt"
