@@ -26,7 +26,6 @@ var circular = []string{
 	"cmd/kubectl-drydock/command",
 	"cmd/kubectl-drydock/forecast",
 	"cmd/kubectl-drydock/release",
-	"functions/scalehooks",
 	"shared/api",
 	"shared/events",
 	"shared/idle",
