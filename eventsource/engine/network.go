@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// idleConnectionsPerHost is the number of idle connections that the network inside the process keeps to each address.
+const idleConnectionsPerHost = 8
+
 // network connects the engine's clients to its server inside the process. All host names that the engine serves lead to one listener, and
 // the server distinguishes them by the Host header.
 type network struct {

@@ -16,33 +16,12 @@ import (
 	"knative.dev/eventing/pkg/kncloudevents"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
-	knetwork "knative.dev/pkg/network"
 
 	"drydock.dev/shared/api"
 )
 
 // maxReplyHops bounds the length of a chain of replies. It is Knative's default (cmd/broker/ingress, MAX_TTL).
 const maxReplyHops = 255
-
-// idleConnectionsPerHost is the number of idle connections that the network inside the process keeps to each address.
-const idleConnectionsPerHost = 8
-
-// Hosts of the data plane, with Knative's names on a cluster. Replies use a separate host that bypasses the admission.
-const (
-	ingressHost = "broker-ingress"
-	repliesHost = "broker-replies"
-	filterHost  = "broker-filter"
-	channelHost = "default-kne-trigger-kn-channel"
-)
-
-func (e *Engine) url(host, path string) *apis.URL {
-	return &apis.URL{Scheme: "http", Host: knetwork.GetServiceHostname(host, e.namespace), Path: path}
-}
-
-func (e *Engine) ingressURL() *apis.URL { return e.url(ingressHost, "/"+e.namespace+"/"+e.broker) }
-
-// functionURL returns the address of the function's Knative Service.
-func (e *Engine) functionURL(name api.Function) *apis.URL { return e.url(string(name), "") }
 
 // wireDataPlane does the work of Knative's controllers for a Broker and its Triggers: it resolves each address into the status of the
 // objects. The data plane reads them from listers that only this function fills.

@@ -32,27 +32,6 @@ import (
 	"drydock.dev/shared/kube"
 )
 
-// Options are the gateway's own settings. A zero value selects the default.
-type Options struct {
-	LongestSession time.Duration `envconfig:"DRYDOCK_LONGEST_SESSION" default:"24h" desc:"longest session that a request to the wake gateway can ask for"`
-	DefaultTimeout time.Duration `envconfig:"DRYDOCK_WAKE_TIMEOUT" default:"1m" desc:"how long a blocking request to the wake gateway waits where it does not say; at most 5m"`
-	Namespace      string        `envconfig:"DRYDOCK_GATEWAY_NAMESPACE" desc:"namespace of the names and groups that a request to the wake gateway gives without one; empty to refuse them"`
-	BasePath       string        `envconfig:"DRYDOCK_GATEWAY_BASE_PATH" desc:"path before /api at the wake gateway, as /sablier"`
-	Waiters        int           `envconfig:"DRYDOCK_GATEWAY_WAITERS" default:"100" desc:"blocking requests and streams of events that a wake gateway holds open at once; more get 503"`
-	Token          Secret        `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway have to show; take it from a Secret"`
-	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with that token; it is read again when it changes"`
-}
-
-const (
-	defaultLongestSession = 24 * time.Hour
-	defaultTimeout        = time.Minute
-	defaultWaiters        = 100
-)
-
-// LongestWait limits how long a request waits. A proxy before the gateway needs a longer timeout, such as the timeoutSeconds in
-// deploy/wake-gateway.
-const LongestWait = 5 * time.Minute
-
 // maxCached limits the cached sessions, because anonymous callers choose them.
 const maxCached = 500
 
@@ -101,34 +80,6 @@ func (g *Gateway) Measure(meter metric.Meter) error {
 // server that shuts down waits for its requests without ending them.
 func (g *Gateway) Stop() { g.end() }
 
-// Paths of the API (sablierapp/sablier internal/api/start_dynamic.go, start_blocking.go, start_poke.go, instance_events.go,
-// theme_list.go, health.go). The list of themes moved twice, and old clients use the old paths.
-const (
-	pathDynamic  = "/api/strategies/dynamic"
-	pathBlocking = "/api/strategies/blocking"
-	pathPoke     = "/api/strategies/poke"
-	pathEvents   = "/api/events"
-	pathHealth   = "/health"
-	pathVersion  = "/version"
-)
-
-var pathsThemes = []string{"/api/themes", "/api/dynamic/themes", "/api/strategies/dynamic/themes"}
-
-// CleanPaths removes double and trailing slashes from the path before it serves the request. If the gateway's URL in a plugin ends in
-// a slash, the plugin requests //api/.... A mux would answer with a redirect, and not every proxy follows it.
-func CleanPaths(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if clean := path.Join("/", r.URL.Path); clean != r.URL.Path {
-			copied := *r
-			address := *r.URL
-			address.Path, address.RawPath = clean, ""
-			copied.URL = &address
-			r = &copied
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
@@ -150,16 +101,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if route != pathHealth {
 		g.report(r, a, time.Since(start))
 	}
-}
-
-// route returns the path of the request below the base path, or "" if the path is outside.
-func (g *Gateway) route(r *http.Request) string {
-	clean := path.Join("/", r.URL.Path)
-	rest, ok := strings.CutPrefix(clean, g.base)
-	if !ok || !strings.HasPrefix(rest, "/") {
-		return ""
-	}
-	return rest
 }
 
 // answer returns the answer to the request. Like Sablier it serves only GET: a HEAD would start a session that no visitor sees.
@@ -236,4 +177,29 @@ func (g *Gateway) blocking(r *http.Request) answer {
 	session, wrote, err := g.wait(r.Context(), query)
 	g.measure(r.Context(), "blocking", query, session)
 	return showSession(r.URL.Path, query, session, err).withSubject(query, wrote)
+}
+
+// CleanPaths removes double and trailing slashes from the path before it serves the request. If the gateway's URL in a plugin ends in
+// a slash, the plugin requests //api/.... A mux would answer with a redirect, and not every proxy follows it.
+func CleanPaths(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean := path.Join("/", r.URL.Path); clean != r.URL.Path {
+			copied := *r
+			address := *r.URL
+			address.Path, address.RawPath = clean, ""
+			copied.URL = &address
+			r = &copied
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// route returns the path of the request below the base path, or "" if the path is outside.
+func (g *Gateway) route(r *http.Request) string {
+	clean := path.Join("/", r.URL.Path)
+	rest, ok := strings.CutPrefix(clean, g.base)
+	if !ok || !strings.HasPrefix(rest, "/") {
+		return ""
+	}
+	return rest
 }

@@ -1,6 +1,10 @@
 package gateway
 
-import "slices"
+import (
+	"slices"
+
+	"drydock.dev/shared/api"
+)
 
 // byGroup splits members into units that wake together. The members have to be sorted by namespace and name.
 func byGroup(members []Member) []Unit {
@@ -33,4 +37,22 @@ func groupsOf(units []Unit) []string {
 	}
 	slices.Sort(groups)
 	return groups
+}
+
+// unitOf returns the unit with the set, or nil.
+func unitOf(units []Unit, ref Ref) *Unit {
+	i := slices.IndexFunc(units, func(u Unit) bool { return u.contains(ref) })
+	if i < 0 {
+		return nil
+	}
+	return &units[i]
+}
+
+// contains reports whether the set is a member of the unit.
+func (u Unit) contains(ref Ref) bool {
+	return slices.ContainsFunc(u.Members, func(m Member) bool { return m.Ref == ref })
+}
+
+func groupSelector(group string) string {
+	return api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
 }

@@ -147,3 +147,6 @@ func stoppedReason(m idle.Member) string {
 	}
 	return "it has 0 replicas, and Drydock did not put it to sleep"
 }
+
+// maxMessage limits a message on the page, in runes.
+const maxMessage = 300

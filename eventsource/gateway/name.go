@@ -8,16 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Ref names a StatefulSet, or a group.
-type Ref struct{ Namespace, Name string }
-
-// String returns NAMESPACE/NAME.
-func (r Ref) String() string { return r.Namespace + "/" + r.Name }
-
-func compareRefs(a, b Ref) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
 // Name is the name of a StatefulSet in a request.
 type Name struct {
 	Ref

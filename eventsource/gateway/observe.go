@@ -147,20 +147,6 @@ func (g *Gateway) servesNamespace(namespace string) bool {
 	return len(g.namespaces) == 0 || slices.Contains(g.namespaces, namespace)
 }
 
-// unitOf returns the unit with the set, or nil.
-func unitOf(units []Unit, ref Ref) *Unit {
-	i := slices.IndexFunc(units, func(u Unit) bool { return u.contains(ref) })
-	if i < 0 {
-		return nil
-	}
-	return &units[i]
-}
-
-// contains reports whether the set is a member of the unit.
-func (u Unit) contains(ref Ref) bool {
-	return slices.ContainsFunc(u.Members, func(m Member) bool { return m.Ref == ref })
-}
-
 // readGroup reads the group of a set.
 func (g *Gateway) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]Member, error) {
 	self := memberOf(set)
@@ -172,10 +158,6 @@ func (g *Gateway) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]Mem
 		members = append(members, self)
 	}
 	return members, err
-}
-
-func groupSelector(group string) string {
-	return api.ManagedLabel + "=true," + api.GroupLabel + "=" + group
 }
 
 // observeGroup reads a group.

@@ -131,9 +131,6 @@ func render(query Query, s Session, v view) []byte {
 	return page.Bytes()
 }
 
-// maxMessage limits a message on the page, in runes.
-const maxMessage = 300
-
 // pageSets returns the lines about the sets if the request wants details.
 func pageSets(query Query, s Session) []pageSet {
 	if !query.Details {
@@ -144,4 +141,10 @@ func pageSets(query Query, s Session) []pageSet {
 		sets = append(sets, pageSet{set.State, set.Name, clean(set.describe(), maxMessage)})
 	}
 	return sets
+}
+
+func unknownTheme(theme string) error {
+	p := problem(http.StatusNotFound, "theme %.100q does not exist. Use one of availableTheme, or none", theme)
+	p.RequestTheme, p.AvailableTheme = clip(clean(theme, 100), 100), themes
+	return p
 }

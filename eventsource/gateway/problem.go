@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"drydock.dev/shared/api"
 )
@@ -96,43 +95,9 @@ func groupNotFound(group Ref, available []string, cause string) error {
 	return p
 }
 
-func unknownTheme(theme string) error {
-	p := problem(http.StatusNotFound, "theme %.100q does not exist. Use one of availableTheme, or none", theme)
-	p.RequestTheme, p.AvailableTheme = clip(clean(theme, 100), 100), themes
-	return p
-}
-
-func pausedProblem(ref Ref) error {
-	return problem(http.StatusConflict,
-		"StatefulSet %s is paused, so no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
-}
-
-// stoppedProblem returns the problem of a set at zero that no visit wakes.
-func stoppedProblem(set Set) error {
-	return problem(http.StatusConflict,
-		"StatefulSet %s is stopped, so no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
-		set.Ref, set.Message, api.WakeReplicasAnnotation)
-}
-
 func tooManyRequests() error {
 	p := problem(http.StatusServiceUnavailable, "too many requests are waiting. Try again; the StatefulSets are waking")
 	p.Retry = retryAfter
-	return p
-}
-
-// timedOut returns the problem of a session that is not ready in time. It names the first five sets that are not ready.
-func timedOut(query Query, session Session) error {
-	const most = 5
-	var late []string
-	var pending []problemInstance
-	for _, set := range session.Sets {
-		if set.Needed && set.State != Ready && len(late) < most {
-			late = append(late, set.Ref.String()+" is "+set.describe())
-			pending = append(pending, problemInstance{responseNames(query, set.Ref)[0], sablierStatus[set.State], set.Message})
-		}
-	}
-	p := problem(http.StatusGatewayTimeout, "not ready after %s: %s", query.Timeout, strings.Join(late, "; "))
-	p.Retry, p.Instances = retryAfter, pending
 	return p
 }
 

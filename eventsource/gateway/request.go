@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -215,27 +214,4 @@ func (f *fields) group() Ref {
 		f.fail(invalid("group=%.100q has no valid namespace before the slash. Write NAMESPACE/GROUP", value))
 	}
 	return Ref{namespace, name}
-}
-
-// clean returns the text on one line with at most so many runes. It removes characters that move or hide other text.
-func clean(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsGraphic(r), r == unicode.ReplacementChar: // includes direction overrides
-			return -1
-		}
-		return r
-	}, text)
-	return clip(strings.TrimSpace(text), most)
-}
-
-// clip shortens the text to so many runes.
-func clip(text string, most int) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	return string(runes[:most-1]) + "…"
 }

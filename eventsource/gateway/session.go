@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"time"
 
@@ -189,4 +190,16 @@ func (u Unit) memberToWrite() *Member {
 		}
 	}
 	return first
+}
+
+func pausedProblem(ref Ref) error {
+	return problem(http.StatusConflict,
+		"StatefulSet %s is paused, so no request wakes it. Remove annotation %s from it", ref, api.PausedAnnotation)
+}
+
+// stoppedProblem returns the problem of a set at zero that no visit wakes.
+func stoppedProblem(set Set) error {
+	return problem(http.StatusConflict,
+		"StatefulSet %s is stopped, so no request wakes it: %s. Scale it up. For a set without an owner, annotation %s lets a visit wake it",
+		set.Ref, set.Message, api.WakeReplicasAnnotation)
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"net/http"
+	"strings"
 	"time"
 )
 
@@ -80,4 +82,20 @@ func waitProblem(caller context.Context, query Query, session Session) error {
 		return callerGone()
 	}
 	return timedOut(query, session)
+}
+
+// timedOut returns the problem of a session that is not ready in time. It names the first five sets that are not ready.
+func timedOut(query Query, session Session) error {
+	const most = 5
+	var late []string
+	var pending []problemInstance
+	for _, set := range session.Sets {
+		if set.Needed && set.State != Ready && len(late) < most {
+			late = append(late, set.Ref.String()+" is "+set.describe())
+			pending = append(pending, problemInstance{responseNames(query, set.Ref)[0], sablierStatus[set.State], set.Message})
+		}
+	}
+	p := problem(http.StatusGatewayTimeout, "not ready after %s: %s", query.Timeout, strings.Join(late, "; "))
+	p.Retry, p.Instances = retryAfter, pending
+	return p
 }

@@ -54,18 +54,3 @@ func (f *Function) sendNotice(ctx context.Context, n notice) error {
 	}
 	return nil
 }
-
-// queues returns the notices by namespace, each queue in the order of the sweep.
-func (r *findings) queues() [][]notice {
-	var queues [][]notice
-	index := map[string]int{}
-	for _, ref := range r.order {
-		position, known := index[ref.Namespace]
-		if !known {
-			position, queues = len(queues), append(queues, nil)
-			index[ref.Namespace] = position
-		}
-		queues[position] = append(queues[position], r.notices[ref])
-	}
-	return queues
-}

@@ -12,11 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -26,8 +23,6 @@ import (
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
-	"drydock.dev/shared/telemetry"
-	"drydock.dev/shared/world"
 )
 
 // sweep finds all unfinished work from the objects alone, so that a lost event only delays an operation. It finds opted-in sets with an
@@ -63,56 +58,6 @@ func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings)
 		}
 	}
 	return f.sweepVolumes(ctx, now, found)
-}
-
-// findings are the results of a sweep: one notice for each set, and the operations that it has seen.
-type findings struct {
-	tick    string
-	sets    int
-	order   []events.Ref
-	notices map[events.Ref]notice
-	// active holds the ids of active operations that a record on their set names.
-	active map[string]bool
-	// replicasRestored holds the ids of operations that have restored the replicas of their set. Their paused owner must be resumed.
-	replicasRestored map[string]bool
-	// scaledSets holds the sets with a scale record: a Scaler scales them, or has scaled them.
-	scaledSets map[events.Ref]scaledSet
-	// inJournals holds the ids of operations that a journal (a ControllerRevision) names.
-	inJournals map[string]bool
-}
-
-// scaledSet is a set with a scale record.
-type scaledSet struct {
-	members int32
-	notice  notice
-}
-
-// addJournal adds an operation that a journal names.
-func (r *findings) addJournal(operation string) {
-	if r.inJournals == nil {
-		r.inJournals = map[string]bool{}
-	}
-	r.inJournals[operation] = true
-}
-
-// add adds a notice. Notices for the same set are merged: an unmet request may wait until the rest of an older operation is removed, so
-// both functions must be woken.
-func (r *findings) add(n notice) {
-	key := events.Ref{Namespace: n.ref.Namespace, Name: n.ref.Name}
-	if known, ok := r.notices[key]; ok {
-		for _, f := range n.functions {
-			if !slices.Contains(known.functions, f) {
-				known.functions = append(slices.Clip(known.functions), f)
-			}
-		}
-		r.notices[key] = known
-		return
-	}
-	if len(n.functions) == 0 {
-		return
-	}
-	n.cause = "tick/" + r.tick + "/" + n.cause
-	r.order, r.notices[key] = append(r.order, key), n
 }
 
 func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
@@ -157,20 +102,6 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 		}
 	}
 	return nil
-}
-
-// addRecords counts the set, and adds the operations of its records.
-func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records) {
-	r.sets++
-	for _, record := range records.All() {
-		id := record.Head().Operation
-		if record.Active() {
-			r.active[id] = true
-		}
-		if operation.NoLongerStops(set, record) {
-			r.replicasRestored[id] = true
-		}
-	}
 }
 
 // groupOf returns the key of the group that the set sleeps and wakes with. A set without a group is a group by itself.
@@ -229,52 +160,6 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 		})
 }
 
-// sweepVolumes finds old volumes whose retention has expired, and volumes of operations that no set and no journal names, for example
-// after the deletion of their namespace. Volumes have no namespace, but their links do. It also counts the volumes that operations keep
-// from being reclaimed.
-func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findings) error {
-	selector := api.OperationLabel
-	if !slices.Contains(f.namespaces, metav1.NamespaceAll) {
-		selector += fmt.Sprintf(",%s in (%s)", api.NamespaceLabel, strings.Join(f.namespaces, ","))
-	}
-	counts := telemetry.ProtectedVolumes{}
-	err := kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
-		for i := range l.Items {
-			link, err := api.LoadLink(&l.Items[i])
-			if err != nil || link == nil || !f.covers(link.Namespace) {
-				continue
-			}
-			orphaned := found.isOrphaned(&l.Items[i], link, now)
-			countVolume(&counts, &l.Items[i], orphaned)
-			if !orphaned && !world.Expired(&l.Items[i], now) {
-				continue
-			}
-			ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
-			found.add(notice{ref: ref, cause: stateID(&l.Items[i]), functions: []api.Function{api.Restore}})
-		}
-	})
-	if err == nil {
-		telemetry.From(ctx).SetProtectedVolumes(counts)
-	}
-	return err
-}
-
-// isOrphaned reports whether the sweep found no set and no journal that names the volume's operation.
-func (r *findings) isOrphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
-	return !r.active[link.Operation] && !r.inJournals[link.Operation] && world.MayBeOrphan(volume, now)
-}
-
-func countVolume(counts *telemetry.ProtectedVolumes, volume *corev1.PersistentVolume, orphaned bool) {
-	switch {
-	case orphaned:
-		counts.Orphaned++
-	case world.IsRetained(volume):
-		counts.Retained++
-	default:
-		counts.InUse++
-	}
-}
-
 // sweepPods finds cleanup pods whose set was deleted, was replaced, or has lost its record. It also finds every held pod: a held pod that
 // no operation needs is never replaced, so restore must release it.
 func (f *Function) sweepPods(ctx context.Context, namespace string, found *findings) error {
@@ -303,37 +188,6 @@ func (f *Function) sweepFinalizers(ctx context.Context, namespace string, now ti
 	})
 }
 
-// sweepScalers finds Scalers whose status is not up to date, and sets whose Scaler was deleted. Without the CustomResourceDefinition there
-// are none.
-func (f *Function) sweepScalers(ctx context.Context, namespace string, found *findings) error {
-	targets := map[events.Ref]bool{}
-	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
-		for i := range l.Items {
-			scaler := &l.Items[i]
-			concerns := scale.ConcernedByScaler(scaler, false)
-			target := events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}
-			if set, known := found.scaledSets[target]; !known || set.members != scaler.Status.Replicas {
-				concerns = []api.Function{api.ScaleHooks}
-			}
-			found.add(noticeOfScaler(scaler, concerns))
-			targets[target] = true
-		}
-	})
-	switch {
-	case apierrors.IsForbidden(err): // the ClusterRoles may be older than this Drydock; the rest of the sweep continues
-		f.log.Warn("cannot list Scalers; apply the current ClusterRoles", "error", err.Error())
-		return nil
-	case err != nil && !apierrors.IsNotFound(err):
-		return err
-	}
-	for ref, set := range found.scaledSets {
-		if !targets[ref] && (namespace == metav1.NamespaceAll || ref.Namespace == namespace) {
-			found.add(set.notice)
-		}
-	}
-	return nil
-}
-
 // sweepHooks finds hook Jobs of scalings that have ended.
 func (f *Function) sweepHooks(ctx context.Context, namespace string, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
@@ -344,9 +198,4 @@ func (f *Function) sweepHooks(ctx context.Context, namespace string, found *find
 			}
 		}
 	})
-}
-
-// covers reports whether Drydock looks after the namespace.
-func (f *Function) covers(namespace string) bool {
-	return f.namespaces[0] == "" || slices.Contains(f.namespaces, namespace)
 }

@@ -6,11 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -55,12 +52,6 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 	return ""
 }
 
-// handToRestore hands the member to restore, which stops it.
-func (w *work) handToRestore(member *api.Member) {
-	member.Phase, member.Deadline = api.MemberWaiting, nil
-	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
-}
-
 // copyBesidePod creates the member's mover and acts on its reports.
 func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 	m := w.moverOf(member)
@@ -88,80 +79,6 @@ func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 		w.renewLease(member, m)
 	default:
 		w.updateProgress(member, m)
-	}
-}
-
-// startMover creates the mover's Job, unless the limit of parallel copies is reached. It waits for earlier movers of the member to end: two
-// movers must never write to one target.
-func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
-	w.deleteMovers(member, member.Attempt) // they belong to stops that were lost
-	if earlier := w.earlierMover(member); earlier != "" {
-		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
-		return
-	}
-	if signal == nil && w.countFirstPasses() >= resources.Parallelism(w.Set, w.Settings) {
-		w.waitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
-		return
-	}
-	if w.OptionsErr != nil {
-		w.fail(api.MoverInvalid, "%v. Correct it", w.OptionsErr)
-		return
-	}
-	mover, err := resize.MoverOf(w.Observed, w.record, member, resize.MoverSettings{Options: w.Options, Root: w.RootMovers,
-		Settings: w.Settings})
-	if err != nil {
-		w.fail(api.RootMoverNeeded, "%v", err)
-		return
-	}
-	mover.Signal, mover.Refill = signal, signal != nil && targetsHoldData(member)
-	mover.SelectsNode = mover.Node == ""
-	w.startedMovers++
-	w.add(api.WarmCopyRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
-}
-
-// earlierMover returns the name of a mover's pod that still copies, or will copy, for the member. It is empty if there is none.
-func (w *work) earlierMover(member *api.Member) string {
-	pods, _ := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	for _, pod := range pods {
-		if !statefulset.Done(pod) {
-			return pod.Name
-		}
-	}
-	return ""
-}
-
-// countFirstPasses returns how many movers make first passes, including the movers that this plan creates.
-func (w *work) countFirstPasses() int {
-	n := w.startedMovers
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
-		if m := w.moverOf(member); member.Phase == api.MemberCopying && m.job != nil && !m.waits() && !m.ended() {
-			n++
-		}
-	}
-	return n
-}
-
-// replaceMover deletes the member's mover so that a new one is created. If the old mover finished its copy, the new one gets new volumes:
-// no mover writes to a volume that holds a finished copy.
-func (w *work) replaceMover(member *api.Member, m mover) {
-	w.deleteMovers(member, 0)
-	if m.finished() {
-		discardTargets(member)
-	}
-	member.Attempt++
-	member.Pod, member.Node, member.CheckedAt = "", "", nil
-	member.Phase = api.MemberCopying
-	w.reason = api.WarmCopyRunning
-}
-
-// deleteMovers deletes the member's Jobs, except the Job of the kept attempt. Attempts count from 1, so 0 keeps none.
-func (w *work) deleteMovers(member *api.Member, kept int) {
-	_, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	for _, job := range jobs {
-		if job.DeletionTimestamp == nil && job.Name != api.MoverName(w.record.Operation, member.Ordinal, kept) {
-			w.add(api.Preparing, plan.Delete(plan.Jobs, job))
-		}
 	}
 }
 
@@ -193,17 +110,6 @@ func (w *work) stepWaiting(member *api.Member) {
 	default:
 		w.renewLease(member, m)
 	}
-}
-
-// renewEvery is how often the lease of a waiting mover is renewed. It is well below moverreport.DefaultLease.
-const renewEvery = moverreport.DefaultLease / 4
-
-// renewLease renews the lease of the member's mover, if that is due.
-func (w *work) renewLease(member *api.Member, m mover) {
-	if m.pod == nil || w.Now.Sub(m.leaseRenewedAt(member, w.Now)) < renewEvery {
-		return
-	}
-	w.add(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.LeaseAnnotation, timestamp(w.Now)).Actions()...)
 }
 
 // storeReport stores a mover's report with each of the member's claims.

@@ -10,7 +10,6 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/statefulset"
 )
 
 // Decide plans the next step only. The executor calls it again until there is none. Decide is pure.
@@ -95,54 +94,10 @@ func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, strin
 	return "", ""
 }
 
-// movesBeforeStop returns the open moves of the members that are not stopped yet.
-func movesBeforeStop(record *api.Resize) []*api.Move {
-	var moves []*api.Move
-	for i := range record.Members {
-		switch member := &record.Members[i]; member.Phase {
-		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
-			for j := range member.Claims {
-				if !member.Claims[j].Moved {
-					moves = append(moves, &member.Claims[j])
-				}
-			}
-		}
-	}
-	return moves
-}
-
 // revertPlan hands the operation to restore, which releases the held pods.
 func revertPlan(in Input, record *api.Resize, reason api.Reason, message string) plan.Plan {
 	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
 	return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
-}
-
-// work collects the actions for all members from one observation.
-type work struct {
-	Input
-	before, record *api.Resize
-	reason         api.Reason
-	actions        []plan.Action
-	notes          []plan.Action
-	announce       string
-	waiting        string
-	soon           bool
-	failMessage    string // why the operation must be reverted; empty if it can continue
-	failReason     api.Reason
-	startedMovers  int // movers that this plan creates
-}
-
-func (w *work) add(reason api.Reason, actions ...plan.Action) {
-	w.reason, w.actions = reason, append(w.actions, actions...)
-}
-
-func (w *work) waitFor(soon bool, format string, args ...any) {
-	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
-}
-
-// fail has the operation reverted. The message ends with the remedy, an imperative: the request for a retry follows it.
-func (w *work) fail(reason api.Reason, format string, args ...any) {
-	w.failReason, w.failMessage = reason, fmt.Sprintf(format, args...)
 }
 
 // plan returns the collected actions. The record is written first, so that it names every new object before that exists.
@@ -185,45 +140,4 @@ func (w *work) startMembers() {
 func (w *work) startMember(member *api.Member) {
 	member.Phase, member.Attempt = api.MemberCopying, max(member.Attempt, 1)
 	w.stepCopying(member)
-}
-
-// sourceUnchanged reports whether the claim still has the recorded UID and is bound to the recorded volume.
-func sourceUnchanged(in Input, move *api.Move) bool {
-	claim, volume := in.Claim(move.Claim), in.Volume(move.OldVolume)
-	return claim != nil && claim.UID == move.UID && claim.DeletionTimestamp == nil && volume != nil && statefulset.Bound(claim, volume)
-}
-
-// recordProblem returns what shows that Drydock did not write the record for this set. It is empty for a genuine record. Everyone who may
-// edit the set can write a record, but only Drydock can write a journal. Before there is a journal, the operation id must derive from the
-// set. Afterwards, the journal must name every claim with its volumes.
-func recordProblem(in Input, record *api.Resize) string {
-	if in.Journal(record.Operation) == nil {
-		return problemWithoutJournal(in, record)
-	}
-	journal := in.JournalRecord(record.Operation)
-	if journal == nil {
-		return fmt.Sprintf("ControllerRevision %s cannot be read", api.JournalName(record.Operation))
-	}
-	for _, move := range record.Moves() {
-		if !journal.HasSameMove(move) {
-			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(record.Operation), move.Claim,
-				move.OldVolume)
-		}
-	}
-	return ""
-}
-
-// problemWithoutJournal returns what shows that the record does not belong to an operation that has no journal yet: an id that does not
-// derive from the set, or a member that has left the phase Pending. It is empty for a genuine record.
-func problemWithoutJournal(in Input, record *api.Resize) string {
-	if !record.HasIDOf(in.Set.UID) {
-		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", record.Operation, record.Request)
-	}
-	for _, member := range record.Members {
-		if member.Phase != api.MemberPending {
-			return fmt.Sprintf("member %d is in phase %s, but ControllerRevision %s does not exist", member.Ordinal, member.Phase,
-				api.JournalName(record.Operation))
-		}
-	}
-	return ""
 }

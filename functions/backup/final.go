@@ -2,8 +2,6 @@ package backup
 
 import (
 	"fmt"
-	"slices"
-	"time"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -59,19 +57,6 @@ func (w *work) stepFinalPass(member *api.Member) {
 	}
 }
 
-// targetsHoldData reports whether a mover has already copied to the member's present targets. A final pass completes one target after the
-// other, and a complete target no longer carries the mark of its operation.
-func targetsHoldData(member *api.Member) bool {
-	return slices.ContainsFunc(member.Claims, func(move api.Move) bool { return !move.Moved && move.Files > 0 })
-}
-
-// refusedOwnTarget reports whether the mover refused a target that an earlier mover of the same stop had completed. The earlier mover was
-// lost before it could report.
-func (m mover) refusedOwnTarget(member *api.Member) bool {
-	r := m.report()
-	return member.Phase == api.MemberFinalPass && targetsHoldData(member) && r != nil && r.Reason == moverreport.ReasonTargetNotEmpty
-}
-
 // signalOf returns the signal of this very stop. It contains the time of the stop, so a copy made for it cannot have started before the
 // stop.
 func signalOf(member *api.Member) moverreport.Signal {
@@ -82,15 +67,6 @@ func signalOf(member *api.Member) moverreport.Signal {
 func (w *work) copyToNewVolumes(member *api.Member) {
 	discardTargets(member)
 	w.add(api.Preparing, w.createTargets(member)...)
-}
-
-// discardTargets makes the record name other targets for the member's claims. The data on the present targets does not count any more.
-func discardTargets(member *api.Member) {
-	for i := range member.Claims {
-		if move := &member.Claims[i]; !move.Moved {
-			move.DiscardCopy()
-		}
-	}
 }
 
 // completeFinalPass hands the member to restore, because its copies are complete and verified.
@@ -124,6 +100,3 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 
 // verifiedWithoutDigest is stored as the digest of a verified copy whose report had no room for it.
 const verifiedWithoutDigest = "verified"
-
-// timestamp returns a time in the format of annotations.
-func timestamp(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

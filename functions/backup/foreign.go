@@ -6,7 +6,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
 
@@ -42,8 +41,9 @@ func (m mover) refusedTarget() bool {
 	return m.job != nil && m.report() != nil && slices.Contains(reasons, m.report().Reason)
 }
 
-// sharesStorage reports whether the target and the claim's own volume are the same storage.
-func sharesStorage(in Input, move *api.Move, target string) bool {
-	old, fresh := in.Volume(move.OldVolume), in.Volume(target)
-	return old != nil && fresh != nil && statefulset.SameStorage(old, fresh)
+// refusedOwnTarget reports whether the mover refused a target that an earlier mover of the same stop had completed. The earlier mover was
+// lost before it could report.
+func (m mover) refusedOwnTarget(member *api.Member) bool {
+	r := m.report()
+	return member.Phase == api.MemberFinalPass && targetsHoldData(member) && r != nil && r.Reason == moverreport.ReasonTargetNotEmpty
 }

@@ -2,7 +2,6 @@ package backup
 
 import (
 	"slices"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -121,37 +120,6 @@ func (m mover) outOfMemory() bool {
 		func(c corev1.ContainerStatus) bool {
 			return c.State.Terminated != nil && c.State.Terminated.Reason == "OOMKilled"
 		})
-}
-
-// leaseRenewedAt returns when the mover's lease was last renewed. The first lease of a waiting mover starts with its container, and that
-// of a pin with the end of the copy. Nothing is written to the pod at that moment, because it would prolong the stop: the kubelet handles
-// one change of a pod a second (kubernetes pkg/kubelet/pod_workers.go, GetNewerThan).
-//
-// Such a start is a time on the node's clock. It counts only until the first renewal. A start in the future is ignored: the node's clock
-// is fast, and the next renewal would come too late.
-func (m mover) leaseRenewedAt(member *api.Member, now time.Time) time.Time {
-	at, _ := time.Parse(time.RFC3339, m.pod.Annotations[moverreport.LeaseAnnotation])
-	start := time.Time{}
-	switch sinceStop := member.StoppedAt != nil && at.After(member.StoppedAt.Time); {
-	case m.pins() && !sinceStop: // nothing renews the lease in a final pass
-		start = lastContainerEnd(m.pod)
-	case !m.pins() && at.IsZero():
-		start = containerStart(m.pod, moverreport.FinalContainer)
-	}
-	if start.After(now) {
-		return at
-	}
-	return later(at, start)
-}
-
-// containerStart returns when the running init container started. It is zero if the container does not run.
-func containerStart(pod *corev1.Pod, container string) time.Time {
-	for _, c := range pod.Status.InitContainerStatuses {
-		if c.Name == container && c.State.Running != nil {
-			return c.State.Running.StartedAt.Time
-		}
-	}
-	return time.Time{}
 }
 
 // jobResult returns the Job's final condition, or "" while it runs. A Job whose copy is finished keeps running until it is deleted.

@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/statefulset"
 )
 
 // Times after which a stall is shown to the user. Each is well above the time that a healthy cluster takes.
@@ -22,12 +20,6 @@ const (
 	// showSilenceAfter is how long a running mover may report no progress.
 	showSilenceAfter = 5 * time.Minute
 )
-
-// Warning is the content of a Kubernetes Event of type Warning.
-type Warning struct {
-	Reason, Message string
-	At              time.Time
-}
 
 // stall describes why a mover makes no progress.
 type stall struct {
@@ -78,16 +70,6 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 	return s
 }
 
-// hasStarted reports whether a container of the mover has started. The pod's phase does not tell, since it is Pending until all init
-// containers have ended.
-func hasStarted(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == moverreport.FirstContainer && c.State.Waiting == nil
-	})
-}
-
-func hasEnded(pod *corev1.Pod) bool { return statefulset.Done(pod) }
-
 // describeMissingPod describes a Job without a pod: the API server rejects the pod, or the Job controller does not create one. A deleted
 // pod is replaced within moments and leaves no trace of the time of its deletion. So the stall counts from when it was first observed.
 func (w *work) describeMissingPod(s *stall, member *api.Member, m mover) {
@@ -118,24 +100,6 @@ const (
 	// failedCreate is the reason of the Job controller's Events about pods that the API server rejects.
 	failedCreate = "FailedCreate"
 )
-
-// lastContainerEnd returns when the last ended container ended, or the pod's creation if none has ended.
-func lastContainerEnd(pod *corev1.Pod) time.Time {
-	end := pod.CreationTimestamp.Time
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if c.State.Terminated != nil {
-			end = later(end, c.State.Terminated.FinishedAt.Time)
-		}
-	}
-	return end
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
 
 // stallOfStarted returns the stall of a started pod: its node does not report, or the mover reports no progress. It is nil if there is
 // none.

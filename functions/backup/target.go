@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -52,54 +50,6 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 	return "", ""
 }
 
-// bindingConflict returns a message if Kubernetes would bind an existing volume to the temporary claim instead of provisioning one. It is
-// empty otherwise. The check runs before the claim is created, because a mover could start before Drydock observes the binding.
-func bindingConflict(in Input, claim *corev1.PersistentVolumeClaim, move *api.Move) string {
-	i := slices.IndexFunc(in.Unclaimed, func(v *corev1.PersistentVolume) bool { return mayBind(v, claim) })
-	if i < 0 {
-		return ""
-	}
-	volume := in.Unclaimed[i].Name
-	return fmt.Sprintf("volume %s of StorageClass %q has no claim and may hold data, but Kubernetes would bind it to the copy of claim %s "+
-		"instead of provisioning a volume. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes",
-		volume, className(claim), move.Claim, volume)
-}
-
-// mayBind reports whether Kubernetes may bind the unclaimed volume to the claim. It makes the same checks as the volume binder, except for
-// node affinity, which depends on the node of the pod.
-func mayBind(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
-	spec := volume.Spec
-	if ref := spec.ClaimRef; ref != nil { // reserved: the binder checks nothing else
-		return ref.Namespace == claim.Namespace && ref.Name == claim.Name
-	}
-	request, capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage], spec.Capacity[corev1.ResourceStorage]
-	switch {
-	case volume.DeletionTimestamp != nil, spec.StorageClassName != className(claim), capacity.Cmp(request) < 0:
-		return false
-	case modeOf(spec.VolumeMode) != modeOf(claim.Spec.VolumeMode),
-		deref(spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
-		return false
-	}
-	return !slices.ContainsFunc(claim.Spec.AccessModes,
-		func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(spec.AccessModes, m) })
-}
-
-func className(claim *corev1.PersistentVolumeClaim) string { return deref(claim.Spec.StorageClassName) }
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
-	if mode == nil {
-		return corev1.PersistentVolumeFilesystem
-	}
-	return *mode
-}
-
 // needsTarget reports whether a temporary claim has to be created.
 func needsTarget(in Input, record *api.Resize) bool {
 	return record.Copies() && slices.ContainsFunc(movesBeforeStop(record), func(move *api.Move) bool {
@@ -131,58 +81,39 @@ func (w *work) createTargets(member *api.Member) []plan.Action {
 	return actions
 }
 
-// link returns a link between an object and a claim of the operation.
-func (w *work) link(role api.Role, claim string) api.Link {
-	return api.Link{Operation: w.record.Operation, Role: role, Namespace: w.Set.Namespace, Set: w.record.Set, Claim: claim}
+// movesBeforeStop returns the open moves of the members that are not stopped yet.
+func movesBeforeStop(record *api.Resize) []*api.Move {
+	var moves []*api.Move
+	for i := range record.Members {
+		switch member := &record.Members[i]; member.Phase {
+		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
+			for j := range member.Claims {
+				if !member.Claims[j].Moved {
+					moves = append(moves, &member.Claims[j])
+				}
+			}
+		}
+	}
+	return moves
 }
 
-// retainSources sets the member's volumes to Retain, so that the loss of a claim never deletes data. It also links claims and volumes.
-func (w *work) retainSources(member *api.Member) []plan.Action {
-	var actions []plan.Action
+// sharesStorage reports whether the target and the claim's own volume are the same storage.
+func sharesStorage(in Input, move *api.Move, target string) bool {
+	old, fresh := in.Volume(move.OldVolume), in.Volume(target)
+	return old != nil && fresh != nil && statefulset.SameStorage(old, fresh)
+}
+
+// discardTargets makes the record name other targets for the member's claims. The data on the present targets does not count any more.
+func discardTargets(member *api.Member) {
 	for i := range member.Claims {
-		move := &member.Claims[i]
-		volume, claim := w.Volume(move.OldVolume), w.Claim(move.Claim)
-		if volume == nil || claim == nil || move.Moved {
-			continue // revertReason has found it, or the move is done
-		}
-		link := w.link(api.RoleSource, move.Claim)
-		actions = append(actions, world.HoldVolume(volume, link).Actions()...)
-		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
-		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its retention must not end during the rollback
-			actions = append(actions, world.HoldVolume(fresh, w.returningLink(move)).Actions()...)
+		if move := &member.Claims[i]; !move.Moved {
+			move.DiscardCopy()
 		}
 	}
-	return actions
 }
 
-// returningLink returns the link of an old volume that a rollback restores. It names the operation that left the volume, in case the
-// rollback fails.
-func (w *work) returningLink(move *api.Move) api.Link {
-	link := w.link(api.RoleReturning, move.Claim)
-	present, err := api.LoadLink(w.Volume(move.NewVolume))
-	switch {
-	case err != nil || present == nil: // oldVolumeAvailable has checked it
-	case present.Operation == w.record.Operation && present.Role == api.RoleReturning:
-		return *present
-	case present.Operation != w.record.Operation:
-		link.Before = present.Operation
-	}
-	return link
-}
-
-// oldVolumeAvailable reports whether the old volume exists and was left by this very claim. Drydock writes no record that names another
-// volume.
-func oldVolumeAvailable(in Input, record *api.Resize, move *api.Move) bool {
-	volume := in.Volume(move.NewVolume)
-	if volume == nil || volume.Status.Phase != corev1.VolumeReleased {
-		return false
-	}
-	link, err := api.LoadLink(volume)
-	switch {
-	case err != nil || link == nil || link.Namespace != in.Set.Namespace || link.Set.Name != in.Set.Name || link.Claim != move.Claim:
-		return false
-	case link.Role == api.RoleReturning:
-		return link.Operation == record.Operation
-	}
-	return link.Role == api.RoleRetired && link.Operation == record.RollsBack
+// targetsHoldData reports whether a mover has already copied to the member's present targets. A final pass completes one target after the
+// other, and a complete target no longer carries the mark of its operation.
+func targetsHoldData(member *api.Member) bool {
+	return slices.ContainsFunc(member.Claims, func(move api.Move) bool { return !move.Moved && move.Files > 0 })
 }

@@ -88,31 +88,6 @@ func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message s
 	return next
 }
 
-// reconcileFinalizer adds or removes our finalizer, as the set's annotations request. A finalizer cannot be added during deletion.
-func (in Input) reconcileFinalizer() plan.Plan {
-	present, wanted := cleanup.HasFinalizer(in.Set), cleanup.NeedsFinalizer(in.Set)
-	switch {
-	case in.Set.DeletionTimestamp != nil || present == wanted || wanted && in.isBeingReplaced():
-		return plan.Noop(api.NothingToClean)
-	case wanted:
-		patch := plan.PatchOf(plan.StatefulSets, in.Set).AddFinalizer(api.CleanupFinalizer).Label(api.FinalizerLabel, api.FinalizerForCleanup)
-		return plan.Do(api.FinalizerAdded, patch.Actions()...)
-	}
-	return plan.Do(api.FinalizerRemoved, removeFinalizer(plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
-}
-
-// isBeingReplaced reports whether restore replaces the set. Restore removes our finalizer before it deletes the set, and creates the
-// new set with it.
-func (in Input) isBeingReplaced() bool {
-	resize, err := api.LoadResize(in.Set)
-	return err == nil && resize.Active() && resize.ReplaceSet
-}
-
-// removeFinalizer adds the removal of our finalizer and its label to the patch.
-func removeFinalizer(patch *plan.Patch) *plan.Patch {
-	return patch.RemoveFinalizer(api.CleanupFinalizer).Unlabel(api.FinalizerLabel)
-}
-
 // releaseReason returns why a set that is being deleted is not cleaned up, or "" if it is.
 func (in Input) releaseReason(record *api.Cleanup) string {
 	switch {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
@@ -129,52 +128,4 @@ func (in Input) stopReplica(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 			"With OrderedReady it waits until the pods below are ready; check them", pod.Name))
 	}
 	return plan.Wait(api.ReplicaEnding, "pod %s has not ended yet", pod.Name)
-}
-
-// stuck reports whether the pod should have ended some time ago, and only its node can delay it.
-func (in Input) stuck(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && !slices.Contains(pod.Finalizers, api.CleanupFinalizer) &&
-		in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.StartTimeout
-}
-
-// stuckMessage returns the message about a stuck pod.
-func stuckMessage(pod *corev1.Pod) string {
-	return fmt.Sprintf("pod %s should have ended at %s and still exists. Check its node", pod.Name,
-		pod.DeletionTimestamp.UTC().Format(time.RFC3339))
-}
-
-// claimUser returns a message about an unfinished pod that uses one of the claims, or "".
-func (in Input) claimUser(claims []*corev1.PersistentVolumeClaim) string {
-	for _, c := range claims {
-		for _, p := range statefulset.Consumers(in.Pods, c.Name) {
-			return fmt.Sprintf("pod %s uses claim %s. Delete the pod, or wait until it ends", p.Name, c.Name)
-		}
-	}
-	return ""
-}
-
-// ofClaims names the claims in words.
-func ofClaims(names []string) string {
-	if len(names) == 1 {
-		return "claim " + names[0]
-	}
-	return fmt.Sprintf("claims %v", names)
-}
-
-// claimsAre names the ordinal's claims, followed by "is" or "are".
-func claimsAre(o cleanup.Ordinal) string {
-	names := ofClaims(namesOf(o.Claims))
-	if len(o.Claims) == 1 {
-		return names + " is"
-	}
-	return names + " are"
-}
-
-// namesOf returns the names of the claims.
-func namesOf(claims []*corev1.PersistentVolumeClaim) []string {
-	names := make([]string, len(claims))
-	for i, c := range claims {
-		names[i] = c.Name
-	}
-	return names
 }

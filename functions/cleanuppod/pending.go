@@ -68,18 +68,6 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(record.Finished) // times have whole seconds
 }
 
-// isRetried reports whether the user requests a retry of a failed or refused cleanup.
-func (in Input) isRetried(record *api.Cleanup) bool {
-	_, annotated := in.Set.Annotations[api.RetryAnnotation]
-	return (annotated || in.Retry) && operation.CleanupRests(record)
-}
-
-// isAborted reports whether the user requests an abort.
-func (in Input) isAborted() bool {
-	_, asked := in.Set.Annotations[api.AbortAnnotation]
-	return asked
-}
-
 // mayStart reports whether the event may start a cleanup.
 func (in Input) mayStart() bool {
 	if in.Set == nil || !statefulset.Managed(in.Set) || !statefulset.CleanupAsked(in.Set) {

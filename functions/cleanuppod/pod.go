@@ -167,3 +167,15 @@ func lastOutput(text string) string {
 	}
 	return strings.TrimSpace(printable)
 }
+
+// stuck reports whether the pod should have ended some time ago, and only its node can delay it.
+func (in Input) stuck(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && !slices.Contains(pod.Finalizers, api.CleanupFinalizer) &&
+		in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.StartTimeout
+}
+
+// stuckMessage returns the message about a stuck pod.
+func stuckMessage(pod *corev1.Pod) string {
+	return fmt.Sprintf("pod %s should have ended at %s and still exists. Check its node", pod.Name,
+		pod.DeletionTimestamp.UTC().Format(time.RFC3339))
+}

@@ -161,67 +161,8 @@ func (in Input) conclude(record *api.Cleanup, ordinals, left []cleanup.Ordinal) 
 	return p.Then(events.CleanupCompleted, record.Operation)
 }
 
-// refuse stores why the set cannot be cleaned up, and reports it once. It cancels a running cleanup.
-func (in Input) refuse(record *api.Cleanup, problem *cleanup.Problem) plan.Plan {
-	if record.Active() {
-		return in.cancel(record, problem.Reason, problem.Message)
-	}
-	if in.isRefused(record) {
-		return plan.Noop(api.AlreadyRefused)
-	}
-	next := in.newRecord(record, api.Refused, problem.Reason, problem.Message)
-	next.Operation = api.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // differs from every real cleanup
-	next.Finished = operation.Moment(in.Now)
-	return plan.Do(problem.Reason, append(in.store(next).Actions(), operation.NoteOf(in.Set, next, true))...).
-		Then(events.OperationFailed, next.Operation).For(api.KindCleanup)
-}
-
 // note returns a Kubernetes Event for the cleanup.
 func (in Input) note(record *api.Cleanup, reason api.Reason, warning bool, message string, args ...any) plan.Action {
 	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
 		Message: fmt.Sprintf(message, args...), UID: in.Set.UID, Operation: record.Operation})
-}
-
-// entryOf returns the record's entry for the ordinal, or nil.
-func entryOf(record *api.Cleanup, ordinal int) *api.OrdinalStatus {
-	if record == nil {
-		return nil
-	}
-	i := slices.IndexFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Ordinal == ordinal })
-	if i < 0 {
-		return nil
-	}
-	return &record.Ordinals[i]
-}
-
-// withEntry returns the record with the entry in place of the ordinal's previous entry.
-func withEntry(record *api.Cleanup, entry api.OrdinalStatus) *api.Cleanup {
-	next := withoutEntry(record, entry.Ordinal)
-	next.Ordinals = append(next.Ordinals, entry)
-	slices.SortStableFunc(next.Ordinals, func(a, b api.OrdinalStatus) int { return b.Ordinal - a.Ordinal })
-	return next
-}
-
-// withoutEntry returns the record without an entry for the ordinal.
-func withoutEntry(record *api.Cleanup, ordinal int) *api.Cleanup {
-	next := record.Clone()
-	next.Ordinals = slices.DeleteFunc(next.Ordinals, func(o api.OrdinalStatus) bool { return o.Ordinal == ordinal })
-	return next
-}
-
-// hasGivenUp reports whether the cleanup of the ordinal was given up.
-func hasGivenUp(entry *api.OrdinalStatus) bool {
-	return entry != nil && entry.NextTry == nil && entry.Deadline == nil && entry.Reason != api.NeverUsed &&
-		entry.Reason != api.ClaimUnbound && entry.Reason != api.ScaleUpWaits
-}
-
-// failedEntries returns the entries of left ordinals whose cleanup was given up.
-func failedEntries(record *api.Cleanup, left []cleanup.Ordinal) []api.OrdinalStatus {
-	var failed []api.OrdinalStatus
-	for _, o := range left {
-		if entry := entryOf(record, o.Number); hasGivenUp(entry) {
-			failed = append(failed, *entry)
-		}
-	}
-	return failed
 }

@@ -182,36 +182,3 @@ func completeExpansion(in Input, next *api.Resize) plan.Plan {
 	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, false))...).Then(events.RestoreCompleted,
 		next.Operation)
 }
-
-// withdrawRequests ends the failed operation. Claims stop requesting more than their volumes have, as far as Kubernetes allows, so that the
-// storage stops trying. After a missed deadline the requests stay, because the storage may only be slow.
-func withdrawRequests(in Input, record *api.Resize) plan.Plan {
-	var withdrawals []plan.Action
-	for i := range record.Expansions {
-		e := &record.Expansions[i]
-		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID {
-			withdrawals = append(withdrawals, withdrawRequest(record.Reason, claim, e).Actions()...)
-		}
-	}
-	next := record.Clone()
-	if len(withdrawals) > 0 && in.Rejected == "" {
-		return plan.Do(record.Reason, withdrawals...)
-	}
-	if in.Rejected != "" && record.Reason != api.Rejected {
-		next.Message += ". The claims still request it, because the API server rejected the withdrawal: " + in.Rejected
-	}
-	next.Phase, next.Deadline, next.Finished = api.Failed, nil, operation.Moment(in.Now)
-	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
-	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, true))...).
-		Then(events.OperationFailed, next.Operation)
-}
-
-// withdrawRequest returns the patch that makes a claim request no more than its volume has.
-func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
-		patch = operation.LowerRequest(claim, e.From, e.To)
-	}
-	withdrawAttributes(reason, patch, claim, e)
-	return patch
-}

@@ -34,12 +34,3 @@ func refuseRollback(in Input, found resize.Problem) plan.Plan {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "the rollback is refused: "+found.Message))...)
 }
-
-// requestedRollback returns the id of the operation that the user wants to roll back. It is empty if there is none, or if no operation may
-// start now.
-func requestedRollback(in Input) string {
-	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want reports it
-		return ""
-	}
-	return in.Set.Annotations[api.RollbackAnnotation]
-}

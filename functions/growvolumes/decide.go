@@ -56,17 +56,6 @@ func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
 	return in.requestGrowth(growth, needs, warnings)
 }
 
-// inactiveReason returns why the set does not grow, whatever the usage of its volumes. It returns "" if the set may grow.
-func (in Input) inactiveReason() api.Reason {
-	if reason, _ := in.busyReason(); reason != "" {
-		return reason
-	}
-	if !in.Enabled {
-		return api.NoGrowth
-	}
-	return ""
-}
-
 // requestGrowth writes a request for the templates that need to grow. The new request keeps the sizes of the current request for the other
 // templates.
 func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
@@ -130,35 +119,6 @@ func (in Input) mustPause(growth *api.Growth, n need, state requestState) bool {
 	return grown && in.Now.Sub(last.At.Time) < pause
 }
 
-// report stores the current warnings, and records an Event for each new one. If nothing has changed, the plan writes nothing.
-func (in Input) report(growth *api.Growth, reason api.Reason, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
-	next := growth.Clone()
-	notes := in.eventsForNew(next, warnings)
-	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if _, known := in.Set.Annotations[api.GrowthAnnotation]; known || !next.Empty() {
-		patch.Annotate(api.GrowthAnnotation, next.Encode())
-	}
-	for _, w := range warnings {
-		if reason == api.EnoughFree {
-			reason = w.Reason
-		}
-	}
-	return plan.Do(reason, append(patch.Actions(), notes...)...), warnings
-}
-
-// eventsForNew stores the warnings in next, and returns an Event for each warning that was not stored before.
-func (in Input) eventsForNew(next *api.Growth, warnings []api.GrowthWarning) []plan.Action {
-	var notes []plan.Action
-	for _, w := range next.UpdateWarnings(warnings) {
-		notes = append(notes, in.event(true, w.Reason, w.Message))
-	}
-	return notes
-}
-
-func (in Input) event(warning bool, reason api.Reason, message string) plan.Action {
-	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason, Message: message, UID: in.Set.UID})
-}
-
 // renderRequest returns the request with the current targets and the due growth, for example "data=12Gi+,logs=2Gi+".
 func renderRequest(current map[string]api.Target, due []need) string {
 	sizes := map[string]string{}
@@ -219,15 +179,4 @@ func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api
 		}
 	}
 	return warnings
-}
-
-// countStuck returns the number of templates with a volume that is nearly full and cannot grow.
-func countStuck(warnings []api.GrowthWarning) int {
-	n := 0
-	for _, w := range warnings {
-		if w.Reason == api.GrowthLimit || w.Reason == api.GrowthBlocked {
-			n++
-		}
-	}
-	return n
 }

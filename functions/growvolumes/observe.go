@@ -3,7 +3,6 @@ package growvolumes
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,22 +17,6 @@ import (
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
-
-// Input is everything that Decide depends on.
-type Input struct {
-	// Observed contains only the set and its claims.
-	*world.Observed
-	// Enabled reports whether growth is enabled for the set, by its own annotation or by the default of its namespace.
-	Enabled bool
-	Rules   grow.Rules
-	// RulesError is why the rules cannot be read; empty if they can.
-	RulesError string
-	// Usage is the measured usage, by claim.
-	Usage map[string]grow.Usage
-	// Classes are the StorageClasses of the claims, by name. They are read only if a volume is nearly full. A class that does not exist is
-	// nil.
-	Classes map[string]*storagev1.StorageClass
-}
 
 // measurement is the usage of a set's volumes, by claim, from one source.
 type measurement struct{ usage map[string]grow.Usage }
@@ -147,19 +130,4 @@ func (f *Function) measure(ctx context.Context, in Input) map[string]grow.Usage 
 		f.log.WarnContext(ctx, "cannot measure the volumes of a StatefulSet", "set", in.Set.Namespace+"/"+in.Set.Name, "error", err.Error())
 	}
 	return usage
-}
-
-// claimsWithRule returns the sorted names of the members' claims that a rule covers.
-func (in Input) claimsWithRule() []string {
-	var names []string
-	for i := range in.Set.Spec.VolumeClaimTemplates {
-		template := in.Set.Spec.VolumeClaimTemplates[i].Name
-		if _, hasRule := in.Rules.For(template); hasRule {
-			for _, c := range in.memberClaims(template) {
-				names = append(names, c.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
 }

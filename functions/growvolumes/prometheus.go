@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,4 +101,19 @@ func toBytes(value float64) int64 {
 		return -1
 	}
 	return int64(value)
+}
+
+// claimsWithRule returns the sorted names of the members' claims that a rule covers.
+func (in Input) claimsWithRule() []string {
+	var names []string
+	for i := range in.Set.Spec.VolumeClaimTemplates {
+		template := in.Set.Spec.VolumeClaimTemplates[i].Name
+		if _, hasRule := in.Rules.For(template); hasRule {
+			for _, c := range in.memberClaims(template) {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -9,6 +9,17 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// inactiveReason returns why the set does not grow, whatever the usage of its volumes. It returns "" if the set may grow.
+func (in Input) inactiveReason() api.Reason {
+	if reason, _ := in.busyReason(); reason != "" {
+		return reason
+	}
+	if !in.Enabled {
+		return api.NoGrowth
+	}
+	return ""
+}
+
 // requestState is the state of the request in the resize annotation.
 type requestState int
 

@@ -1,65 +1,15 @@
 package idletimeout
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"time"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
-
-// Input holds everything that Decide needs: the observed objects, the time, the settings and the event.
-type Input struct {
-	Now time.Time
-	// Name is the set that the event names.
-	Name   string
-	Group  idle.Group // empty if the set does not exist
-	Signal Signal
-	// Records holds the records of sleeps by set. They are read if a set is at zero, asleep or gone.
-	Records  map[string][]Record
-	Scalers  map[string]*v1alpha1.Scaler // by the set that they scale
-	Probes   map[string]ProbeResult      // by set
-	Settings api.Settings
-	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.
-	Trace string
-	// Rejected says why the API server permanently rejected a write of this event. It is empty if it did not.
-	Rejected string
-}
-
-// Signal is the information that an event carries besides the name of a set. Type is activity, wake, sleep, retry, or empty.
-type Signal struct {
-	Type string
-	At   time.Time
-}
-
-// reportsUse reports whether the event says that the set is in use, or is about to be used.
-func (s Signal) reportsUse() bool { return s.Type == events.Activity || s.Type == events.Wake }
-
-// reportsCurrentUse reports whether the event says so and is recent.
-func (s Signal) reportsCurrentUse(now time.Time) bool {
-	return s.reportsUse() && now.Sub(s.At) <= events.Fresh
-}
-
-// sleepRequestedAt returns when the event requested a sleep, or the zero time.
-func (s Signal) sleepRequestedAt() time.Time {
-	if s.Type == events.Sleep {
-		return s.At
-	}
-	return time.Time{}
-}
-
-// ProbeResult is the answer of an activity probe.
-type ProbeResult struct {
-	Active bool
-	Err    error
-}
 
 // Decide is pure. It takes one step for one set of the group. The set that the event names comes last, because only its step
 // may announce an event, and an announcement ends the work on the current event.
@@ -97,29 +47,6 @@ func Decide(in Input) plan.Plan {
 // waits for the announcement. Such an event comes when the member is ready, or with the tick.
 func endsWakeUp(m idle.Member, p plan.Plan) bool {
 	return m.Sleep.Active() && m.Sleep.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
-}
-
-// judge returns the group in its wake order, and the verdict on each member. A group without a valid order stays awake.
-func (in Input) judge() (idle.Group, []idle.Verdict) {
-	group := in.Group.InWakeOrder()
-	return group, group.Verdicts(in.Now, in.Signal.sleepRequestedAt())
-}
-
-// recordActivity stores the activity that the event reports.
-func recordActivity(in Input, m idle.Member) plan.Plan {
-	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 ||
-		!in.Group.StoresActivity(m, in.Signal.At) {
-		return plan.Noop(api.NotIdle)
-	}
-	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
-}
-
-// setLastActivity moves the last activity of the member later, never earlier.
-func setLastActivity(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
-	if at.Truncate(time.Second).After(m.Rules.LastActivity) {
-		p.Annotate(api.LastActivityAnnotation, idle.FormatTime(at))
-	}
-	return p
 }
 
 // decideMember returns the next step for one member.
@@ -204,21 +131,6 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 		Then(events.SleepDecided, sleep.Operation)
 }
 
-// isBackingOff reports whether the member's sleep failed recently and no event requests a retry.
-func (in Input) isBackingOff(m idle.Member, v idle.Verdict) bool {
-	return m.IsBackingOff(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
-}
-
-// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep.
-func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
-	if m.Sleep == nil {
-		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
-	}
-	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
-	sleep.StartedBy, sleep.Starts = m.Sleep.StartedBy, m.Sleep.Starts
-	return sleep
-}
-
 // mayStartSleep reports whether the event may start a sleep.
 func (in Input) mayStartSleep() bool {
 	group, verdicts := in.judge()
@@ -228,102 +140,4 @@ func (in Input) mayStartSleep() bool {
 		}
 	}
 	return false
-}
-
-// membersToProbe returns the members whose activity probe decides whether the group falls asleep.
-func (in Input) membersToProbe() []idle.Member {
-	group, verdicts := in.judge()
-	var probes []idle.Member
-	for i, m := range group {
-		due := verdicts[i].Request == idle.RequestIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
-		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
-			probes = append(probes, m)
-		}
-	}
-	return probes
-}
-
-// handleProbes acts on members that are in use or whose probe failed. The set that the event names comes last, because an
-// announcement ends the work on the event.
-func handleProbes(in Input, group idle.Group) plan.Plan {
-	last := slices.Clone(group)
-	slices.SortStableFunc(last, func(a, b idle.Member) int { return cmp.Compare(in.rank(a), in.rank(b)) })
-	for _, m := range last {
-		switch found, asked := in.Probes[m.Set.Name]; {
-		case !asked:
-		case found.Err != nil:
-			p := refuseSleep(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next try is in %s",
-				m.Rules.Probe, found.Err, in.Settings.SleepRetry))
-			if m.Set.Name != in.Name {
-				p.Announce = ""
-			}
-			return p
-		case found.Active:
-			return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
-		}
-	}
-	return plan.Noop(api.NotIdle)
-}
-
-// rank returns 1 for the set that the event names, and 0 for other sets.
-func (in Input) rank(m idle.Member) int {
-	if m.Set.Name == in.Name {
-		return 1
-	}
-	return 0
-}
-
-// allProbed reports whether every running member with a probe was asked. A member whose probe failed recently is not asked, and
-// keeps its group awake.
-func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
-	return !slices.ContainsFunc(group, func(m idle.Member) bool {
-		_, asked := probes[m.Set.Name]
-		return m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
-	})
-}
-
-// refuseSleep stores why a set is not put to sleep, and reports it once.
-func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	if reason == api.RequestInvalid && m.InvalidReported() {
-		return plan.Noop(api.AlreadyRefused)
-	}
-	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
-	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
-	if m.Sleep != nil {
-		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
-	}
-	store := operation.Store(m.Set, sleep)
-	if m.RetryRequested {
-		store.Unannotate(api.RetryAnnotation)
-	}
-	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
-}
-
-// awakeDependent returns the name of a member that depends on m and is not asleep, or "".
-func awakeDependent(group idle.Group, m idle.Member) string {
-	for _, other := range group {
-		if slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
-			return other.Set.Name
-		}
-	}
-	return ""
-}
-
-// isAsleep reports whether the set is at zero and has no sleep in another phase.
-func isAsleep(m idle.Member) bool {
-	return statefulset.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
-}
-
-// unreadyDependency returns the name of a member that m depends on and that is not ready, or "".
-func unreadyDependency(group idle.Group, m idle.Member) string {
-	for _, name := range m.Rules.DependsOn {
-		other := group.Find(name)
-		if other == nil || !other.CanWake() { // it left the group or stays at zero, so a wait would never end
-			continue
-		}
-		if !idle.EnoughReady(other.Set, other.Sleep.Active()) {
-			return name
-		}
-	}
-	return ""
 }

@@ -30,15 +30,6 @@ type prober struct {
 	prometheus *prometheus
 }
 
-const (
-	// maxAnswerBytes limits the answer to a probe, in bytes.
-	maxAnswerBytes = 1 << 20
-	// maxProbes limits the sets that are asked in one event.
-	maxProbes = 50
-	// reservedForWrites is the part of the event's time that is reserved for the writes after the probes.
-	reservedForWrites = 10 * time.Second
-)
-
 func newProber(client *kube.Client, settings api.Settings, log *slog.Logger) *prober {
 	return &prober{client: client, timeout: settings.ProbeTimeout, prometheus: newPrometheus(settings, log)}
 }

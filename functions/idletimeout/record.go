@@ -3,21 +3,12 @@ package idletimeout
 import (
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
-
-// Record is the ControllerRevision that holds a copy of a sleep. It is created before the set is scaled to zero, and deleted after
-// the wake-up. With it the replicas are restored (I4) even if the set loses its annotation or its opt-in label.
-type Record struct {
-	Revision *appsv1.ControllerRevision
-	Link     *api.Link
-}
 
 // mayHaveRecords reports whether records have to be read. The activity of a running set needs none.
 func (in Input) mayHaveRecords() bool {

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/idle"
-	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -33,21 +32,6 @@ func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action 
 	return change.Actions()
 }
 
-// handleStoppingByScaler waits until the Scaler has scaled the set to zero.
-func handleStoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
-	record := operation.Of(m.Set).Scale
-	switch {
-	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= maxRounds:
-		return failSleep(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client ended the pause of Scaler %s %d times",
-			record.Scaler.Name, m.Sleep.Round))
-	case !in.Scalers[m.Set.Name].Spec.Paused: // another client ended the pause, or it was never written
-		return scaleDown(in, m, nextRound(m.Sleep))
-	case record.Phase == api.Failed:
-		return failSleep(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scale-down to zero failed: %s", record.Message))
-	}
-	return plan.Wait(api.ScalingDown, "Scaler %s scales it to zero, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
-}
-
 // isScalerPaused reports whether the set has a paused Scaler.
 func (in Input) isScalerPaused(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
@@ -67,4 +51,12 @@ func (in Input) hookDeadlines(m idle.Member) time.Duration {
 		return 0
 	}
 	return scaler.Spec.Deadlines.Pre.Or(v1alpha1.DefaultHookDeadline) + scaler.Spec.Deadlines.Post.Or(v1alpha1.DefaultHookDeadline)
+}
+
+// replicasWriter names the client that last wrote the replicas.
+func replicasWriter(set *appsv1.StatefulSet) string {
+	if manager := statefulset.ReplicasManager(set); manager != "" {
+		return fmt.Sprintf("field manager %q", manager)
+	}
+	return "another client"
 }

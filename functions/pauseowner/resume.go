@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
@@ -14,18 +11,6 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
-
-// OwnerRecord is a record of a paused owner, with the owner as it is now.
-type OwnerRecord struct {
-	Revision *appsv1.ControllerRevision
-	Link     *api.Link
-	Owner    *api.PausedOwner
-	Row      owners.Row // empty: no row names the kind any more
-	Resource plan.Resource
-	Object   *unstructured.Unstructured // nil: the owner is gone
-	Err      error                      // why the record cannot be read
-	Denied   error                      // why pause-owner must not read the owner
-}
 
 // resumeAll ends pauses that nothing needs any more, one at a time.
 func resumeAll(in Input, operations operation.Records) plan.Plan {

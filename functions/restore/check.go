@@ -86,25 +86,3 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 	}
 	return true
 }
-
-// awaitCatchUp waits until a ready member has caught up on its new volumes; its mover is no longer needed. If it does not catch up in
-// time, the operation ends as it does for a pod that is not ready. After a good check, the hook after the member follows.
-func (w *work) awaitCatchUp(member *api.Member, pod *corev1.Pod) {
-	if member.ReadyAt != nil {
-		w.hookAfter(member)
-		return
-	}
-	switch why, known := w.memberLag(pod); {
-	case !known:
-	case why == "":
-		member.ReadyAt = operation.Moment(w.Now)
-		w.hookAfter(member)
-	case w.pastDeadline(member):
-		w.override = w.giveUpNotReady(member, "had not caught up", why)
-	default:
-		w.waitFor(false, "%s", why)
-		w.do(api.Behind, endMovers(w.Input, w.record, member)...)
-		w.record.Reason = api.Behind
-		w.record.Message = fmt.Sprintf("pod %s is ready on its new volumes, and has not caught up: %s", pod.Name, why)
-	}
-}

@@ -2,10 +2,8 @@ package restore
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -14,9 +12,6 @@ import (
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
-
-// maxStops is how often one operation stops a member. A member is stopped again if its hold was lost or its stop took too long.
-const maxStops = 4
 
 // stopMember stops a member: the finalizer first, which keeps the pod's object, then the eviction. The next event repeats a write that
 // was not carried out.
@@ -113,17 +108,6 @@ func (w *work) memberToStopFirst(member *api.Member) *api.Member {
 	return nil
 }
 
-// membersStoppingBefore returns how many members end one after the other before this one does.
-func (w *work) membersStoppingBefore(member *api.Member) int {
-	count := 0
-	for _, m := range w.record.Members {
-		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
-			count++
-		}
-	}
-	return count
-}
-
 // awaitStop hands a stopped member to backup.
 func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
 	if w.interruptedByLoss(member) {
@@ -215,33 +199,4 @@ func (w *work) claimUse(member *api.Member) string {
 		}
 	}
 	return ""
-}
-
-// pastDeadline reports whether the member's phase has passed its deadline.
-func (w *work) pastDeadline(member *api.Member) bool {
-	return operation.Past(member.Deadline, w.Now)
-}
-
-// phaseDeadline returns when the phase of a member is given up, or nil.
-func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
-	var after time.Duration
-	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
-	switch phase {
-	case api.MemberStopping:
-		after = w.Settings.QuiesceTimeout + time.Duration(1+w.membersStoppingBefore(member))*statefulset.GracePeriod(w.Set)
-		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
-			after = limit + statefulset.GracePeriod(w.Set)
-		}
-	case api.MemberFinalPass:
-		if after = 2 * limit; limit == 0 {
-			return w.record.Deadline
-		}
-	case api.MemberSwapping, api.MemberGrowing:
-		after = w.Settings.SwitchTimeout
-	case api.MemberStarting:
-		after = w.Settings.ReadyTimeout
-	default:
-		return nil
-	}
-	return operation.Moment(w.Now.Add(after))
 }

@@ -94,17 +94,6 @@ func (w *work) hooksBefore(next []*api.Member) (missing []*api.Member, ready boo
 	return missing, ready
 }
 
-// hookAfter runs the hook after a member. The member counts as moved once the hook has succeeded.
-func (w *work) hookAfter(member *api.Member) {
-	switch w.hookStateOf(resources.AfterMember, member) {
-	case hookMissing:
-		w.do(api.HookRunning, endMovers(w.Input, w.record, member)...)
-		w.runHook(resources.AfterMember, member)
-	case hookDone:
-		w.finishMember(member)
-	}
-}
-
 // hookFailed gives the operation up because of a hook. No other member is stopped then.
 func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) plan.Plan {
 	next, consequence := w.before.Clone(), "so the pod is not stopped"

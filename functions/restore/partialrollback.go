@@ -41,16 +41,3 @@ func (in Input) leavesVolume(move api.Move) bool {
 func (s swap) mustFollowRollback() bool {
 	return s.newIsComplete && (s.held && s.rollbackPartial || s.memberPartial)
 }
-
-// claimToDeleteFirst returns a claim of the member that must be deleted before this one may be bound to its old volume, or empty.
-func (s swap) claimToDeleteFirst() string {
-	if !s.rollback || !s.memberPartial || !s.getsNewVolume() {
-		return ""
-	}
-	for i := range s.member.Claims {
-		if move := s.member.Claims[i]; !s.leavesVolume(move) {
-			return move.Claim
-		}
-	}
-	return ""
-}

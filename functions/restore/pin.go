@@ -6,11 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/shared/api"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
+
+// claimProtection is Kubernetes' own finalizer on a claim. It stays while a pod names the claim (kubernetes pkg/volume/util,
+// PVCProtectionFinalizer).
+const claimProtection = "kubernetes.io/pvc-protection"
 
 // pins returns the member's mover pods if all of them are pins, else none. A pin has made its copies and only keeps the volumes attached
 // to the node, so that the member finds them there. Restore does not wait for the pins to release the claims, because nothing in them
@@ -59,48 +61,17 @@ func (s swap) keptOnlyByPins() bool {
 	return s.claim != nil && s.claim.DeletionTimestamp != nil && s.pinned() && (own == nil || own.Spec.NodeName == "")
 }
 
-// endMovers deletes the member's Jobs.
-func endMovers(in Input, record *api.Resize, member *api.Member) []plan.Action {
-	_, jobs := in.MoversOfMember(record.Operation, member.Ordinal)
-	return deleteJobs(jobs)
-}
-
-// endMoversInTheWay deletes the movers of a starting member if they block its pod. The pod may be on another node, where the volumes must
-// be attached, or it may find no room. It reports true while that is not known yet.
-func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided bool) {
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	if len(jobs) == 0 || pod == nil || pod.UID == member.Pod {
-		return len(jobs) > 0
+// deletionHolder returns what keeps a terminating claim.
+func deletionHolder(in Input, claim *corev1.PersistentVolumeClaim) string {
+	for _, pod := range in.Pods {
+		if statefulset.Mounts(pod, claim.Name) {
+			return "pod " + pod.Name
+		}
 	}
-	elsewhere := slices.ContainsFunc(pods, func(mover *corev1.Pod) bool { return mover.Spec.NodeName != pod.Spec.NodeName })
-	switch {
-	case pod.Spec.NodeName == "" && !unschedulable(pod):
-		return true
-	case elsewhere:
-		w.do(api.ClaimsSwitched, deleteJobs(jobs)...)
+	for _, finalizer := range claim.Finalizers {
+		if finalizer != claimProtection {
+			return "finalizer " + finalizer
+		}
 	}
-	return false
-}
-
-// endMoversOfDeletedClaim deletes the movers of a starting member if another process has deleted one of its claims. The movers name the
-// claim, so its protection would keep it from being replaced. It reports true while movers are still there.
-func (w *work) endMoversOfDeletedClaim(member *api.Member) bool {
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	terminating := slices.ContainsFunc(member.Claims, func(m api.Move) bool {
-		claim := w.Claim(m.Claim)
-		return claim != nil && claim.DeletionTimestamp != nil
-	})
-	if !terminating || len(pods)+len(jobs) == 0 {
-		return false
-	}
-	w.do(api.ClaimsSwitched, deleteJobs(jobs)...)
-	w.waitFor(true, "a claim of pod %s-%d is being deleted; its mover must end first", w.Name, member.Ordinal)
-	return true
-}
-
-// unschedulable reports whether the scheduler has found no node for the pod.
-func unschedulable(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-	})
+	return "claim protection"
 }

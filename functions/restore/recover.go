@@ -178,15 +178,6 @@ func reportStuckUndo(in Input, revision *appsv1.ControllerRevision, waiting stri
 		"which cannot be undone: %s. Fix the cause; Drydock retries at each tick, and a paused owner stays paused until then", waiting)))
 }
 
-// warnOnSet returns a Warning Event on a StatefulSet that may not exist.
-func warnOnSet(in Input, reason api.Reason, message string) plan.Action {
-	note := plan.Note{Warning: true, Reason: reason, Message: message}
-	if in.Set != nil {
-		note.UID = in.Set.UID
-	}
-	return plan.Record(in.Namespace, in.Name, note)
-}
-
 // announceLastStep adds a Warning and an announcement to the last write of the undoing, the removal of the journal.
 func announceLastStep(in Input, record *api.Resize, revision *appsv1.ControllerRevision, p plan.Plan) plan.Plan {
 	if p.Kind != plan.KindDo || p.Actions[0].Name != revision.Name {

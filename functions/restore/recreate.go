@@ -102,3 +102,19 @@ func dropCleanupFinalizer(set *appsv1.StatefulSet) *plan.Patch {
 	}
 	return patch.RemoveFinalizer(api.CleanupFinalizer).Unlabel(api.FinalizerLabel)
 }
+
+// needsOldTemplates reports whether the set must get its old templates back, because it was created again and no member was moved. The
+// claims of a moved member fit only the new templates.
+func needsOldTemplates(in Input, record *api.Resize) bool {
+	for _, m := range record.Members {
+		if m.Phase == api.MemberMoved {
+			return false
+		}
+	}
+	return record.ReplaceSet && differsFrom(in.Set, record.OldShape())
+}
+
+// needsReplacement reports whether the set must still be created again with its new templates.
+func (in Input) needsReplacement(record *api.Resize) bool {
+	return record.ReplaceSet && differsFrom(in.Set, record.NewShape())
+}

@@ -10,9 +10,10 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
-	"drydock.dev/shared/statefulset"
 )
+
+// maxStops is how often one operation stops a member. A member is stopped again if its hold was lost or its stop took too long.
+const maxStops = 4
 
 // handleFinalPass checks a member while backup makes its final pass.
 func (w *work) handleFinalPass(member *api.Member) {
@@ -124,38 +125,4 @@ func (w *work) copyAgain(member *api.Member) {
 // canCancelStop reports whether the member is held and can still start on its volumes as they are.
 func canCancelStop(member *api.Member) bool {
 	return member.Phase == api.MemberStopping || member.Phase == api.MemberFinalPass || member.Phase == api.MemberGrowing
-}
-
-// blocksStart reports whether the pod keeps its member from being started: it is held, or it is a lock with or without its finalizer.
-func blocksStart(pod *corev1.Pod) bool {
-	return statefulset.Held(pod) || pod != nil && pod.DeletionTimestamp == nil && resources.IsLockPod(pod)
-}
-
-// mustStayHeld reports whether a pod must keep its hold a little longer although it may be released. A pod that was deleted by force
-// loses its object as soon as the finalizer is gone. The StatefulSet controller would then start a process on the same volumes while the
-// node still ends the old one. Restore does not wait for a node that does not report: with a forced deletion, the user takes
-// responsibility for it.
-func (in Input) mustStayHeld(pod *corev1.Pod) bool {
-	forced := pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
-	if !forced || !statefulset.Held(pod) || in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.QuiesceTimeout {
-		return false
-	}
-	node := in.Nodes[pod.Spec.NodeName]
-	return node != nil && statefulset.NodeReady(node) && statefulset.WhyNotStopped(pod, node) != ""
-}
-
-// release takes the hold off a pod. A lock is deleted while it still has the finalizer, because the fence lets restore delete only such
-// pods.
-func release(pod *corev1.Pod) []plan.Action {
-	switch {
-	case pod.DeletionTimestamp == nil && resources.IsLockPod(pod) && statefulset.Held(pod):
-		return []plan.Action{plan.Delete(plan.Pods, pod)}
-	case pod.DeletionTimestamp == nil && resources.IsLockPod(pod):
-		return []plan.Action{plan.Evict(pod)}
-	}
-	patch := plan.PatchOf(plan.Pods, pod).RemoveFinalizer(api.HoldFinalizer)
-	if pod.DeletionTimestamp == nil { // the pod was not told to stop, so it keeps running
-		patch.Unlink()
-	}
-	return patch.Actions()
 }

@@ -79,13 +79,6 @@ func (s swap) linkToOperation() *plan.Patch {
 	return patch.Link(s.successor())
 }
 
-// getsNewVolume reports whether a terminating claim gets the new volume. A claim that was already on the new volume must get it back,
-// because the member may have written to it.
-func (s swap) getsNewVolume() bool {
-	return s.newIsComplete && (s.held || s.rollback) ||
-		s.new != nil && s.claim != nil && s.claim.Spec.VolumeName == s.new.Name && !s.misplaced()
-}
-
 // lockName keeps the StatefulSet controller from creating an empty claim while no claim has the name. The controller creates claims for a
 // member without a pod, or with a pod that has not started (kubernetes pkg/controller/statefulset, processReplica). So if another process
 // has removed the hold, the member's name is locked first. It reports whether that step is needed.
@@ -116,6 +109,19 @@ func (s swap) otherUser() string {
 		harmless := pod.UID == s.member.Pod && statefulset.Held(pod) || slices.Contains(pins, pod)
 		if statefulset.Mounts(pod, s.claim.Name) && pod.Spec.NodeName != "" && !harmless && !(stays && pod == own) {
 			return pod.Name
+		}
+	}
+	return ""
+}
+
+// claimToDeleteFirst returns a claim of the member that must be deleted before this one may be bound to its old volume, or empty.
+func (s swap) claimToDeleteFirst() string {
+	if !s.rollback || !s.memberPartial || !s.getsNewVolume() {
+		return ""
+	}
+	for i := range s.member.Claims {
+		if move := s.member.Claims[i]; !s.leavesVolume(move) {
+			return move.Claim
 		}
 	}
 	return ""

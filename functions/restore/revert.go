@@ -1,23 +1,13 @@
 package restore
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
-
-// revert gives the operation up. Held pods are released, and each member stays on its present volumes.
-func revert(in Input, record *api.Resize, why api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, why, message)
-	actions := append(withdrawOrder(in, record), operation.Store(in.Set, next).Actions()...)
-	return plan.Do(why, append(actions, operation.NoteOf(in.Set, next, true))...)
-}
 
 // handleReverting releases every member with all of its claims bound: to the old volumes, or to the new ones where a swap was under way.
 func handleReverting(in Input, record *api.Resize) plan.Plan {
@@ -160,80 +150,4 @@ func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
 	}
 	member.Deadline = nil
 	member.Phase = phase
-}
-
-// needsOldTemplates reports whether the set must get its old templates back, because it was created again and no member was moved. The
-// claims of a moved member fit only the new templates.
-func needsOldTemplates(in Input, record *api.Resize) bool {
-	for _, m := range record.Members {
-		if m.Phase == api.MemberMoved {
-			return false
-		}
-	}
-	return record.ReplaceSet && differsFrom(in.Set, record.OldShape())
-}
-
-// concludeRevert cleans up and ends the operation.
-func concludeRevert(in Input, record *api.Resize) plan.Plan {
-	remark, p := cleanUp(in, record)
-	if remark == "" && p.Kind != "" {
-		return p
-	}
-	next := operation.ConcludeResize(record, api.Failed, in.Now)
-	if moved := movedSummary(record); moved != "" {
-		next.Message += moved
-	}
-	next.Message += remark
-	return conclude(in, next, events.OperationFailed)
-}
-
-// movedSummary returns how many members were moved, if only some were, and how to move the others.
-func movedSummary(record *api.Resize) string {
-	moved := 0
-	for _, m := range record.Members {
-		if m.Phase == api.MemberMoved {
-			moved++
-		}
-	}
-	if moved == 0 {
-		return ""
-	}
-	if record.GrowsWhileStopped() {
-		return fmt.Sprintf("; the volumes of %d of %d members have grown: %s grows the others", moved, len(record.Members),
-			api.RetryAnnotation)
-	}
-	return fmt.Sprintf("; %d of %d members are on their new volumes: %s moves the others, kubectl drydock rollback moves these back",
-		moved, len(record.Members), api.RetryAnnotation)
-}
-
-// cleanUp removes the objects of the operation. After the deadline it stops waiting and returns a remark for the message. The journal
-// then stays, so that the sweep finds the rest.
-func cleanUp(in Input, record *api.Resize) (remark string, p plan.Plan) {
-	p, busy := tidy(in, record.Operation, endedClaims(in, record))
-	switch {
-	case !busy:
-		return "", plan.Plan{}
-	case p.Kind == plan.KindWait && waitExpired(in, record):
-		return "; the remaining objects are removed later: " + p.Detail, p
-	}
-	return "", p
-}
-
-// conclude stores the end of the operation, then makes an Event and announces the end to the functions. After a success, it also removes
-// the dead letters on the set, which are no longer needed.
-func conclude(in Input, next *api.Resize, announce string) plan.Plan {
-	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
-	if next.Phase == api.Succeeded {
-		store.Unannotate(api.DeadLettersAnnotation)
-	}
-	actions := append(store.Actions(), operation.NoteOf(in.Set, next, next.Phase == api.Failed))
-	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
-}
-
-// lastWait is how long a wait must last after the deadline before it counts. It is shorter than the executor's patience.
-const lastWait = 5 * time.Second
-
-// waitExpired reports whether a wait has passed its deadline, and not only because the functions were down.
-func waitExpired(in Input, record *api.Resize) bool {
-	return operation.Overdue(record, in.Now) && in.Waited >= lastWait
 }

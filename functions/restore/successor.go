@@ -16,11 +16,6 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// successor returns the link of the claim that replaces the old one.
-func (s swap) successor() api.Link {
-	return api.Link{Operation: s.record.Operation, Role: api.RoleSuccessor, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
-}
-
 // create creates the claim on the volume that is reserved for it. If another process deleted the claim, no volume is reserved: the claim
 // then gets the new volume if its swap was done, else the old one.
 func (s swap) create() step {

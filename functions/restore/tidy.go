@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -172,22 +171,6 @@ func (e endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volu
 // isOwnVolume reports whether the volume is one of the claim's, before or after the operation.
 func (e endedClaim) isOwnVolume(volume string) bool {
 	return volume == e.oldVolume || slices.Contains(e.copies, volume)
-}
-
-// deleteJobs deletes the Jobs that are not being deleted yet.
-func deleteJobs(jobs []*batchv1.Job) []plan.Action {
-	var actions []plan.Action
-	for _, job := range jobs {
-		if job.DeletionTimestamp == nil {
-			actions = append(actions, plan.Delete(plan.Jobs, job))
-		}
-	}
-	return actions
-}
-
-// linked reports whether the labels link the object to the operation.
-func linked(labels map[string]string, operation string) bool {
-	return labels[api.OperationLabel] == operation
 }
 
 // retainOld retains an old volume.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -153,11 +152,4 @@ func provisionedForOperation(in Input, id, claim string, volume *corev1.Persiste
 		return true
 	}
 	return !olderThanJournal(in, id, volume)
-}
-
-// olderThanJournal reports whether the volume is older than the operation's journal, or there is no journal.
-func olderThanJournal(in Input, id string, volume metav1.Object) bool {
-	journal := in.Journal(id)
-	created := volume.GetCreationTimestamp()
-	return journal == nil || created.Before(&journal.CreationTimestamp)
 }

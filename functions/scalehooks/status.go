@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,13 +16,6 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
-
-// problem is the reason why a Scaler cannot scale its set.
-type problem struct {
-	reason    api.Reason
-	message   string
-	temporary bool // the Scaler continues when something else has ended
-}
 
 // stages maps the phase of a scaling to the stage that the Scaler's status shows.
 var stages = map[api.Phase]v1alpha1.Stage{api.PreScaling: v1alpha1.StagePreScaling, api.Scaling: v1alpha1.StageScaling,
@@ -113,20 +105,6 @@ func (w work) addToHistory(next *v1alpha1.ScalerStatus) {
 	}
 }
 
-// maxQuote bounds quoted texts of other programs, in bytes. maxConditionMessage is below the API server's limit for a condition's message.
-const (
-	maxQuote            = 1024
-	maxConditionMessage = 4096
-)
-
-// truncate shortens the message to limit bytes. Texts of webhooks or Jobs could otherwise make a record or a status too long to be written.
-func truncate(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	return strings.ToValidUTF8(message[:limit-3], "") + "..."
-}
-
 // setConditions sets the conditions Healthy, Failed and Progressing in the status.
 func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
 	set := func(kind string, met bool, reason api.Reason, message string) {
@@ -164,4 +142,12 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 	default:
 		set(v1alpha1.ConditionProgressing, false, api.UpToDate, "no scaling is in progress")
 	}
+}
+
+// wait updates the Scalers' status, or returns a plan that waits if the status is up to date.
+func (w work) wait(reason api.Reason, detail string, args ...any) plan.Plan {
+	if actions := w.statuses(nil); len(actions) > 0 {
+		return plan.Do(api.StatusUpdated, actions...)
+	}
+	return plan.Wait(reason, detail, args...)
 }

@@ -19,13 +19,19 @@ import (
 
 // guarded lists the files whose guards protect data, the most dangerous first.
 var guarded = []string{
-	"functions/restore/swap.go", "functions/restore/replace.go", "functions/restore/reserve.go", "functions/restore/hold.go",
-	"functions/restore/release.go", "functions/restore/partialrollback.go", "functions/restore/member.go", "functions/restore/moving.go",
-	"functions/restore/successor.go", "functions/restore/gate.go", "functions/restore/pin.go", "functions/restore/revert.go",
-	"functions/restore/recreate.go", "functions/restore/trust.go", "functions/restore/retire.go", "functions/restore/tidy.go",
-	"functions/restore/check.go", "functions/restore/identity.go", "shared/statefulset/hold.go",
-	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/mover.go", "functions/backup/decide.go",
-	"functions/backup/target.go", "functions/backup/stall.go", "functions/backup/foreign.go",
+	"functions/restore/swap.go", "functions/restore/nextstep.go", "functions/restore/freenew.go", "functions/restore/replace.go",
+	"functions/restore/reserve.go", "functions/restore/hold.go", "functions/restore/pods.go", "functions/restore/phase.go",
+	"functions/restore/release.go", "functions/restore/partialrollback.go", "functions/restore/swapping.go",
+	"functions/restore/starting.go", "functions/restore/moving.go", "functions/restore/stalehold.go", "functions/restore/successor.go",
+	"functions/restore/fit.go", "functions/restore/volumerole.go", "functions/restore/gate.go", "functions/restore/stopblocker.go",
+	"functions/restore/pin.go", "functions/restore/movers.go", "functions/restore/revert.go", "functions/restore/finishing.go",
+	"functions/restore/transition.go", "functions/restore/recreate.go", "functions/restore/trust.go", "functions/restore/retire.go",
+	"functions/restore/tidy.go", "functions/restore/check.go", "functions/restore/identity.go", "functions/restore/input.go",
+	"shared/statefulset/hold.go",
+	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/startmover.go", "functions/backup/mover.go",
+	"functions/backup/moverpod.go", "functions/backup/lease.go", "functions/backup/decide.go", "functions/backup/recordcheck.go",
+	"functions/backup/work.go", "functions/backup/target.go", "functions/backup/binding.go", "functions/backup/sources.go",
+	"functions/backup/stall.go", "functions/backup/foreign.go",
 }
 
 const redundantFile = "test/model/mutants/redundant.txt"

@@ -8,7 +8,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
@@ -171,94 +170,4 @@ func (w *work) releaseToStart(member *api.Member) {
 	if pod != nil {
 		w.do(api.ClaimsSwitched, release(pod)...)
 	}
-}
-
-// handleStarting waits until the member is ready again.
-func (w *work) handleStarting(member *api.Member) {
-	pod := w.MemberPod(member.Ordinal)
-	if pod != nil && pod.UID == member.Pod && (statefulset.Held(pod) || member.Locked) {
-		if !w.claimsBound(member) { // another process has deleted a claim since the swap
-			w.enterPhase(member, api.MemberSwapping)
-			w.reason = api.SwitchRunning
-			return
-		}
-		w.do(api.ClaimsSwitched, release(pod)...)
-		return
-	}
-	if step := w.missingClaimStep(member); step != nil {
-		w.do(api.SwitchRunning, step.actions...)
-		w.waitFor(true, "%s", step.waiting)
-		return
-	}
-	if w.endMoversOfDeletedClaim(member) {
-		return
-	}
-	switch {
-	case !w.Wants(member.Ordinal):
-		w.finishMember(member)
-	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.strayClaim(member) != "":
-		w.override = w.giveUpStrayed(member)
-	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.growingFileSystem(member) != "" && !w.pastDeadline(member):
-		w.waitFor(true, "%s", w.growingFileSystem(member))
-	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod):
-		w.awaitCatchUp(member, pod)
-	case w.pastDeadline(member):
-		w.override = w.giveUpNotReady(member, "was not ready", "look at the pod")
-	default:
-		undecided := w.endMoversInTheWay(member, pod)
-		w.waitFor(undecided, "pod %s-%d starts on its new volumes", w.Name, member.Ordinal)
-	}
-}
-
-// missingClaimStep returns the next step for the first claim that another process has deleted since the swap, or nil. Such a claim is
-// gone, or only a pin keeps it.
-func (w *work) missingClaimStep(member *api.Member) *step {
-	for i := range member.Claims {
-		s := newSwap(w.Input, w.record, member, &member.Claims[i])
-		if s.claim == nil || s.keptOnlyByPins() {
-			step := s.next()
-			return &step
-		}
-	}
-	return nil
-}
-
-// finishMember ends the work on a member. Its mover is no longer needed, because the member's pod now keeps the volumes attached.
-func (w *work) finishMember(member *api.Member) {
-	w.enterPhase(member, api.MemberMoved)
-	member.Locked = false
-	w.do(api.ClaimsSwitched, endMovers(w.Input, w.record, member)...)
-	if !allMoved(w.record) {
-		w.announce = events.MemberChanged
-	}
-}
-
-// strayClaim returns a claim of the member that is bound to another volume than its new one, or empty. That happens if another process
-// deletes the claim after its swap.
-func (w *work) strayClaim(member *api.Member) string {
-	for _, move := range member.Claims {
-		if claim := w.Claim(move.Claim); claim != nil && claim.Spec.VolumeName != "" && claim.Spec.VolumeName != move.Volume() {
-			return move.Claim
-		}
-	}
-	return ""
-}
-
-// giveUpStrayed gives the operation up because a member runs on a volume that is not its own.
-func (w *work) giveUpStrayed(member *api.Member) plan.Plan {
-	next := w.record.Clone()
-	next.Member(member.Ordinal).Phase = api.MemberMoved
-	move := w.record.Move(w.strayClaim(member))
-	return revert(w.Input, next, api.ClaimLost, fmt.Sprintf("claim %s was deleted after its swap, and pod %s-%d has started on another "+
-		"volume. Its data is on volume %s, which is kept for %s: see kubectl "+
-		"get pv %s", move.Claim, w.Name, member.Ordinal, move.NewVolume, w.Settings.Retention, move.NewVolume))
-}
-
-// giveUpNotReady gives the operation up because a member is not ready, or has not caught up, on its new volumes. No other member is
-// stopped then.
-func (w *work) giveUpNotReady(member *api.Member, failure, hint string) plan.Plan {
-	next := w.record.Clone()
-	next.Member(member.Ordinal).Phase = api.MemberMoved
-	return revert(w.Input, next, api.NotReady, fmt.Sprintf("pod %s-%d has its new volumes, but %s within %s; %s. "+
-		"The old volumes are kept for %s", w.Name, member.Ordinal, failure, w.Settings.ReadyTimeout, hint, w.Settings.Retention))
 }

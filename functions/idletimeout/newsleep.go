@@ -1,0 +1,41 @@
+package idletimeout
+
+import (
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+)
+
+// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep.
+func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
+	if m.Sleep == nil {
+		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
+	}
+	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
+	sleep.StartedBy, sleep.Starts = m.Sleep.StartedBy, m.Sleep.Starts
+	return sleep
+}
+
+// refuseSleep stores why a set is not put to sleep, and reports it once.
+func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+	if reason == api.RequestInvalid && m.InvalidReported() {
+		return plan.Noop(api.AlreadyRefused)
+	}
+	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
+	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
+	if m.Sleep != nil {
+		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
+	}
+	store := operation.Store(m.Set, sleep)
+	if m.RetryRequested {
+		store.Unannotate(api.RetryAnnotation)
+	}
+	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
+}
+
+// isBackingOff reports whether the member's sleep failed recently and no event requests a retry.
+func (in Input) isBackingOff(m idle.Member, v idle.Verdict) bool {
+	return m.IsBackingOff(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)
+}

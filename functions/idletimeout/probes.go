@@ -1,0 +1,64 @@
+package idletimeout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+)
+
+// membersToProbe returns the members whose activity probe decides whether the group falls asleep.
+func (in Input) membersToProbe() []idle.Member {
+	group, verdicts := in.judge()
+	var probes []idle.Member
+	for i, m := range group {
+		due := verdicts[i].Request == idle.RequestIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
+		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
+			probes = append(probes, m)
+		}
+	}
+	return probes
+}
+
+// allProbed reports whether every running member with a probe was asked. A member whose probe failed recently is not asked, and
+// keeps its group awake.
+func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
+	return !slices.ContainsFunc(group, func(m idle.Member) bool {
+		_, asked := probes[m.Set.Name]
+		return m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
+	})
+}
+
+// handleProbes acts on members that are in use or whose probe failed. The set that the event names comes last, because an
+// announcement ends the work on the event.
+func handleProbes(in Input, group idle.Group) plan.Plan {
+	last := slices.Clone(group)
+	slices.SortStableFunc(last, func(a, b idle.Member) int { return cmp.Compare(in.rank(a), in.rank(b)) })
+	for _, m := range last {
+		switch found, asked := in.Probes[m.Set.Name]; {
+		case !asked:
+		case found.Err != nil:
+			p := refuseSleep(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next try is in %s",
+				m.Rules.Probe, found.Err, in.Settings.SleepRetry))
+			if m.Set.Name != in.Name {
+				p.Announce = ""
+			}
+			return p
+		case found.Active:
+			return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
+		}
+	}
+	return plan.Noop(api.NotIdle)
+}
+
+// rank returns 1 for the set that the event names, and 0 for other sets.
+func (in Input) rank(m idle.Member) int {
+	if m.Set.Name == in.Name {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,95 @@
+package idletimeout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+)
+
+const (
+	// maxRounds limits how often a sleep scales a set to zero after another client restored its replicas.
+	maxRounds = 3
+	// lateOwnerWrites is how long after the set fell asleep a write may still come from an operator that read its resource before
+	// the pause.
+	lateOwnerWrites = time.Minute
+)
+
+// handleStopping scales the set to zero, or waits until its operator has done so.
+func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
+	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
+	scaled := sleep.ScaledToZeroAt != nil
+	switch {
+	case in.isRejected(m):
+		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected)
+	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
+		next := sleep.Clone()
+		next.Phase, next.PodsGoneAt, next.Deadline = api.Asleep, operation.Moment(in.Now), nil
+		next.Reason, next.Message = api.FellAsleep, fmt.Sprintf("the set gets its %d replicas back when it is needed", sleep.Replicas)
+		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).
+			Then(events.Scaled, sleep.Operation)
+	case operation.Overdue(sleep, in.Now):
+		return failSleep(in, group, m, sleep, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their grace period, "+
+			"so the set is started again. Check the pods, their finalizers and their nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
+	case sleep.OwnerStops:
+		return plan.Wait(api.ScalingDown, "its operator scales it to zero, %d replicas are left", m.Set.Status.Replicas)
+	case scaled && in.Scalers[m.Set.Name] != nil:
+		return handleStoppingByScaler(in, group, m)
+	case replicas == 0 && scaled:
+		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
+	case scaled && statefulset.Controller(m.Set) == nil: // no operator can be late, so another client started the set
+		return handleStartedByOthers(in, group, m)
+	case scaled && sleep.Round >= maxRounds:
+		return failSleep(in, group, m, countStarts(in, m), api.StartedByOthers, fmt.Sprintf("%s restored %d replicas %d times",
+			replicasWriter(m.Set), replicas, sleep.Round))
+	case scaled:
+		return scaleDown(in, m, nextRound(sleep))
+	}
+	next := sleep.Clone()
+	next.Replicas = replicas
+	return scaleDown(in, m, next)
+}
+
+// handleStoppingByScaler waits until the Scaler has scaled the set to zero.
+func handleStoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
+	record := operation.Of(m.Set).Scale
+	switch {
+	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= maxRounds:
+		return failSleep(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client ended the pause of Scaler %s %d times",
+			record.Scaler.Name, m.Sleep.Round))
+	case !in.Scalers[m.Set.Name].Spec.Paused: // another client ended the pause, or it was never written
+		return scaleDown(in, m, nextRound(m.Sleep))
+	case record.Phase == api.Failed:
+		return failSleep(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scale-down to zero failed: %s", record.Message))
+	}
+	return plan.Wait(api.ScalingDown, "Scaler %s scales it to zero, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
+}
+
+// nextRound returns the sleep with another round. Its replica count is still the count from before the first round.
+func nextRound(sleep *api.Sleep) *api.Sleep {
+	next := sleep.Clone()
+	next.Round++
+	next.Phase, next.PodsGoneAt = api.Stopping, nil
+	return next
+}
+
+// scaleDown stores the replica count in the write that sets it to zero. The same write makes the set retain the claims of the
+// stopped pods.
+func scaleDown(in Input, m idle.Member, next *api.Sleep) plan.Plan {
+	next.ScaledToZeroAt = operation.Moment(in.Now)
+	next.Deadline = operation.Moment(in.Now.Add(in.Settings.QuiesceTimeout + statefulset.GracePeriod(m.Set) + in.hookDeadlines(m)))
+	patch := plan.PatchOf(plan.StatefulSets, m.Set)
+	if found := statefulset.WhenScaled(m.Set); found != statefulset.Retain {
+		next.WhenScaled = found
+		patch.Replace(statefulset.WhenScaledPath, statefulset.Retain, "whenScaled Retain")
+	}
+	patch.Annotate(api.SleepAnnotation, next.Encode())
+	pause := in.scale(patch, m, 0)
+	return plan.Do(api.ScalingDown, slices.Concat(in.ensureRecord(m, next), patch.Actions(), pause)...)
+}

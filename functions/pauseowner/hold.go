@@ -1,0 +1,61 @@
+package pauseowner
+
+import (
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
+)
+
+// recordAndHold writes the record before it pauses or stops the owner. Whatever happens afterwards, the owner is found by the record and
+// resumed.
+func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means) plan.Plan {
+	if by == owners.ByStop {
+		if p := prepareStop(in, planned, o); p.Kind != plan.KindNoop {
+			return p
+		}
+	}
+	actions, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name})
+	if err != nil {
+		return refuseOwner(in, planned, o, "%v", err)
+	}
+	if len(actions) == 0 {
+		return plan.Noop(api.OwnerConsents)
+	}
+	if !in.hasRecord(planned.Head().Operation, o) {
+		doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
+			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop}
+		actions = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, actions...)
+	}
+	return plan.Do(api.OwnerPausing, actions...)
+}
+
+// prepareStop stores that the operator scales the set, so that Drydock does not. It refuses a stop that would lose data: when an operator
+// scales a set to zero, Drydock cannot keep the set's claims.
+func prepareStop(in Input, planned operation.Record, o Owner) plan.Plan {
+	switch {
+	case statefulset.WhenScaled(in.Set) != statefulset.Retain:
+		return refuseClaimDeletion(in, planned, o, in.Set.Name)
+	case operatorStops(planned):
+		return plan.Noop(api.OwnerConsents)
+	}
+	sleep, ok := planned.(*api.Sleep)
+	if !ok {
+		return plan.Noop(api.OwnerConsents) // an operator stops a set only for a sleep
+	}
+	next := sleep.Clone()
+	next.OwnerStops = true
+	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
+}
+
+// hasRecord reports whether the operation already has a record of the owner.
+func (in Input) hasRecord(operation string, o Owner) bool {
+	for _, r := range in.OwnerRecords {
+		if r.Link.Operation == operation && r.Err == nil && r.Owner.UID == o.Object.GetUID() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package pauseowner
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/world"
+)
+
+// Input is everything that Decide depends on. Of the set's namespace, the embedded Observed contains only the journals of operations.
+type Input struct {
+	*world.Observed
+	Settings api.Settings
+	// Owners must be paused before the planned operation: the custom resource that controls the set, and the resources that scale it.
+	Owners []Owner
+	// Siblings are the other sets that the same resource controls. They are read only for a sleep.
+	Siblings []*appsv1.StatefulSet
+	// OwnerRecords are the records of owners that operations on this set have paused or were about to pause.
+	OwnerRecords []OwnerRecord
+	// Denied is the API server's refusal to let pause-owner write to an owner, or nil if there was none.
+	Denied error
+}
+
+// Owner is a custom resource that would undo what an operation does to a StatefulSet.
+type Owner struct {
+	Ref      metav1.OwnerReference
+	Row      owners.Row
+	Resource plan.Resource
+	Object   *unstructured.Unstructured // nil: the owner is gone
+	// Allowed is true if a user who may write the resource or its namespace allows Drydock to pause and stop it.
+	Allowed bool
+	// Problem says why the owner cannot be paused.
+	Problem string
+}
+
+// autoscalerKind is the kind of Kubernetes' own autoscaler. An owner of this kind has no operator's resource behind it.
+const autoscalerKind = "HorizontalPodAutoscaler"
+
+// OwnerRecord is a record of a paused owner, with the owner as it is now.
+type OwnerRecord struct {
+	Revision *appsv1.ControllerRevision
+	Link     *api.Link
+	Owner    *api.PausedOwner
+	Row      owners.Row // empty: no row names the kind any more
+	Resource plan.Resource
+	Object   *unstructured.Unstructured // nil: the owner is gone
+	Err      error                      // why the record cannot be read
+	Denied   error                      // why pause-owner must not read the owner
+}

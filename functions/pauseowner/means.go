@@ -1,0 +1,73 @@
+package pauseowner
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+)
+
+// alreadyHeld reports whether the owner is already paused or stopped.
+func (in Input) alreadyHeld(planned operation.Record, o Owner) bool {
+	if o.Object == nil {
+		return false
+	}
+	by, p := chooseMeans(in, planned, o)
+	return p.Kind == plan.KindNoop && o.Row.Held(by, o.Object)
+}
+
+// chooseMeans returns how the owner is kept from undoing the operation. For a sleep, the operator's own stop comes first. Because it
+// stops all of the operator's sets, all of them must be about to sleep. A paused operator would not obey a stop.
+func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
+	canPause, canStop := o.Row.Supports(owners.ByPause), o.Row.Supports(owners.ByStop)
+	ready := plan.Noop(api.OwnerConsents)
+	switch {
+	case operatorStops(planned) && canStop && o.Row.Held(owners.ByStop, o.Object):
+		return owners.ByStop, ready
+	case !isSleep(planned) && !canPause:
+		return "", refuseOwner(in, planned, o, "its operator can stop its sets for a sleep, but cannot be paused for another operation")
+	case !isSleep(planned) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
+		return owners.ByPause, ready
+	}
+	sibling, wakes := awakeSibling(in.Siblings)
+	switch {
+	case sibling == nil:
+		return owners.ByStop, ready
+	case wakes:
+		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which is waking up", sibling.Name)
+	case statefulset.Managed(sibling) && sameGroup(sibling, in.Set) && statefulset.WhenScaled(sibling) == statefulset.Retain:
+		return "", plan.Wait(api.SiblingAwake, "its operator also stops StatefulSet %s, which will sleep soon", sibling.Name)
+	case canPause && !operatorStops(planned):
+		return owners.ByPause, ready
+	case statefulset.WhenScaled(sibling) != statefulset.Retain:
+		return "", refuseClaimDeletion(in, planned, o, sibling.Name)
+	}
+	return "", refuseOwner(in, planned, o, "its operator can only stop all its sets, and StatefulSet %s is awake. "+
+		"To let them sleep together, label both %s=true and give both the same label %s",
+		sibling.Name, api.ManagedLabel, api.GroupLabel)
+}
+
+// awakeSibling returns a set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or would lose
+// its claims. It also reports whether the set is waking up.
+func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
+	for _, set := range siblings {
+		sleep, err := api.LoadSleep(set)
+		if err == nil && sleep.Active() && sleep.Phase == api.Waking {
+			return set, true
+		}
+		asleep := err == nil && sleep.Active()
+		if statefulset.Replicas(set) > 0 && (!asleep || statefulset.WhenScaled(set) != statefulset.Retain) {
+			return set, false
+		}
+	}
+	return nil, false
+}
+
+// sameGroup reports whether both sets have the same label group.
+func sameGroup(a, b *appsv1.StatefulSet) bool {
+	group := a.Labels[api.GroupLabel]
+	return group != "" && group == b.Labels[api.GroupLabel]
+}

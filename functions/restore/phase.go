@@ -1,0 +1,56 @@
+package restore
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
+)
+
+// enterPhase moves a member to the phase and sets the phase's deadline.
+func (w *work) enterPhase(member *api.Member, phase api.MemberPhase) {
+	member.Phase, member.Deadline = phase, w.phaseDeadline(member, phase)
+}
+
+// phaseDeadline returns when the phase of a member is given up, or nil.
+func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
+	var after time.Duration
+	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
+	switch phase {
+	case api.MemberStopping:
+		after = w.Settings.QuiesceTimeout + time.Duration(1+w.membersStoppingBefore(member))*statefulset.GracePeriod(w.Set)
+		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
+			after = limit + statefulset.GracePeriod(w.Set)
+		}
+	case api.MemberFinalPass:
+		if after = 2 * limit; limit == 0 {
+			return w.record.Deadline
+		}
+	case api.MemberSwapping, api.MemberGrowing:
+		after = w.Settings.SwitchTimeout
+	case api.MemberStarting:
+		after = w.Settings.ReadyTimeout
+	default:
+		return nil
+	}
+	return operation.Moment(w.Now.Add(after))
+}
+
+// membersStoppingBefore returns how many members end one after the other before this one does.
+func (w *work) membersStoppingBefore(member *api.Member) int {
+	count := 0
+	for _, m := range w.record.Members {
+		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
+			count++
+		}
+	}
+	return count
+}
+
+// pastDeadline reports whether the member's phase has passed its deadline.
+func (w *work) pastDeadline(member *api.Member) bool {
+	return operation.Past(member.Deadline, w.Now)
+}

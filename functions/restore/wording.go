@@ -1,0 +1,40 @@
+package restore
+
+import (
+	"drydock.dev/shared/api"
+)
+
+// stopReadiness returns why members may stop, for the message.
+func stopReadiness(record *api.Resize) string {
+	if record.GrowsWhileStopped() {
+		return "the claims can grow when their pods are stopped"
+	}
+	return "the copies have converged"
+}
+
+// prepared returns what happens to a member before it stops, for the message.
+func prepared(record *api.Resize) string {
+	if record.GrowsWhileStopped() {
+		return "prepared"
+	}
+	return "copied"
+}
+
+// formerVolumes returns how a message names the volumes of a member whose stop is cancelled.
+func formerVolumes(record *api.Resize) string {
+	if record.GrowsWhileStopped() {
+		return "own"
+	}
+	return "old"
+}
+
+// movedMessage returns the message after the last member.
+func movedMessage(record *api.Resize) string {
+	switch {
+	case record.GrowsWhileStopped():
+		return "the volumes of every member have grown"
+	case len(record.Members) == 0:
+		return "the set is created again, and its pods keep running"
+	}
+	return "every member runs on its new volumes"
+}

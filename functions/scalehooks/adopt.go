@@ -1,0 +1,17 @@
+package scalehooks
+
+import (
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/scale"
+)
+
+// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not during a pause, and not with
+// a fixed count.
+func (w work) adoptsLiveCount() bool {
+	return w.acceptsOtherClients() && !w.scaler.Spec.Paused
+}
+
+// acceptsOtherClients reports whether the conflict policy is adopt. A fixed count overrides the policy.
+func (w work) acceptsOtherClients() bool {
+	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scale.Fixed(w.scaler) == nil
+}

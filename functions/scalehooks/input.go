@@ -1,0 +1,58 @@
+package scalehooks
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
+)
+
+// Input is everything that Decide depends on.
+type Input struct {
+	Now             time.Time
+	Namespace, Name string
+	Set             *appsv1.StatefulSet // nil if it does not exist
+	// Scalers are the Scalers whose target is the set.
+	Scalers []*v1alpha1.Scaler
+	// Jobs are the hook Jobs of the set's scalings.
+	Jobs []*batchv1.Job
+	// Autoscalers are the HorizontalPodAutoscalers named after the Scaler that scales the set, and after Scalers with the condition
+	// Autoscaled.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+	// AutoscalerError is why a write of an autoscaler failed during this event; empty if none did.
+	AutoscalerError string
+	// FailedPod is the latest failed pod of the hook Job that failed in the current phase. It is nil if there is none, or pods could not be
+	// read.
+	FailedPod *corev1.Pod
+	// Rejection is why the API server permanently rejected a write during this event; empty if it did not.
+	Rejection string
+	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
+	Forbidden bool
+	// RefusedStatusOf is the name of the Scaler whose status the API server rejected during this event; empty if it did not.
+	RefusedStatusOf string
+	// RetryNotRemovable is true if the API server rejected the removal of a retry annotation during this event.
+	RetryNotRemovable bool
+	// LeftoverClaims are the names of the removed members' claims. They are read only while the scaling waits for their cleanup.
+	LeftoverClaims []string
+	// Answer is the answer of a user's function to a hook request; nil if the event carries none.
+	Answer *events.HookAnswer
+	// Key is a random string, new for each event. A hook request that Decide sends carries it, and a valid answer repeats it.
+	Key string
+	// Retry is true if the event asks for a retry of a failed scaling.
+	Retry    bool
+	Settings api.Settings
+	// Trace is the traceparent for an operation that begins with this event; empty if tracing is off.
+	Trace string
+}
+
+// mayBeginScaling reports whether this event may begin a scaling.
+func (in Input) mayBeginScaling() bool {
+	return in.Set != nil && len(in.Scalers) > 0 && !operation.Of(in.Set).Scaling()
+}

@@ -1,0 +1,28 @@
+package scalehooks
+
+import (
+	"strings"
+
+	"drydock.dev/shared/api"
+)
+
+// problem is the reason why a Scaler cannot scale its set.
+type problem struct {
+	reason    api.Reason
+	message   string
+	temporary bool // the Scaler continues when something else has ended
+}
+
+// maxQuote bounds quoted texts of other programs, in bytes. maxConditionMessage is below the API server's limit for a condition's message.
+const (
+	maxQuote            = 1024
+	maxConditionMessage = 4096
+)
+
+// truncate shortens the message to limit bytes. Texts of webhooks or Jobs could otherwise make a record or a status too long to be written.
+func truncate(message string, limit int) string {
+	if len(message) <= limit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:limit-3], "") + "..."
+}

@@ -1,0 +1,56 @@
+package scalehooks
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
+	"drydock.dev/shared/statefulset"
+)
+
+// decideFailed handles a failed scaling. It waits until a user asks for a retry, or until a failed pause ends.
+func (w work) decideFailed() plan.Plan {
+	if !scale.Retried(w.scaler) && !w.Retry && !w.pauseHasEnded() {
+		if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
+			return p
+		}
+		return w.report(nil)
+	}
+	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), statefulset.Replicas(w.Set)
+	// the hooks have run for other members, or the record names no valid phase
+	if wanted != w.record.Target || w.membersChanged() || !canFailIn(w.record.FailedAt) {
+		if wanted == live {
+			return w.recordLiveCount(live)
+		}
+		return w.beginScaling(wanted)
+	}
+	if err := w.validateHooks(); err != nil {
+		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	next := w.enterPhase(w.newRecord(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
+	next.Reason, next.Message = api.Retrying, fmt.Sprintf("retrying from stage %s", stages[next.Phase])
+	return w.storeRecord(api.Retrying, next, w.eventFor(next, false))
+}
+
+// pauseHasEnded reports whether the failed scaling was a pause, and the Scaler is no longer paused. The members then start again, as after
+// a successful pause. idle-timeout wakes a set this way.
+func (w work) pauseHasEnded() bool {
+	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
+}
+
+// canFailIn reports whether a scaling can fail in the phase. A record written by another client may name any phase.
+func canFailIn(phase api.Phase) bool {
+	return phase == api.PreScaling || phase == api.Scaling || phase == api.PostScaling
+}
+
+// membersChanged reports whether the set's members differ from the members after the failed scaling.
+func (w work) membersChanged() bool {
+	expected := w.record.Target
+	if w.record.FailedAt == api.PreScaling {
+		expected = w.record.Previous
+	}
+	return statefulset.Replicas(w.Set) != expected || statefulset.Start(w.Set) != w.record.Start
+}
