@@ -42,7 +42,6 @@ var circular = []string{
 	"shared/idle",
 	"shared/kube",
 	"shared/owners",
-	"shared/resize",
 	"shared/serve",
 	"shared/telemetry",
 	"test/demo",
