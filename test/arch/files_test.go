@@ -37,7 +37,6 @@ var circular = []string{
 	"functions/pauseowner",
 	"functions/restore",
 	"functions/scalehooks",
-	"shared/serve",
 	"shared/telemetry",
 	"test/demo",
 	"test/kit",
