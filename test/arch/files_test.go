@@ -37,7 +37,6 @@ var circular = []string{
 	"functions/pauseowner",
 	"functions/restore",
 	"functions/scalehooks",
-	"shared/telemetry",
 	"test/demo",
 	"test/kit",
 	"test/kit/build",
