@@ -1,5 +1,6 @@
 package idle
 
+// Values of a sleep's Request: the reasons for a sleep.
 const (
 	RequestPaused = "paused" // the user set the annotation drydock.dev/paused
 	RequestIdle   = "idle"   // there was no activity for the timeout
