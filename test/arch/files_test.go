@@ -22,7 +22,6 @@ var circular = []string{
 	"cmd/drydock",
 	"cmd/drydock-standalone",
 	"cmd/drydock/membercopy",
-	"cmd/drydock/mover",
 	"cmd/kubectl-drydock/command",
 	"cmd/kubectl-drydock/forecast",
 	"cmd/kubectl-drydock/release",
