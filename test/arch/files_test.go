@@ -21,7 +21,6 @@ import (
 var circular = []string{
 	"cmd/drydock",
 	"cmd/drydock-standalone",
-	"cmd/drydock/membercopy",
 	"cmd/kubectl-drydock/command",
 	"cmd/kubectl-drydock/forecast",
 	"cmd/kubectl-drydock/release",
