@@ -19,7 +19,6 @@ import (
 
 // circular are the packages whose files still use each other in a circle. The list only shrinks.
 var circular = []string{
-	"cmd/kubectl-drydock/release",
 	"eventsource/engine",
 	"eventsource/gateway",
 	"eventsource/sift",
