@@ -31,7 +31,6 @@ var circular = []string{
 	"functions/restore",
 	"functions/scalehooks",
 	"test/demo",
-	"test/kit/build",
 	"test/model",
 	"test/model/mutants",
 }
