@@ -30,7 +30,6 @@ var circular = []string{
 	"functions/pauseowner",
 	"functions/restore",
 	"functions/scalehooks",
-	"test/model",
 	"test/model/mutants",
 }
 

@@ -1,13 +1,10 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,39 +20,6 @@ import (
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/world"
 )
-
-const (
-	backupRole = iota
-	restoreRole
-	// Second processes of the same functions look only as a fault, and once.
-	secondBackupRole
-	secondRestoreRole
-	functionCount
-)
-
-var functionNames = [functionCount]api.Function{api.Backup, api.Restore, api.Backup, api.Restore}
-
-// who names the process in a story.
-func who(role int) string {
-	if role >= secondBackupRole {
-		return "second " + string(functionNames[role])
-	}
-	return string(functionNames[role])
-}
-
-// function is one invocation: its decided writes that are not carried out yet, the API server's refusal in this event, and the objects that
-// its look has read already.
-type function struct {
-	pending []plan.Action
-	refused error
-	early   *sight
-}
-
-// sight is one kind of objects as a look has read them, before the others.
-type sight struct {
-	kind    plan.Resource
-	objects map[key]*entry
-}
 
 // see reads the objects of the kind.
 func (w *World) see(kind plan.Resource) *sight {
@@ -234,44 +198,4 @@ func (w *World) observe() *world.Observed {
 	n.Name = node
 	o.Nodes[node] = n
 	return o
-}
-
-// identify writes what tells states of the function apart: what it will do, and whether the preconditions hold.
-func (f *function) identify(h io.Writer, w *World) {
-	fmt.Fprintln(h, f.refused)
-	if f.early != nil {
-		f.early.identify(h, w)
-	}
-	for _, a := range f.pending {
-		e := w.objects[key{a.Resource, a.Name}]
-		version, uid := "", ""
-		if e != nil {
-			version, uid = e.object.GetResourceVersion(), string(e.object.GetUID())
-		}
-		fmt.Fprintln(h, a.Verb, a.Resource, a.Name, a.ResourceVersion == version, string(a.UID) == uid)
-		for _, op := range a.Ops {
-			if op.Path == "/metadata/resourceVersion" {
-				fmt.Fprintln(h, op.Value == version)
-				continue
-			}
-			text, _ := json.Marshal(op)
-			if a.Resource == plan.ControllerRevisions {
-				text = versions.ReplaceAll(text, []byte("v"))
-			}
-			_, _ = h.Write(text)
-		}
-		if a.Object != nil {
-			text, _ := json.Marshal(a.Object)
-			_, _ = h.Write(text)
-		}
-	}
-}
-
-// identify writes the objects, and whether they have changed since.
-func (s *sight) identify(h io.Writer, w *World) {
-	fmt.Fprintln(h, s.kind)
-	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return strings.Compare(a.name, b.name) }) {
-		_, _ = h.Write(s.objects[k].digest[:])
-		fmt.Fprintln(h, k.name, s.objects[k] == w.objects[k])
-	}
 }

@@ -11,45 +11,11 @@ import (
 
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
 
 // node is the only node.
 const node = "node-1"
-
-// stage is how far a process on the node is.
-type stage string
-
-const (
-	running  stage = "running"       // of a member: it writes
-	first    stage = "first pass"    // of a mover: it reads what it will write
-	waiting  stage = "waiting"       // beside its member
-	final    stage = "final pass"    // it was told that the member has stopped
-	ended    stage = "ended"         // with success, not reported yet
-	pinning  stage = "pinning"       // of a mover: its copy is made and reported, its volumes stay mounted
-	failed   stage = "failed"        // with its exit code
-	mounting stage = "still mounted" // reported, not unmounted
-)
-
-// process is what runs on the node for a pod, whatever the API server says of it.
-type process struct {
-	pod, claim     string
-	volume, target string // target: of a mover
-	stage          stage
-	// current: what a mover has read is all that was written.
-	current bool
-	signal  string
-	code    int32
-}
-
-// content is what is on a volume: data of a claim, and whether it is all that was written. The zero value is an empty volume.
-type content struct {
-	claim   string
-	current bool
-	// finished: a final pass has been made to it, so no mover takes it for its own target any more.
-	finished bool
-}
 
 const schedulerName = "scheduler"
 
@@ -207,35 +173,6 @@ func (w *World) report(p *corev1.Pod, is process) {
 	})
 }
 
-func reportMover(p *corev1.Pod, is process) {
-	converged := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged}
-	done := corev1.ContainerStatus{Name: moverreport.FirstContainer, State: terminated(converged)}
-	last := corev1.ContainerStatus{Name: moverreport.FinalContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-	pin := corev1.ContainerStatus{Name: moverreport.PinContainer, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
-	p.Status.Phase = corev1.PodPending
-	switch {
-	case is.stage == failed && resize.IsPin(p): // the pin has
-		p.Status.Phase = corev1.PodFailed
-		p.Status.ContainerStatuses[0].State = terminated(moverreport.MemberReport{Code: int(is.code)})
-		return
-	case is.stage == ended:
-		p.Status.Phase, pin.State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		signal, _ := moverreport.ParseSignal(is.signal)
-		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Signal: &signal,
-			Claims: []moverreport.ClaimReport{{Name: "data", Digest: "verified"}}})
-	case is.stage == failed:
-		p.Status.Phase = corev1.PodFailed
-		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed, Code: int(is.code)})
-	}
-	p.Status.InitContainerStatuses, p.Status.ContainerStatuses = []corev1.ContainerStatus{done, last}, []corev1.ContainerStatus{pin}
-}
-
-func terminated(r moverreport.MemberReport) corev1.ContainerState {
-	return corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", ExitCode: int32(r.Code), Message: string(r.Encode(4096))},
-	}
-}
-
 // applications are the processes in the pods: members write, movers copy (cmd/drydock/mover).
 func applications(w *World) []Step {
 	var steps []Step
@@ -256,42 +193,6 @@ func applications(w *World) []Step {
 		}
 	}
 	return steps
-}
-
-func moverStep(what string, uid types.UID, next func(*World) process) Step {
-	return Step{Who: "mover " + string(uid), What: what, do: func(w *World) { w.processes[uid] = next(w) }}
-}
-
-// copied puts what the mover has read on its target.
-func (w *World) copied(is process, next stage) process {
-	w.contents[is.target] = content{claim: is.claim, current: is.current, finished: next == ended}
-	is.stage = next
-	return is
-}
-
-// signalOf is what the functions have told the mover.
-func (w *World) signalOf(uid types.UID) string {
-	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if p.UID == uid {
-			return p.Annotations[moverreport.SignalAnnotation]
-		}
-	}
-	return ""
-}
-
-// written reports whether a write of the member changes anything: some copy is as current as its volume.
-func (w *World) written(is process) bool {
-	for name, c := range w.contents {
-		if name != is.volume && c.claim == is.claim && c.current {
-			return true
-		}
-	}
-	for _, other := range w.processes {
-		if other.target != "" && other.claim == is.claim && other.current {
-			return true
-		}
-	}
-	return false
 }
 
 // write makes every copy of the claim's data stale, also what movers have read and not yet written.

@@ -3,23 +3,14 @@ package model
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 )
 
@@ -28,36 +19,6 @@ const namespace = "shop"
 
 // setName is the name of the only StatefulSet.
 const setName = "web"
-
-// object is any Kubernetes object of the model.
-type object interface {
-	metav1.Object
-	runtime.Object
-}
-
-type key struct {
-	kind plan.Resource
-	name string
-}
-
-// entry is one state of an object. It never changes: a write makes another one, so that worlds can share them.
-type entry struct {
-	object object
-	text   []byte // as JSON, without resourceVersion
-	digest [16]byte
-
-	manifest *unstructured.Unstructured // made when it is asked for
-	record   *api.Resize
-}
-
-// asManifest is the object with all its fields, as restore reads it.
-func (e *entry) asManifest(apiVersion, kind string) *unstructured.Unstructured {
-	if e.manifest == nil {
-		text, _ := json.Marshal(e.object)
-		e.manifest, _ = api.ParseManifest(text, apiVersion, kind)
-	}
-	return e.manifest
-}
 
 // World is one state of everything.
 type World struct {
@@ -123,36 +84,6 @@ func (w *World) after(s Step) *World {
 	return &next
 }
 
-// find returns the object of the name; nil if there is none. It must not be changed: see edit.
-func find[T object](w *World, kind plan.Resource, name string) T {
-	var none T
-	if e := w.objects[key{kind, name}]; e != nil {
-		return e.object.(T)
-	}
-	return none
-}
-
-// all returns the objects of a kind, by name.
-func all[T object](w *World, kind plan.Resource) []T {
-	var found []T
-	for k, e := range w.objects {
-		if k.kind == kind {
-			found = append(found, e.object.(T))
-		}
-	}
-	slices.SortFunc(found, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return found
-}
-
-// edit changes an object as a controller does, if it exists still.
-func edit[T object](w *World, kind plan.Resource, name string, change func(T)) {
-	if e := w.objects[key{kind, name}]; e != nil {
-		next := e.object.DeepCopyObject().(T)
-		change(next)
-		w.store(kind, next)
-	}
-}
-
 // store writes the object with a new resourceVersion. An object that is being deleted goes with its last finalizer.
 func (w *World) store(kind plan.Resource, o object) {
 	k := key{kind, o.GetName()}
@@ -207,66 +138,4 @@ func withoutVersion(o object) []byte {
 	}
 	o.SetResourceVersion(version)
 	return text
-}
-
-func (w *World) set() *appsv1.StatefulSet {
-	return find[*appsv1.StatefulSet](w, plan.StatefulSets, setName)
-}
-
-func (w *World) pod(name string) *corev1.Pod { return find[*corev1.Pod](w, plan.Pods, name) }
-
-func (w *World) claim(name string) *corev1.PersistentVolumeClaim {
-	return find[*corev1.PersistentVolumeClaim](w, plan.Claims, name)
-}
-
-func (w *World) volume(name string) *corev1.PersistentVolume {
-	return find[*corev1.PersistentVolume](w, plan.Volumes, name)
-}
-
-// record is the resize on the set; nil without one.
-func (w *World) record() *api.Resize {
-	e := w.objects[key{plan.StatefulSets, setName}]
-	if e == nil {
-		return nil
-	}
-	if e.record == nil {
-		e.record, _ = api.LoadResize(w.set())
-	}
-	return e.record
-}
-
-// identity tells states apart. ResourceVersions and incarnations that nothing refers to do not count.
-func (w *World) identity() [16]byte {
-	var sum [16]byte
-	for _, e := range w.objects {
-		for i := range sum {
-			sum[i] ^= e.digest[i]
-		}
-	}
-	h := sha256.New()
-	h.Write(sum[:])
-	for _, uid := range slices.Sorted(maps.Keys(w.processes)) {
-		fmt.Fprintf(h, "%s %+v\n", uid, w.processes[uid])
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.contents)) {
-		fmt.Fprintf(h, "%s %+v\n", name, w.contents[name])
-	}
-	for i := range w.functions {
-		w.functions[i].identify(h, w)
-	}
-	fmt.Fprintln(h, w.budget, w.nodeSilent, w.faults, w.replicas, w.gone, w.late, w.forfeited, w.orderIsCurrent())
-	_ = binary.Write(h, binary.LittleEndian, w.now.Unix())
-	var id [16]byte
-	copy(id[:], h.Sum(nil))
-	return id
-}
-
-// orderIsCurrent reports whether the journal's order to create the set was made from the set as it is.
-func (w *World) orderIsCurrent() bool {
-	for _, journal := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
-		if manifest, err := api.LoadManifest(journal); err == nil && manifest != nil && w.set() != nil {
-			return manifest.ResourceVersion == w.set().ResourceVersion
-		}
-	}
-	return false
 }
