@@ -30,14 +30,6 @@ var guarded = []string{
 
 const redundantFile = "test/model/mutants/redundant.txt"
 
-// How a guard was found, or not.
-const (
-	byUnit    = "unit tests"
-	byModel   = "model"
-	redundant = "redundant"
-	alive     = "ALIVE"
-)
-
 func main() {
 	only := flag.String("only", "", "take away the guards only whose name, which begins with the path, matches the expression")
 	quick := flag.Bool("quick", false, "leave out the tests of the model that take minutes")
