@@ -14,8 +14,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-const leaseName = "drydock-standalone"
-
 // Times of the lease, the defaults of client-go.
 const (
 	leaseDuration = 15 * time.Second

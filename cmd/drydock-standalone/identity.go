@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,9 +9,6 @@ import (
 	"syscall"
 
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 // identity names this process in the lease. It begins with the name of the pod or of the host.
@@ -51,23 +47,4 @@ func isEndedProcess(holder, own string) bool {
 	}
 	pid, err := strconv.Atoi(theirs[2])
 	return err == nil && pid > 1 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-}
-
-// releaseLeaseOfEndedProcess empties the lease of a crashed process, so that its successor need not wait until the lease
-// expires. It writes nothing if another process has taken the lease in between.
-func releaseLeaseOfEndedProcess(ctx context.Context, leases coordinationv1.LeaseInterface, own string) error {
-	lease, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading lease %s: %w", leaseName, err)
-	case lease.Spec.HolderIdentity == nil || !isEndedProcess(*lease.Spec.HolderIdentity, own):
-		return nil
-	}
-	lease.Spec.HolderIdentity = new(string)
-	if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("emptying lease %s: %w", leaseName, err)
-	}
-	return nil
 }

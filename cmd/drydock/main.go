@@ -12,13 +12,6 @@ import (
 	"os"
 )
 
-// Exit codes of serve and call. copy has the codes of package moverreport.
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-)
-
 const usage = `Usage:
   drydock serve FUNCTION   answer CloudEvents over HTTP; drydock serve -h lists functions and settings
   drydock copy ...         copy a volume; drydock copy -h lists its flags

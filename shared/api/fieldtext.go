@@ -31,37 +31,6 @@ func isField(part string) bool {
 		slices.Contains([]FieldName{FieldServiceName, FieldPodManagementPolicy}, FieldName(name))
 }
 
-// addField parses a part of the request and adds it. A field may be named once.
-func (r *Request) addField(part string) error {
-	field, err := parseField(part)
-	if err != nil {
-		return fmt.Errorf("%w; %s", err, fieldFormat)
-	}
-	for _, other := range r.Fields {
-		if other.path() == field.path() {
-			return fmt.Errorf("%q is named twice; name it once", field.path())
-		}
-	}
-	if r.Fields = append(r.Fields, field); len(r.Fields) > MaxFields {
-		return fmt.Errorf("there are more than %d changes other than sizes; split the request", MaxFields)
-	}
-	return nil
-}
-
-// checkConflicts returns an error if the request changes a template that it also adds or removes.
-func (r *Request) checkConflicts() error {
-	for _, f := range r.Fields {
-		if f.Name != FieldTemplate {
-			continue
-		}
-		_, sized := r.Targets[f.Template]
-		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == f.Template && o.Name != FieldTemplate }) {
-			return fmt.Errorf("template %q is both changed and added or removed; request only one of them", f.Template)
-		}
-	}
-	return nil
-}
-
 func parseField(part string) (Field, error) {
 	switch {
 	case strings.HasPrefix(part, "+"):

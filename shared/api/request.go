@@ -4,32 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
-
-	"drydock.dev/shared/bounded"
 )
 
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
 const AutoRequest = "auto"
-
-// AtLeast follows a size in the resize annotation and keeps larger claims and templates from shrinking. Applied manifests request so.
-const AtLeast = "+"
-
-// Target has the requested values of a claim.
-type Target struct {
-	Size resource.Quantity
-	// Class is a StorageClass. Empty keeps the claim's class.
-	Class string
-	// Modes are access modes. None keeps the claim's modes.
-	Modes []corev1.PersistentVolumeAccessMode
-	// Attributes is a VolumeAttributesClass. Empty means none, nil keeps the claim's class.
-	Attributes *string
-	// Exact is true if a larger claim shrinks. Otherwise the claim and its template may be larger, as when claims follow a template.
-	Exact bool
-}
 
 // Request is the parsed resize annotation.
 type Request struct {
@@ -51,14 +29,6 @@ func CheckRequest(text string) error {
 			ResizeAnnotation, len(text), longestRequest)
 	}
 	return nil
-}
-
-const requestFormat = `write "auto", or TEMPLATE=SIZE, several separated by commas. @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and ` +
-	`:ACCESSMODES may follow the size in this order, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ means at least that size`
-
-// accessModes maps the short names that kubectl prints.
-var accessModes = map[string]corev1.PersistentVolumeAccessMode{
-	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
 }
 
 // ParseRequest reads the value of the resize annotation:
@@ -103,66 +73,33 @@ func ParseRequest(text string) (Request, error) {
 	return request, nil
 }
 
-// ShortMode returns the short name of the access mode.
-func ShortMode(mode corev1.PersistentVolumeAccessMode) string {
-	for short, known := range accessModes {
-		if known == mode {
-			return short
-		}
-	}
-	return string(mode)
-}
-
-func parseTarget(part string) (string, Target, error) {
-	template, rest, ok := strings.Cut(part, "=")
-	if !ok {
-		return "", Target{}, fmt.Errorf("%q has no size", part)
-	}
-	if problems := validation.IsDNS1123Label(template); len(problems) > 0 {
-		return "", Target{}, fmt.Errorf("template %q: %s", template, problems[0])
-	}
-	rest, short, moded := strings.Cut(rest, ":")
-	rest, attributes, attributed := strings.Cut(rest, "%")
-	size, class, named := strings.Cut(rest, "@")
-	size, atLeast := strings.CutSuffix(size, AtLeast)
-	quantity, err := bounded.Quantity(size)
+// addField parses a part of the request and adds it. A field may be named once.
+func (r *Request) addField(part string) error {
+	field, err := parseField(part)
 	if err != nil {
-		return "", Target{}, fmt.Errorf("size %w", err)
+		return fmt.Errorf("%w; %s", err, fieldFormat)
 	}
-	if quantity.Sign() <= 0 {
-		return "", Target{}, fmt.Errorf("size %q is not positive", size)
-	}
-	if named {
-		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
-			return "", Target{}, fmt.Errorf("storage class %q: %s", class, problems[0])
+	for _, other := range r.Fields {
+		if other.path() == field.path() {
+			return fmt.Errorf("%q is named twice; name it once", field.path())
 		}
 	}
-	target := Target{Size: quantity, Class: class, Exact: !atLeast}
-	if attributed {
-		if problems := validation.IsDNS1123Subdomain(attributes); len(problems) > 0 {
-			return "", Target{}, fmt.Errorf("volume attributes class %q: %s", attributes, problems[0])
-		}
-		target.Attributes = &attributes
+	if r.Fields = append(r.Fields, field); len(r.Fields) > MaxFields {
+		return fmt.Errorf("there are more than %d changes other than sizes; split the request", MaxFields)
 	}
-	if moded {
-		if target.Modes, err = parseModes(short); err != nil {
-			return "", Target{}, err
-		}
-	}
-	return template, target, nil
+	return nil
 }
 
-func parseModes(text string) ([]corev1.PersistentVolumeAccessMode, error) {
-	var modes []corev1.PersistentVolumeAccessMode
-	for _, short := range strings.Split(text, "+") {
-		mode, known := accessModes[short]
-		if !known {
-			return nil, fmt.Errorf("%q is not an access mode; write RWO, ROX, RWX or RWOP", short)
+// checkConflicts returns an error if the request changes a template that it also adds or removes.
+func (r *Request) checkConflicts() error {
+	for _, f := range r.Fields {
+		if f.Name != FieldTemplate {
+			continue
 		}
-		modes = append(modes, mode)
+		_, sized := r.Targets[f.Template]
+		if sized || slices.ContainsFunc(r.Fields, func(o Field) bool { return o.Template == f.Template && o.Name != FieldTemplate }) {
+			return fmt.Errorf("template %q is both changed and added or removed; request only one of them", f.Template)
+		}
 	}
-	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) { // kubernetes pkg/apis/core/validation
-		return nil, fmt.Errorf("access mode RWOP cannot be combined with others")
-	}
-	return modes, nil
+	return nil
 }

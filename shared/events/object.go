@@ -1,7 +1,5 @@
 package events
 
-import "slices"
-
 // Kinds that the event source watches.
 const (
 	KindStatefulSet = "StatefulSet"
@@ -31,7 +29,6 @@ func (o Object) Watched() bool {
 
 // Path returns the object's API path as ApiServerSource writes it into an event's subject. It begins with /apis even if the API server uses
 // /api (knative.dev/eventing pkg/adapter/apiserver/events).
-// server has it below /api (knative.dev/eventing pkg/adapter/apiserver/events).
 func (o Object) Path() string {
 	place := places[o.Kind]
 	return "/apis/" + place[0] + "/namespaces/" + o.Namespace + "/" + place[1] + "/" + o.Name
@@ -44,19 +41,3 @@ func (o Object) URLPath() string {
 	}
 	return o.Path()
 }
-
-// OwnTypes returns the types of Drydock's events.
-func OwnTypes() []string {
-	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
-		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted,
-		ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed}
-}
-
-// IsOwn reports whether the type belongs to Drydock.
-func IsOwn(eventType string) bool { return slices.Contains(OwnTypes(), eventType) }
-
-// SourceTypes returns the types of the event source's events about an object.
-func SourceTypes() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
-
-// IsSource reports whether the type belongs to the event source.
-func IsSource(eventType string) bool { return slices.Contains(SourceTypes(), eventType) }

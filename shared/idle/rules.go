@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,9 +42,6 @@ const (
 
 // maxRuleBytes limits an annotation, in bytes, because the sweep holds the rules of every opted-in set of the cluster at once.
 const maxRuleBytes = 4 << 10
-
-// maxReplicas limits replica counts in annotations.
-const maxReplicas = 1000
 
 // ParseRules parses the annotations. Its error lists every invalid annotation. The rules are then unreliable.
 func ParseRules(set *appsv1.StatefulSet) (Rules, error) {
@@ -119,14 +115,6 @@ func timeInto(target *time.Time) func(string) error {
 		}
 		return t, nil
 	})
-}
-
-func parseReplicas(text string) (int32, error) {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 || n > maxReplicas {
-		return 0, fmt.Errorf("write a whole number from 1 to %d", maxReplicas)
-	}
-	return int32(n), nil
 }
 
 // parseNames reads names of StatefulSets, and returns them sorted without duplicates.

@@ -14,11 +14,6 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-const (
-	tokenReviews  plan.Resource = "tokenreviews"
-	accessReviews plan.Resource = "subjectaccessreviews"
-)
-
 // MayPatchSet returns nil if the API server accepts the token and its user may patch the StatefulSet. An empty name stands for every
 // StatefulSet of the namespace. Otherwise the error is permanent. It does not quote the token.
 func (c *Client) MayPatchSet(ctx context.Context, token, namespace, name string) error {

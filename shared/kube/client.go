@@ -47,6 +47,12 @@ const (
 	LimitRanges       plan.Resource = "limitranges"
 )
 
+// Resources that only answer questions. They store nothing.
+const (
+	tokenReviews  plan.Resource = "tokenreviews"
+	accessReviews plan.Resource = "subjectaccessreviews"
+)
+
 var codecs, parameters = newCodecs()
 
 func newCodecs() (serializer.CodecFactory, runtime.ParameterCodec) {
@@ -198,18 +204,4 @@ func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container stri
 		return raw, time.Time{}, nil //nolint:nilerr // the line is enough
 	}
 	return line, at, nil
-}
-
-// Create creates an object.
-func (c *Client) Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error {
-	client, err := c.rest(resource)
-	if err != nil {
-		return err
-	}
-	options := metav1.CreateOptions{FieldManager: fieldManager}
-	if dryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	return client.Post().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
-		VersionedParams(&options, parameters).Body(object).Do(ctx).Error()
 }

@@ -7,6 +7,7 @@ import (
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -117,4 +118,18 @@ func (c *Client) Evict(ctx context.Context, namespace, name string, uid types.UI
 	}
 	return client.Post().Namespace(namespace).Resource(plural(plan.Pods)).Name(name).SubResource("eviction").MaxRetries(0).
 		Body(eviction).Do(ctx).Error()
+}
+
+// Create creates an object.
+func (c *Client) Create(ctx context.Context, resource plan.Resource, namespace string, object runtime.Object, dryRun bool) error {
+	client, err := c.rest(resource)
+	if err != nil {
+		return err
+	}
+	options := metav1.CreateOptions{FieldManager: fieldManager}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return client.Post().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
+		VersionedParams(&options, parameters).Body(object).Do(ctx).Error()
 }

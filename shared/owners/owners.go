@@ -2,9 +2,7 @@
 // settings to a custom resource, and the patches that restore the previous ones. It is pure; the functions read and write.
 package owners
 
-import (
-	"slices"
-)
+import "slices"
 
 // Place says whether a setting is an annotation, a label or a field.
 type Place string
@@ -108,15 +106,6 @@ func (r Row) settings(by Means) []Setting {
 
 // Registry is a table of rows.
 type Registry []Row
-
-// LoadRegistry returns the built-in table with the rows of the text, which Parse reads.
-func LoadRegistry(text string) (Registry, error) {
-	rows, err := Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return BuiltIn().With(rows), nil
-}
 
 // With returns the registry with additional rows. They replace the present rows of the same kinds, even rows that are off.
 func (r Registry) With(rows Registry) Registry {

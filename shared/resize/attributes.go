@@ -58,3 +58,10 @@ func checkAttributes(in Input, w *Changes) []Problem {
 	}
 	return found
 }
+
+func valueOr[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -9,17 +9,6 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// compareFields compares the fields of the request with the set.
-func (w *Changes) compareFields(in Input, request api.Request) {
-	for _, f := range request.Fields {
-		if _, known := statefulset.FieldOf(in.Set, f); !known {
-			w.addProblem(unknownTemplate(in, w, f.Template))
-		}
-	}
-	w.Fields = statefulset.Unmet(in.Set, request.Fields)
-	w.Recreate = w.Recreate || len(w.Fields) > 0
-}
-
 // lacksFields reports whether the set lacks one of the fields, or the template of a field.
 func lacksFields(set *appsv1.StatefulSet, fields []api.Field) bool {
 	return len(statefulset.Unmet(set, fields)) > 0 || len(statefulset.FieldsOf(set, fields)) < len(fields)

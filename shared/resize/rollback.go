@@ -13,12 +13,6 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// restoredClaim is the target of a claim in a rollback: its old volume, and the size, class and modes that the claim had on it.
-type restoredClaim struct {
-	api.Target
-	volume string
-}
-
 // Rollback returns the claims that get back the old volumes of the operation, and the templates that the set had with them. Unsettled and
 // PreflightRollback find the obstacles.
 func Rollback(in Input, operation string) *Changes {
@@ -197,11 +191,4 @@ func checkOldVolumes(in Input, w *Changes) []Problem {
 		}
 	}
 	return found
-}
-
-func valueOr[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

@@ -13,16 +13,13 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
-	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/telemetry"
@@ -34,8 +31,6 @@ type Handler interface {
 }
 
 const (
-	// MaxBytes is the maximum size of an event. A StatefulSet with its managedFields has about 10 to 30 KiB.
-	MaxBytes = 1 << 20
 
 	// DefaultDeadline is the time limit for one event. func-go stops a handler after 30 s, and the delivery timeout of
 	// the Triggers in deploy/ is 60 s.
@@ -91,33 +86,6 @@ func (h *EventHandler) answer(w http.ResponseWriter, r *http.Request) (context.C
 	a := h.call(ctx, *e)
 	a.event = *e
 	return ctx, a
-}
-
-// read returns the event of the request, or the HTTP status and the error if the request has no valid event.
-func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s is not supported. Send a CloudEvent with POST", r.Method)
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, MaxBytes)
-	message := cehttp.NewMessageFromHttpRequest(r)
-	if encoding := message.ReadEncoding(); encoding != binding.EncodingBinary && encoding != binding.EncodingStructured {
-		return nil, http.StatusUnsupportedMediaType,
-			errors.New("the request is not a single CloudEvent. " +
-				"Send the header ce-specversion: 1.0, or the content type application/cloudevents+json")
-	}
-	e, err := binding.ToEvent(r.Context(), message)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("event larger than %d bytes", tooLarge.Limit)
-	case err != nil:
-		return nil, http.StatusBadRequest, fmt.Errorf("reading the event: %w", err)
-	}
-	if err := e.Validate(); err != nil {
-		return nil, http.StatusBadRequest, fmt.Errorf("validating the event: %w", err)
-	}
-	return e, 0, nil
 }
 
 // call runs the function until the deadline or the end of the request.

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.opentelemetry.io/otel/propagation"
@@ -49,29 +48,6 @@ func (x eventCarrier) Set(key, value string) { x.SetExtension(key, value) }
 
 // Keys returns the extensions that trace context uses.
 func (x eventCarrier) Keys() []string { return []string{traceParent, traceState} }
-
-// Stamp writes the trace context of the current work into an event that results from it. Without a trace context it does
-// not change the event.
-func Stamp(ctx context.Context, e *event.Event) {
-	if at := current(ctx); at.IsValid() {
-		w3c.Inject(trace.ContextWithSpanContext(ctx, at), eventCarrier{e})
-	}
-}
-
-// StampHeader does the same for a request that carries such an event.
-func StampHeader(ctx context.Context, header http.Header) {
-	if at := current(ctx); at.IsValid() {
-		w3c.Inject(trace.ContextWithSpanContext(ctx, at), propagation.HeaderCarrier(header))
-	}
-}
-
-// current returns the span of the event that is being handled, or the span in the context.
-func current(ctx context.Context) trace.SpanContext {
-	if hop := From(ctx); hop != nil {
-		return hop.SpanContext(ctx)
-	}
-	return trace.SpanContextFromContext(ctx)
-}
 
 // parentAndLinks returns the parent of an event's span, and the contexts that it links to.
 //

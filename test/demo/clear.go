@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// demoLabel marks a namespace that the demo may delete.
-	demoLabel = "app.kubernetes.io/part-of"
-	demoValue = "drydock-demo"
 
 	// clearTime is how long the deletion of everything may take.
 	clearTime = 3 * time.Minute

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"drydock.dev/shared/events"
-	"drydock.dev/test/demo/show"
 )
 
 // brokerEvent is an event of the Broker, in the format of drydock-standalone's --events-log.
@@ -106,17 +105,4 @@ func (g *eventBatch) flush() {
 	}
 	g.order = nil
 	g.print(g.first, strings.Join(parts, " · "))
-}
-
-// onEvent prints an event of the demo's namespace, or a tick.
-func (o *observer) onEvent(p brokerEvent) {
-	ours := strings.Contains(p.Subject, "/namespaces/"+o.namespace+"/")
-	switch {
-	case p.isRaw() && ours:
-		o.raw.add(p)
-	case p.Type == events.Tick:
-		o.report(show.Dim, p.Time, "event", "tick")
-	case ours:
-		o.report(show.Accent, p.Time, "event", "%-18s %s by %s", p.kind(), p.object(), p.sender())
-	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/demo/show"
 )
@@ -153,19 +155,6 @@ func (o *observer) onSet(set *appsv1.StatefulSet, gone bool) {
 	}
 }
 
-// report prints a line after the raw events that preceded it.
-func (o *observer) report(style show.Style, at time.Time, what, format string, args ...any) {
-	o.raw.flush()
-	o.print(style, at, what, fmt.Sprintf(format, args...))
-}
-
-// print prints a line with the time since the request. It prints nothing before the request and after the end.
-func (o *observer) print(style show.Style, at time.Time, what, text string) {
-	if offset, runs := o.clock.since(at); runs {
-		o.screen.Line(style, "%7.1fs  %-5s  %s", offset.Seconds(), what, text)
-	}
-}
-
 // change is one printed line about a change of the record.
 type change struct {
 	style show.Style
@@ -202,4 +191,17 @@ func templateSize(set *appsv1.StatefulSet) string {
 		}
 	}
 	return "no template " + templateName
+}
+
+// onEvent prints an event of the demo's namespace, or a tick.
+func (o *observer) onEvent(p brokerEvent) {
+	ours := strings.Contains(p.Subject, "/namespaces/"+o.namespace+"/")
+	switch {
+	case p.isRaw() && ours:
+		o.raw.add(p)
+	case p.Type == events.Tick:
+		o.report(show.Dim, p.Time, "event", "tick")
+	case ours:
+		o.report(show.Accent, p.Time, "event", "%-18s %s by %s", p.kind(), p.object(), p.sender())
+	}
 }

@@ -4,41 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"drydock.dev/shared/api"
 )
-
-// cleaners is a Node's knowledge of cleanup pods and their claims.
-type cleaners struct {
-	// GuardClaims makes the deletion of a claim a violation unless a cleanup pod has succeeded on the claim.
-	GuardClaims bool
-
-	claims  map[types.UID]string // every observed claim, by name
-	last    map[types.UID]string // the claims at the node's latest step
-	deleted map[types.UID]bool
-	cleaned map[types.UID]bool
-	crashed map[types.UID]time.Time // the latest failure of the cleanup pod's container
-	order   []string                // the pods that succeeded
-}
-
-func newCleaners() *cleaners {
-	return &cleaners{claims: map[types.UID]string{}, last: map[types.UID]string{}, deleted: map[types.UID]bool{},
-		cleaned: map[types.UID]bool{}, crashed: map[types.UID]time.Time{}}
-}
-
-func isCleaner(pod *corev1.Pod) bool {
-	link, err := api.LoadLink(pod)
-	return err == nil && link != nil && link.Role == api.RoleCleaner
-}
 
 // runCleaner ends a cleanup pod. On success, the data of its claims counts as moved elsewhere.
 func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
@@ -171,101 +143,4 @@ func (n *Node) DeletedClaims() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// CleanupTemplate is the cleanup pod template of a user.
-const CleanupTemplate = `
-metadata:
-  labels: {app: cleanup}
-spec:
-  containers:
-    - name: move
-      image: dev.local/busybox:1
-      volumeMounts: [{name: data, mountPath: /data}]
-`
-
-// SetWithCleanup returns a WorldSet with a cleanup pod template, and guards its claims.
-func (w *World) SetWithCleanup(name string, replicas int32, templates ...string) *appsv1.StatefulSet {
-	if len(templates) == 0 {
-		templates = []string{"data"}
-	}
-	set := WorldSet(name, replicas, "64Mi", templates...)
-	set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
-	set.Annotations[api.CleanupTemplateAnnotation] = CleanupTemplate
-	w.Node.Set(func(n *Node) { n.GuardClaims = true })
-	return set
-}
-
-// Cleanup reads the record of the set's latest cleanup, or returns nil.
-func (w *World) Cleanup(name string) *api.Cleanup {
-	w.T.Helper()
-	set := w.Set(name)
-	if set == nil {
-		return nil
-	}
-	doc, err := api.LoadCleanup(set)
-	w.must(err)
-	return doc
-}
-
-// UntilCleanup ticks until the set's cleanup has the phase, and the reason unless it is empty.
-func (w *World) UntilCleanup(d *Drive, name string, phase api.Phase, reason api.Reason) *api.Cleanup {
-	w.T.Helper()
-	var doc *api.Cleanup
-	w.Eventually(fmt.Sprintf("the cleanup of %s is %s %s", name, phase, reason), func() string {
-		if err := d.Tick(context.Background()); err != nil {
-			return err.Error()
-		}
-		if doc = w.Cleanup(name); doc == nil {
-			return "there is none"
-		}
-		if doc.Phase != phase || reason != "" && doc.Reason != reason {
-			return fmt.Sprintf("%s %s: %s; %+v", doc.Phase, doc.Reason, doc.Message, doc.Ordinals)
-		}
-		return ""
-	})
-	return doc
-}
-
-// CreateClaim creates a claim as a user would, with a volume, and waits until it is bound.
-func (w *World) CreateClaim(name string, labels map[string]string) *corev1.PersistentVolumeClaim {
-	w.T.Helper()
-	claim := WorldSet("web", 1, "64Mi", "data").Spec.VolumeClaimTemplates[0].DeepCopy()
-	claim.Namespace, claim.Name, claim.Labels = w.Namespace, name, labels
-	made, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), claim,
-		metav1.CreateOptions{FieldManager: "kubectl"})
-	w.must(err)
-	_, err = w.Kube.CoreV1().PersistentVolumes().Create(context.Background(), makeVolume(made), metav1.CreateOptions{})
-	w.must(err)
-	w.Eventually("claim "+name+" is bound", func() string {
-		if made = w.Claim(name); made.Status.Phase != corev1.ClaimBound {
-			return string(made.Status.Phase)
-		}
-		return ""
-	})
-	return made
-}
-
-// ClaimUIDs returns the claims of the world with their UIDs, so that a test notices a replaced claim.
-func (w *World) ClaimUIDs() string {
-	w.T.Helper()
-	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(context.Background(), metav1.ListOptions{})
-	w.must(err)
-	var uids []string
-	for _, c := range claims.Items {
-		uids = append(uids, fmt.Sprintf("%s=%s deleted %t", c.Name, c.UID, c.DeletionTimestamp != nil))
-	}
-	slices.Sort(uids)
-	return strings.Join(uids, " ")
-}
-
-// Kubectl runs kubectl in the world's namespace.
-func (w *World) Kubectl(args ...string) string {
-	w.T.Helper()
-	command := exec.Command(Kubectl(w.T), append([]string{"--kubeconfig", APIPath(w.T), "--namespace", w.Namespace}, args...)...)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		w.T.Fatalf("kubectl %v: %v: %s", args, err, output)
-	}
-	return string(output)
 }

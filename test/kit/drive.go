@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/client-go/rest"
@@ -162,4 +164,32 @@ func Receivers(e event.Event) []api.Function {
 		return []api.Function{api.Restore}
 	}
 	return nil
+}
+
+// Drive creates functions that see only this world. They reach the API server through the saboteur, if there is one.
+func (w *World) Drive(wrap *Saboteur) *Drive { return w.drive(wrap, w.Namespace) }
+
+// DriveIn creates functions for the namespaces.
+func (w *World) DriveIn(namespaces ...string) *Drive { return w.drive(nil, namespaces...) }
+
+func (w *World) drive(wrap *Saboteur, namespaces ...string) *Drive {
+	config := rest.CopyConfig(w.Config)
+	if wrap != nil {
+		config.Wrap(wrap.Wrap)
+	}
+	level := slog.LevelWarn
+	if testing.Verbose() && os.Getenv("DRYDOCK_TEST_LOG") != "" {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{w.T}, &slog.HandlerOptions{Level: level}))
+	settings := w.Settings
+	settings.Namespaces = namespaces
+	return NewDrive(config, settings, log)
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", p)
+	return len(p), nil
 }

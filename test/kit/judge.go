@@ -148,3 +148,17 @@ func (w *World) dump() string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// Violations returns the breaches of I1 so far.
+func (n *Node) Violations() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.violations...)
+}
+
+// Version returns the version of the data on the volume, and the newest version of the claim.
+func (n *Node) Version(volume, claim string) (has, newest int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.versions[volume], n.newest[claim]
+}

@@ -91,3 +91,5 @@ func SetNodeReady(ctx context.Context, kube kubernetes.Interface, name string, r
 	_, err := kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
 	return err
 }
+
+const nodeName = "kit"

@@ -7,8 +7,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resize"
@@ -163,37 +161,20 @@ func pairs(pod *corev1.Pod) []claimPair {
 	return all
 }
 
-// moverStatus returns the status of a mover whose pin has not started.
-func moverStatus(phase corev1.PodPhase, first, final corev1.ContainerStatus) corev1.PodStatus {
-	return corev1.PodStatus{Phase: phase, StartTime: ptr.To(metav1.Now()), InitContainerStatuses: []corev1.ContainerStatus{first, final},
-		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse,
-			"ContainersNotInitialized")}
-}
-
-// failed returns the status of a mover whose running container has ended with the report.
-func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
-	if report.Stage == moverreport.FirstContainer {
-		return moverStatus(corev1.PodFailed, ended(moverreport.FirstContainer, report), waiting(moverreport.FinalContainer))
+// playMissingImage reports whether the pod is a mover whose image cannot be pulled, and writes the kubelet's status for
+// it.
+func (n *Node) playMissingImage(ctx context.Context, pod *corev1.Pod) bool {
+	n.mu.Lock()
+	lacks := n.NoImage && isMover(pod)
+	n.mu.Unlock()
+	if inits := pod.Status.InitContainerStatuses; !lacks || len(inits) > 0 {
+		return lacks && inits[0].State.Waiting != nil
 	}
-	return moverStatus(corev1.PodFailed, pod.Status.InitContainerStatuses[0], ended(moverreport.FinalContainer, report))
-}
-
-func running(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true),
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
-}
-
-func waiting(container string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container,
-		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
-}
-
-func ended(container string, report moverreport.MemberReport) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(report.Code), Message: string(
-			report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
-}
-
-func ready(status corev1.ConditionStatus, reason string) []corev1.PodCondition {
-	return []corev1.PodCondition{{Type: corev1.PodReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+	container := pod.Spec.InitContainers[0]
+	status := moverStatus(corev1.PodPending, waiting(container.Name), waiting(moverreport.FinalContainer))
+	status.InitContainerStatuses[0].Image = container.Image
+	status.InitContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+		Message: "Back-off pulling image " + container.Image}
+	n.setStatus(ctx, pod, status)
+	return true
 }

@@ -13,12 +13,6 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// writer is a running pod of a set, which writes to the volumes of its claims.
-type writer struct {
-	name   string
-	claims map[string]string // volume by claim
-}
-
 // startPod runs a pod. A pod of a set then writes to its volumes.
 func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)

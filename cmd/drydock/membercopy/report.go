@@ -18,19 +18,6 @@ const passTimes = 10
 func seconds(d time.Duration) float64       { return math.Round(d.Seconds()*1000) / 1000 }
 func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
-// addResult adds the numbers of one copy of the claim. A failed copy counts, too.
-func (c *claim) addResult(result mover.Result, err error) {
-	one := mover.NewReport(result, err, 0)
-	earlier := c.report
-	c.report = moverreport.ClaimReport{
-		Name: earlier.Name, Bytes: earlier.Bytes + one.Bytes, Files: earlier.Files + one.Files, Deleted: earlier.Deleted + one.Deleted,
-		Skipped: one.Skipped, Digest: one.Digest, Changed: one.Changed,
-		RecordedFiles: one.RecordedFiles, RecordedBytes: one.RecordedBytes,
-		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
-		Count: one.Count, Problems: one.Problems, Warnings: one.Warnings,
-	}
-}
-
 // resetReports drops the numbers of this container's first passes, because the report describes the final pass.
 func (r *run) resetReports() {
 	r.began = time.Now()

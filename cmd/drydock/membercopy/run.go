@@ -117,3 +117,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// addResult adds the numbers of one copy of the claim. A failed copy counts, too.
+func (c *claim) addResult(result mover.Result, err error) {
+	one := mover.NewReport(result, err, 0)
+	earlier := c.report
+	c.report = moverreport.ClaimReport{
+		Name: earlier.Name, Bytes: earlier.Bytes + one.Bytes, Files: earlier.Files + one.Files, Deleted: earlier.Deleted + one.Deleted,
+		Skipped: one.Skipped, Digest: one.Digest, Changed: one.Changed,
+		RecordedFiles: one.RecordedFiles, RecordedBytes: one.RecordedBytes,
+		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
+		Count: one.Count, Problems: one.Problems, Warnings: one.Warnings,
+	}
+}

@@ -106,3 +106,8 @@ func writeInt(h hash.Hash, n int64) {
 	binary.BigEndian.PutUint64(b[:], uint64(n))
 	h.Write(b[:])
 }
+
+func writeString(h hash.Hash, s string) {
+	writeInt(h, int64(len(s)))
+	h.Write([]byte(s))
+}

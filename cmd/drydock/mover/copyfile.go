@@ -38,12 +38,6 @@ func (c *copier) keepsIncomplete(e *entry, err error) bool {
 	return c.pass == PassFirst && c.isBig(e) && kindOf(err) == kindChanged
 }
 
-// input is an open source file.
-type input struct {
-	fd   int
-	data int64 // estimated bytes outside of holes
-}
-
 // openSource opens a file and checks that it is the scanned one.
 func (c *copier) openSource(at pair, e *entry) (input, error) {
 	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)

@@ -7,12 +7,6 @@ import (
 	"time"
 )
 
-// costs are the durations of a pass's phases.
-type costs struct {
-	scan, steps, flush time.Duration // steps: preparation, links and directory attributes
-	copy, check        effort
-}
-
 // timedStep adds the duration of a step that reads no contents.
 func (c *copier) timedStep(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {

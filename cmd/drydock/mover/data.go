@@ -4,13 +4,9 @@ package mover
 
 import (
 	"context"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
-
-// bufferSize is how many bytes a worker reads at a time. It fits into a CPU's cache.
-const bufferSize = 128 << 10
 
 // readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
 // does.
@@ -29,8 +25,6 @@ const copyRangeSize = 4 << 20
 
 // copyRangeMin is the minimum size for copy_file_range, because smaller copies are not worth the call.
 const copyRangeMin = 64 << 10
-
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // nextData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
 // without holes the whole file is one run. It moves the file's offset, which nothing else uses.
@@ -184,4 +178,10 @@ func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 		buf, off = buf[w:], off+int64(w)
 	}
 	return int64(n), nil
+}
+
+// input is an open source file.
+type input struct {
+	fd   int
+	data int64 // estimated bytes outside of holes
 }

@@ -3,7 +3,6 @@
 package mover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -150,27 +149,6 @@ func (c *deviceCopier) updateRange(ctx context.Context, buf []byte, off int64) e
 	}
 	c.limit.wait(ctx, 2*int64(len(buf))+written)
 	return nil
-}
-
-// compareUnit is the number of bytes that are compared and written at once: devices rarely write less.
-const compareUnit = 4096
-
-// differingRun returns how many bytes are equal at the beginning, and how many differ after them, in whole units.
-func differingRun(a, b []byte) (same, differ int) {
-	for same < len(a) && equalUnit(a, b, same) {
-		same += compareUnit
-	}
-	same = min(same, len(a))
-	end := same
-	for end < len(a) && !equalUnit(a, b, end) {
-		end += compareUnit
-	}
-	return same, min(end, len(a)) - same
-}
-
-func equalUnit(a, b []byte, at int) bool {
-	end := min(at+compareUnit, len(a))
-	return bytes.Equal(a[at:end], b[at:end])
 }
 
 func (c *deviceCopier) result(o Options) Result {

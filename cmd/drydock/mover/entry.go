@@ -135,6 +135,3 @@ func (d *dir) find(name string) *entry {
 	}
 	return nil
 }
-
-// isLostFound reports whether a name in d may belong to the file system.
-func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

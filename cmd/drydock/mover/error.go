@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -28,19 +26,6 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// Interruption is the cause of a context that was cancelled because a signal asked the process to end.
-type Interruption struct{ Signal os.Signal }
-
-func (i *Interruption) Error() string { return "signal: " + i.Signal.String() }
-
-// code returns 130 for SIGINT and 143 for all other signals.
-func (i *Interruption) code() int {
-	if i.Signal == syscall.SIGINT {
-		return moverreport.CodeInterrupted
-	}
-	return moverreport.CodeTerminated
-}
 
 // newError returns the error for collected problems.
 func newError(k kind, count int, first []string) *Error {
@@ -154,4 +139,12 @@ func needsInode(err error) bool {
 // none.
 func inodesAreScarcer(st *unix.Statfs_t) bool {
 	return float64(st.Ffree)*float64(st.Blocks) < float64(st.Bfree)*float64(st.Files)
+}
+
+// rootError turns a root that is missing or is not a directory into a usage error.
+func rootError(err error) error {
+	if isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP) {
+		return usageError(err)
+	}
+	return err
 }

@@ -108,3 +108,6 @@ func isAny(err error, targets ...error) bool {
 	}
 	return false
 }
+
+// mismatch returns an error that says what differs.
+func mismatch(what string) error { return fmt.Errorf("%w: %s", errMismatch, what) }

@@ -23,13 +23,6 @@ type Work struct {
 	Deletions int64 // entries to delete, at least
 }
 
-// Cost says how long one worker takes for contents.
-type Cost struct {
-	File    time.Duration // for a small file; 0 if it was not measured
-	Rate    float64       // bytes per second of big files, read on both sides; 0 if it was not measured
-	Workers float64       // average number of busy workers
-}
-
 // Forecast returns how long a final pass would take if it started now.
 func (f Figures) Forecast() time.Duration {
 	return f.Scan + f.Metadata + f.Flush + f.Contents()
@@ -41,42 +34,11 @@ func (f Figures) Contents() time.Duration {
 	return copying.timeFor(f.Remaining) + checking.timeFor(f.Remaining) + time.Duration(f.Remaining.Deletions)*deletionCost
 }
 
-// deletionCost is the time to delete one entry.
-const deletionCost = 50 * time.Microsecond
-
-// timeFor returns how long the work takes. A single file is read by one worker, so the largest file is a lower bound.
-func (c Cost) timeFor(w Work) time.Duration {
-	busy := float64(w.Files)*c.File.Seconds() + c.seconds(w.Bytes)
-	return inSeconds(max(busy/max(1, c.Workers), c.seconds(w.Largest)))
-}
-
-func (c Cost) seconds(bytes int64) float64 { return float64(bytes) / c.Rate }
-
-func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// filledFrom returns the cost with missing measurements taken from an earlier pass.
-func (c Cost) filledFrom(earlier Cost) Cost {
-	if c.File == 0 {
-		c.File = earlier.File
-	}
-	if c.Rate == 0 {
-		c.Rate = earlier.Rate
-	}
-	if c.Workers == 0 {
-		c.Workers = earlier.Workers
-	}
-	return c
-}
-
 // WithGapsFrom returns the figures with missing measurements taken from an earlier pass.
 func (f Figures) WithGapsFrom(earlier Figures) Figures {
 	f.Copy, f.Check = f.Copy.filledFrom(earlier.Copy), f.Check.filledFrom(earlier.Check)
 	return f
 }
-
-// defaultCost is the cost on slow storage. It is used until a pass measures one: a pass that finds no change measures
-// nothing.
-var defaultCost = Cost{File: 20 * time.Millisecond, Rate: 50e6, Workers: 1}
 
 // costs returns both costs. A missing one is taken from the other one, or else from defaultCost. Verification is at most
 // as fast as this process can hash.
@@ -95,4 +57,10 @@ func (w *Work) add(size, data int64) {
 	}
 	w.Bytes += data
 	w.Largest = max(w.Largest, data)
+}
+
+// timeFor returns how long the work takes. A single file is read by one worker, so the largest file is a lower bound.
+func (c Cost) timeFor(w Work) time.Duration {
+	busy := float64(w.Files)*c.File.Seconds() + c.seconds(w.Bytes)
+	return inSeconds(max(busy/max(1, c.Workers), c.seconds(w.Largest)))
 }

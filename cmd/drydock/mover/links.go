@@ -120,3 +120,13 @@ func (c *copier) linkOther(from int, first, m linkName) error {
 	c.files.Add(1)
 	return c.install(at, tmp, m.dir, m.entry())
 }
+
+// isOwnInode reports whether a name without hard links has a separate inode, or whether no other group uses the inode of
+// a name with hard links.
+func (c *copier) isOwnInode(have *meta, g *group) bool {
+	if g == nil {
+		return have.nlink == 1
+	}
+	keeper, _ := c.inodeOwners.LoadOrStore(have.inode(), g)
+	return keeper == g
+}

@@ -111,3 +111,6 @@ func (c *copier) keepsLostFound(ctx context.Context, root int, d *dir, name stri
 	}
 	return true, r.removeHoisted(ctx)
 }
+
+// isLostFound reports whether a name in d may belong to the file system.
+func (d *dir) isLostFound(name string) bool { return d.parent == nil && name == lostFound }

@@ -5,12 +5,7 @@ package mover
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"drydock.dev/shared/moverreport"
 )
@@ -37,23 +32,6 @@ type Options struct {
 	ProgressInterval time.Duration              // at most one call per interval, and one at each phase change; 0 means phase changes only
 
 	hooks hooks
-}
-
-// hooks let tests act at exact moments.
-type hooks struct {
-	copying func(path string)              // after a file was read, before it is checked for changes
-	synced  func()                         // between sync and verify
-	source  func(op, path string) error    // fails the reading of a source file
-	wrote   func(path string, bytes int64) // after a piece of a file was written
-
-	fileSystem func(side) int64     // replaces the file system type of statfs
-	flushed    func() error         // the outcome of flushing the source
-	noSettling bool                 // a first pass skips the flush of the source and records recently changed files, too
-	confirmed  func(path string)    // between reading a file and recording it
-	recording  func()               // between writing the record and giving it its name
-	selinux    func() string        // replaces the SELinux context of this process
-	anyFile    bool                 // a regular file counts as a device
-	statfs     func(*unix.Statfs_t) // changes the target's statfs result
 }
 
 // Result says what a copy did. A failed copy has one, too.
@@ -89,39 +67,6 @@ func Copy(ctx context.Context, o Options) (Result, error) {
 	return c.result(), nil
 }
 
-// copier is one copy. The fields above problems do not change after the scan.
-type copier struct {
-	src, dst *root
-	tree     *tree
-	workers  int
-	checksum bool
-	pass     Pass
-	token    string
-	settled  time.Duration
-	margin   int
-	ownOnly  bool
-	refill   bool
-	limit    *Limiter
-	ownNames []string // names in the target's root that belong to the mover
-	hooks    hooks
-	meter    *meter
-	problems problems
-
-	temps       atomic.Uint64 // numbers the temporary names
-	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
-	inodeOwners sync.Map      // inode of the target → the *group that uses it
-
-	bytes, files, skipped, deleted atomic.Int64
-	trustedFiles, trustedBytes     atomic.Int64
-
-	twoPass  twoPassState
-	cost     costs
-	state    *firstPassState // nil until a first pass has succeeded
-	measured Figures         // zero until then
-
-	digest string
-}
-
 func newCopier(o Options) (*copier, error) {
 	src, err := openRoot(o.Source, source)
 	if err != nil {
@@ -149,23 +94,6 @@ func newCopier(o Options) (*copier, error) {
 	c.problems.sourceActive = c.pass == PassFirst
 	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
-}
-
-// rootError turns a root that is missing or is not a directory into a usage error.
-func rootError(err error) error {
-	if isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP) {
-		return usageError(err)
-	}
-	return err
-}
-
-// workerCount returns n or, for 0, a number that depends on the CPUs. It exceeds them, because a copy mostly waits for
-// storage.
-func workerCount(n int) int {
-	if n > 0 {
-		return n
-	}
-	return min(max(2*runtime.GOMAXPROCS(0), 4), 32)
 }
 
 func (c *copier) close() {

@@ -4,6 +4,7 @@ package mover
 
 import (
 	"context"
+	"runtime"
 	"sync"
 )
 
@@ -84,4 +85,13 @@ func (p *pool) fail(err error) {
 	p.tasks = nil
 	p.stop()
 	p.wake.Broadcast()
+}
+
+// workerCount returns n or, for 0, a number that depends on the CPUs. It exceeds them, because a copy mostly waits for
+// storage.
+func workerCount(n int) int {
+	if n > 0 {
+		return n
+	}
+	return min(max(2*runtime.GOMAXPROCS(0), 4), 32)
 }

@@ -73,30 +73,6 @@ func (c *copier) makeDir(parent int, d, sub *dir) error {
 	return nil
 }
 
-// openUsable opens a directory for reading and lets its owner read, write and search it. Only a process without
-// CAP_DAC_OVERRIDE needs that. The right mode is set at the end.
-func openUsable(parent int, name string) (int, error) {
-	fd, err := openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err == unix.EACCES {
-		if err := named(parent, name).chmod(0o700); err != nil {
-			return -1, err
-		}
-		fd, err = openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	}
-	if err != nil {
-		return -1, err
-	}
-	st, err := fstat(fd)
-	if err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		err = ignoringEINTR(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
 // finish sets the attributes of all directories, children first: writing into a directory changes its time, and its
 // final mode may deny this process access.
 func (c *copier) finish(ctx context.Context) error {

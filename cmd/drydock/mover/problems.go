@@ -125,3 +125,5 @@ func (p *problems) err() error {
 	}
 	return nil
 }
+
+func (c *copier) warn(format string, args ...any) { c.problems.warn(format, args...) }

@@ -10,16 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// side distinguishes the two trees, in messages and where errors have different meanings.
-type side int
-
-const (
-	source side = iota
-	target
-)
-
-func (s side) String() string { return [...]string{"source", "target"}[s] }
-
 // root is an open root directory. Everything below it is reached from its descriptor.
 type root struct {
 	fd        int

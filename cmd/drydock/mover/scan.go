@@ -10,15 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is the result of a scan.
-type tree struct {
-	top    *dir
-	dirs   []*dir           // parents before their children
-	groups map[inode]*group // inodes with two or more names in the tree
-	nested []string         // directories that are subvolumes
-	sparse map[*entry]int64 // data bytes of big files with holes
-}
-
 // scanner walks one tree. mu guards only the tree.
 type scanner struct {
 	root     *root
@@ -161,24 +152,4 @@ func (s *scanner) isAnotherName(d *dir, i int) bool {
 	}
 	g.names = append(g.names, linkName{d, i})
 	return len(g.names) > 1
-}
-
-// dataSize estimates how many bytes of a regular file are outside of holes. It is exact enough for big files only.
-func (t *tree) dataSize(e *entry) int64 {
-	if data, known := t.sparse[e]; known {
-		return data
-	}
-	return e.meta.size
-}
-
-// orderDirs lists the directories so that parents come first.
-func (t *tree) orderDirs(top *dir) {
-	t.dirs = append(t.dirs, top)
-	for i := 0; i < len(t.dirs); i++ {
-		for k := range t.dirs[i].entries {
-			if sub := t.dirs[i].entries[k].sub; sub != nil {
-				t.dirs = append(t.dirs, sub)
-			}
-		}
-	}
 }

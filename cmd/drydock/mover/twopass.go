@@ -5,23 +5,10 @@ package mover
 import (
 	"context"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"drydock.dev/shared/moverreport"
-)
-
-// Pass is the kind of a copy.
-type Pass int
-
-// A volume is copied either in one pass, or in any number of first passes and then one final pass.
-const (
-	PassWhole Pass = iota // nothing writes to the source
-	PassFirst             // the source is in use: entries that change are tolerated, all others are verified and recorded
-	PassFinal             // nothing writes to the source: recorded entries that have not changed are not read again
 )
 
 // DefaultSettled is the age that a file's last change must have, at the beginning of a first pass, for the file to be
@@ -52,23 +39,6 @@ func (c *copier) stampsEveryChange(r *root) (bool, int64) {
 	}
 	return trustedFileSystems[kind] != "", kind
 }
-
-// twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
-type twoPassState struct {
-	id      recordID
-	earlier *record  // what an earlier first pass verified; nil if nothing is trusted
-	current *record  // what this first pass verifies; nil if nothing is recorded
-	bound   unixTime // files that changed at this time or later are not recorded
-}
-
-// unixTime is a time as inodes store it.
-type unixTime struct{ sec, nsec int64 }
-
-func (t unixTime) before(u unixTime) bool { return t.sec < u.sec || t.sec == u.sec && t.nsec < u.nsec }
-func (m *meta) ctime() unixTime           { return unixTime{m.ctimeSec, int64(m.ctimeNsec)} }
-func (m *meta) mtime() unixTime           { return unixTime{m.mtimeSec, int64(m.mtimeNsec)} }
-
-func unixTimeOf(t time.Time) unixTime { return unixTime{t.Unix(), int64(t.Nanosecond())} }
 
 // beginTwoPass runs before the scan.
 //
@@ -122,8 +92,6 @@ func (c *copier) beginRecord(ctx context.Context) error {
 	return nil
 }
 
-func (c *copier) warn(format string, args ...any) { c.problems.warn(format, args...) }
-
 // loadRecord runs after the scan, before anything in the target is changed. If the source has a file with the record's
 // name, no record is read or written: the file in the target may be a copy of that file.
 func (c *copier) loadRecord() {
@@ -174,43 +142,3 @@ func (c *copier) isSettled(e *entry) bool {
 // isInSubvolume reports whether an inode of the source is in a subvolume. A subvolume gets another device number with
 // each mount, so a record could not distinguish the inodes of two subvolumes.
 func (c *copier) isInSubvolume(m *meta) bool { return m.dev != c.src.self.dev }
-
-// endFirstPass verifies and records all files that can be recorded.
-func (c *copier) endFirstPass(ctx context.Context) error {
-	if c.twoPass.current == nil {
-		return nil
-	}
-	c.meter.enter(moverreport.PhaseVerify)
-	if err := c.cost.check.measure(c.limit, func() error { return c.confirm(ctx) }); err != nil {
-		return err
-	}
-	if err := c.problems.err(); err != nil {
-		return err
-	}
-	return c.saveRecord()
-}
-
-// endFinalPass deletes the record and the marker last, so that an interrupted final pass can resume with them. This is
-// safe: the record describes single inodes of both sides, and their state shows everything that the interrupted pass
-// did.
-func (c *copier) endFinalPass() error {
-	if len(c.ownNames) == 0 {
-		return nil
-	}
-	for _, name := range []string{recordName, markerName} { // the marker goes last: it stays while the target holds anything else
-		if !slices.Contains(c.ownNames, name) {
-			continue
-		}
-		err := ignoringEINTR(func() error { return unix.Unlinkat(c.dst.fd, name, 0) })
-		if err != nil && err != unix.ENOENT {
-			return &fault{target, "deleting", name, err}
-		}
-	}
-	if err := c.finishDir(c.tree.top); err != nil { // deleting a name has changed the root's time
-		return err
-	}
-	if err := ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
-		return &fault{target, "flushing", "", err}
-	}
-	return c.verifyRoot()
-}

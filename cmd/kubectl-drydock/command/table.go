@@ -62,3 +62,10 @@ func functionName(address string) string {
 	name, _, _ := strings.Cut(rest, ".")
 	return name
 }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -178,3 +178,23 @@ type Check struct {
 	// Message is the API server's message, or says why the write was not tried.
 	Message string `json:"message,omitempty"`
 }
+
+// Stop is the estimate of the time that members are stopped. From and To follow from observations (Basis) and assumptions (Assumed). The
+// parts in Excluded come on top of both.
+type Stop struct {
+	// None says whether no member is stopped.
+	None bool `json:"none"`
+	// Together says whether the members stop at the same time. From and To are then for all members, else for each member.
+	Together bool `json:"together"`
+	// Members is the number of members that are stopped.
+	Members int `json:"members"`
+	// From and To are in seconds. To assumes the longest time for each part.
+	From int64 `json:"fromSeconds"`
+	To   int64 `json:"toSeconds"`
+	// Observed are observations.
+	Observed []string `json:"basis,omitempty"`
+	// Assumed are assumptions.
+	Assumed []string `json:"assumed,omitempty"`
+	// Excluded are parts that the estimate does not include.
+	Excluded []string `json:"besides,omitempty"`
+}

@@ -3,7 +3,6 @@ package build
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -77,5 +76,3 @@ func Status(status *api.Resize) Option {
 
 // Resize requests a resize.
 func Resize(request string) Option { return Annotation(api.ResizeAnnotation, request) }
-
-func quantity(size string) resource.Quantity { return resource.MustParse(size) }

@@ -1,0 +1,62 @@
+//go:build linux
+
+package mover
+
+import (
+	"fmt"
+	"strings"
+)
+
+// differenceError returns an error that lists how an entry of the target differs from the source, or nil.
+func differenceError(path string, src, dst *snapshot, g *group) error {
+	found := differences(src, dst, g)
+	if len(found) == 0 {
+		return nil
+	}
+	return &fault{target, "comparing", path, mismatch(strings.Join(found, ", "))}
+}
+
+// differences lists in phrases how an entry of the target differs from the source.
+func differences(src, dst *snapshot, g *group) []string {
+	found := attributeDifferences(&src.meta, &dst.meta)
+	note := phraseCollector(&found)
+	note(src.link != dst.link, "it has another link target")
+	note(src.content != dst.content, "its contents differ")
+	note(!sameXattrs(src.attrs, dst.attrs), "its extended attributes differ")
+	if !src.meta.isDir() {
+		note(dst.meta.nlink != g.linkCount(), "it has %d names, not %d", dst.meta.nlink, g.linkCount())
+		note(g != nil && !g.isFirstInode(dst.meta.ino), "it is not hard linked with the other names")
+	}
+	return found
+}
+
+// attributeDifferences lists the differences in the attributes that sameAttributes compares.
+func attributeDifferences(a, b *meta) (found []string) {
+	note := phraseCollector(&found)
+	note(a.kind() != b.kind(), "its type is 0%o, not 0%o", b.kind(), a.kind())
+	note(a.permissions() != b.permissions(), "its mode is 0%o, not 0%o", b.permissions(), a.permissions())
+	note(a.uid != b.uid || a.gid != b.gid, "its owner is %d:%d, not %d:%d", b.uid, b.gid, a.uid, a.gid)
+	note(a.size != b.size, "its size is %d, not %d", b.size, a.size)
+	note(a.mtimeSec != b.mtimeSec || a.mtimeNsec != b.mtimeNsec,
+		"its time is %d.%09d, not %d.%09d", b.mtimeSec, b.mtimeNsec, a.mtimeSec, a.mtimeNsec)
+	return found
+}
+
+// phraseCollector returns a function that adds a phrase if something differs.
+func phraseCollector(found *[]string) func(differs bool, format string, args ...any) {
+	return func(differs bool, format string, args ...any) {
+		if differs {
+			*found = append(*found, fmt.Sprintf(format, args...))
+		}
+	}
+}
+
+// invalidate makes the next run copy a file again whose contents turned out to be wrong although its attributes are
+// right. It changes the file's time. The call may fail; that is why --checksum exists.
+func invalidate(dirfd int, e *entry) {
+	if !e.meta.isRegular() {
+		return
+	}
+	stale := meta{mtimeSec: e.meta.mtimeSec - 1}
+	_ = named(dirfd, e.name).setTimes(stale.times())
+}

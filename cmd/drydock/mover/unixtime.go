@@ -1,0 +1,16 @@
+//go:build linux
+
+package mover
+
+import "time"
+
+// unixTime is a time as inodes store it.
+type unixTime struct{ sec, nsec int64 }
+
+func (t unixTime) before(u unixTime) bool { return t.sec < u.sec || t.sec == u.sec && t.nsec < u.nsec }
+
+func (m *meta) ctime() unixTime { return unixTime{m.ctimeSec, int64(m.ctimeNsec)} }
+
+func (m *meta) mtime() unixTime { return unixTime{m.mtimeSec, int64(m.mtimeNsec)} }
+
+func unixTimeOf(t time.Time) unixTime { return unixTime{t.Unix(), int64(t.Nanosecond())} }

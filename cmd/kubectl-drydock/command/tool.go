@@ -1,0 +1,57 @@
+package command
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/kube"
+)
+
+// writer names this program for the executor of plans.
+const writer api.Function = "kubectl"
+
+// tool has the flags and streams that the commands share.
+type tool struct {
+	genericiooptions.IOStreams
+	config *genericclioptions.ConfigFlags
+	now    func() time.Time
+}
+
+// open returns a session for the StatefulSet that the argument names.
+func (t *tool) open(argument string) (*session, error) {
+	name, err := parseSet(argument)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.connect()
+	if err != nil {
+		return nil, err
+	}
+	s.name = name
+	return s, nil
+}
+
+// connect returns a session for the namespace of the flags or the kubeconfig.
+func (t *tool) connect() (*session, error) {
+	config, err := t.config.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	namespace, _, err := t.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("finding the namespace: %w", err)
+	}
+	raw, err := newRaw(config)
+	if err != nil {
+		return nil, err
+	}
+	client := kube.NewClient(config)
+	return &session{client: client, raw: raw, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+		namespace: namespace, rights: map[string]bool{}}, nil
+}

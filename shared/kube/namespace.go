@@ -1,0 +1,47 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+)
+
+// MoverConfig returns the namespace's ConfigMap with options for movers, or nil.
+func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
+	config := &corev1.ConfigMap{}
+	found, err := c.Get(ctx, ConfigMaps, namespace, api.MoverConfigMap, config)
+	if err != nil || !found {
+		return nil, err
+	}
+	return config, nil
+}
+
+// RootMovers reports whether the namespace allows movers that run as root.
+func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error) {
+	labels, err := c.namespaceLabels(ctx, namespace)
+	return labels[api.RootMoverLabel] == api.AllowValue, err
+}
+
+// PauseOwners reports whether the namespace allows pauses of the owners of its StatefulSets.
+func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error) {
+	labels, err := c.namespaceLabels(ctx, namespace)
+	return labels[api.PauseOwnersLabel] == api.AllowValue, err
+}
+
+// NamespaceTerminating reports whether the namespace is being deleted.
+func (c *Client) NamespaceTerminating(ctx context.Context, namespace string) (bool, error) {
+	ns := &corev1.Namespace{}
+	found, err := c.Get(ctx, Namespaces, "", namespace, ns)
+	return found && ns.DeletionTimestamp != nil, err
+}
+
+// namespaceLabels returns the labels of the namespace, or none if it does not exist.
+func (c *Client) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
+	ns := &corev1.Namespace{}
+	if _, err := c.Get(ctx, Namespaces, "", namespace, ns); err != nil {
+		return nil, err
+	}
+	return ns.Labels, nil
+}

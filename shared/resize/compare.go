@@ -1,0 +1,158 @@
+package resize
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
+)
+
+// NeededChanges returns the changes that the set's request needs. If it returns none, the reason says why. The error explains the reasons
+// StatusInvalid and RequestInvalid.
+func NeededChanges(in Input) (*Changes, api.Reason, error) {
+	if reason, err := ReasonNotToStart(in); reason != "" {
+		return nil, reason, err
+	}
+	changes := Compare(in)
+	if changes.Empty() {
+		return nil, api.UpToDate, nil
+	}
+	return changes, "", nil
+}
+
+// Busy returns why no operation of any kind may start on the set. It is empty if one may.
+func Busy(in Input) (api.Reason, error) {
+	set := in.Set
+	if set == nil || set.DeletionTimestamp != nil {
+		return api.SetGone, nil
+	}
+	if !statefulset.Managed(set) {
+		return api.NotManaged, nil
+	}
+	records := operation.Of(set)
+	if records.ResizeErr != nil {
+		return api.StatusInvalid, records.ResizeErr
+	}
+	if records.Busy(api.KindResize) || records.Resizing() {
+		return api.InProgress, nil
+	}
+	return "", nil
+}
+
+// ReasonNotToStart returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with
+// an error,
+// because no record has room for a request that is too long.
+func ReasonNotToStart(in Input) (api.Reason, error) {
+	if reason, err := Busy(in); reason != "" {
+		return reason, err
+	}
+	record, _ := in.Record() //nolint:errcheck // Busy has read it
+	request, requested := in.Set.Annotations[api.ResizeAnnotation]
+	switch {
+	case in.Retry != nil && !in.Retry.names(record):
+		return api.NothingFailed, nil
+	case !requested:
+		return api.NotRequested, nil
+	case api.CheckRequest(request) != nil:
+		return api.RequestInvalid, api.CheckRequest(request)
+	case !in.retryRequested() && world.Answered(record, request) && !IsRefusalOf(record, request): // a refused request is judged again
+		return api.AlreadyRefused, nil
+	}
+	return "", nil
+}
+
+// Compare compares the request on the set with the set and its claims. It does so whether an operation may start or not.
+func Compare(in Input) *Changes {
+	changes := &Changes{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
+	record, err := in.Record()
+	if err != nil {
+		record = nil
+	}
+	if record != nil {
+		changes.Attempt = record.Attempt + 1
+	}
+	changes.compare(in, record)
+	return changes
+}
+
+// maxUnknownTemplates bounds how many unknown templates of a request are reported, because each message quotes the request.
+const maxUnknownTemplates = 16
+
+func (w *Changes) compare(in Input, record *api.Resize) {
+	request, err := api.ParseRequest(w.Request)
+	if err != nil {
+		w.addProblem(problem(api.RequestInvalid, "%v", err))
+		return
+	}
+	if len(in.Set.Spec.VolumeClaimTemplates) == 0 && len(request.Fields) == 0 {
+		w.addProblem(problem(api.NoTemplates, "StatefulSet %s has no volumeClaimTemplates, so it has no volume to resize. Remove the "+
+			"annotation %s",
+			in.Set.Name, api.ResizeAnnotation))
+		return
+	}
+	w.compareFields(in, request)
+	method, found := requestedMethod(in.Set)
+	w.Problems = append(w.Problems, found...)
+	w.Problems = append(w.Problems, stopProblems(in.Set)...)
+	claims := statefulset.ClaimsOf(in.Set, in.Claims)
+	if api.RequestedByGrowth(in.Set, w.Request) { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
+		claims = slices.DeleteFunc(claims, func(c statefulset.Claim) bool { return c.Spec.VolumeName == "" })
+	}
+	w.targets = world.EffectiveTargets(in.Set, w.Request, request, record)
+	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
+		target := w.targets[template]
+		if statefulset.Template(in.Set, template) == nil && len(w.Problems) >= maxUnknownTemplates {
+			continue
+		}
+		if statefulset.Template(in.Set, template) == nil {
+			w.addProblem(unknownTemplate(in, w, template))
+			continue
+		}
+		w.Templates = append(w.Templates, statefulset.TemplateFor(in.Set, template, target))
+		w.Recreate = w.Recreate || statefulset.TemplateNeedsChange(in.Set, template, target)
+		for _, c := range claims {
+			if c.Template == template && (statefulset.NeedsChange(c.PersistentVolumeClaim, target) ||
+				in.retryRequested() && isChanging(c.PersistentVolumeClaim, target)) {
+				w.Claims = append(w.Claims, Claim{c, in.chooseMethod(c.PersistentVolumeClaim, target, method)})
+			}
+		}
+	}
+	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// compareFields compares the fields of the request with the set.
+func (w *Changes) compareFields(in Input, request api.Request) {
+	for _, f := range request.Fields {
+		if _, known := statefulset.FieldOf(in.Set, f); !known {
+			w.addProblem(unknownTemplate(in, w, f.Template))
+		}
+	}
+	w.Fields = statefulset.Unmet(in.Set, request.Fields)
+	w.Recreate = w.Recreate || len(w.Fields) > 0
+}
+
+// isChanging reports whether the volume has not reached the claim's requested size or attributes yet. A retry then waits for the claim.
+func isChanging(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return statefulset.Growing(claim) || target.Attributes != nil && statefulset.Modifying(claim)
+}
+
+// unknownTemplate returns the problem that the set lacks a template of the request.
+func unknownTemplate(in Input, w *Changes, template string) Problem {
+	return problem(api.UnknownTemplate, "%s=%q names template %q, but StatefulSet %s has %s. Name one of these", api.ResizeAnnotation,
+		w.Request,
+		template, in.Set.Name, templateNames(in))
+}
+
+func templateNames(in Input) []string {
+	var names []string
+	for _, t := range in.Set.Spec.VolumeClaimTemplates {
+		names = append(names, t.Name)
+	}
+	return names
+}

@@ -1,0 +1,132 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+)
+
+// CreateSet creates the StatefulSet and waits until it is ready.
+func (w *World) CreateSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	w.T.Helper()
+	set.Namespace = w.Namespace
+	made, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{})
+	if err != nil {
+		w.T.Fatalf("creating set: %v", err)
+	}
+	w.Eventually("set is ready", func() string {
+		made = w.Set(set.Name)
+		if made.Status.ObservedGeneration < made.Generation || made.Status.ReadyReplicas != *made.Spec.Replicas {
+			return fmt.Sprintf("%d of %d replicas are ready", made.Status.ReadyReplicas, *made.Spec.Replicas)
+		}
+		return ""
+	})
+	return made
+}
+
+// Set reads the StatefulSet. It returns nil if the set does not exist.
+func (w *World) Set(name string) *appsv1.StatefulSet {
+	w.T.Helper()
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.T.Fatalf("reading set %s: %v", name, err)
+	}
+	return set
+}
+
+// Status reads the record of the StatefulSet's resize. It returns nil if there is none.
+func (w *World) Status(name string) *api.Resize {
+	w.T.Helper()
+	set := w.Set(name)
+	if set == nil {
+		return nil
+	}
+	status, err := api.LoadResize(set)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return status
+}
+
+// Annotate writes annotations on the StatefulSet as a user would.
+func (w *World) Annotate(name string, annotations map[string]string) {
+	w.T.Helper()
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	w.patchSet(name, body)
+}
+
+// Scale sets the replicas as a user or an autoscaler would.
+func (w *World) Scale(name string, replicas int) {
+	w.T.Helper()
+	w.patchSet(name, []byte(fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)))
+}
+
+// TryScale is Scale for a set that may be missing for a moment.
+func (w *World) TryScale(name string, replicas int) {
+	w.T.Helper()
+	body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	set, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body,
+		metav1.PatchOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		w.T.Errorf("scaling set %s: %v", name, err)
+	case set.DeletionTimestamp != nil: // it may be gone before a function has read the count
+		w.scaledLate = append(w.scaledLate, int32(replicas))
+	default:
+		w.scaled, w.scaledLate = []int32{int32(replicas)}, nil
+	}
+}
+
+// PossibleReplicas returns the replica counts that the set may have now. It was created with made replicas, and since then scaled
+// only by TryScale.
+func (w *World) PossibleReplicas(made int32) []int32 {
+	if len(w.scaled) == 0 {
+		return append([]int32{made}, w.scaledLate...)
+	}
+	return append(w.scaled[:1:1], w.scaledLate...)
+}
+
+// PatchSet merges a patch into the StatefulSet.
+func (w *World) PatchSet(name, body string) {
+	w.T.Helper()
+	w.patchSet(name, []byte(body))
+}
+
+func (w *World) patchSet(name string, body []byte) {
+	w.T.Helper()
+	if err := w.tryPatchSet(name, body); err != nil {
+		w.T.Fatalf("patching set %s: %v", name, err)
+	}
+}
+
+func (w *World) tryPatchSet(name string, body []byte) error {
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// DeleteSet deletes the StatefulSet and waits until it is gone.
+func (w *World) DeleteSet(name string, propagation metav1.DeletionPropagation) {
+	w.T.Helper()
+	err := w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), name,
+		metav1.DeleteOptions{PropagationPolicy: &propagation})
+	if err != nil {
+		w.T.Fatalf("deleting set %s: %v", name, err)
+	}
+	w.Eventually("set is gone", func() string {
+		if w.Set(name) != nil {
+			return "it is there"
+		}
+		return ""
+	})
+}
