@@ -76,7 +76,7 @@ func inTurn(function Handler) Handler { return serve.LimitNamespaces(serve.Coale
 func Names() []string {
 	names := []string{}
 	any := api.Settings{Image: "localhost/drydock:any", AllowTags: true}
-	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) //nolint:errcheck // these settings are valid
+	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) // these settings are valid
 	for name := range handlers {
 		names = append(names, string(name))
 	}

@@ -20,7 +20,7 @@ func identity() string {
 	if name, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); name != "" && uid != "" {
 		return name + "_" + uid
 	}
-	host, _ := os.Hostname() //nolint:errcheck // the identity is unique without it
+	host, _ := os.Hostname() // the identity is unique without it
 	return fmt.Sprintf("%s_%s_%d_%s", host, processSpace(), os.Getpid(), uuid.NewString())
 }
 

@@ -21,7 +21,7 @@ func TestLeaseOfCrashedProcessIsReleased(t *testing.T) {
 	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) //nolint:errcheck // the next run replaces it
+	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) // the next run replaces it
 	if err := releaseLeaseOfEndedProcess(t.Context(), leases, own); err != nil {
 		t.Fatal(err)
 	}

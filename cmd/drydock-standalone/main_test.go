@@ -95,7 +95,7 @@ func TestGatewayAcceptsURLWithTrailingSlash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	if response.StatusCode != http.StatusOK {
 		t.Error(response.Status)
 	}

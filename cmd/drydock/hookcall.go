@@ -91,7 +91,7 @@ func (c call) ask(ctx context.Context) answer {
 	if err != nil {
 		return answer{err: err}
 	}
-	defer response.Body.Close()                                        //nolint:errcheck // only read
+	defer response.Body.Close()                                        // only read
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxBody)) // only the status matters
 	return answer{status: response.StatusCode, after: waitOf(response)}
 }

@@ -87,7 +87,7 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 		return err
 	}
 
-	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) //nolint:noctx // outlives any request
+	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) // outlives any request
 	if err != nil {
 		return fmt.Errorf("opening the port: %w. Choose another port with PORT", err)
 	}

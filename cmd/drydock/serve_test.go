@@ -64,7 +64,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // never used
+	defer taken.Close() // never used
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	if env.Port, err = strconv.Atoi(port); err != nil {
 		t.Fatal(err)

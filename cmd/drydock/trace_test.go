@@ -83,7 +83,7 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // never used
+	defer listener.Close() // never used
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port
 }
@@ -181,7 +181,7 @@ func TestPrometheusIsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	page, _ := io.ReadAll(response.Body)
 	const want = `http_server_request_duration_seconds_count{cloudevents_type="dev.knative.apiserver.resource.update",` +
 		`drydock_outcome="done",faas_name="sift",`

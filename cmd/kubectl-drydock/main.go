@@ -20,6 +20,6 @@ func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	if err := command.New(streams).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1) //nolint:gocritic // the process ends, so stop need not run
+		os.Exit(1) // the process ends, so stop need not run
 	}
 }

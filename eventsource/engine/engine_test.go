@@ -294,7 +294,7 @@ func TestShutdownFinishesRunningChain(t *testing.T) {
 	await(t, "the event", busy)
 	ended := make(chan error, 1)
 	go func() { ended <- tr.stop() }()
-	for !tr.gate.isClosed() { //nolint:revive // only this test would need a channel
+	for !tr.gate.isClosed() { // only this test would need a channel
 	}
 	if err := serve.NewSender(tr.SinkURL(), tr.Transport()).Send(t.Context(), newEvent(events.SourceAdd)); err == nil {
 		t.Error("a stopping engine accepted an event")
@@ -347,7 +347,7 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // never used
+	defer l.Close() // never used
 	return l.Addr().String()
 }
 
@@ -357,11 +357,11 @@ func TestStreamSendsEventsAsJSONLines(t *testing.T) {
 	stream := NewStream(&log)
 	server := httptest.NewServer(stream)
 	defer server.Close()
-	response, err := http.Get(server.URL) //nolint:noctx // closed below
+	response, err := http.Get(server.URL) // closed below
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	stream.Passed(PassedEvent{Type: "t", From: "f", ID: "1"})
 	line, err := bufio.NewReader(response.Body).ReadString('\n')
 	if err != nil || log.String() != line {

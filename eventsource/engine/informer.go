@@ -19,7 +19,7 @@ type staticInformer struct {
 // AddEventHandler adds the handler to the handlers that add notifies.
 func (o *staticInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	o.handlers = append(o.handlers, handler)
-	return nil, nil //nolint:nilnil // Knative's handlers ignore it
+	return nil, nil // Knative's handlers ignore it
 }
 
 // add stores the object for the listers and notifies the handlers.

@@ -16,7 +16,7 @@ import (
 )
 
 func listenTCP(address string) (net.Listener, error) {
-	return net.Listen("tcp", address) //nolint:noctx // the listener outlives any request
+	return net.Listen("tcp", address) // the listener outlives any request
 }
 
 func (s *servers) start(server *http.Server, listener net.Listener) {

@@ -309,7 +309,7 @@ func TestWriteTimeoutOfServerDoesNotEndWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	if response.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("%s", response.Status)
 	}

@@ -132,7 +132,7 @@ func (p plugin) send(t *testing.T, gateway string, w pluginConfig) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	if p.passes(response.Header) {
 		return "site"
 	}

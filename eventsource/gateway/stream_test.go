@@ -108,7 +108,7 @@ func TestStopEndsStream(t *testing.T) {
 	lines, _ := listen(ctx, t, server.URL+pathEvents+"?names=shop/web", "")
 	next(t, lines)
 	g.Stop()
-	for range lines { //nolint:revive // until it ends
+	for range lines { // until it ends
 	}
 	if ctx.Err() != nil {
 		t.Error("the stream does not end")
@@ -136,7 +136,7 @@ func listen(ctx context.Context, t *testing.T, address, token string) (<-chan st
 	lines := make(chan string)
 	go func() {
 		defer close(lines)
-		defer response.Body.Close() //nolint:errcheck // read only
+		defer response.Body.Close() // read only
 		for scanner := bufio.NewScanner(response.Body); scanner.Scan(); {
 			lines <- scanner.Text()
 		}

@@ -210,7 +210,7 @@ func forRandomInputs(t *testing.T, each func(t *testing.T, in Input)) {
 	}
 	t.Logf("again with: -seed %d", from)
 	for i := range *inputs {
-		in := generator{rand.New(rand.NewPCG(from, uint64(i))), i%2 == 0}.input() //nolint:gosec // no secret depends on it
+		in := generator{rand.New(rand.NewPCG(from, uint64(i))), i%2 == 0}.input() // no secret depends on it
 		each(t, in)
 		if t.Failed() {
 			t.Fatalf("input %d of seed %d: %s", i, from, encode(in))
@@ -314,7 +314,7 @@ func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {
 	if !ok || in.Set == nil || seen != nil {
 		return "it is not a pod, has no set, or exists already"
 	}
-	record, _ := api.LoadCleanup(in.Set) //nolint:errcheck // nil fails below
+	record, _ := api.LoadCleanup(in.Set) // nil fails below
 	link := cleanup.LinkOf(pod, in.Name)
 	n, replica := statefulset.ParsePodName(in.Set, pod.Name)
 	span := statefulset.Span(in.Set)

@@ -41,7 +41,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	f.log.Error("event was given up", "id", e.ID(), "type", e.Type(), "subject", e.Subject(), "why", describe(letter))
 	ref, err := setOf(e)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a dead letter that fails would be lost
+		return nil, nil // a dead letter that fails would be lost
 	}
 	letter.Operation = ref.Operation
 	rejected := ""

@@ -25,7 +25,7 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 // requestedRollback returns the id of the operation that the user wants to roll back. It is empty if there is none, or if no operation may
 // start now.
 func requestedRollback(in Input) string {
-	if reason, _ := resize.Busy(in.Input); reason != "" { //nolint:errcheck // want reports it
+	if reason, _ := resize.Busy(in.Input); reason != "" { // want reports it
 		return ""
 	}
 	return in.Set.Annotations[api.RollbackAnnotation]

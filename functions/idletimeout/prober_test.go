@@ -347,7 +347,7 @@ func TestCountConnections(t *testing.T) {
 func TestCountConnectionsReadsKernelTable(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
-	response, err := http.Get(server.URL) //nolint:noctx // this machine
+	response, err := http.Get(server.URL) // this machine
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	}
 	records, err := in.setOperations()
 	if err != nil {
-		return in, nil //nolint:nilerr // Decide handles an unreadable record
+		return in, nil // Decide handles an unreadable record
 	}
 	if found {
 		planned := in.plannedOperation(records)

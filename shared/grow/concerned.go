@@ -55,7 +55,7 @@ func (p Schedule) isDue(set *appsv1.StatefulSet, now time.Time) bool {
 		return true
 	}
 	h := fnv.New32a()
-	h.Write([]byte(set.UID)) //nolint:errcheck // writing to a hash never fails
+	h.Write([]byte(set.UID)) // writing to a hash never fails
 	last := minute(now)
 	first := last
 	if !p.PreviousSweep.IsZero() && minute(p.PreviousSweep) <= last { // a clock that was set back makes Since later than now

@@ -244,7 +244,7 @@ func TestActivityAfterSleepRequestIsStored(t *testing.T) {
 // the last one.
 func TestThrottleDoesNotShortenTimeout(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	dice := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret depends on it
+	dice := rand.New(rand.NewPCG(seed, 0)) // no secret depends on it
 	for range 300 {
 		timeout := 10*time.Second + time.Duration(dice.Int64N(int64(30*time.Minute)))
 		now, last := build.Now, build.Now

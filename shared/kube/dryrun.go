@@ -55,6 +55,6 @@ func DryRunResultOf(err error) DryRunResult {
 
 // isClientError reports whether the API server has answered with a status from 400 to 499.
 func isClientError(err error) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client does not wrap it
+	status, ok := err.(apierrors.APIStatus) // the client does not wrap it
 	return ok && status.Status().Code >= 400 && status.Status().Code < 500
 }

@@ -96,7 +96,7 @@ func (c *Client) listText(ctx context.Context, resource plan.Resource, namespace
 	if err != nil {
 		return nil, err
 	}
-	defer body.Close() //nolint:errcheck // nothing was written
+	defer body.Close() // nothing was written
 	from := io.Reader(body)
 	if options.Limit > 1 {
 		from = io.LimitReader(body, pageBytes+1)

@@ -57,7 +57,7 @@ func FinalCodes() []int32 {
 	var codes []int32
 	for _, row := range exitTable {
 		if row.code != CodeOK && !row.retry {
-			codes = append(codes, int32(row.code)) //nolint:gosec // exit codes are below 256
+			codes = append(codes, int32(row.code)) // exit codes are below 256
 		}
 	}
 	return codes

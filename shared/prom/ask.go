@@ -34,7 +34,7 @@ func (s Server) Query(ctx context.Context, namespace, query string, series int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing was written
+	defer response.Body.Close() // nothing was written
 	if body, err = io.ReadAll(io.LimitReader(response.Body, bytes)); err != nil {
 		err = fmt.Errorf("%w: %w", ErrUnfinished, err)
 	}

@@ -52,7 +52,7 @@ func ReasonNotToStart(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {
 		return reason, err
 	}
-	record, _ := in.Record() //nolint:errcheck // Busy has read it
+	record, _ := in.Record() // Busy has read it
 	request, requested := in.Set.Annotations[api.ResizeAnnotation]
 	switch {
 	case in.Retry != nil && !in.Retry.names(record):

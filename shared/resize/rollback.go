@@ -25,7 +25,7 @@ func Rollback(in Input, operation string) *Changes {
 		targets:   map[string]api.Target{},
 		restores:  map[string]restoredClaim{},
 	}
-	record, _ := in.Record() //nolint:errcheck // the volumes are enough, and callers that write have checked Busy
+	record, _ := in.Record() // the volumes are enough, and callers that write have checked Busy
 	if record != nil {
 		changes.Attempt = record.Attempt + 1
 	}

@@ -28,7 +28,7 @@ func setField(set *unstructured.Unstructured, f api.Field) {
 	case api.FieldLabels, api.FieldAnnotations:
 		for _, item := range list(spec["volumeClaimTemplates"]) {
 			if isTemplate(item, f.Template) {
-				setMetadata(child(item.(map[string]any), "metadata"), f) //nolint:forcetypeassert // isTemplate has checked it
+				setMetadata(child(item.(map[string]any), "metadata"), f) // isTemplate has checked it
 			}
 		}
 	default:

@@ -213,7 +213,7 @@ func TestCancelledRequestsDoNotBlockServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	if body, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusNoContent {
 		t.Errorf("got %s %s after %d cancelled requests, want 204", response.Status, body, clients)
 	}

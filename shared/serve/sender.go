@@ -60,7 +60,7 @@ func (s *Sender) Send(ctx context.Context, e event.Event) error {
 	if err != nil {
 		return fmt.Errorf("sending event %s of type %s: %w", e.ID(), e.Type(), err)
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing was written
+	defer response.Body.Close() // nothing was written
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("sending event %s of type %s: %s answered %s: %s", e.ID(), e.Type(), s.sink, response.Status, text)

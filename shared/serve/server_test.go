@@ -52,7 +52,7 @@ func TestShutdownFinishesRequestInProgress(t *testing.T) {
 		t.Errorf("readiness %d while serving, want 200", code)
 	}
 	stop()
-	for health.ready.Load() { //nolint:revive // only this test would need a channel
+	for health.ready.Load() { // only this test would need a channel
 	}
 	if code := get(t, mux, ReadinessPath); code != http.StatusServiceUnavailable {
 		t.Errorf("readiness %d while ending, want 503", code)

@@ -53,7 +53,7 @@ func TestOnlyWritesHaveSpans(t *testing.T) {
 	const path = "https://10.0.0.1/apis/apps/v1/namespaces/n/statefulsets/web"
 	for _, method := range []string{http.MethodGet, http.MethodPatch, http.MethodDelete} {
 		r := httptest.NewRequestWithContext(ctx, method, path+"?fieldManager=drydock", nil)
-		_, _ = api.RoundTrip(r) //nolint:bodyclose // there is none
+		_, _ = api.RoundTrip(r) // there is none
 		if method == http.MethodGet && hop.startedSpan().IsValid() {
 			t.Error("a read started the span before its trace was known")
 		}
@@ -89,7 +89,7 @@ func TestMeasurements(t *testing.T) {
 	api := Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 200}, nil }))
 	for _, name := range []string{"a", "b", "c"} {
 		url := "https://10.0.0.1/api/v1/namespaces/" + name + "/pods/" + name
-		_, _ = api.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil)) //nolint:bodyclose // there is none
+		_, _ = api.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil)) // there is none
 	}
 
 	handled, calls := points(t, reader, "http.server.request.duration"), points(t, reader, "http.client.request.duration")

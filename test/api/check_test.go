@@ -40,7 +40,7 @@ func newApplication(t *testing.T, w *kit.World) *application {
 	must(t, err)
 	_, a.port, err = net.SplitHostPort(listener.Addr().String())
 	must(t, err)
-	server := &http.Server{Handler: a} //nolint:gosec // of a test
+	server := &http.Server{Handler: a} // of a test
 	go func() { _ = server.Serve(listener) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup

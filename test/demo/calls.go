@@ -31,7 +31,7 @@ func (c *calls) read(ctx context.Context, cluster *cluster, namespace string) er
 		return fmt.Errorf("reading the client's log: %w", err)
 	}
 	go func() {
-		defer stream.Close() //nolint:errcheck // read only
+		defer stream.Close() // read only
 		c.readLines(stream)
 	}()
 	return nil

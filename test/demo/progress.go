@@ -35,7 +35,7 @@ func (p *progress) read(ctx context.Context, c *cluster, pod *corev1.Pod, contai
 	if err != nil {
 		return
 	}
-	defer stream.Close() //nolint:errcheck // read only
+	defer stream.Close() // read only
 	p.readLines(stream, member)
 }
 

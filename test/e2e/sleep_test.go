@@ -62,7 +62,7 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 // freeAddress returns a free loopback address.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // closed at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func freeAddress(t testing.TB) string {
 func visit(t testing.TB, url string) {
 	t.Helper()
 	start := time.Now()
-	response, err := http.Get(url) //nolint:noctx,gosec // the gateway ends it
+	response, err := http.Get(url) // the gateway ends it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func reconcile(ctx context.Context, namespace, file string) error {
 	if err != nil {
 		return err
 	}
-	defer text.Close() //nolint:errcheck // nothing was written
+	defer text.Close() // nothing was written
 	all, err := ssautil.ReadObjects(text)
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func path(t testing.TB) string {
 
 func read(t testing.TB, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // a file of the test
+	text, err := os.ReadFile(file) // a file of the test
 	if err != nil {
 		t.Fatalf("reading the golden file: %v. Write it with -update.", err)
 	}

@@ -35,7 +35,7 @@ func Constants(path string, source any) ([]Section, error) {
 		}
 		section := Section{Title: sentence(group.Doc.Text())}
 		for _, spec := range group.Specs {
-			c, ok := constant(spec.(*ast.ValueSpec), known) //nolint:forcetypeassert // a group of constants has nothing else
+			c, ok := constant(spec.(*ast.ValueSpec), known) // a group of constants has nothing else
 			if !ok {
 				continue
 			}

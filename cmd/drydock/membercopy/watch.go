@@ -49,7 +49,7 @@ func readInstructions(path string) (moverreport.Instructions, error) {
 	if err != nil {
 		return moverreport.Instructions{}, err
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close() // read only
 	text, err := io.ReadAll(io.LimitReader(f, annotationsLimit))
 	if err != nil {
 		return moverreport.Instructions{}, fmt.Errorf("reading %s: %w", path, err)

@@ -90,7 +90,7 @@ func rewrite(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // a test's
+	defer f.Close() // a test's
 	b := []byte{0}
 	if _, err := f.ReadAt(b, st.Size()/2); err != nil && st.Size() > 0 {
 		return err

@@ -105,7 +105,7 @@ func readRecord(dirfd int, id recordID) (*record, error) {
 		return nil, fmt.Errorf("%w (%w)", errNoRecord, err)
 	}
 	f := os.NewFile(uintptr(fd), recordName)
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close() // read only
 	st, err := fstat(fd)
 	if err != nil {
 		return nil, err

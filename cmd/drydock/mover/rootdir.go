@@ -27,7 +27,7 @@ type identity struct {
 // self returns the identity of this process.
 func self() (identity, error) {
 	groups, err := os.Getgroups()
-	return identity{uint32(os.Geteuid()), append(groups, os.Getegid())}, err //nolint:gosec // ids have 32 bits
+	return identity{uint32(os.Geteuid()), append(groups, os.Getegid())}, err // ids have 32 bits
 }
 
 func (i identity) isRoot() bool           { return i.uid == 0 }

@@ -147,7 +147,7 @@ func (s *sink) send(ctx context.Context, e event.Event) error {
 	if err != nil {
 		return fmt.Errorf("sending event %s of type %s to %s: %w", e.ID(), e.Type(), s.name, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close() // read only
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("sending event %s of type %s: %s answered %s: %s", e.ID(), e.Type(), s.name, response.Status, printable(string(text)))

@@ -87,7 +87,7 @@ func (e *Entry[V]) Release() {
 }
 
 // Get returns the stored value or error. ok is false if it has expired.
-func (e *Entry[V]) Get(now time.Time) (value V, err error, ok bool) { //nolint:revive,staticcheck // ok says whether the error counts
+func (e *Entry[V]) Get(now time.Time) (value V, err error, ok bool) { // ok says whether the error counts
 	return e.slot.value, e.slot.err, now.Before(e.slot.until)
 }
 

@@ -22,7 +22,7 @@ func post(t *testing.T) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer exporter.Shutdown(context.WithoutCancel(t.Context())) //nolint:errcheck // nothing is left to send
+	defer exporter.Shutdown(context.WithoutCancel(t.Context())) // nothing is left to send
 	return exporter.ExportSpans(t.Context(), someSpans(t))
 }
 

@@ -122,7 +122,7 @@ func (o *observer) exists(p *seen) bool {
 }
 
 func (o *observer) read(p *seen, stream io.ReadCloser) {
-	defer stream.Close() //nolint:errcheck // read only
+	defer stream.Close() // read only
 	for scanner := bufio.NewScanner(stream); scanner.Scan(); {
 		l := line{raw: scanner.Text()}
 		if err := json.Unmarshal(scanner.Bytes(), &l); err == nil && l.Time.Before(o.start) {

@@ -77,7 +77,7 @@ case "$*" in
   *apply*) cat >>"$APPLIED" ;;
 esac
 `
-	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil { //nolint:gosec // the test runs it
+	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil { // the test runs it
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECTL", kubectl)

@@ -53,7 +53,7 @@ func build(dir string, guards []guard, quick bool) ([]suite, error) {
 	}
 	all := slices.DeleteFunc(suites(dir), func(s suite) bool { return quick && s.thorough })
 	for i, s := range all {
-		command := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", s.binary, "./"+s.folder) //nolint:gosec // our packages
+		command := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", s.binary, "./"+s.folder) // our packages
 		if out, err := command.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building the tests of %s: %w\n%s", s.folder, err, out)
 		}
@@ -109,7 +109,7 @@ func overlayOf(dir string, guards []guard) (string, error) {
 func (s suite) passes(env ...string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest)
 	defer cancel()
-	command := exec.CommandContext(ctx, s.binary, "-test.failfast", "-test.run", s.run) //nolint:gosec // built above
+	command := exec.CommandContext(ctx, s.binary, "-test.failfast", "-test.run", s.run) // built above
 	command.Dir, command.Env = s.folder, append(os.Environ(), env...)
 	err := command.Run()
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
