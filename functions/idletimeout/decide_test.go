@@ -229,7 +229,9 @@ func TestStartOfSleep(t *testing.T) {
 	if got := build.StoredSleep(Decide(in)); got.Trace != "00-trace" || !in.mayStartSleep() {
 		t.Errorf("the new sleep has the trace %q", got.Trace)
 	}
-	for _, in := range []Input{on(web(build.LastActivity(0))), on(web(zero)), on(web(sleep(api.Asleep, build.AsleepFor(time.Hour)), zero)), on()} {
+	for _, in := range []Input{
+		on(web(build.LastActivity(0))), on(web(zero)), on(web(sleep(api.Asleep, build.AsleepFor(time.Hour)), zero)), on(),
+	} {
 		if in.mayStartSleep() {
 			t.Error("no sleep may start")
 		}

@@ -83,8 +83,10 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 		db    *appsv1.StatefulSet
 		waits bool
 	}{
-		"a user scaled the dependency to zero":                     {db(zero), false},
-		"the dependency is paused":                                 {db(zero, build.Paused(), sleep(api.Asleep, build.AsleepFor(time.Hour))), false},
+		"a user scaled the dependency to zero": {db(zero), false},
+		"the dependency is paused": {
+			db(zero, build.Paused(), sleep(api.Asleep, build.AsleepFor(time.Hour))), false,
+		},
 		"the dependency is awake with one of three replicas ready": {db(build.ReplicaCounts(3, 1)), false},
 		"the dependency runs without a ready replica":              {db(build.ReplicaCounts(3, 0)), true},
 		"the dependency wakes":                                     {db(build.ReplicaCounts(3, 1), sleep(api.Waking, due)), true},

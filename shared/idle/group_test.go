@@ -209,8 +209,12 @@ func TestWhenActivityIsStored(t *testing.T) {
 			60 * time.Second, true},
 		"asleep, and an old activity is later than the stored one": {[]build.Option{hour, build.LastActivity(2 * time.Hour), asleep},
 			time.Hour, true},
-		"asleep, and the activity is stored already":                  {[]build.Option{hour, build.LastActivity(time.Hour), asleep}, time.Hour, false},
-		"asleep, and an activity after the decision is stored":        {[]build.Option{hour, build.LastActivity(30 * time.Second), asleep}, 0, false},
+		"asleep, and the activity is stored already": {
+			[]build.Option{hour, build.LastActivity(time.Hour), asleep}, time.Hour, false,
+		},
+		"asleep, and an activity after the decision is stored": {
+			[]build.Option{hour, build.LastActivity(30 * time.Second), asleep}, 0, false,
+		},
 		"asleep, and the activity after the decision is a minute old": {[]build.Option{hour, build.LastActivity(time.Minute), asleep}, 0, true},
 		"after a sleep, within the throttle": {
 			[]build.Option{hour, build.LastActivity(2 * time.Second), build.WithSleep(build.Sleep(api.Failed))}, 0, false},
@@ -284,12 +288,14 @@ func TestVerdictWithoutGroup(t *testing.T) {
 		"a keep-warm window is open": {
 			[]build.Option{shop, used, sleep(api.Asleep), build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")}, true},
 		"asleep by a pause that has ended": {[]build.Option{shop, used, sleep(api.Asleep, build.SleepCause(RequestPaused))}, true},
-		"paused":                           {[]build.Option{shop, used, build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, false},
-		"an invalid annotation":            {[]build.Option{shop, hour, build.DependsOn("/"), sleep(api.Asleep)}, true},
-		"waking":                           {[]build.Option{shop, used, sleep(api.Waking)}, true},
-		"it runs without a timeout":        {[]build.Option{shop, used}, true},
-		"a timeout":                        {[]build.Option{shop, hour, used, sleep(api.Asleep)}, false},
-		"a timeout, and used":              {[]build.Option{shop, hour, build.LastActivity(0)}, true},
+		"paused": {
+			[]build.Option{shop, used, build.Paused(), sleep(api.Asleep, build.SleepCause(RequestPaused))}, false,
+		},
+		"an invalid annotation":     {[]build.Option{shop, hour, build.DependsOn("/"), sleep(api.Asleep)}, true},
+		"waking":                    {[]build.Option{shop, used, sleep(api.Waking)}, true},
+		"it runs without a timeout": {[]build.Option{shop, used}, true},
+		"a timeout":                 {[]build.Option{shop, hour, used, sleep(api.Asleep)}, false},
+		"a timeout, and used":       {[]build.Option{shop, hour, build.LastActivity(0)}, true},
 	} {
 		if v := MemberOf(build.Set("web", row.options...)).VerdictAlone(build.Now); v.Awake != row.want || v.Why == "" {
 			t.Errorf("%s: %+v", name, v)

@@ -157,7 +157,8 @@ func PreflightRollback(in Input, w *Changes, operation string) []Problem {
 			in.Set.Namespace)}
 	}
 	var found []Problem
-	for _, check := range []func(Input, *Changes) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims, checkFinalizers,
+	for _, check := range []func(Input, *Changes) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims,
+		checkFinalizers,
 		checkOldVolumes, checkLimits, checkAnnotationSizes} {
 		found = append(found, check(in, w)...)
 	}

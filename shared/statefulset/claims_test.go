@@ -133,10 +133,12 @@ func TestIsPodOf(t *testing.T) {
 	}{
 		"controlled by the set":                   {build.PodOf("web", 0, "data"), set(), true},
 		"controlled by another set with the name": {build.PodOf("web", 0, "data"), set(build.UID("uid-2")), false},
-		"controlled by a Job":                     {build.Pod("web-0", nil, build.Label("app", "web"), build.ControlledBy("Job", "x")), set(), false},
-		"orphaned and selected":                   {orphan, set(), true},
-		"orphaned and not selected":               {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
-		"an empty selector selects nothing":       {orphan, everything, false},
+		"controlled by a Job": {
+			build.Pod("web-0", nil, build.Label("app", "web"), build.ControlledBy("Job", "x")), set(), false,
+		},
+		"orphaned and selected":             {orphan, set(), true},
+		"orphaned and not selected":         {build.With(orphan.DeepCopy(), build.Label("app", "api")), set(), false},
+		"an empty selector selects nothing": {orphan, everything, false},
 	} {
 		if got := statefulset.IsPodOf(row.pod, row.set); got != row.want {
 			t.Errorf("%s: %t", name, got)
