@@ -141,9 +141,6 @@ func (r OwnerRecord) resumedAt(at owners.ResumeMoment) OwnerRecord {
 	return r
 }
 
-// recordName returns the name of the sleep's record of the owner.
-func recordName(o Owner) string { return api.OwnerRecordName(build.SleepID, o.Ref.UID) }
-
 // sleepAsking is a set with three replicas before its sleep, with its owners.
 func sleepAsking(sleep *api.Sleep, all []Owner, options ...build.Option) Input {
 	options = append([]build.Option{build.Replicas(3), build.WithSleep(sleep)}, options...)

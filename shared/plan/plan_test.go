@@ -127,10 +127,3 @@ func TestStringOfPlans(t *testing.T) {
 		t.Errorf("a delete without precondition: %+v", d)
 	}
 }
-
-func words(p *Patch) []string {
-	if actions := p.Actions(); len(actions) > 0 {
-		return actions[0].Words
-	}
-	return nil
-}
