@@ -22,7 +22,8 @@ const gib = 1 << 30
 func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
 	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now, Headroom: 50,
 		Usage: map[string]grow.Usage{}}
-	for name, used := range map[string]int64{"data-web-0": used0, "data-web-1": used1} {
+	for ordinal, used := range []int64{used0, used1} {
+		name := fmt.Sprintf("data-web-%d", ordinal)
 		c := build.Claim(name, "100Gi")
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Gi")}
 		i.Claims = append(i.Claims, c)
