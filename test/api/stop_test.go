@@ -9,7 +9,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
@@ -65,7 +67,20 @@ var stops = map[string]stop{
 	swapNow: {phase: api.Moving, begin: keepsTemporaryClaim, at: oneIsSwapped, halt: nothing,
 		release: func(w *kit.World) { keepClaim(w, false) }},
 	startNow: {phase: api.Moving, begin: withoutPods, at: membersAre(api.MemberStarting), halt: nothing,
-		release: func(w *kit.World) { w.CreateQuota(corev1.ResourcePods, "100") }},
+		release: func(w *kit.World) {
+			w.CreateQuota(corev1.ResourcePods, "100")
+			retryPods(w)
+		}},
+}
+
+// retryPods has the StatefulSet controller create the missing pods now. After errors it waits up to a thousand seconds for its next try
+// (client-go util/workqueue, DefaultTypedControllerRateLimiter), but a change of the set wakes it.
+func retryPods(w *kit.World) {
+	_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), "web", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"example.com/quota":"raised"}}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) { // some tests delete the set
+		panic(err)
+	}
 }
 
 func nothing(*kit.World) {}
