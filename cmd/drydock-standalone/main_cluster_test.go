@@ -20,7 +20,7 @@ func cluster(t *testing.T) *rest.Config {
 	t.Helper()
 	path := os.Getenv("DRYDOCK_TEST_KUBECONFIG")
 	if path == "" {
-		t.Skip("needs an API server: set DRYDOCK_TEST_KUBECONFIG")
+		t.Fatal("this test needs an API server. Set DRYDOCK_TEST_KUBECONFIG, or run make test-api")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {

@@ -130,7 +130,7 @@ func (m *member) write(path, contents string) {
 	must(m.t, os.WriteFile(m.source(path), []byte(contents), 0o644))
 }
 
-// settled is short, so that tests need not wait for it, but longer than any write of theirs.
+// settled is short, so that tests need not wait for it, but longer than any of their writes.
 const settled = 30 * time.Millisecond
 
 func optionsAt(base string, claims []moverreport.Claim) Options {

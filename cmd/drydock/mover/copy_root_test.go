@@ -81,7 +81,7 @@ func TestRandomTrees(t *testing.T) {
 	}
 }
 
-// A file of a terabyte with a few bytes of data takes neither time nor space, in verification, too.
+// A file of a terabyte with a few bytes of data takes no time and no space, in verification, too.
 func TestHugeSparseFile(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	f, err := os.Create(filepath.Join(src.dir, "huge"))
