@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"drydock.dev/shared/operation"
 )
 
 // Limits on the time that a server can make a call wait, and on the size of an answer.
@@ -52,7 +54,7 @@ func newCaller(timeout time.Duration) *http.Client {
 
 // run repeats the request until the answer is final. It returns the exit code and a description of the last answer.
 func (c call) run(ctx context.Context) (int, string) {
-	backoff := minWait
+	failures := 0
 	for {
 		a := c.ask(ctx)
 		message := c.describe(a)
@@ -66,9 +68,10 @@ func (c call) run(ctx context.Context) (int, string) {
 		}
 		wait := a.after
 		if a.status == http.StatusAccepted {
-			backoff = minWait
+			failures = 0
 		} else {
-			wait, backoff = max(wait, backoff), min(2*backoff, maxBackoff)
+			failures++
+			wait = max(wait, operation.Backoff(minWait, maxBackoff, failures))
 		}
 		fmt.Fprintf(c.log, "%s. Next request in %s\n", message, wait)
 		c.sleep(ctx, wait)

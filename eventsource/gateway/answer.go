@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+
+	"drydock.dev/shared/text"
 )
 
 // statusHeader tells a plugin whether to forward a request to the site. Every answer has it, even a problem: without the header the
@@ -30,7 +32,7 @@ type answer struct {
 	stream streamer
 }
 
-func text(body string) answer {
+func plainText(body string) answer {
 	return answer{code: http.StatusOK, kind: "text/plain; charset=utf-8", body: []byte(body)}
 }
 
@@ -42,7 +44,7 @@ func asJSON(body any) answer {
 func refuse(path string, err error) answer {
 	shared := problemOf(err)
 	p := *shared
-	p.Instance = clip(clean(path, 200), 200)
+	p.Instance = text.Line(path, 200)
 	return answer{code: p.Status, kind: "application/problem+json", body: encode(p), problem: &p, err: err}
 }
 

@@ -116,7 +116,7 @@ func (g *Gateway) answer(r *http.Request, route string) answer {
 	case route == pathEvents:
 		serve = g.events
 	case route == pathHealth:
-		serve = func(*http.Request) answer { return text("ok\n") }
+		serve = func(*http.Request) answer { return plainText("ok\n") }
 	case route == pathVersion:
 		serve = func(*http.Request) answer { return asJSON(map[string]string{"version": version()}) }
 	case slices.Contains(pathsThemes, route):

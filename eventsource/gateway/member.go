@@ -11,6 +11,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // State is the state of a set, as shown to visitors.
@@ -107,7 +108,7 @@ func statusOf(m idle.Member) Status {
 	case idle.EnoughReady(m.Set, m.Sleep.Active()):
 		s.State = Ready
 	case hasFailed(m):
-		s.State, s.Message = Failed, clip(m.Sleep.Message, maxMessage)
+		s.State, s.Message = Failed, text.Clip(m.Sleep.Message, maxMessage)
 	case s.Replicas == 0 && isResizing(m.Set):
 		s.State, s.Message = Asleep, "its volumes are being resized"
 	case !m.CanWake():
@@ -143,7 +144,7 @@ func stoppedReason(m idle.Member) string {
 	case m.Err != nil || m.SleepErr != nil:
 		return "its annotations cannot be read"
 	case owner != nil:
-		return fmt.Sprintf("its %s %s scaled it to zero", clip(owner.Kind, 63), clip(owner.Name, 253))
+		return fmt.Sprintf("its %s %s scaled it to zero", text.Clip(owner.Kind, 63), text.Clip(owner.Name, 253))
 	}
 	return "it has 0 replicas, and Drydock did not put it to sleep"
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"drydock.dev/shared/text"
 )
 
 //go:embed page.html
@@ -138,13 +140,13 @@ func pageSets(query Query, s Session) []pageSet {
 	}
 	var sets []pageSet
 	for _, set := range s.Sets {
-		sets = append(sets, pageSet{set.State, set.Name, clean(set.describe(), maxMessage)})
+		sets = append(sets, pageSet{set.State, set.Name, text.Line(set.describe(), maxMessage)})
 	}
 	return sets
 }
 
 func unknownTheme(theme string) error {
 	p := problem(http.StatusNotFound, "theme %.100q does not exist. Use one of availableTheme, or none", theme)
-	p.RequestTheme, p.AvailableTheme = clip(clean(theme, 100), 100), themes
+	p.RequestTheme, p.AvailableTheme = text.Line(theme, 100), themes
 	return p
 }

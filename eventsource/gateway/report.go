@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/eventsource/gateway/measure"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 )
 
 // measure counts the request and records the state of its sets.
@@ -33,7 +34,7 @@ func (g *Gateway) report(r *http.Request, a answer, took time.Duration) {
 	}
 	fields := []slog.Attr{
 		slog.Any("function", api.WakeGateway), slog.String("outcome", a.outcome()), slog.Int("code", a.code),
-		slog.String("took", took.Round(time.Microsecond).String()), slog.String("path", clip(r.URL.Path, 100)),
+		slog.String("took", took.Round(time.Microsecond).String()), slog.String("path", text.Clip(r.URL.Path, 100)),
 	}
 	if a.subject != "" {
 		fields = append(fields, slog.String("subject", a.subject))

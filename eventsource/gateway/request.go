@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drydock.dev/shared/text"
 )
 
 // Query is the parsed query of a request.
@@ -71,7 +73,7 @@ func (a Query) namesFor(ref Ref) []string {
 const (
 	maxNames       = 10
 	minSession     = 10 * time.Second
-	maxTitle       = 100 // runes
+	maxTitle       = 100 // bytes
 	minRefresh     = time.Second
 	defaultRefresh = 5 * time.Second
 	maxRefresh     = time.Minute
@@ -88,7 +90,7 @@ func ParseQuery(values map[string][]string, options Options) (Query, error) {
 		Sets: q.names(), Group: q.group(), Session: q.session(options.LongestSession),
 		Timeout: min(q.duration("timeout", options.DefaultTimeout), LongestWait),
 		Refresh: min(max(q.duration("refresh_frequency", defaultRefresh), minRefresh), maxRefresh),
-		Title:   cmp.Or(clean(q.value("display_name"), maxTitle), defaultTitle),
+		Title:   cmp.Or(text.Line(q.value("display_name"), maxTitle), defaultTitle),
 		Details: q.bool("show_details"), Theme: q.value("theme"),
 	}
 	switch {

@@ -151,8 +151,8 @@ func TestQueries(t *testing.T) {
 
 func TestLongTitleIsClipped(t *testing.T) {
 	query, err := ParseQuery(map[string][]string{"group": {"g"}, "display_name": {strings.Repeat("ß", 5000)}}, bounds)
-	if err != nil || len([]rune(query.Title)) != maxTitle {
-		t.Errorf("%d runes, %v", len([]rune(query.Title)), err)
+	if err != nil || len(query.Title) > maxTitle || !strings.HasSuffix(query.Title, "ß...") {
+		t.Errorf("%q, %v", query.Title, err)
 	}
 }
 

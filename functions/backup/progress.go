@@ -6,6 +6,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/text"
 )
 
 // updateProgress stores how far the mover is, and why it is stalled. It fails the operation if a stall lasts too long.
@@ -19,7 +20,7 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 	case s.over(w.Now) && s.unplaced && w.unprovisionedClaim(member) != nil:
 		move := w.unprovisionedClaim(member)
 		w.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc %s", move.Claim,
-			s.limit, limitCause(s.cause()), w.record.TargetOf(move))
+			s.limit, text.Line(s.cause(), maxCause), w.record.TargetOf(move))
 		return
 	case s.over(w.Now) && s.unplaced && !stopped && w.record.Strategy == api.StrategyWhole:
 		w.deleteMovers(member, 0) // the stopped pods will leave room for a mover
@@ -82,23 +83,14 @@ func (s *stall) storeIn(in Input, member *api.Member) {
 	case s.firstSeen && s.reason == noPod:
 		member.Stalled, member.StalledSince = "", operation.Moment(in.Now)
 	case s.firstSeen:
-		member.Stalled, member.StalledSince = limitCause(s.cause()), operation.Moment(in.Now)
+		member.Stalled, member.StalledSince = text.Line(s.cause(), maxCause), operation.Moment(in.Now)
 	case !strings.HasPrefix(member.Stalled, s.reason+": "):
-		member.Stalled, member.StalledSince = limitCause(s.cause()), operation.Moment(s.since)
+		member.Stalled, member.StalledSince = text.Line(s.cause(), maxCause), operation.Moment(s.since)
 	}
 }
 
 // maxCause bounds the cause of a stall in the record, in bytes. Its text comes from other programs.
 const maxCause = 300
-
-// limitCause returns the text on one line, as valid UTF-8 and cut to maxCause bytes.
-func limitCause(text string) string {
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
-	if len(text) <= maxCause {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxCause], "") + "..."
-}
 
 // reportStalls puts the members' stalls into the operation's reason and message, and adds an Event if the message is new. When no stall is
 // left, it replaces the message of the last stall.
@@ -126,5 +118,5 @@ func (w *work) reportStalls() {
 // failureMessage says that the member's mover was stalled for too long, and why.
 func (s *stall) failureMessage(set string, member *api.Member) string {
 	return fmt.Sprintf("copying the claims of pod %s-%d failed: its mover was stalled for %s: %s. Remove the cause", set, member.Ordinal,
-		s.limit, limitCause(s.cause()))
+		s.limit, text.Line(s.cause(), maxCause))
 }

@@ -3,10 +3,10 @@ package backup
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // The warnings in a record are bounded, so that the annotation stays small. Events have more of them.
@@ -26,27 +26,18 @@ func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted 
 	for _, have := range move.Warnings {
 		room -= len(have)
 	}
-	for _, text := range warnings {
-		text = shorten(text, warningBytes)
-		if slices.Contains(move.Warnings, text) {
+	for _, warning := range warnings {
+		warning = text.Clip(warning, warningBytes)
+		if slices.Contains(move.Warnings, warning) {
 			continue
 		}
-		if room -= len(text); room < 0 {
-			text = moreWarnings
+		if room -= len(warning); room < 0 {
+			warning = moreWarnings
 		}
-		if !slices.Contains(move.Warnings, text) {
-			move.Warnings = append(slices.Clip(move.Warnings), text) // a clone of the record may share the array
+		if !slices.Contains(move.Warnings, warning) {
+			move.Warnings = append(slices.Clip(move.Warnings), warning) // a clone of the record may share the array
 		}
 	}
-}
-
-// shorten cuts a text to the limit in bytes and keeps it valid UTF-8.
-func shorten(text string, limit int) string {
-	const mark = "..."
-	if len(text) <= limit {
-		return strings.ToValidUTF8(text, "?")
-	}
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
 // warningEvents returns a Kubernetes Event for each new warning.

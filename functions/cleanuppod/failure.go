@@ -47,7 +47,8 @@ func (in Input) countFailure(record *api.Cleanup, o cleanup.Ordinal, message str
 		next.Message = fmt.Sprintf("%s; %s kept. To try again, annotate the StatefulSet with %s", message, claimsAre(o), api.RetryAnnotation)
 		return in.giveUpOrdinal(record, o, next)
 	}
-	next.Reason, next.NextTry = api.CleanupTried, operation.Moment(in.Now.Add(backoff(in.Settings.CleanupBackoff, next.Tries)))
+	pause := operation.Backoff(in.Settings.CleanupBackoff, maxBackoff, next.Tries)
+	next.Reason, next.NextTry = api.CleanupTried, operation.Moment(in.Now.Add(pause))
 	return plan.Do(api.CleanupTried, append(in.store(withEntry(record, next)).Actions(),
 		in.note(record, next.Reason, true, "%s", message))...)
 }
@@ -72,12 +73,3 @@ func (in Input) outcome(result string, pod *corev1.Pod) plan.Outcome {
 
 // maxBackoff is the same as the kubelet's for containers.
 const maxBackoff = 5 * time.Minute
-
-// backoff returns the wait before the next try. It doubles with every failure.
-func backoff(first time.Duration, failures int) time.Duration {
-	wait := first
-	for range failures - 1 {
-		wait = min(2*wait, maxBackoff)
-	}
-	return wait
-}

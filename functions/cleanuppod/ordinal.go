@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // continueCleanup returns the next step of a cleanup. With OrderedReady only the highest ordinal is cleaned up, with Parallel
@@ -45,7 +46,7 @@ func (in Input) continueCleanup(record *api.Cleanup, ordinals, left []cleanup.Or
 		p := in.stepOrdinal(record, o)
 		switch {
 		case in.Rejected != "" && countsAsTry(p):
-			return in.countFailure(record, o, "the API server rejected a write: "+clip(in.Rejected))
+			return in.countFailure(record, o, "the API server rejected a write: "+text.Clip(in.Rejected, maxQuotedBytes))
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Kind == plan.KindWait && wait.Kind == "":

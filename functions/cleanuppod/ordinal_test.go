@@ -287,12 +287,3 @@ func TestTemplateChangesDuringCleanup(t *testing.T) {
 		"the retention policy becomes Delete": on(web(build.WhenScaled("Delete"), cleaning()), usedClaim("data-web-1")),
 	})
 }
-
-func TestBackoff(t *testing.T) {
-	for failures, want := range map[int]time.Duration{0: 10 * time.Second, 1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second,
-		6: maxBackoff, 1000: maxBackoff} {
-		if got := backoff(10*time.Second, failures); got != want {
-			t.Errorf("%d: %s, want %s", failures, got, want)
-		}
-	}
-}

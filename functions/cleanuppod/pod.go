@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 )
 
 // tryFailure returns why the pod's try failed, or "" while it has not.
@@ -144,28 +144,11 @@ const (
 	maxQuotedBytes = 1000
 )
 
-// clip returns the beginning of a text of unknown length.
-func clip(text string) string {
-	if len(text) <= maxQuotedBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxQuotedBytes], "") + "…"
-}
-
 // lastOutput returns the last lines of a container's output on one line. The output is untrusted, so only printable characters stay.
-func lastOutput(text string) string {
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+func lastOutput(output string) string {
+	lines := strings.FieldsFunc(output, func(r rune) bool { return r == '\n' || r == '\r' })
 	lines = lines[max(0, len(lines)-maxOutputLines):]
-	printable := strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, strings.ToValidUTF8(strings.Join(lines, " | "), ""))
-	if len(printable) > maxOutputBytes {
-		printable = "…" + strings.ToValidUTF8(printable[len(printable)-maxOutputBytes:], "")
-	}
-	return strings.TrimSpace(printable)
+	return text.ClipStart(text.Printable(strings.Join(lines, " | ")), maxOutputBytes)
 }
 
 // stuck reports whether the pod should have ended some time ago, and only its node can delay it.

@@ -6,6 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // template returns the set's cleanup pod template, or the problem with it. The API server's answer is known only while the template is
@@ -16,7 +17,8 @@ func (in Input) template(record *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup
 	}
 	template, problem := cleanup.Template(in.Set)
 	if problem == nil && in.Denied != "" {
-		problem = &cleanup.Problem{Reason: api.TemplateInvalid, Message: "the API server would refuse the cleanup pod: " + clip(in.Denied)}
+		problem = &cleanup.Problem{Reason: api.TemplateInvalid,
+			Message: "the API server would refuse the cleanup pod: " + text.Clip(in.Denied, maxQuotedBytes)}
 	}
 	return template, problem
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/text"
 )
 
 // Limits of a letter in bytes. With them, the longest list takes a fraction of the 256 KiB that all annotations of an object may have.
@@ -110,17 +110,8 @@ func firstLine(encoded string) string {
 	if err != nil {
 		return ""
 	}
-	line, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(string(raw), "?")), "\n")
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, line)
-	if len(line) > maxMessage {
-		line = strings.ToValidUTF8(line[:maxMessage-3], "") + "..."
-	}
-	return line
+	line, _, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	return text.Line(line, maxMessage)
 }
 
 // smallJSON returns the data in the form that will be stored, if it is a small JSON document. Otherwise it returns nil.

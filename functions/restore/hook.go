@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/text"
 )
 
 // hookState is the progress of a member's hook.
@@ -132,14 +132,5 @@ func (w *work) hookFailure(job *batchv1.Job) string {
 			}
 		}
 	}
-	words = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, strings.ToValidUTF8(words, ""))
-	if len(words) > maxHookOutput {
-		words = strings.ToValidUTF8(words[:maxHookOutput], "") + "…"
-	}
-	return strings.TrimSpace(words)
+	return text.Line(words, maxHookOutput)
 }

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // reconcileAutoscalers creates or restores the autoscaler of the Scaler that scales the set, and deletes the autoscalers of the other
@@ -166,7 +167,7 @@ func (w work) autoscalerProblem() *problem {
 	switch live := w.autoscalerNamedAfter(w.scaler); {
 	case w.AutoscalerError != "":
 		return &problem{reason: api.AutoscalerRefused,
-			message: "the HorizontalPodAutoscaler could not be written: " + truncate(w.AutoscalerError, maxQuote)}
+			message: "the HorizontalPodAutoscaler could not be written: " + text.Clip(w.AutoscalerError, maxQuote)}
 	case live != nil && !metav1.IsControlledBy(live, w.scaler):
 		return &problem{reason: api.AutoscalerTaken, message: fmt.Sprintf("HorizontalPodAutoscaler %s does not belong to the Scaler. "+
 			"Set the mode externallyScaled, or delete the autoscaler: kubectl delete -n %s horizontalpodautoscaler %s", live.Name,
@@ -190,7 +191,7 @@ func (w work) setAutoscaledCondition(s *v1alpha1.Scaler, next *v1alpha1.ScalerSt
 		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales this Scaler", s.Name),
 		LastTransitionTime: *operation.Moment(w.Now)}
 	if problem := w.autoscalerProblem(); s == w.scaler && problem != nil {
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problem.reason), truncate(problem.message, maxConditionMessage)
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problem.reason), text.Clip(problem.message, maxConditionMessage)
 	}
 	meta.SetStatusCondition(&next.Conditions, c)
 }

@@ -6,6 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // failScaling ends the scaling in its current phase. If the Scaler has a hook onFailure, the hook runs before the scaling ends.
@@ -13,7 +14,7 @@ func (w work) failScaling(reason api.Reason, message string) plan.Plan {
 	if w.record.Phase == api.Failing {
 		return w.finishFailed()
 	}
-	message = fmt.Sprintf("%s. Fix the cause, then retry: kubectl annotate -n %s scaler %s %s=", truncate(message, maxQuote),
+	message = fmt.Sprintf("%s. Fix the cause, then retry: kubectl annotate -n %s scaler %s %s=", text.Clip(message, maxQuote),
 		w.Namespace, w.scaler.Name, api.RetryAnnotation)
 	if w.scaler.Spec.Hooks.OnFailure == nil {
 		return w.endScaling(operation.Fail(w.record, api.Failed, w.Now, reason, message))

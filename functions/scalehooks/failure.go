@@ -3,8 +3,6 @@ package scalehooks
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/scale"
+	"drydock.dev/shared/text"
 )
 
 // maxContainerMessage is the number of bytes that a failure message quotes from a container's termination message.
@@ -57,14 +56,14 @@ func (in Input) containerFailure() string {
 		if end == nil || end.ExitCode == 0 {
 			continue
 		}
-		text := fmt.Sprintf("; container %s ended with exit code %d", printable(c.Name, maxContainerMessage), end.ExitCode)
+		words := fmt.Sprintf("; container %s ended with exit code %d", text.Line(c.Name, maxContainerMessage), end.ExitCode)
 		if end.Reason == "OOMKilled" {
-			text += " (OOMKilled)"
+			words += " (OOMKilled)"
 		}
-		if message := printable(end.Message, maxContainerMessage); message != "" && in.messageComesFromFile(c.Name) {
-			text += ": " + message
+		if message := text.Line(end.Message, maxContainerMessage); message != "" && in.messageComesFromFile(c.Name) {
+			words += ": " + message
 		}
-		return text
+		return words
 	}
 	return ""
 }
@@ -76,15 +75,4 @@ func (in Input) messageComesFromFile(container string) bool {
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 		return c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageReadFile
 	})
-}
-
-// printable returns the text on one line of at most limit bytes, without control characters that a terminal would interpret.
-func printable(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return ' '
-		}
-		return r
-	}, text)
-	return truncate(strings.Join(strings.Fields(text), " "), limit)
 }

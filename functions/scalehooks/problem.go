@@ -1,8 +1,6 @@
 package scalehooks
 
 import (
-	"strings"
-
 	"drydock.dev/shared/api"
 )
 
@@ -18,11 +16,3 @@ const (
 	maxQuote            = 1024
 	maxConditionMessage = 4096
 )
-
-// truncate shortens the message to limit bytes. Texts of webhooks or Jobs could otherwise make a record or a status too long to be written.
-func truncate(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	return strings.ToValidUTF8(message[:limit-3], "") + "..."
-}

@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/text"
 )
 
 const (
@@ -35,7 +36,7 @@ func (w work) runHookByEvent(hook string, next func() plan.Plan) plan.Plan {
 		return next()
 	case w.isAnswerTo(hook):
 		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: its function answered: %s", hook,
-			printable(answer.Message, maxQuote)))
+			text.Line(answer.Message, maxQuote)))
 	case operation.Overdue(w.record, w.Now):
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("hook %s was requested %d times and not answered within %s. Check the "+
 			"Trigger for "+

@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // stages maps the phase of a scaling to the stage that the Scaler's status shows.
@@ -113,7 +114,7 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 			value = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, ObservedGeneration: s.Generation,
-			Reason: string(reason), Message: truncate(message, maxConditionMessage), LastTransitionTime: *operation.Moment(in.Now)})
+			Reason: string(reason), Message: text.Clip(message, maxConditionMessage), LastTransitionTime: *operation.Moment(in.Now)})
 	}
 	failed := record != nil && (record.Phase == api.Failed || record.Phase == api.Failing)
 	switch {

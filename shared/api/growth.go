@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/bounded"
+	"drydock.dev/shared/text"
 )
 
 // Growth is what grow-volumes stores on a set. It is not the record of an operation: a resize carries out its request.
@@ -98,9 +99,7 @@ func (g *Growth) Clone() *Growth {
 func (g *Growth) UpdateWarnings(now []GrowthWarning) []GrowthWarning {
 	var news, told []GrowthWarning
 	for _, w := range now {
-		if len(w.Message) > longestWarning {
-			w.Message = strings.ToValidUTF8(w.Message[:longestWarning], "") + "…"
-		}
+		w.Message = text.Clip(w.Message, longestWarning)
 		if told = append(told, w); !slices.Contains(g.Warnings, w) {
 			news = append(news, w)
 		}

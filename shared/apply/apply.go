@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -25,6 +24,7 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/text"
 )
 
 // Writer has the calls of the API server that the executor needs.
@@ -320,19 +320,11 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 			Name:      fmt.Sprintf("drydock.%s", hex.EncodeToString(sum[:8])),
 		},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: a.Namespace, Name: a.Name, UID: a.Note.UID},
-		Type:           a.Note.EventType(), Reason: string(a.Note.Reason), Message: truncate(a.Note.Message, 1024),
+		Type:           a.Note.EventType(), Reason: string(a.Note.Reason), Message: text.Clip(a.Note.Message, 1024),
 		Source:         corev1.EventSource{Component: "drydock-" + string(x.from)},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := x.write.Create(ctx, plan.Events, a.Namespace, e, false); err != nil && !apierrors.IsAlreadyExists(err) {
 		x.log.WarnContext(ctx, "recording a Kubernetes Event", "set", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
 	}
-}
-
-// truncate shortens a message to the limit of the API server (kubernetes pkg/apis/core/validation/events.go: 1 KiB).
-func truncate(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-3], "") + "..."
 }

@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // Problem is the reason why nothing can be cleaned up.
@@ -27,11 +28,11 @@ func problem(reason api.Reason, message string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
 
-// text returns the template as written, and its annotation key.
-func text(set *appsv1.StatefulSet) (text, key string) {
+// templateText returns the template as written, and its annotation key.
+func templateText(set *appsv1.StatefulSet) (written, key string) {
 	for _, key := range []string{api.CleanupTemplateAnnotation, api.OlderCleanupTemplateAnnotation} {
-		if text := set.Annotations[key]; text != "" {
-			return text, key
+		if written := set.Annotations[key]; written != "" {
+			return written, key
 		}
 	}
 	return "", ""
@@ -42,7 +43,7 @@ func Digest(set *appsv1.StatefulSet) string {
 	if !statefulset.CleanupAsked(set) {
 		return ""
 	}
-	written, _ := text(set)
+	written, _ := templateText(set)
 	h := sha256.New()
 	for _, part := range []string{written, string(statefulset.WhenScaled(set)), string(statefulset.WhenDeleted(set)),
 		set.Annotations[api.CleanupOnScaleUpAnnotation], set.Annotations[api.CleanupOnDeleteAnnotation]} {
@@ -53,12 +54,12 @@ func Digest(set *appsv1.StatefulSet) string {
 
 // Template returns the set's cleanup pod template. It checks everything that needs no API server. The problem has an advice.
 func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
-	written, key := text(set)
+	written, key := templateText(set)
 	template := &corev1.PodTemplateSpec{}
 	// JSON is YAML. As with kubectl, an unknown field is an error, because a misspelt field would otherwise be dropped silently.
 	if err := bounded.YAML(written, template); err != nil {
 		return nil, problem(api.TemplateInvalid, "annotation %s is not a pod template: %s", key,
-			clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
+			text.Clip(strings.ReplaceAll(err.Error(), "\n", " "), longestQuote))
 	}
 	switch policy := template.Spec.RestartPolicy; {
 	case policy != "" && policy != corev1.RestartPolicyOnFailure:
@@ -86,7 +87,8 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 			api.CleanupOnDeleteAnnotation)
 	}
 	if on := api.OnScaleUp(set.Annotations[api.CleanupOnScaleUpAnnotation]); on != "" && on != api.OnScaleUpWait && on != api.OnScaleUpCancel {
-		return nil, problem(api.RequestInvalid, "annotation %s is %q; set it to %s or %s", api.CleanupOnScaleUpAnnotation, clip(string(on), 40),
+		return nil, problem(api.RequestInvalid, "annotation %s is %q; set it to %s or %s", api.CleanupOnScaleUpAnnotation,
+			text.Clip(string(on), 40),
 			api.OnScaleUpWait, api.OnScaleUpCancel)
 	}
 	return template, nil
@@ -94,13 +96,6 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 
 // longestQuote is the limit for quotes of users' text in messages, in bytes.
 const longestQuote = 500
-
-func clip(text string, length int) string {
-	if len(text) <= length {
-		return text
-	}
-	return strings.ToValidUTF8(text[:length], "") + "…"
-}
 
 // Cancels reports whether a scale-up cancels the cleanup of an ordinal that it needs.
 func Cancels(set *appsv1.StatefulSet) bool {

@@ -251,11 +251,3 @@ func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 		}
 	}
 }
-
-func TestClip(t *testing.T) {
-	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd…", "abcé": "abc…", "éé": "éé", "ééé": "éé…"} {
-		if got := clip(text, 4); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // NewSleep returns the record of a sleep that starts now. Its times have whole seconds, like the times of activities.
@@ -64,19 +65,11 @@ func (m Member) CanWake() bool {
 // InvalidMessage returns the message about the set's invalid annotations.
 func (m Member) InvalidMessage() string {
 	return fmt.Sprintf("%s; the set stays awake until that is corrected",
-		clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), maxComplaintBytes))
+		text.Clip(strings.ReplaceAll(m.Err.Error(), "\n", "; "), maxComplaintBytes))
 }
 
 // maxComplaintBytes limits the quoted annotations, in bytes, because the message of a Kubernetes Event has at most 1024.
 const maxComplaintBytes = 900
-
-// clip returns the beginning of the text.
-func clip(text string, length int) string {
-	if len(text) <= length {
-		return text
-	}
-	return strings.ToValidUTF8(text[:length], "") + "…"
-}
 
 // InvalidReported reports whether the set's record holds this message already.
 func (m Member) InvalidReported() bool {
@@ -103,9 +96,8 @@ const maxRest = 24 * time.Hour
 // Backoff returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
 // ended by starting the set.
 func Backoff(sleep *api.Sleep, retry time.Duration) time.Duration {
-	rest := retry
-	for starts := sleep.Starts; sleep.Reason == api.StartedByOthers && starts > 1 && rest < maxRest; starts-- {
-		rest *= 2
+	if sleep.Reason != api.StartedByOthers {
+		return retry
 	}
-	return max(retry, min(rest, maxRest))
+	return operation.Backoff(retry, maxRest, sleep.Starts)
 }

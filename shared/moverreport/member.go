@@ -1,6 +1,10 @@
 package moverreport
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"drydock.dev/shared/text"
+)
 
 // Results of a MemberReport.
 const (
@@ -69,14 +73,14 @@ func (r MemberReport) Encode(limit int) []byte {
 			return b
 		case r.cutLists():
 		case len(r.Message) > minMessage:
-			r.Message = shorten(r.Message, max(minMessage, len(r.Message)*limit/len(b)))
+			r.Message = text.ClipMiddle(r.Message, max(minMessage, len(r.Message)*limit/len(b)))
 		case len(r.Claims) > 0:
 			r.Claims = r.Claims[:len(r.Claims)-1]
 			r.ClaimsOmitted++
 		case r.Message == "":
 			return b
 		default: // escapes
-			r.Message = shorten(r.Message, len(r.Message)/2)
+			r.Message = text.ClipMiddle(r.Message, len(r.Message)/2)
 		}
 	}
 }

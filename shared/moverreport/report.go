@@ -2,7 +2,8 @@ package moverreport
 
 import (
 	"encoding/json"
-	"unicode/utf8"
+
+	"drydock.dev/shared/text"
 )
 
 // TerminationLogLimit is the maximum size of a container's termination message in bytes. Kubernetes truncates longer
@@ -71,25 +72,7 @@ func (r Report) Encode(limit int) []byte {
 		case r.Message == "":
 			return b
 		default:
-			r.Message = shorten(r.Message, len(r.Message)*limit/len(b)) // escapes need space, too: shorten in proportion, then check again
+			r.Message = text.ClipMiddle(r.Message, len(r.Message)*limit/len(b)) // escapes need space, too: shorten in proportion, then check again
 		}
 	}
-}
-
-// shorten cuts a message to the given number of bytes. It cuts in the middle, where long paths are, so that the advice
-// at the end stays.
-func shorten(s string, to int) string {
-	const gap = " ... "
-	keep := to - len(gap)
-	if keep <= 0 {
-		return ""
-	}
-	head, tail := s[:keep/2], s[len(s)-keep/2:]
-	for len(head) > 0 && !utf8.ValidString(head) {
-		head = head[:len(head)-1]
-	}
-	for len(tail) > 0 && !utf8.ValidString(tail) {
-		tail = tail[1:]
-	}
-	return head + gap + tail
 }

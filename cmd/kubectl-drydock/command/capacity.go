@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/shared/text"
 )
 
 // storage reads the capacity that the provisioners publish. If it is unreadable, storage returns an assumption for the plan.
@@ -54,5 +55,5 @@ func (s *session) read(ctx context.Context, path string, into any) error {
 
 func unknownRoom(err error) []string {
 	return []string{"the room of the storage is unknown, because CSIDrivers and CSIStorageCapacities cannot be listed: " +
-		printable(err.Error())}
+		text.Printable(err.Error())}
 }

@@ -11,6 +11,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // dryRun has the API server try a write in a dry run. It first checks the user's right to the write, because a refusal by a policy and a
@@ -20,7 +21,7 @@ func (s *session) dryRun(ctx context.Context, write plan.Action) forecast.Check 
 	allowed, err := s.isAllowed(ctx, write)
 	switch {
 	case err != nil:
-		check.Outcome, check.Message = forecast.Unchecked, "your right to it is unknown: "+printable(err.Error())
+		check.Outcome, check.Message = forecast.Unchecked, "your right to it is unknown: "+text.Printable(err.Error())
 		return check
 	case !allowed:
 		check.Outcome, check.Message = forecast.Unchecked, fmt.Sprintf("you may not %s %s in namespace %s", write.Verb, write.Resource,
@@ -38,16 +39,16 @@ func outcome(err error) (forecast.Outcome, string) {
 	if trial == kube.Accepted {
 		return forecast.Accepted, ""
 	}
-	return forecast.Outcome(trial), printable(err.Error())
+	return forecast.Outcome(trial), text.Printable(err.Error())
 }
 
 // warnings collects the API server's warnings, each text once. One of them says that the pods of a Job would be refused.
 type warnings struct{ texts []string }
 
 // HandleWarningHeader adds a warning of the API server, which has code 299. Code and header are those of RFC 9111.
-func (w *warnings) HandleWarningHeader(code int, _, text string) {
-	if text = "the API server says: " + printable(text); code == 299 && !slices.Contains(w.texts, text) {
-		w.texts = append(w.texts, text)
+func (w *warnings) HandleWarningHeader(code int, _, warning string) {
+	if warning = "the API server says: " + text.Printable(warning); code == 299 && !slices.Contains(w.texts, warning) {
+		w.texts = append(w.texts, warning)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // fitting finds volumes that are larger than necessary.
@@ -150,7 +151,7 @@ func printFit(out io.Writer, found *fitted, namespace string, headroom int64) er
 		return err
 	}
 	for _, line := range found.Unread {
-		fmt.Fprintln(out, printable(line))
+		fmt.Fprintln(out, text.Printable(line))
 	}
 	if len(found.Requests) == 0 {
 		return nil
@@ -188,7 +189,7 @@ func printRows(out io.Writer, rows []fit.Row) error {
 		if r.Fullest != "" {
 			used = bytesWords(r.Used)
 		}
-		cells := []string{r.Set, r.Template, fmt.Sprint(r.Claims), r.Size.String(), orDash(r.Fullest), used, printable(fits), saves}
+		cells := []string{r.Set, r.Template, fmt.Sprint(r.Claims), r.Size.String(), orDash(r.Fullest), used, text.Printable(fits), saves}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	return table.Flush()

@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/settings"
+	"drydock.dev/shared/text"
 )
 
 // measure reads the usage of the claims of the namespace from the kubelets of the nodes. For each kubelet that cannot be read it returns an
@@ -31,7 +32,7 @@ func (s *session) measure(ctx context.Context, nodes []string) (measured map[str
 		}
 		if err != nil {
 			unread = append(unread, fmt.Sprintf("the usage of the volumes on node %s is unknown, because its kubelet's summary cannot be read: %s",
-				node, printable(err.Error())))
+				node, text.Printable(err.Error())))
 		}
 	}
 	return measured, unread
@@ -57,7 +58,7 @@ func (s *session) budgets(ctx context.Context) (budgets []policyv1.PodDisruption
 	}
 	if err != nil {
 		return nil, []string{"the PodDisruptionBudgets of the set's pods are unknown, because they cannot be listed: " +
-			printable(err.Error())}
+			text.Printable(err.Error())}
 	}
 	return list.Items, nil
 }
@@ -73,7 +74,7 @@ func (s *session) observeSettings(ctx context.Context, name string, into *api.Se
 		found, err := s.client.Get(ctx, kube.ConfigMaps, namespace, object, config)
 		switch {
 		case err != nil:
-			why = printable(err.Error())
+			why = text.Printable(err.Error())
 		case !found:
 			why = "it does not exist"
 		}

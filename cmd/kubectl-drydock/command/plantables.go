@@ -13,6 +13,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/text"
 )
 
 // printPlan prints the plan as text: the verdict, the claims, the members, the consequences, and how certain they are.
@@ -55,16 +56,16 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 func verdict(d *forecast.Document) string {
 	switch d.Verdict {
 	case forecast.Proceeds:
-		return fmt.Sprintf("%s would go through", printable(d.Request))
+		return fmt.Sprintf("%s would go through", text.Printable(d.Request))
 	case forecast.Waits:
-		return fmt.Sprintf("%s would wait", printable(d.Request))
+		return fmt.Sprintf("%s would wait", text.Printable(d.Request))
 	case forecast.Refused:
-		return fmt.Sprintf("%s would be refused", printable(d.Request))
+		return fmt.Sprintf("%s would be refused", text.Printable(d.Request))
 	}
 	if d.Request == "" {
 		return "no resize is requested. Show the consequences of one with --resize TEMPLATE=SIZE"
 	}
-	return fmt.Sprintf("%s: the set already matches the request", printable(d.Request))
+	return fmt.Sprintf("%s: the set already matches the request", text.Printable(d.Request))
 }
 
 // isUnjudged reports whether the request was refused before its consequences were known, for example because it is unreadable.
@@ -78,7 +79,7 @@ func printProblems(out io.Writer, title string, problems []resize.Problem) {
 	}
 	fmt.Fprintln(out, "\n"+title)
 	for _, p := range problems {
-		fmt.Fprintf(out, "- %s: %s\n", p.Reason, printable(p.Message))
+		fmt.Fprintf(out, "- %s: %s\n", p.Reason, text.Printable(p.Message))
 	}
 }
 
@@ -158,7 +159,7 @@ type facts []struct{ title, words string }
 
 func (f *facts) add(title string, words ...string) {
 	for _, w := range words {
-		*f = append(*f, struct{ title, words string }{title, printable(w)})
+		*f = append(*f, struct{ title, words string }{title, text.Printable(w)})
 		title = ""
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -56,16 +54,3 @@ func (r *raw) post(ctx context.Context, path string, object, answer any) error {
 func (r *raw) url(path string) string { return r.rest.Get().AbsPath(path).URL().String() }
 
 func (r *raw) client() *http.Client { return r.rest.Client }
-
-// printable makes a text from elsewhere safe for a terminal and a table: it is one line without control characters.
-func printable(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, text))
-}

@@ -12,6 +12,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // releaser holds the state of kubectl drydock release.
@@ -65,8 +66,8 @@ func (o *releaser) run(ctx context.Context) error {
 			unreleased++
 		}
 		total++
-		for _, text := range left {
-			fmt.Fprintf(o.Out, "%s/%s: left: %s\n", in.Namespace, in.Name, printable(text))
+		for _, problem := range left {
+			fmt.Fprintf(o.Out, "%s/%s: left: %s\n", in.Namespace, in.Name, text.Printable(problem))
 		}
 	}
 	if err := o.printOldVolumes(ctx, s); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/text"
 )
 
 // resendable returns a new event for a dead letter. An event of the event source carries an object, so it is made from the live object.
@@ -25,7 +26,7 @@ func (s *session) resendable(ctx context.Context, l api.UndeliveredEvent, set *a
 	}
 	if !reference.Watched() || reference.Namespace != set.Namespace {
 		return event.Event{}, fmt.Errorf("letter %s is for a %s in namespace %s, which does not belong to StatefulSet %s/%s",
-			l.Key(), printable(reference.Kind), reference.Namespace, set.Namespace, set.Name)
+			l.Key(), text.Printable(reference.Kind), reference.Namespace, set.Namespace, set.Name)
 	}
 	object, err := s.object(ctx, reference)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // retry holds the state of kubectl drydock retry.
@@ -121,7 +122,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
 	case status.IsRollback() && status.Phase == api.Failed:
 		return nothing("the last operation was a rollback, which failed (%s). Request it again with kubectl drydock rollback",
-			printable(status.Message))
+			text.Printable(status.Message))
 	case !requested:
 		return nothing("operation %s (%s) is %s, and its request was withdrawn. Request it again with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
@@ -132,12 +133,12 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 // outcomeWords returns one line about the state of an operation, with the reason.
 func outcomeWords(record operation.Record) string {
 	status := record.Head()
-	text := fmt.Sprintf("operation %s (%s) is %s", status.Operation, printable(status.Request), status.Phase)
+	words := fmt.Sprintf("operation %s (%s) is %s", status.Operation, text.Printable(status.Request), status.Phase)
 	if status.FailedAt != "" {
-		text += fmt.Sprintf(" in phase %s", status.FailedAt)
+		words += fmt.Sprintf(" in phase %s", status.FailedAt)
 	}
 	if status.Reason == "" {
-		return text
+		return words
 	}
-	return text + fmt.Sprintf(": %s: %s", status.Reason, printable(status.Message))
+	return words + fmt.Sprintf(": %s: %s", status.Reason, text.Printable(status.Message))
 }

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/text"
 )
 
 // rollback holds the state of kubectl drydock rollback.
@@ -135,7 +136,7 @@ func (o *rollback) show(in resize.Input, request *resize.Changes, operation stri
 	for _, move := range record.Moves() {
 		old := in.Volume(move.NewVolume)
 		fmt.Fprintln(table, strings.Join([]string{move.Claim, move.OldVolume, move.From.String(), move.NewVolume, move.To.String(),
-			printable(old.Annotations[api.RetainedUntilAnnotation])}, "\t"))
+			text.Printable(old.Annotations[api.RetainedUntilAnnotation])}, "\t"))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 	"github.com/spf13/pflag"
+
+	"drydock.dev/shared/text"
 )
 
 const (
@@ -148,9 +150,10 @@ func (s *sink) send(ctx context.Context, e event.Event) error {
 		return fmt.Errorf("sending event %s of type %s to %s: %w", e.ID(), e.Type(), s.name, err)
 	}
 	defer response.Body.Close() // read only
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("sending event %s of type %s: %s answered %s: %s", e.ID(), e.Type(), s.name, response.Status, printable(string(text)))
+		return fmt.Errorf("sending event %s of type %s: %s answered %s: %s", e.ID(), e.Type(), s.name, response.Status,
+			text.Printable(string(body)))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/text"
 )
 
 // statusView holds the state of kubectl drydock status.
@@ -73,10 +74,10 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, now time.Time) error {
 	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, headline(d, now))
 	if d.Message != "" {
-		fmt.Fprintf(out, "%s: %s\n", d.Reason, printable(d.Message))
+		fmt.Fprintf(out, "%s: %s\n", d.Reason, text.Printable(d.Message))
 	}
 	for _, line := range d.Waits {
-		fmt.Fprintf(out, "waits for: %s\n", printable(line))
+		fmt.Fprintf(out, "waits for: %s\n", text.Printable(line))
 	}
 	for _, record := range activeOthers(set) {
 		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), outcomeWords(record))
@@ -92,11 +93,11 @@ func printGrowthByUsage(out io.Writer, growth *api.Growth, now time.Time) {
 	}
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
-		fmt.Fprintf(out, "grew by usage: template %s to %s, %s ago: %s\n", printable(template), printable(asked.Size),
-			duration.HumanDuration(now.Sub(asked.At.Time)), printable(asked.Cause))
+		fmt.Fprintf(out, "grew by usage: template %s to %s, %s ago: %s\n", text.Printable(template), text.Printable(asked.Size),
+			duration.HumanDuration(now.Sub(asked.At.Time)), text.Printable(asked.Cause))
 	}
 	for _, w := range growth.Warnings {
-		fmt.Fprintf(out, "does not grow: %s (%s)\n", printable(w.Message), printable(string(w.Reason)))
+		fmt.Fprintf(out, "does not grow: %s (%s)\n", text.Printable(w.Message), text.Printable(string(w.Reason)))
 	}
 }
 
@@ -104,7 +105,7 @@ func headline(d *progress.Document, now time.Time) string {
 	if d.Operation == "" {
 		return "no resize yet"
 	}
-	what := "resize " + printable(d.Request)
+	what := "resize " + text.Printable(d.Request)
 	if d.Kind == api.KindRollback {
 		what = "rollback"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 )
 
 func printProgress(out io.Writer, d *progress.Document) error {
@@ -29,7 +30,7 @@ func printProgress(out io.Writer, d *progress.Document) error {
 		case !grows:
 			state = "changing"
 		}
-		fmt.Fprintln(table, strings.Join([]string{printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)),
+		fmt.Fprintln(table, strings.Join([]string{text.Printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)),
 			state}, "\t"))
 	}
 	if len(d.Growing) > 0 && len(d.Members) > 0 {
@@ -40,7 +41,7 @@ func printProgress(out io.Writer, d *progress.Document) error {
 	}
 	for _, m := range d.Members {
 		fmt.Fprintln(table, strings.Join([]string{fmt.Sprint(m.Ordinal), string(m.Phase), movesOf(m), copied(m), stopTime(m),
-			orDash(printable(m.Waits))}, "\t"))
+			orDash(text.Printable(m.Waits))}, "\t"))
 	}
 	return table.Flush()
 }
@@ -48,7 +49,7 @@ func printProgress(out io.Writer, d *progress.Document) error {
 func movesOf(m progress.Member) string {
 	var words []string
 	for _, c := range m.Claims {
-		words = append(words, printable(c.Template+" "+change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes))))
+		words = append(words, text.Printable(c.Template+" "+change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes))))
 	}
 	return strings.Join(words, ", ")
 }
@@ -61,7 +62,7 @@ func sizeAndClass(size, class string, attributes *string) string {
 	if attributes != nil && *attributes != "" {
 		size += "%" + *attributes
 	}
-	return printable(size)
+	return text.Printable(size)
 }
 
 func copied(m progress.Member) string {

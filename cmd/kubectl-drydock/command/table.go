@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 )
 
 // printLetters prints a line for each letter. Other users can write the texts, so it removes control characters.
@@ -27,8 +28,8 @@ func printLetters(out io.Writer, letters []api.UndeliveredEvent, now time.Time) 
 			why = strings.TrimSpace(fmt.Sprintf("%s (sent again %s ago)", why, duration.HumanDuration(now.Sub(l.Resent.Time))))
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(l.Type, ownPrefix), sourcePrefix)
-		fmt.Fprintln(table, strings.Join([]string{l.Key(), duration.HumanDuration(now.Sub(l.Time.Time)), printable(name),
-			printable(kindAndName(l.Subject)), printable(functionName(l.Destination)), code, printable(why)}, "\t"))
+		fmt.Fprintln(table, strings.Join([]string{l.Key(), duration.HumanDuration(now.Sub(l.Time.Time)), text.Printable(name),
+			text.Printable(kindAndName(l.Subject)), text.Printable(functionName(l.Destination)), code, text.Printable(why)}, "\t"))
 	}
 	return table.Flush()
 }

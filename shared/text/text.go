@@ -1,0 +1,80 @@
+// Package text makes untrusted text fit for messages, records, logs and terminals: printable, valid UTF-8 and of limited length.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// cut stands where text is missing.
+const cut = "..."
+
+// Clip returns the beginning of the text, in at most limit bytes of valid UTF-8. It ends with "..." if the rest is missing. Bytes that are
+// not UTF-8 become a question mark.
+func Clip(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	if limit <= len(cut) {
+		return head(text, limit)
+	}
+	return head(text, limit-len(cut)) + cut
+}
+
+// ClipStart is like Clip, but returns the end of the text. It begins with "..." if the start is missing.
+func ClipStart(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	if limit <= len(cut) {
+		return tail(text, limit)
+	}
+	return cut + tail(text, limit-len(cut))
+}
+
+// ClipMiddle is like Clip, but cuts in the middle, where long paths are, so that the remedy at the end of a message stays. It returns
+// nothing if the limit leaves no room for both ends.
+func ClipMiddle(text string, limit int) string {
+	const gap = " " + cut + " "
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	if limit < len(gap)+2 {
+		return ""
+	}
+	half := (limit - len(gap)) / 2
+	return head(text, half) + gap + tail(text, half)
+}
+
+// Line returns the text as one line of printable characters, in at most limit bytes.
+func Line(text string, limit int) string { return Clip(Printable(text), limit) }
+
+// Printable returns the text as one line. Control characters, characters that hide or move other text, and bytes that are not UTF-8 become
+// spaces. Neighbouring spaces become one.
+func Printable(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r)
+	}), " ")
+}
+
+// head returns at most the first n bytes of the text, without half a rune at the end.
+func head(text string, n int) string {
+	n = max(n, 0)
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// tail returns at most the last n bytes of the text, without half a rune at the start.
+func tail(text string, n int) string {
+	from := len(text) - max(n, 0)
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return text[from:]
+}
