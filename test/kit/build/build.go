@@ -33,7 +33,8 @@ const (
 // Now is the time of every test.
 var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// Settings returns settings with round, different numbers. So a message or a deadline shows which of them was used.
+// Settings returns settings for tests. Most limits differ from the defaults and from each other, so that a message or a deadline shows
+// which one was used.
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "registry.example/drydock:1", Parallelism: 2, Retention: 24 * time.Hour,
