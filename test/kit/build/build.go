@@ -2,9 +2,8 @@
 //
 //	build.Set("web", build.Replicas(3), build.Template("data", "64Mi", "fixed"), build.Status(status))
 //
-// Without options an object belongs to a quiet set: claims are bound, pods are ready, controllers have observed
-// everything.
-// Names derive from each other: claim data-web-0 has the UID uid-data-web-0 and is bound to volume pv-data-web-0.
+// Without options an object belongs to a quiet set: claims are bound, pods are ready, controllers have observed everything. Names derive
+// from each other: claim data-web-0 has the UID uid-data-web-0 and is bound to volume pv-data-web-0.
 package build
 
 import (
