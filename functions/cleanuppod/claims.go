@@ -2,6 +2,7 @@ package cleanuppod
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,7 @@ func ofClaims(names []string) string {
 	if len(names) == 1 {
 		return "claim " + names[0]
 	}
-	return fmt.Sprintf("claims %v", names)
+	return "claims " + strings.Join(names, ", ")
 }
 
 // claimsAre names the ordinal's claims, followed by "is" or "are".

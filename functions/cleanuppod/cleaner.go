@@ -34,7 +34,7 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		return removePod(pod)
 	case o.Wanted && cleanup.Cancels(in.Set):
 		p := removePod(pod)
-		p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the replica is needed again: pod %s is stopped, %s kept",
+		p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
 			pod.Name, claimsAre(o)))
 		return p
 	}
@@ -43,7 +43,7 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	}
 	if o.Wanted && entry == nil {
 		entry := api.OrdinalStatus{Ordinal: o.Number, Reason: api.ScaleUpWaits, Message: fmt.Sprintf(
-			"replica %s waits until its cleanup has ended, and then starts on new claims. To start it on its previous claims, set annotation %s=%s",
+			"member %s waits until its cleanup has ended, and then starts on new claims. To start it on its previous claims, set annotation %s=%s",
 			pod.Name, api.CleanupOnScaleUpAnnotation, api.OnScaleUpCancel)}
 		return plan.Do(api.ScaleUpWaits, append(in.store(withEntry(record, entry)).Actions(),
 			in.note(record, api.ScaleUpWaits, true, "%s", entry.Message))...)

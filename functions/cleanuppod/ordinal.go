@@ -80,7 +80,7 @@ func (in Input) stepOrdinal(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	case pod != nil && cleanup.LinkOf(pod, in.Name) != nil:
 		return plan.Wait(api.CleanupCanceled, "pod %s of an earlier cleanup is terminating", pod.Name)
 	case pod != nil:
-		return in.waitForObstacle(record, o, api.NameTaken, fmt.Sprintf("pod %s has the replica's name but does not belong to the set. "+
+		return in.waitForObstacle(record, o, api.NameTaken, fmt.Sprintf("pod %s has the member's name but does not belong to the set. "+
 			"Delete it, or wait until it ends", pod.Name))
 	case o.Missing(in.Set) != "":
 		return in.giveUpOrdinal(record, o, api.OrdinalStatus{Reason: api.ClaimMissing,

@@ -120,12 +120,12 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 			continue
 		}
 		reason, message := api.NeverUsed, fmt.Sprintf(
-			"claim %[1]s is kept, because no replica of this StatefulSet is known to have used it. If one did, run "+
+			"claim %[1]s is kept, because no member of this StatefulSet is known to have used it. If one did, run "+
 				"kubectl annotate -n %[2]s pvc %[1]s %[3]s=%[4]s, then kubectl drydock emit object.changed -n %[2]s sts/%[5]s --concerns cleanup-pod",
 			claim, in.Set.Namespace, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
 		if in.unbound(claim) {
 			reason, message = api.ClaimUnbound, fmt.Sprintf(
-				"claim %s is kept. It is not bound to a volume, so no replica used it; delete it if it is not needed", claim)
+				"claim %s is kept. It is not bound to a volume, so no member used it. Delete it if it is not needed", claim)
 		}
 		reports = append(reports, api.OrdinalStatus{Ordinal: o.Number, Reason: reason, Message: message})
 	}

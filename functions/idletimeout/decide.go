@@ -60,7 +60,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return continueSleep(in, group, m, v)
 	case in.unreadableRecord(m) != nil && m.Set.Name == in.Name:
 		return plan.Do(api.LinkInvalid, plan.Record(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
-			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete the record",
+			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
 				in.unreadableRecord(m)), UID: m.Set.UID}))
 	case in.lostSleep(m) != nil:
 		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")

@@ -26,7 +26,7 @@ func retire(in Input, record *api.Resize) plan.Plan {
 		switch expired := world.Expired(volume, in.Now) && !neededByRollback(record, name); {
 		case expired && sharesStorage(in, volume):
 			warning := fmt.Sprintf("the old volume %s keeps the reclaim policy Retain: it has the same storage as another volume in use, "+
-				"so its deletion would delete that volume's data", name)
+				"so its deletion would delete that volume's data. Delete the PersistentVolume by hand; its storage stays", name)
 			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.VolumeReleased, warning))...)
 		case expired:
 			released = append(released, world.ReleaseVolume(volume).Actions()...)

@@ -13,36 +13,37 @@ const (
 	// ManagedLabel opts a StatefulSet in when it is "true". Drydock touches no other set. The event source selects by it on the server.
 	ManagedLabel = Prefix + "managed"
 
-	// ResizeAnnotation on a StatefulSet requests new volumes. ParseRequest has its format. It stays after the operation.
+	// ResizeAnnotation on a StatefulSet requests new volumes, for example "data=20Gi@fast" for the claims of template data. It stays after
+	// the operation.
 	ResizeAnnotation = Prefix + "resize"
 
-	// ResizeAppliedAnnotation on a StatefulSet is the value of ResizeAnnotation that the policy of config/overlays/apply derived from an
-	// applied manifest. While both are equal, an apply of the stored templates withdraws the request.
+	// ResizeAppliedAnnotation on a StatefulSet is the request that an applied manifest made: the policy of config/overlays/apply writes it
+	// and drydock.dev/resize with the same value. While both are equal, an apply of the stored templates withdraws the request.
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
-	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: TemplatesGrow (the
-	// default), TemplatesAny or TemplatesOff. Only the policies in config/overlays/apply read it.
+	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: "grow" (the default), "any"
+	// or "off". Only the policies in config/overlays/apply read it.
 	TemplatesAnnotation = Prefix + "templates"
 
-	// ResizeMethodAnnotation on a StatefulSet is a Method, by default "auto".
+	// ResizeMethodAnnotation on a StatefulSet says how its claims change: "auto" (the default), "expand", "expand-offline" or "copy".
 	ResizeMethodAnnotation = Prefix + "resize-method"
 
 	// ResizeParallelismAnnotation on a StatefulSet is the number of members that are copied at once, a whole number from 1.
 	ResizeParallelismAnnotation = Prefix + "resize-parallelism"
 
-	// StrategyAnnotation on a StatefulSet is a Strategy, by default "whole". It says how many members are stopped at once while their
-	// claims get other volumes.
+	// StrategyAnnotation on a StatefulSet says how many members stop at once while their claims get other volumes: "whole" (the default),
+	// all of them, or "rolling", one.
 	StrategyAnnotation = Prefix + "resize-strategy"
 
 	// CutoverAnnotation on a StatefulSet says when a resize may stop members: "auto" (the default), "approve", which waits for
-	// ApproveAnnotation, or windows of the week, see ParseWindows.
+	// drydock.dev/approve, or windows such as "Sat 02:00-05:00 Europe/Berlin".
 	CutoverAnnotation = Prefix + "cutover"
 
 	// ApproveAnnotation on a StatefulSet is the id of the operation that may stop members now. It is removed when the operation ends.
 	ApproveAnnotation = Prefix + "approve"
 
 	// MaxStopAnnotation on a StatefulSet is a Go duration: how long a member may be stopped for its final pass. A member is stopped only
-	// when the forecast is shorter. The default is DefaultMaxStop for rolling, and no limit for whole.
+	// when the forecast is shorter. The default is 1m for rolling, and no limit for whole.
 	MaxStopAnnotation = Prefix + "max-stop"
 
 	// BandwidthAnnotation on a StatefulSet is a quantity: how many bytes a second a mover may read while its member runs. There is no
@@ -52,38 +53,39 @@ const (
 	// PrimaryAnnotation on a StatefulSet is KEY=VALUE, the label of the pod that is the primary now. The primary is moved last.
 	PrimaryAnnotation = Prefix + "primary-label"
 
-	// MemberCheckAnnotation on a StatefulSet says how to ask a member whether it has caught up with the others, see MemberCheckOf in
-	// package idle. restore asks before it stops a member of a rolling resize, and after each start.
+	// MemberCheckAnnotation on a StatefulSet says how to ask a member whether it has caught up with the others, for example
+	// "http:8008/readiness" or "tcp:5432". restore asks before it stops a member of a rolling resize, and after each start.
 	MemberCheckAnnotation = Prefix + "member-check"
 
 	// BeforeMemberAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod is the hook that runs before a resize stops a
-	// member. Package resources reads it.
+	// member.
 	BeforeMemberAnnotation = Prefix + "before-member"
 
-	// AfterMemberAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod is the hook that runs after a resize has started a
-	// member. Package resources reads it.
+	// AfterMemberAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod is the hook that runs after a resize has started
+	// a member.
 	AfterMemberAnnotation = Prefix + "after-member"
 
-	// MoverAnnotation on a StatefulSet says how the pods that copy its volumes run, as YAML or JSON, see resources.MoverOptions. The
-	// namespace's ConfigMap MoverConfigMap supplies missing options, then the workload's own pod template.
+	// MoverAnnotation on a StatefulSet says how the pods that copy its volumes run, as YAML or JSON. The namespace's ConfigMap
+	// drydock-mover supplies missing options, then the workload's own pod template.
 	MoverAnnotation = Prefix + "mover"
 
-	// GrowAnnotation on a StatefulSet says when its volumes grow automatically, see ParseGrow. Without it, the rules in the namespace's
-	// ConfigMap GrowConfigMap apply.
+	// GrowAnnotation on a StatefulSet says when its volumes grow automatically, for example "data=below:15%,max:500Gi". Without it, the
+	// rules in the namespace's ConfigMap drydock-grow apply.
 	GrowAnnotation = Prefix + "grow"
 
-	// RetryAnnotation with any value retries a failed operation of a StatefulSet, or a failed scaling of a Scaler. The retry removes it.
+	// RetryAnnotation on a StatefulSet or a Scaler, with any value, retries a failed or refused operation. The retry removes it.
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
 	// the volumes that they replace. It is removed when the rollback begins or is refused.
 	RollbackAnnotation = Prefix + "rollback"
 
-	// AbortAnnotation with any value ends the operation of a StatefulSet. Moved members stay on their new volumes, the others start on
+	// AbortAnnotation on a StatefulSet, with any value, ends its operation. Moved members stay on their new volumes, the others start on
 	// their old ones. It is removed when the operation has ended.
 	AbortAnnotation = Prefix + "abort"
 
-	// OwnerPolicyAnnotation on a StatefulSet is an OwnerPolicy, by default "pause".
+	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it and
+	// refuses a set whose operator cannot be paused, "ignore" works as if there were none.
 	OwnerPolicyAnnotation = Prefix + "owner-policy"
 
 	// PausedAnnotation on a StatefulSet puts the set to sleep while it is "true".
@@ -103,7 +105,8 @@ const (
 	// AwakeUntilAnnotation on a StatefulSet is a time in RFC 3339, until which the set is awake. Events only move it later.
 	AwakeUntilAnnotation = Prefix + "awake-until"
 
-	// KeepWarmAnnotation on a StatefulSet lists windows of the week that keep the set awake, see ParseWindows.
+	// KeepWarmAnnotation on a StatefulSet lists windows of the week that keep the set awake, for example "Mon-Fri 08:00-18:00
+	// Europe/Berlin".
 	KeepWarmAnnotation = Prefix + "keep-warm"
 
 	// MinUptimeAnnotation on a StatefulSet is a Go duration: how long the set stays awake after it became ready.
@@ -117,7 +120,8 @@ const (
 	// stop after it.
 	DependsOnAnnotation = Prefix + "depends-on"
 
-	// ActivityProbeAnnotation on a StatefulSet says how to find out at the end of the timeout whether the set is in use, see ParseProbe.
+	// ActivityProbeAnnotation on a StatefulSet says how to find out at the end of the timeout whether the set is in use. docs/sleep.md has
+	// the formats.
 	ActivityProbeAnnotation = Prefix + "activity-probe"
 
 	// WakeReplicasAnnotation on a StatefulSet is the count for a set at zero that Drydock did not put to sleep. Without it, such a set
@@ -129,13 +133,13 @@ const (
 	WakeReadyAnnotation = Prefix + "wake-ready"
 
 	// CleanupTemplateAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod runs on the claims of removed members.
-	// Package cleanup reads it.
 	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"
 
 	// OlderCleanupTemplateAnnotation replaces an absent CleanupTemplateAnnotation. It is the key of the statefulset-scaledown-controller.
 	OlderCleanupTemplateAnnotation = "statefulsets.kubernetes.io/scaledown-pod-template"
 
-	// CleanupOnScaleUpAnnotation on a StatefulSet is an OnScaleUp, by default "wait".
+	// CleanupOnScaleUpAnnotation on a StatefulSet says what happens to a cleanup when a scale-up needs its ordinal: "wait" (the default)
+	// lets it end, "cancel" stops it.
 	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
 
 	// CleanupOnDeleteAnnotation on a StatefulSet, when "true", cleans up every ordinal before the deleted set disappears.
@@ -150,58 +154,59 @@ const (
 	RootMoverLabel = Prefix + "root-mover"
 
 	// PauseOwnersLabel on a Namespace, value "allow", lets pause-owner pause and stop all custom resources there that control opted-in
-	// StatefulSets. Without it, each resource needs AllowAnnotation: a user who may write a StatefulSet can name any resource of the
+	// StatefulSets. Without it, each resource needs drydock.dev/allow: a user who may write a StatefulSet can name any resource of the
 	// namespace as its controller.
 	PauseOwnersLabel = Prefix + "pause-owners"
 
-	// AllowAnnotation on a custom resource, value AllowPause, lets pause-owner pause and stop this resource. A user with the right to
-	// write the resource sets it.
+	// AllowAnnotation on a custom resource, value "pause", lets pause-owner pause and stop this resource. A user with the right to write
+	// the resource sets it.
 	AllowAnnotation = Prefix + "allow"
 )
 
 // Keys that Drydock writes.
 const (
-	// StatusAnnotation on a StatefulSet is the record of its latest resize or rollback, a Resize. It stays after the operation.
+	// StatusAnnotation on a StatefulSet is the record of its latest resize or rollback. It stays after the operation.
 	StatusAnnotation = Prefix + "status"
 
-	// SleepAnnotation on a StatefulSet is the record of its latest sleep, a Sleep, from the decision to the end of the wake-up. It has
-	// its own key, so that a nightly sleep does not overwrite the result of the last resize.
+	// SleepAnnotation on a StatefulSet is the record of its latest sleep, from the decision to the end of the wake-up. It has its own key,
+	// so that a nightly sleep does not overwrite the result of the last resize.
 	SleepAnnotation = Prefix + "sleep"
 
-	// CleanupAnnotation on a StatefulSet is the record of its latest cleanup, a Cleanup. Without an active cleanup it lists the ordinals
-	// that are accounted for, and shows that the template is valid.
+	// CleanupAnnotation on a StatefulSet is the record of its latest cleanup. Without an active cleanup it lists the ordinals that are
+	// accounted for, and shows that the template is valid.
 	CleanupAnnotation = Prefix + "cleanup"
 
-	// ScaleAnnotation on a StatefulSet is the record of its latest scaling by a Scaler, a Scale. Without an active scaling it names the
-	// Scaler of the set and the count that the Scaler last observed.
+	// ScaleAnnotation on a StatefulSet is the record of its latest scaling by a Scaler. Without an active scaling it names the Scaler of
+	// the set and the count that the Scaler last observed.
 	ScaleAnnotation = Prefix + "scale"
 
-	// GrowthAnnotation on a StatefulSet is the Growth that grow-volumes stores. detect-resize reads from it whether grow-volumes made the
-	// request. It stays.
+	// GrowthAnnotation on a StatefulSet has the latest growth that grow-volumes requested, and its Warnings that hold. detect-resize reads
+	// from it whether grow-volumes made the request. It stays.
 	GrowthAnnotation = Prefix + "growth"
 
 	// ReplicaOfAnnotation on a claim is the UID of the StatefulSet whose pod used the claim. Only such a claim is cleaned up. cleanup-pod
 	// writes it while the pod exists; users may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
 
-	// DeadLettersAnnotation on a StatefulSet lists the events about it that no function accepted, see Letter. dead-letter writes it; users
-	// and `kubectl drydock redeliver` read it; no decision depends on it. Sending an event again removes it from the list, and an
-	// operation that succeeds empties the list.
+	// DeadLettersAnnotation on a StatefulSet lists the events about it that no function accepted. dead-letter writes it; users and `kubectl
+	// drydock redeliver` read it; no decision depends on it. Sending an event again removes it from the list, and an operation that
+	// succeeds empties the list.
 	DeadLettersAnnotation = Prefix + "dead-letters"
 
-	// OperationLabel is an operation's id. It is on every claim, volume, Job, Pod and journal of a running operation, and on an old volume
-	// during its retention. The event source and the sweep select by it.
+	// OperationLabel on an object is the id of its operation. Every claim, volume, Job, Pod and journal of a running operation has this
+	// label, and an old volume has it during its retention. The event source and the sweep select by it.
 	OperationLabel = Prefix + "operation"
 
 	// MemberLabel on the pod of a mover is the name of the set's pod that will use the new volume. The mover has it when its volume is
 	// provisioned on the mover's node. Rules between the set's pods, such as anti-affinity, then apply between these movers.
 	MemberLabel = Prefix + "member"
 
-	// NamespaceLabel on a volume with OperationLabel is the namespace of the set, because volumes have none. By it, the work for one set
-	// does not grow with the number of labelled volumes in the cluster.
+	// NamespaceLabel on a volume of an operation is the namespace of the set, because volumes have none. By it, the work for one set does
+	// not grow with the number of labelled volumes in the cluster.
 	NamespaceLabel = Prefix + "namespace"
 
-	// OperationAnnotation is the Link of an object with OperationLabel.
+	// OperationAnnotation on an object of an operation is its link, as JSON: the operation, the role of the object, the set, and the claim
+	// or member.
 	OperationAnnotation = Prefix + "operation"
 
 	// ClaimManifestAnnotation on a volume that is reserved for a claim is the claim to create, as JSON. The patch that reserves the volume
@@ -218,15 +223,16 @@ const (
 	// metadata.uid and resourceVersion are those of the present set: only that state may be deleted.
 	RecreateAnnotation = Prefix + "recreate"
 
-	// SetMetadataAnnotation on a journal is the SetMetadata that restore writes on the set after its creation. It is written in the same
-	// patch as RecreateAnnotation, and stays until the journal is deleted.
+	// SetMetadataAnnotation on a journal has the metadata that restore writes on the set after its creation, as JSON. It is written in the
+	// same patch as drydock.dev/recreate, and stays until the journal is deleted.
 	SetMetadataAnnotation = Prefix + "set-metadata"
 
 	// UndoingSinceAnnotation on a journal whose set was lost is the time when restore first had to wait while undoing the operation, in
 	// RFC 3339.
 	UndoingSinceAnnotation = Prefix + "undoing-since"
 
-	// HookAnnotation on the pod of a hook of a scaling is the HookFacts. Its containers read them in the file HookFile.
+	// HookAnnotation on the pod of a hook of a scaling has the facts of the scaling, as JSON. Its containers read them in the file
+	// /etc/drydock/hook.json.
 	HookAnnotation = Prefix + "hook"
 
 	// HoldFinalizer holds a pod of a set, or the pod that locks the name of a member without one. The object stays after its containers
@@ -241,8 +247,8 @@ const (
 	// no member starts on a claim before its deletion.
 	CleanupFinalizer = Prefix + "cleanup"
 
-	// FinalizerLabel, value FinalizerForCleanup, is on a StatefulSet with the CleanupFinalizer and changes in the same patch. The sweep
-	// finds a set by it that lost its opt-in label and could not be deleted without Drydock.
+	// FinalizerLabel on a StatefulSet, value "cleanup", says that the set has the finalizer drydock.dev/cleanup. Both change in the same
+	// patch. By this label the sweep finds a set that lost its opt-in label and could not be deleted without Drydock.
 	FinalizerLabel = Prefix + "finalizer"
 
 	// FieldManager is Drydock's name in managedFields.

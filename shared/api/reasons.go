@@ -81,7 +81,8 @@ const (
 	ResizeCompleted Reason = "ResizeCompleted"
 	// RollingBack: The claims are getting their former volumes back.
 	RollingBack Reason = "RollingBack"
-	// VolumeReleased: The retention of an old volume ended, so the volume has its reclaim policy back.
+	// VolumeReleased: The retention of an old volume ended. The volume has its reclaim policy back, or stays Retain if a volume in use has
+	// the same storage.
 	VolumeReleased Reason = "VolumeReleased"
 	// Retrying: A failed operation is being retried.
 	Retrying Reason = "Retrying"
@@ -319,7 +320,7 @@ const (
 	AttributesInfeasible Reason = "AttributesInfeasible"
 	// DeadlineExceeded: A phase of the operation took longer than its deadline.
 	DeadlineExceeded Reason = "DeadlineExceeded"
-	// StartedByOthers: Another process started pods that Drydock had stopped.
+	// StartedByOthers: Members that Drydock had stopped were started again, by another process or by Drydock; the message has the cause.
 	StartedByOthers Reason = "StartedByOthers"
 	// ClaimLost: A claim was deleted or replaced during the operation.
 	ClaimLost Reason = "ClaimLost"

@@ -84,9 +84,8 @@ func (o Ordinal) Unknown(set *appsv1.StatefulSet) string {
 }
 
 // UsedByReplica reports whether the claim is bound and belonged to a member of this set. Either a pod of the set was seen using the claim,
-// or the
-// StatefulSet controller created it, with the set's labels and not before the set; it does so just before it creates the pod. Times are
-// whole seconds, and the first claims are created in the second of the set. A claim of an earlier set with the name, created in that
+// or the StatefulSet controller created it, with the set's labels and not before the set; it does so just before it creates the pod. Times
+// are whole seconds, and the first claims are created in the second of the set. A claim of an earlier set with the name, created in that
 // second, is less than a second old, too young for a pod to have used it.
 func UsedByReplica(claim *corev1.PersistentVolumeClaim, set *appsv1.StatefulSet) bool {
 	if claim.Status.Phase != corev1.ClaimBound {

@@ -40,9 +40,9 @@ const (
 	MemberChanged = "dev.drydock.member.changed"
 	// OperationFailed says that an operation was refused or has failed.
 	OperationFailed = "dev.drydock.operation.failed"
-	// Retry orders that a failed or refused request is taken up again.
+	// Retry orders that a failed or refused request is taken up again. An order needs the token of an account that may patch the set.
 	Retry = "dev.drydock.retry"
-	// Activity orders that a set or group counts as used now. See IsOrder for the right to send it.
+	// Activity orders that a set or group counts as used now.
 	Activity = "dev.drydock.activity"
 	// Wake orders that a set or group wakes up.
 	Wake = "dev.drydock.wake"
@@ -56,7 +56,7 @@ const (
 	Scaled = "dev.drydock.scaled"
 	// ScaleCompleted says that a set has the count of its Scaler, and that the hooks have run.
 	ScaleCompleted = "dev.drydock.scale.completed"
-	// ScaleHookRequested asks a user's function to run a hook of a scaling. The next two are its answers, see HookAnswerOf.
+	// ScaleHookRequested asks a user's function to run a hook of a scaling. It answers with scale.hook.completed or scale.hook.failed.
 	ScaleHookRequested = "dev.drydock.scale.hook.requested"
 	// ScaleHookCompleted answers that the hook has succeeded.
 	ScaleHookCompleted = "dev.drydock.scale.hook.completed"

@@ -49,8 +49,7 @@ func (r Rules) For(template string) (api.GrowRule, bool) {
 }
 
 // UnknownTemplates returns the templates that the set's own rules name and that the set does not have. The default rules of a namespace may
-// name
-// templates of other sets, so it returns none for them.
+// name templates of other sets, so it returns none for them.
 func (r Rules) UnknownTemplates(set *appsv1.StatefulSet) []string {
 	var names []string
 	if r.Default {

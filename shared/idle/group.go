@@ -51,8 +51,7 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 }
 
 // StoresActivity reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has
-// an
-// active sleep.
+// an active sleep.
 func (g Group) StoresActivity(m Member, at time.Time) bool {
 	last := m.Rules.LastActivity
 	for _, other := range g {

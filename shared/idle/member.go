@@ -59,9 +59,8 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
-// reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no
-// other member
-// awake.
+// reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no other
+// member awake.
 func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) string {
 	r := m.Rules
 	switch {

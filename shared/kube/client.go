@@ -118,8 +118,7 @@ func Config() (*rest.Config, error) {
 }
 
 // Impersonate returns a config that impersonates the function's account. The caller needs the right to impersonate that account, and then
-// has only
-// the account's rights.
+// has only the account's rights.
 func Impersonate(config *rest.Config, function api.Function) *rest.Config {
 	as := rest.CopyConfig(config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + api.HomeNamespace + ":" + string(function)}

@@ -96,8 +96,7 @@ func (r Records) Busy(kind api.Kind) bool {
 }
 
 // CleanupAwaitingRetry returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep.
-// A
-// cleanup has priority, because only one function may remove the annotation.
+// A cleanup has priority, because only one function may remove the annotation.
 func (r Records) CleanupAwaitingRetry(set *appsv1.StatefulSet) *api.Cleanup {
 	if r.CleanupErr != nil || !CleanupRests(r.Cleanup) || !statefulset.CleanupAsked(set) || r.ResizeErr != nil {
 		return nil

@@ -20,8 +20,7 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 }
 
 // HowToRetry returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because
-// a
-// rollback discards newer data.
+// a rollback discards newer data.
 func HowToRetry(resize *api.Resize) string {
 	if resize.IsRollback() {
 		return "ask again with kubectl drydock rollback"

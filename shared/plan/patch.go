@@ -240,8 +240,7 @@ func Stop(pod metav1.Object) Action {
 }
 
 // CheckUnchanged ends the plan with a conflict if the object has changed since it was read. It goes before writes to other objects that
-// depend
-// on this one.
+// depend on this one.
 func CheckUnchanged(resource Resource, object metav1.Object) Action {
 	a := Delete(resource, object)
 	a.Verb = VerbCheck

@@ -30,7 +30,7 @@ func checkAttributesClasses(in Input, w *Changes) []Problem {
 			class := in.Cluster.Classes[w.futureClass(c)]
 			if c.Template == t.Name && class != nil && class.Provisioner != attributes.DriverName {
 				found = append(found, problem(api.AttributesInfeasible, "VolumeAttributesClass %s belongs to driver %s, but StorageClass %s of "+
-					"claim %s uses %s. Name a VolumeAttributesClass of that driver", attributes.Name, attributes.DriverName, w.futureClass(c), c.Name,
+					"claim %s uses %s. Name a VolumeAttributesClass of driver %[5]s", attributes.Name, attributes.DriverName, w.futureClass(c), c.Name,
 					class.Provisioner))
 				break
 			}

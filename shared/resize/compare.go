@@ -46,8 +46,7 @@ func Busy(in Input) (api.Reason, error) {
 }
 
 // ReasonNotToStart returns why no resize may start on the set, independent of its claims. It is empty if one may. RequestInvalid comes with
-// an error,
-// because no record has room for a request that is too long.
+// an error, because no record has room for a request that is too long.
 func ReasonNotToStart(in Input) (api.Reason, error) {
 	if reason, err := Busy(in); reason != "" {
 		return reason, err

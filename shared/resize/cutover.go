@@ -11,8 +11,7 @@ import (
 )
 
 // CutoverObstacle describes the approval or the window that the set's members wait for before they may be stopped. It is empty if they may
-// be
-// stopped now. The user chooses with api.CutoverAnnotation.
+// be stopped now. The user chooses with api.CutoverAnnotation.
 func CutoverObstacle(o *world.Observed, record *api.Resize) string {
 	switch cutover := o.Set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto:

@@ -34,10 +34,9 @@ func checkFields(in Input, w *Changes) []Problem {
 }
 
 // ObstacleToAddTemplate returns why a template of the fields cannot be added now. It is empty if it can. A running pod cannot get another
-// volume. For a
-// pod that lacks a volume, the StatefulSet controller creates the claim and fails to update the pod. Until that pod is replaced, the
-// controller does nothing else for the set and creates no missing pod (kubernetes pkg/controller/statefulset, storageMatches and
-// UpdateStatefulPod).
+// volume. For a pod that lacks a volume, the StatefulSet controller creates the claim and fails to update the pod. Until that pod is
+// replaced, the controller does nothing else for the set and creates no missing pod (kubernetes pkg/controller/statefulset, storageMatches
+// and UpdateStatefulPod).
 func ObstacleToAddTemplate(set *appsv1.StatefulSet, fields []api.Field) string {
 	for _, f := range fields {
 		if f.Adds() && !statefulset.AtZero(set) {

@@ -12,8 +12,7 @@ import (
 )
 
 // IsPin reports whether the copy in a mover's pod has succeeded. From then on, the pod only keeps the volumes attached and writes to none
-// of
-// them: the kubelet never runs a succeeded init container again.
+// of them: the kubelet never runs a succeeded init container again.
 func IsPin(pod *corev1.Pod) bool { return succeeded(pod, moverreport.FinalContainer) }
 
 // WaitsForStop reports whether the mover in the pod has made its first passes and waits beside the member for its stop.

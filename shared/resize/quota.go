@@ -34,8 +34,7 @@ func (r QuotaRoom) Fits() bool {
 }
 
 // QuotaRooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes:
-// only
-// the API server knows whether they count these objects.
+// only the API server knows whether they count these objects.
 func QuotaRooms(in Input, w *Changes) []QuotaRoom {
 	needs, retained := w.quotaNeeds(in), retainedStorage(in, w)
 	var rooms []QuotaRoom

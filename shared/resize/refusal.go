@@ -71,8 +71,7 @@ func (in Input) StandingRefusal() *api.Resize {
 }
 
 // UpdatedRefusal returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change
-// is
-// not worth a write: figures of the namespace are updated only every tenth minute.
+// is not worth a write: figures of the namespace are updated only every tenth minute.
 func (in Input) UpdatedRefusal(standing *api.Resize, found Problem) *api.Resize {
 	figures := slices.Contains(reasonsWithFigures, found.Reason) && in.Now.Minute()%refusalInterval != 0
 	if !RefusalOutdated(in.Set, standing) && (standing.Message == found.Message || figures) {

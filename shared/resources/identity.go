@@ -32,8 +32,7 @@ func MoverUser(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext, roo
 }
 
 // AdmittedContext returns the user, group and SELinux options that admission set in all of the set's pods although the pod template does
-// not
-// name them. OpenShift's SecurityContextConstraints do that. It is nil if there are none, if the pods differ, or if there is no pod.
+// not name them. OpenShift's SecurityContextConstraints do that. It is nil if there are none, if the pods differ, or if there is no pod.
 func AdmittedContext(set *appsv1.StatefulSet, pods []*corev1.Pod) *corev1.PodSecurityContext {
 	named := identity(&set.Spec.Template.Spec)
 	var all *corev1.PodSecurityContext

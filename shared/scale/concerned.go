@@ -59,8 +59,7 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 }
 
 // EndCondition returns the Job's condition of that type if it is true, or nil. The numbers of pods are not enough, because a Job may
-// continue
-// after a failed pod.
+// continue after a failed pod.
 func EndCondition(job *batchv1.Job, end batchv1.JobConditionType) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
 		if c.Type == end && c.Status == corev1.ConditionTrue {

@@ -31,8 +31,7 @@ func (o *Observed) Wants(ordinal int) bool {
 }
 
 // WhyUnsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns
-// ""
-// if all other members will keep serving. It reads the pods, because the set's status lags behind.
+// "" if all other members will keep serving. It reads the pods, because the set's status lags behind.
 func (o *Observed) WhyUnsteady(ordinal int) string {
 	if rollout := statefulset.WhyRollingOut(o.Set); rollout != "" && o.ready(ordinal) {
 		return rollout

@@ -53,8 +53,7 @@ func (o *Observed) Record() (*api.Resize, error) {
 }
 
 // ClaimNameFilter returns a function that reports whether the set or a journal has a claim with the name. If the set is gone, only the
-// journal knows
-// its claims. A journal is long, so it is decoded only once.
+// journal knows its claims. A journal is long, so it is decoded only once.
 func (o *Observed) ClaimNameFilter() func(claim string) bool {
 	journalled := map[string]bool{}
 	for _, revision := range o.Journals {

@@ -10,8 +10,7 @@ import (
 )
 
 // EffectiveTargets returns the targets of the request by template. A request that has succeeded still applies to claims that are added
-// later. But it
-// does not revert a claim that a user has enlarged since, or given other access modes or attributes.
+// later. But it does not revert a claim that a user has enlarged since, or given other access modes or attributes.
 func EffectiveTargets(set *appsv1.StatefulSet, text string, request api.Request, record *api.Resize) map[string]api.Target {
 	targets := Targets(set, request)
 	if record == nil || record.Phase != api.Succeeded || record.Request != text {

@@ -86,8 +86,7 @@ func usesBetweenFiles(p *gopackages.Package) fileUses {
 }
 
 // isDeclaredInFile reports whether the object belongs to a file: a function, a method of a concrete type, or a constant, variable or type
-// of
-// the package.
+// of the package.
 func isDeclaredInFile(object types.Object, scope *types.Scope) bool {
 	if method, ok := object.(*types.Func); ok {
 		receiver := method.Signature().Recv()

@@ -1,6 +1,5 @@
 // Package golden keeps what tests expect of wording in files: plans, records, messages, stories of an operation. A wording can change
-// without
-// a change of a test:
+// without a change of a test:
 //
 //	make golden        # or: go test ./functions/restore -update
 //	git diff           # read what changed, as a reviewer would
@@ -60,8 +59,7 @@ type File struct {
 }
 
 // Open returns the golden file of the test. When the test ends, the file is written with -update; without it, entries of situations that
-// the
-// test did not tell fail the test.
+// the test did not tell fail the test.
 func Open(t testing.TB) *File {
 	t.Helper()
 	f := &File{t: t, path: path(t), got: map[string]string{}}

@@ -56,8 +56,7 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 	n.setStatus(ctx, pod, *status)
 }
 
-// crashPause is the time between two runs of a failing container. The kubelet waits for ten seconds and more. Without a
-// pause, a client
+// crashPause is the time between two runs of a failing container. The kubelet waits for ten seconds and more. Without a pause, a client
 // that deletes the pod would never find it unchanged.
 const crashPause = 400 * time.Millisecond
 
@@ -121,8 +120,7 @@ func (n *Node) CleanedPods() []string {
 	return slices.Clone(n.order)
 }
 
-// DeletedClaims returns the sorted names of the deleted claims. It lists the claims at once, because on a busy machine
-// the node's latest
+// DeletedClaims returns the sorted names of the deleted claims. It lists the claims at once, because on a busy machine the node's latest
 // step may be older than the event that a test waits for.
 func (n *Node) DeletedClaims() []string {
 	n.mu.Lock()

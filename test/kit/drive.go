@@ -1,5 +1,4 @@
-// Package kit holds the parts that Drydock's tests share. World is a namespace on a real API server, Node plays its
-// machines, and Drive
+// Package kit holds the parts that Drydock's tests share. World is a namespace on a real API server, Node plays its machines, and Drive
 // runs the functions without an engine, so that a test chooses the events and their order.
 package kit
 
@@ -25,9 +24,8 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// Drive runs the functions without an engine: a tick, then every event that follows, one after the other. There is no
-// event source, so
-// the functions work from the objects alone.
+// Drive runs the functions without an engine: a tick, then every event that follows, one after the other. There is no event source, so the
+// functions work from the objects alone.
 type Drive struct {
 	mu        sync.Mutex
 	queue     []event.Event

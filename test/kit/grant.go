@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Grant gives a user verbs on resources, as kubectl names them, in the whole cluster until the test ends. The rights
-// come into force
-// after a moment.
+// Grant gives a user verbs on resources, as kubectl names them, in the whole cluster until the test ends. The rights come into force after
+// a moment.
 func (w *World) Grant(user, verbs, resources string) {
 	w.T.Helper()
 	ctx := context.Background()

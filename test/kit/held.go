@@ -18,8 +18,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// InstallPolicies installs the policies for held members, sleeping sets and dry runs in this world's namespace alone,
-// and waits until they
+// InstallPolicies installs the policies for held members, sleeping sets and dry runs in this world's namespace alone, and waits until they
 // are in force. They are removed at the end of the test.
 func (w *World) InstallPolicies() {
 	w.T.Helper()
@@ -57,8 +56,7 @@ func (w *World) InstallPolicies() {
 	w.DeleteSet("probe", metav1.DeletePropagationBackground)
 }
 
-// AwaitScaleUpDenied waits until the API server denies to raise the replicas of a set with held members. Its policy gets the
-// set as a
+// AwaitScaleUpDenied waits until the API server denies to raise the replicas of a set with held members. Its policy gets the set as a
 // parameter, which the API server watches.
 func (w *World) AwaitScaleUpDenied(set string) {
 	w.T.Helper()
@@ -81,8 +79,7 @@ func (w *World) TryScaleTo(set string, replicas int32, dryRun ...string) error {
 
 var keepPolicy sync.Once
 
-// keepParameters installs a policy without effect that is never removed. Without any such policy the API server stops
-// watching StatefulSets
+// keepParameters installs a policy without effect that is never removed. Without any such policy the API server stops watching StatefulSets
 // as parameters, and never starts again (kubernetes issue 130887).
 func (w *World) keepParameters() {
 	w.T.Helper()

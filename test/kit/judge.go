@@ -13,8 +13,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Leftovers returns the objects that an operation has left in the world (I9): everything with its label except retired
-// volumes, every
+// Leftovers returns the objects that an operation has left in the world (I9): everything with its label except retired volumes, every
 // finalizer of Drydock, every temporary claim, and unneeded volumes.
 func (w *World) Leftovers() []string {
 	w.T.Helper()

@@ -15,8 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// heartbeats are the machines of this process that send heartbeats. The node lifecycle controller marks a machine as
-// unreachable if it has
+// heartbeats are the machines of this process that send heartbeats. The node lifecycle controller marks a machine as unreachable if it has
 // not renewed its Lease for 50 s.
 type heartbeats struct {
 	mu      sync.Mutex

@@ -19,9 +19,8 @@ func isMover(pod *corev1.Pod) bool {
 	return pod.Labels[batchv1.JobNameLabel] != "" && len(pod.Spec.InitContainers) > 0 // in tests the Job of a hook has no init containers
 }
 
-// runMover does the next step of a mover. Its first init container makes the first passes. Its second one waits for the
-// signal and makes the
-// final pass. The kubelet reports the pod as Pending until both have ended. Then the pin runs until the pod is deleted.
+// runMover does the next step of a mover. Its first init container makes the first passes. Its second one waits for the signal and makes
+// the final pass. The kubelet reports the pod as Pending until both have ended. Then the pin runs until the pod is deleted.
 func (n *Node) runMover(ctx context.Context, pod *corev1.Pod) {
 	volumes, ok := n.volumesOf(ctx, pod, true)
 	if !ok || n.playMissingImage(ctx, pod) || n.playTrouble(ctx, pod) {

@@ -23,8 +23,7 @@ func NewWorld(t testing.TB) *World {
 	return w
 }
 
-// BorrowWorld is NewWorld in a namespace that tests use one after the other, because deleting a namespace costs the API
-// server as much as a
+// BorrowWorld is NewWorld in a namespace that tests use one after the other, because deleting a namespace costs the API server as much as a
 // resize. It is for tests that leave only a set with its claims.
 func BorrowWorld(t testing.TB) *World {
 	t.Helper()

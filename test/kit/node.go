@@ -40,8 +40,7 @@ func (n *Node) LostData() []string {
 	return lost
 }
 
-// attachedElsewhere reports whether a pod on another machine uses one of the pod's claims, so that the volume is
-// attached there. The
+// attachedElsewhere reports whether a pod on another machine uses one of the pod's claims, so that the volume is attached there. The
 // attach/detach controller waits for the end of that pod (kubernetes pkg/controller/volume/attachdetach/reconciler).
 func (n *Node) attachedElsewhere(pods []*corev1.Pod, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(other *corev1.Pod) bool {
@@ -81,8 +80,7 @@ func (n *Node) schedule(ctx context.Context, pod *corev1.Pod) {
 	_ = n.w.Kube.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
 }
 
-// volumesOf returns the pod's volumes by claim, if every claim is bound. The scheduler refuses a claim that is being
-// deleted. The kubelet
+// volumesOf returns the pod's volumes by claim, if every claim is bound. The scheduler refuses a claim that is being deleted. The kubelet
 // refuses it when claim protection has removed its finalizer.
 func (n *Node) volumesOf(ctx context.Context, pod *corev1.Pod, kubelet bool) (map[string]string, bool) {
 	volumes := map[string]string{}

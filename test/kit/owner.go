@@ -114,8 +114,7 @@ func (w *World) DeleteCustom(row owners.Row, kind, name string) {
 	w.must(w.dynamic().Resource(w.custom(row, kind)).Namespace(w.Namespace).Delete(context.Background(), name, metav1.DeleteOptions{}))
 }
 
-// OrphanCustom deletes a custom resource, keeps its dependents, and waits for the garbage collector. It learns of a new
-// kind within half a
+// OrphanCustom deletes a custom resource, keeps its dependents, and waits for the garbage collector. It learns of a new kind within half a
 // minute.
 func (w *World) OrphanCustom(row owners.Row, kind, name string) {
 	w.T.Helper()

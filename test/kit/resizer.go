@@ -85,8 +85,7 @@ func (n *Node) refuseGrowth(ctx context.Context, c *corev1.PersistentVolumeClaim
 	_, _ = n.w.Kube.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
 }
 
-// modify plays the resizer for a claim that asks for another VolumeAttributesClass. It grants any class, unless Growth
-// is GrowsNever or
+// modify plays the resizer for a claim that asks for another VolumeAttributesClass. It grants any class, unless Growth is GrowsNever or
 // GrowsLater.
 func (n *Node) modify(ctx context.Context, claims []*corev1.PersistentVolumeClaim) {
 	n.mu.Lock()

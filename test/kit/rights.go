@@ -32,9 +32,8 @@ func installRights(t testing.TB) {
 	installed.Do(func() { InstallRights(t, APIPath(t), Settings().Image) })
 }
 
-// InstallRights applies what an administrator applies for a drydock-standalone outside the cluster: accounts, roles,
-// policies, and the
-// Role with the image of the movers.
+// InstallRights applies what an administrator applies for a drydock-standalone outside the cluster: accounts, roles, policies, and the Role
+// with the image of the movers.
 func InstallRights(t testing.TB, kubeconfig, image string) {
 	t.Helper()
 	config := filepath.Join(Root(t), "config")

@@ -15,9 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cluster is the view of an API server that all worlds of a process share, with one watch per kind. A thousand polling
-// worlds would keep the
-// API server busier than the tested functions do.
+// cluster is the view of an API server that all worlds of a process share, with one watch per kind. A thousand polling worlds would keep
+// the API server busier than the tested functions do.
 type cluster struct {
 	kube    kubernetes.Interface
 	claims  corelisters.PersistentVolumeClaimLister

@@ -75,9 +75,8 @@ func (n *Node) write(pod types.UID) {
 	}
 }
 
-// endPod ends a terminating pod. Its processes write one more time. The kubelet reports their end, unmounts the volumes
-// and deletes the pod.
-// A pod with a finalizer stays without a grace period (kubernetes pkg/kubelet, SyncTerminatedPod).
+// endPod ends a terminating pod. Its processes write one more time. The kubelet reports their end, unmounts the volumes and deletes the
+// pod. A pod with a finalizer stays without a grace period (kubernetes pkg/kubelet, SyncTerminatedPod).
 func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
 	n.mu.Lock()
 	if n.HoldStops && !isMover(pod) {

@@ -18,8 +18,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collection controllers.
-// A Node plays the
+// World is a namespace on a real API server with the real StatefulSet, Job, volume and garbage collection controllers. A Node plays the
 // machines: scheduling, running pods, provisioning.
 type World struct {
 	T         testing.TB
@@ -80,11 +79,9 @@ func newWorld(t testing.TB, config *rest.Config) *World {
 	return w
 }
 
-// Node plays the machines of a World: it provisions volumes, schedules pods and runs them. It also keeps a model of the
-// data. Each volume has
-// a version. A member that starts writes, so the version of its volumes grows. A mover copies its source's version. A
-// pod that starts on
-// any other version than the newest of its claim breaks I1.
+// Node plays the machines of a World: it provisions volumes, schedules pods and runs them. It also keeps a model of the data. Each volume
+// has a version. A member that starts writes, so the version of its volumes grows. A mover copies its source's version. A pod that starts
+// on any other version than the newest of its claim breaks I1.
 type Node struct {
 	t      testing.TB
 	w      *World
@@ -115,8 +112,7 @@ type Node struct {
 	NeverConverge bool
 	// HoldFirstPass keeps first passes from ending. Hold keeps final passes and cleanup pods from ending.
 	Hold, HoldFirstPass bool
-	// HoldPods keeps the pods of sets from starting, like a database that waits for its operator. HoldStops keeps
-	// terminating pods from
+	// HoldPods keeps the pods of sets from starting, like a database that waits for its operator. HoldStops keeps terminating pods from
 	// ending.
 	HoldPods, HoldStops bool
 	// FailCleaners makes every run of a cleanup pod's container fail. EvictCleaners evicts each cleanup pod.

@@ -21,7 +21,7 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 		if c.isOwnName(d, n.name) {
 			continue
 		}
-		keep, err := c.keepsLostFound(ctx, fd, d, n.name)
+		keep, err := c.emptyLostFound(ctx, fd, d, n.name)
 		if err := c.problems.collect(err); err != nil {
 			return err
 		}

@@ -86,9 +86,9 @@ func (s *scanner) skipLostFound(d *dir, fd int, name string) (bool, error) {
 	return state != lostFoundOrdinary, nil
 }
 
-// keepsLostFound reports whether the target's lost+found stays although the source has none to copy. If mkfs created it
-// and an earlier pass copied files into it, it is emptied.
-func (c *copier) keepsLostFound(ctx context.Context, root int, d *dir, name string) (bool, error) {
+// emptyLostFound handles the target's lost+found if the source has none to copy, and reports whether it stays. If mkfs
+// created it and an earlier pass copied files into it, these files are deleted.
+func (c *copier) emptyLostFound(ctx context.Context, root int, d *dir, name string) (bool, error) {
 	if !d.isLostFound(name) || d.find(name) != nil {
 		return false, nil
 	}

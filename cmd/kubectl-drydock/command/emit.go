@@ -32,7 +32,8 @@ func newEmit(t *tool) *cobra.Command {
 		Use:   "emit TYPE (sts/NAME | --group GROUP)",
 		Short: "Send one of Drydock's events about a StatefulSet, or about a group, to the Broker",
 		Long: "Send one of Drydock's events about a StatefulSet to the Broker. An event makes functions read the live objects and act.\n" +
-			"Four types are orders and need a token: activity, wake, sleep and retry.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
+			"Four types are orders and need a token: activity, wake, sleep and retry.\n" +
+			"docs/reference/events.md explains the types.\n\nTypes:\n  " + strings.Join(typeNames(), "\n  "),
 		Example: "  kubectl drydock emit resize.requested sts/web\n" +
 			"  kubectl drydock emit object.changed sts/web --concerns 'backup restore'\n" +
 			"  kubectl drydock emit sleep sts/web\n" +

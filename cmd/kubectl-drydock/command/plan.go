@@ -42,7 +42,8 @@ func newPlan(t *tool) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	c.Flags().StringVar(&o.overrides.Request, "resize", "", "the request, instead of the annotation "+api.ResizeAnnotation)
-	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand or copy, instead of the annotation "+api.ResizeMethodAnnotation)
+	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand, expand-offline or copy, instead of the annotation "+
+		api.ResizeMethodAnnotation)
 	c.Flags().StringVar(&o.overrides.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
 	c.Flags().StringVar(&o.settings, "settings", "drydock/drydock-settings", "NAMESPACE/NAME of the ConfigMap with the functions' settings; "+
 		"empty for the defaults")

@@ -121,9 +121,8 @@ type Member struct {
 	Ready bool `json:"ready"`
 	// Primary says whether the pod has the label of the primary.
 	Primary bool `json:"primary,omitempty"`
-	// NoFirstPass says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer the
-	// more
-	// data it has.
+	// NoFirstPass says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer
+	// the more data it has.
 	NoFirstPass string `json:"cold,omitempty"`
 }
 

@@ -12,8 +12,7 @@ import (
 )
 
 // New returns the progress of the set's latest resize or rollback. The document of a set without one names no operation. It returns an
-// error
-// if the record cannot be read.
+// error if the record cannot be read.
 func New(o *world.Observed) (*Document, error) {
 	record, err := o.Record()
 	if err != nil {

@@ -2,9 +2,8 @@
 //
 //	build.Set("web", build.Replicas(3), build.Template("data", "64Mi", "fixed"), build.Status(status))
 //
-// Without options an object belongs to a quiet set: claims are bound, pods are ready, controllers have observed
-// everything.
-// Names derive from each other: claim data-web-0 has the UID uid-data-web-0 and is bound to volume pv-data-web-0.
+// Without options an object belongs to a quiet set: claims are bound, pods are ready, controllers have observed everything. Names derive
+// from each other: claim data-web-0 has the UID uid-data-web-0 and is bound to volume pv-data-web-0.
 package build
 
 import (
@@ -33,7 +32,8 @@ const (
 // Now is the time of every test.
 var Now = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// Settings returns settings with round, different numbers. So a message or a deadline shows which of them was used.
+// Settings returns settings for tests. Most limits differ from the defaults and from each other, so that a message or a deadline shows
+// which one was used.
 func Settings() api.Settings {
 	return api.Settings{
 		Image: "registry.example/drydock:1", Parallelism: 2, Retention: 24 * time.Hour,

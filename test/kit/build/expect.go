@@ -16,9 +16,8 @@ import (
 // Expect checks the plan on one line, and the stored record as Summary renders it. It also checks the rules for every
 // decision:
 //
-// It is a pure function that leaves its input unchanged. Each write carries the UID and the version of an object of the
-// world, or of
-// the others. Each stored record is a valid next step according to operation.States.
+// It is a pure function that leaves its input unchanged. Each write carries the UID and the version of an object of the world, or of the
+// others. Each stored record is a valid next step according to operation.States.
 func Expect(t testing.TB, o *world.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
 	t.Helper()
 	p := judge(t, o, decide, others...)

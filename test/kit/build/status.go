@@ -43,8 +43,7 @@ func ReplacesSet(r *api.Resize) {
 	}
 }
 
-// Members adds claims that are resized from 64Mi to 128Mi, as members in the phase. Claims with the same ordinal belong
-// to one member. The
+// Members adds claims that are resized from 64Mi to 128Mi, as members in the phase. Claims with the same ordinal belong to one member. The
 // verified copy of a claim is on volume pv-new-CLAIM.
 func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 	return func(r *api.Resize) {

@@ -11,8 +11,7 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// CheckStep returns an error if the patch stores a record that is no valid next step of the set's present record,
-// according to
+// CheckStep returns an error if the patch stores a record that is no valid next step of the set's present record, according to
 // operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
 func CheckStep(set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)

@@ -1,7 +1,5 @@
-// Package metrics serves the metrics that a HorizontalPodAutoscaler reads to the API server of tests: the aggregated
-// APIs metrics.k8s.io,
-// custom.metrics.k8s.io and external.metrics.k8s.io. The values of a namespace are in a ConfigMap there. So the server
-// of one process can
+// Package metrics serves the metrics that a HorizontalPodAutoscaler reads to the API server of tests: the aggregated APIs metrics.k8s.io,
+// custom.metrics.k8s.io and external.metrics.k8s.io. The values of a namespace are in a ConfigMap there. So the server of one process can
 // answer for the tests of another process.
 package metrics
 

@@ -9,8 +9,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// ApplyExample applies an example with an image that is on the node, and returns the manifests. The example must name
-// its own image that
+// ApplyExample applies an example with an image that is on the node, and returns the manifests. The example must name its own image that
 // many times.
 func (s *Stage) ApplyExample(t testing.TB, name string, images int) string {
 	t.Helper()

@@ -63,8 +63,7 @@ func (s *Stage) ExpectNothingLeft(t testing.TB) {
 	s.Eventually("nothing is left behind (I9)", func() string { return strings.Join(s.Leftovers(), ", ") })
 }
 
-// ExpectResized waits for the end of a resize. It checks that the data is unchanged on larger volumes, that both old
-// volumes are retained,
+// ExpectResized waits for the end of a resize. It checks that the data is unchanged on larger volumes, that both old volumes are retained,
 // and that nothing else is left.
 func (s *Stage) ExpectResized(t testing.TB, before Data) *api.Resize {
 	t.Helper()

@@ -1,5 +1,4 @@
-// Package stage provides a namespace on a cluster with real machines. Its workload has known data, so that tests notice
-// a byte that a
+// Package stage provides a namespace on a cluster with real machines. Its workload has known data, so that tests notice a byte that a
 // resize has changed.
 package stage
 
