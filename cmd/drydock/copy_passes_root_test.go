@@ -35,11 +35,11 @@ func TestCopyDevices(t *testing.T) {
 		t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
 		devices = append(devices, device)
 	}
-	code, r := copyOnce(t, "--device", "--warm", devices[0], devices[1])
+	code, r := copyOnce(t, "--device", "--first-pass", devices[0], devices[1])
 	if code != moverreport.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
 		t.Fatalf("%d %+v", code, r)
 	}
-	code, r = copyOnce(t, "--device", "--after-warm", devices[0], devices[1])
+	code, r = copyOnce(t, "--device", "--after-first-pass", devices[0], devices[1])
 	if code != moverreport.CodeOK || r.Result != "copied" || r.Bytes != 0 || r.Digest == "" {
 		t.Fatalf("%d %+v", code, r)
 	}

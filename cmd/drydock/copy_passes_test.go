@@ -25,14 +25,14 @@ func copyOnce(t *testing.T, args ...string) (int, moverreport.Report) {
 func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
 	time.Sleep(2100 * time.Millisecond)
-	code, r := copyOnce(t, "--warm", "--token=op", "--settled=2s", src, dst)
+	code, r := copyOnce(t, "--first-pass", "--token=op", "--settled=2s", src, dst)
 	if code != moverreport.CodeOK || r.Result != "warmed" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if r.RecordedFiles != 1 {
 		t.Skip("the change times of the tests' file system are not trusted: ", r.Warnings)
 	}
-	code, r = copyOnce(t, "--after-warm", "--token=op", src, dst)
+	code, r = copyOnce(t, "--after-first-pass", "--token=op", src, dst)
 	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != 1 || r.TrustedBytes == 0 || r.Digest == "" {
 		t.Fatalf("%d %+v", code, r)
 	}
@@ -44,10 +44,10 @@ func TestCopyInTwoPasses(t *testing.T) {
 func TestInvalidCopyFlagsAreRejected(t *testing.T) {
 	src, dst := trees(t)
 	for name, args := range map[string][]string{
-		"both passes at once":      {"--warm", "--after-warm", "--token=op", src, dst},
-		"warm without a token":     {"--warm", src, dst},
-		"final without a token":    {"--after-warm", src, dst},
-		"settled too short":        {"--warm", "--token=op", "--settled=1s", src, dst},
+		"both passes at once":      {"--first-pass", "--after-first-pass", "--token=op", src, dst},
+		"warm without a token":     {"--first-pass", src, dst},
+		"final without a token":    {"--after-first-pass", src, dst},
+		"settled too short":        {"--first-pass", "--token=op", "--settled=1s", src, dst},
 		"a margin of 100 percent":  {"--margin=100", src, dst},
 		"a negative margin":        {"--margin=-1", src, dst},
 		"a margin with a device":   {"--device", "--margin=5", src, dst},
@@ -69,7 +69,7 @@ func TestCopyRefusesForeignTarget(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dst, "ledger"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, pass := range []string{"--warm", "--after-warm", "--verify"} {
+	for _, pass := range []string{"--first-pass", "--after-first-pass", "--verify"} {
 		code, r := copyOnce(t, pass, "--token=op", "--own-target", src, dst)
 		if code != moverreport.CodeTargetNotEmpty || r.Reason != moverreport.ReasonTargetNotEmpty || r.Deleted != 0 {
 			t.Errorf("%s: %d %+v", pass, code, r)

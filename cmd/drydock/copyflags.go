@@ -74,13 +74,13 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 
 func twoPassFlags(f *flag.FlagSet, c *copyFlags) {
 	f.BoolVar(&c.first, "warm", false,
-		"first pass, SOURCE is in use: tolerate files that change, verify and record all others, for --after-warm")
-	f.BoolVar(&c.final, "after-warm", false, "final pass: do not read files that --warm recorded and that have not changed since")
+		"first pass, SOURCE is in use: tolerate files that change, verify and record all others, for --after-first-pass")
+	f.BoolVar(&c.final, "after-warm", false, "final pass: do not read files that --first-pass recorded and that have not changed since")
 	f.StringVar(&c.token, "token", "",
-		"the `operation` that --warm, --after-warm and --own-target belong to; a record of another operation is ignored")
+		"the `operation` that --first-pass, --after-first-pass and --own-target belong to; a record of another operation is ignored")
 	f.BoolVar(&c.ownOnly, "own-target", false,
 		"fail if TARGET holds data that no pass with the same --token wrote, instead of deleting it")
-	f.DurationVar(&c.settled, "settled", mover.DefaultSettled, "with --warm, record only files that did not change for this time before it")
+	f.DurationVar(&c.settled, "settled", mover.DefaultSettled, "with --first-pass, record only files that did not change for this time before it")
 }
 
 func (c *copyFlags) check() error {
@@ -94,9 +94,9 @@ func (c *copyFlags) check() error {
 	case c.workers < 0 || c.interval < 0:
 		return errors.New("--workers and --progress-interval cannot be negative")
 	case c.first && c.final:
-		return errors.New("--warm and --after-warm exclude each other")
+		return errors.New("--first-pass and --after-first-pass exclude each other")
 	case (c.first || c.final) && !c.device && c.token == "":
-		return errors.New("--warm and --after-warm need a --token")
+		return errors.New("--first-pass and --after-first-pass need a --token")
 	case c.ownOnly && (c.device || c.token == ""):
 		return errors.New("--own-target is for trees and needs a --token")
 	case c.settled < minSettled:
@@ -122,8 +122,8 @@ func asUsage(err error) error {
 func copyUsage(f *flag.FlagSet) {
 	w := f.Output()
 	fmt.Fprint(w, "usage: drydock copy [flags] SOURCE TARGET\n       drydock copy --digest DIR\n"+
-		"       drydock copy --warm --token=OPERATION [flags] SOURCE TARGET\n"+
-		"       drydock copy --after-warm --token=OPERATION [flags] SOURCE TARGET\n"+
+		"       drydock copy --first-pass --token=OPERATION [flags] SOURCE TARGET\n"+
+		"       drydock copy --after-first-pass --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --device [flags] SOURCE_DEV TARGET_DEV\n"+
 		"       drydock copy first|final [flags]    see drydock copy first -h\n\n"+
 		"Makes TARGET a faithful copy of SOURCE. Entries that SOURCE does not have are deleted from TARGET, but see --own-target.\n\nflags:\n")

@@ -284,7 +284,7 @@ func (w *randomWorld) sleep() build.Option {
 // retired returns an old volume that an operation has replaced.
 func (w *randomWorld) retired() *corev1.PersistentVolume {
 	until := build.Now.Add(oneOf(w, -time.Minute, time.Minute)).Format(time.RFC3339)
-	return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleRetired, "data-web-0"),
+	return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleOldVolume, "data-web-0"),
 		build.Annotation(api.RetainedUntilAnnotation, until), build.Released())
 }
 

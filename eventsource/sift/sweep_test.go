@@ -59,7 +59,7 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")
 	copying := build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))
 	old := func(until time.Time) metav1.Object {
-		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleRetired, "data-web-0"),
+		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleOldVolume, "data-web-0"),
 			build.Annotation(api.RetainedUntilAnnotation, until.UTC().Format(time.RFC3339)))
 	}
 	held := func() *corev1.Pod { return build.With(build.PodOf("web", 0, "data"), build.Held(0)) }

@@ -93,7 +93,7 @@ func (w *work) stepWaiting(member *api.Member) {
 	case !w.record.Copies():
 		return
 	case resize.LacksFirstPass(w.Observed, member): // the set was scaled up since then
-		member.Phase, w.reason = api.MemberCopying, api.WarmCopyRunning
+		member.Phase, w.reason = api.MemberCopying, api.FirstPassRunning
 		return
 	case member.Pod == "":
 		return
@@ -106,7 +106,7 @@ func (w *work) stepWaiting(member *api.Member) {
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
 		w.replaceMover(member, m)
 	case !m.waits(): // the mover's pod was replaced, and the new pod makes first passes
-		member.Phase, w.reason = api.MemberCopying, api.WarmCopyRunning
+		member.Phase, w.reason = api.MemberCopying, api.FirstPassRunning
 	default:
 		w.renewLease(member, m)
 	}

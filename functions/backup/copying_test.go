@@ -134,8 +134,8 @@ func TestMembersWithoutMover(t *testing.T) {
 		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = "pv-new-data-web-0" }))
 	kept := func(options ...build.Option) objects {
 		v := build.VolumeOf(build.Claim(web0, "128Mi", build.BoundTo("pv-new-data-web-0"), build.UID("uid-before")), build.Released(),
-			build.Retained(api.RoleRetired, web0),
-			build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired, Namespace: build.Namespace,
+			build.Retained(api.RoleOldVolume, web0),
+			build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleOldVolume, Namespace: build.Namespace,
 				Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: web0}))
 		return objects{build.With(v, options...)}
 	}
@@ -150,7 +150,7 @@ func TestMembersWithoutMover(t *testing.T) {
 		row{"a rollback whose old volume is used by another claim",
 			given(set(back), own, pod(0), source(web0), kept(build.TakenBy("debug", "uid-debug")))},
 		row{"a rollback to an old volume of another claim",
-			given(set(back), own, pod(0), source(web0), kept(build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleRetired,
+			given(set(back), own, pod(0), source(web0), kept(build.LinkOf(api.Link{Operation: "ba9876543210", Role: api.RoleOldVolume,
 				Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}, Claim: "data-payroll-0"})))},
 	)
 }

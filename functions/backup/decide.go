@@ -96,7 +96,7 @@ func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, strin
 
 // revertPlan hands the operation to restore, which releases the held pods.
 func revertPlan(in Input, record *api.Resize, reason api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
+	next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, reason, message)
 	return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
 }
 

@@ -93,7 +93,7 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 			}
 		}
 	}
-	member.Phase, member.Deadline = api.MemberSwapping, operation.Moment(w.Now.Add(w.Settings.SwitchTimeout))
+	member.Phase, member.Deadline = api.MemberSwapping, operation.Moment(w.Now.Add(w.Settings.SwapTimeout))
 	member.Stalled, member.StalledSince = "", nil
 	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
 }

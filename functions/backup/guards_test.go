@@ -77,9 +77,9 @@ func TestLinkOfReturningVolume(t *testing.T) {
 		option build.Option
 		want   string
 	}{
-		"left by an earlier operation": {build.LinkOf(link("ba9876543210", api.RoleRetired)), "ba9876543210"},
+		"left by an earlier operation": {build.LinkOf(link("ba9876543210", api.RoleOldVolume)), "ba9876543210"},
 		"already returning":            {build.LinkOf(returning), "ba9876543210"},
-		"left by this operation":       {build.LinkOf(link(build.ID, api.RoleRetired)), ""},
+		"left by this operation":       {build.LinkOf(link(build.ID, api.RoleOldVolume)), ""},
 		"without a link":               {build.Released(), ""},
 	} {
 		record := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.RollbackOf("ba9876543210"), provisioned)

@@ -63,5 +63,5 @@ func oldVolumeAvailable(in Input, record *api.Resize, move *api.Move) bool {
 	case link.Role == api.RoleReturning:
 		return link.Operation == record.Operation
 	}
-	return link.Role == api.RoleRetired && link.Operation == record.RollsBack
+	return link.Role == api.RoleOldVolume && link.Operation == record.RollsBack
 }

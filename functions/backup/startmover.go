@@ -34,7 +34,7 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 	mover.Signal, mover.Refill = signal, signal != nil && targetsHoldData(member)
 	mover.SelectsNode = mover.Node == ""
 	w.startedMovers++
-	w.add(api.WarmCopyRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
+	w.add(api.FirstPassRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
 }
 
 // earlierMover returns the name of a mover's pod that still copies, or will copy, for the member. It is empty if there is none.
@@ -70,7 +70,7 @@ func (w *work) replaceMover(member *api.Member, m mover) {
 	member.Attempt++
 	member.Pod, member.Node, member.CheckedAt = "", "", nil
 	member.Phase = api.MemberCopying
-	w.reason = api.WarmCopyRunning
+	w.reason = api.FirstPassRunning
 }
 
 // deleteMovers deletes the member's Jobs, except the Job of the kept attempt. Attempts count from 1, so 0 keeps none.

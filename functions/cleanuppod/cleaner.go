@@ -23,7 +23,7 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		}
 		return plan.Noop(api.CleanupFailed) // the pod is removed; nothing is left to do
 	case in.stuck(pod):
-		return in.waitForObstacle(record, o, api.ReplicaEnding, stuckMessage(pod))
+		return in.waitForObstacle(record, o, api.MemberEnding, stuckMessage(pod))
 	case succeeded && len(claims) > 0:
 		return in.deleteClaims(record, o, claims)
 	case succeeded && pod.DeletionTimestamp == nil:

@@ -73,7 +73,7 @@ func (in Input) cleanUp(record *api.Cleanup) plan.Plan {
 		return plan.Do(api.FinalizerRemoved, append(removeFinalizer(plan.PatchOf(plan.StatefulSets, in.Set)).Actions(),
 			in.newReportEvents(record, in.reports(ordinals))...)...)
 	case pod != "":
-		return plan.Wait(api.ReplicaEnding, "pod %s has not ended yet", pod)
+		return plan.Wait(api.MemberEnding, "pod %s has not ended yet", pod)
 	}
 	return in.refreshRecord(record, ordinals)
 }
@@ -84,5 +84,5 @@ func (in Input) markClaims(ordinals []cleanup.Ordinal) plan.Plan {
 	for _, c := range cleanup.NewlySeen(in.Set, ordinals) {
 		actions = append(actions, plan.PatchOf(plan.Claims, c).Annotate(api.ReplicaOfAnnotation, string(in.Set.UID)).Actions()...)
 	}
-	return plan.Do(api.ReplicasSeen, actions...)
+	return plan.Do(api.MembersSeen, actions...)
 }

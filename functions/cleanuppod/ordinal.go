@@ -76,7 +76,7 @@ func (in Input) stepOrdinal(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	case pod != nil && statefulset.IsPodOf(pod, in.Set):
 		return in.stopReplica(record, o)
 	case pod != nil && in.stuck(pod):
-		return in.waitForObstacle(record, o, api.ReplicaEnding, stuckMessage(pod))
+		return in.waitForObstacle(record, o, api.MemberEnding, stuckMessage(pod))
 	case pod != nil && cleanup.LinkOf(pod, in.Name) != nil:
 		return plan.Wait(api.CleanupCanceled, "pod %s of an earlier cleanup is terminating", pod.Name)
 	case pod != nil:
@@ -121,12 +121,12 @@ func (in Input) stopReplica(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod := o.Pod
 	switch {
 	case pod.DeletionTimestamp == nil && in.Set.DeletionTimestamp != nil:
-		return plan.Do(api.ReplicaEnding, plan.Delete(plan.Pods, pod))
+		return plan.Do(api.MemberEnding, plan.Delete(plan.Pods, pod))
 	case in.stuck(pod):
-		return in.waitForObstacle(record, o, api.ReplicaEnding, stuckMessage(pod))
+		return in.waitForObstacle(record, o, api.MemberEnding, stuckMessage(pod))
 	case pod.DeletionTimestamp == nil && in.Now.Sub(record.Started.Time) > in.Settings.StartTimeout:
-		return in.waitForObstacle(record, o, api.ReplicaEnding, fmt.Sprintf("the StatefulSet controller has not stopped pod %s. "+
+		return in.waitForObstacle(record, o, api.MemberEnding, fmt.Sprintf("the StatefulSet controller has not stopped pod %s. "+
 			"With OrderedReady it waits until the pods below are ready; check them", pod.Name))
 	}
-	return plan.Wait(api.ReplicaEnding, "pod %s has not ended yet", pod.Name)
+	return plan.Wait(api.MemberEnding, "pod %s has not ended yet", pod.Name)
 }

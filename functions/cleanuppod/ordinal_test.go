@@ -45,7 +45,7 @@ func TestOneOrdinal(t *testing.T) {
 		"the replica is terminating":       on(web(c), usedClaim("data-web-1"), replica(1, build.Deleting())),
 		"the replica is not terminating":   on(web(c), usedClaim("data-web-1"), replica(1)),
 		"the replica does not end in time": on(web(c), usedClaim("data-web-1"), replica(1, endedSince(12*time.Minute))),
-		"the replica does not end until the deadline": on(web(cleaning(entry(1, api.ReplicaEnding, due(-time.Second)))),
+		"the replica does not end until the deadline": on(web(cleaning(entry(1, api.MemberEnding, due(-time.Second)))),
 			usedClaim("data-web-1"), replica(1, endedSince(26*time.Hour))),
 		"the name is taken": on(web(c), usedClaim("data-web-1"), build.Pod("web-1", nil)),
 		"the name is still taken": on(web(cleaning(entry(1, api.NameTaken, due(time.Second)))), usedClaim("data-web-1"),

@@ -47,7 +47,7 @@ func (c generator) maybe(n int, options ...build.Option) []build.Option {
 }
 
 func (c generator) reason() api.Reason {
-	return one(c, api.CleanupFailed, api.CleanupTried, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.ReplicaEnding,
+	return one(c, api.CleanupFailed, api.CleanupTried, api.NameTaken, api.ClaimBusy, api.ClaimMissing, api.MemberEnding,
 		api.ScaleUpWaits, api.NeverUsed, api.ClaimUnbound)
 }
 

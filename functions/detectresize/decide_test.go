@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 
 // oldVolume returns the old volume that the operation retained for the claim.
 func oldVolume(claim string) objects {
-	return objects{build.Volume("pv-old-"+claim, build.Claim(claim, "32Mi"), build.Released(), build.Retained(api.RoleRetired, claim),
+	return objects{build.Volume("pv-old-"+claim, build.Claim(claim, "32Mi"), build.Released(), build.Retained(api.RoleOldVolume, claim),
 		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339)))}
 }
 
@@ -112,7 +112,7 @@ func TestRollbackRequests(t *testing.T) {
 	partly := build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-1"), build.Members(api.MemberKept, "data-web-0"), old,
 		func(r *api.Resize) { r.FailedAt = api.Moving })
 	kept := append(oldVolume("data-web-0"), oldVolume("data-web-1")...)
-	tied := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSuccessor, "data-web-0")))
+	tied := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleNewClaim, "data-web-0")))
 	check(t,
 		row{"the rollback starts, and its annotation is removed", given(set(requested, build.Status(done)), bothMembers(), kept)},
 		row{"the set was created again, and its pods belong to the former set",

@@ -13,7 +13,7 @@ import (
 func failOperation(in Input, planned operation.Record, reason api.Reason, message string) plan.Plan {
 	switch record := planned.(type) {
 	case *api.Resize:
-		next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, reason, message)
+		next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, reason, message)
 		return plan.Do(reason, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	case *api.Sleep:
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)

@@ -76,7 +76,7 @@ func releaseForNamespaceDeletion(in Input) plan.Plan {
 	}
 	for _, claim := range in.Claims {
 		if claim.DeletionTimestamp != nil {
-			actions = append(actions, plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer).Actions()...)
+			actions = append(actions, plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.FreezeFinalizer).Actions()...)
 		}
 	}
 	if len(actions) == 0 {

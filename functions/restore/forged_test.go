@@ -57,7 +57,7 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 // retiredVolume is an old volume that is retained until the time.
 func retiredVolume(name, until string) *corev1.PersistentVolume {
 	claim := build.Claim(name, "64Mi")
-	return build.VolumeOf(claim, build.Released(), build.Retained(api.RoleRetired, name),
+	return build.VolumeOf(claim, build.Released(), build.Retained(api.RoleOldVolume, name),
 		build.Annotation(api.RetainedUntilAnnotation, until))
 }
 

@@ -36,7 +36,7 @@ func (w *work) handleGrowing(member *api.Member) {
 	case w.pastDeadline(member):
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
-				"stopped: %s. Read kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, waiting,
+				"stopped: %s. Read kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, waiting,
 				operation.HowToRetry(w.before)))
 	default:
 		w.waitFor(true, "%s", waiting)

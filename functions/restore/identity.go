@@ -18,7 +18,7 @@ import (
 func recordIdentity(in Input, record *api.Resize) plan.Plan {
 	metadata := setMetadata(in, record)
 	if block := blockingOwnersPatch(in.Set, metadata.BlockingOwners); in.WriteRefused == "" && !block.Empty() {
-		return plan.Do(api.SwitchRunning, append(withdrawOrder(in, record), block.Actions()...)...)
+		return plan.Do(api.SwapRunning, append(withdrawOrder(in, record), block.Actions()...)...)
 	}
 	next := record.Clone()
 	next.Set.UID = in.Set.UID
@@ -26,7 +26,7 @@ func recordIdentity(in Input, record *api.Resize) plan.Plan {
 	if len(metadata.ManagedFields) > 0 {
 		store.Replace("/metadata/managedFields", mergedManagers(metadata.ManagedFields, in.Set.ManagedFields), "managedFields")
 	}
-	return plan.Do(api.SwitchRunning, append(withdrawOrder(in, record), store.Actions()...)...)
+	return plan.Do(api.SwapRunning, append(withdrawOrder(in, record), store.Actions()...)...)
 }
 
 // setMetadata returns the metadata of the previous set from the journal. An unreadable document counts as empty, because a set works

@@ -210,13 +210,13 @@ func copyVolume(name string, options ...build.Option) objects {
 
 // frozenClaim is a claim that has Drydock's finalizer and is being deleted.
 func frozenClaim(name string, finalizers ...string) objects {
-	return source(name, build.Deleting(), build.Finalizers(append([]string{api.SwitchFinalizer}, finalizers...)...))
+	return source(name, build.Deleting(), build.Finalizers(append([]string{api.FreezeFinalizer}, finalizers...)...))
 }
 
 // manifest is the successor of the claim, on the volume.
 func manifest(name, volume, size string) *corev1.PersistentVolumeClaim {
 	old := build.Claim(name, "64Mi", build.Annotation("people", "wrote this"), build.Finalizers(protection, "example.com/keep"))
-	link := api.Link{Operation: id, Role: api.RoleSuccessor, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+	link := api.Link{Operation: id, Role: api.RoleNewClaim, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
 		Claim: name}
 	on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}}
 	return build.Typed[corev1.PersistentVolumeClaim](

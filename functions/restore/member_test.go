@@ -107,6 +107,6 @@ func TestOperationEndsAfterLastMember(t *testing.T) {
 func tidiedClaim() objects {
 	claim := build.Claim(web0, "128Mi", build.BoundTo(new0), build.UID("uid-successor"))
 	old := source(web0)[1].(*corev1.PersistentVolume)
-	return objects{claim, build.VolumeOf(claim), build.With(old, build.Released(), build.Link(api.RoleRetired, web0),
+	return objects{claim, build.VolumeOf(claim), build.With(old, build.Released(), build.Link(api.RoleOldVolume, web0),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}
 }

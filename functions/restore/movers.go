@@ -39,7 +39,7 @@ func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided
 	case pod.Spec.NodeName == "" && !unschedulable(pod):
 		return true
 	case elsewhere:
-		w.do(api.ClaimsSwitched, deleteJobs(jobs)...)
+		w.do(api.ClaimsSwapped, deleteJobs(jobs)...)
 	}
 	return false
 }
@@ -55,7 +55,7 @@ func (w *work) endMoversOfDeletedClaim(member *api.Member) bool {
 	if !terminating || len(pods)+len(jobs) == 0 {
 		return false
 	}
-	w.do(api.ClaimsSwitched, deleteJobs(jobs)...)
+	w.do(api.ClaimsSwapped, deleteJobs(jobs)...)
 	w.waitFor(true, "a claim of pod %s-%d is being deleted; its mover must end first", w.Name, member.Ordinal)
 	return true
 }

@@ -17,7 +17,7 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 		return revert(in, record, why, message), nil
 	}
 	if orders := withdrawOrder(in, record); len(orders) > 0 && !in.needsReplacement(record) {
-		return plan.Do(api.SwitchRunning, in.ifSetUnchanged(orders)...), nil
+		return plan.Do(api.SwapRunning, in.ifSetUnchanged(orders)...), nil
 	}
 	if releases, _ := staleHoldReleases(in, record); len(releases) > 0 { // the warnings follow when the operation ends
 		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...), nil
@@ -42,7 +42,7 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 		w.stopWaitingMembers()
 	}
 	if orders := withdrawOrder(in, record); len(orders) > 0 && w.override.Kind == "" { // the order must not be carried out now
-		w.do(api.SwitchRunning, orders...)
+		w.do(api.SwapRunning, orders...)
 	}
 	return w.plan(), w.podsToAsk
 }

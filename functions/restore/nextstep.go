@@ -56,7 +56,7 @@ func (s swap) begin() step {
 		actions = reserve.actions
 	}
 	actions = append(actions, freeing.actions...) // last, because the volume controller immediately writes to a volume that loses its claim
-	actions = append(actions, plan.PatchOf(plan.Claims, s.claim).AddFinalizer(api.SwitchFinalizer).Actions()...)
+	actions = append(actions, plan.PatchOf(plan.Claims, s.claim).AddFinalizer(api.FreezeFinalizer).Actions()...)
 	return act(append(actions, plan.Delete(plan.Claims, s.claim))) // only in this state, without any other finalizer
 }
 

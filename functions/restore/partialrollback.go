@@ -33,7 +33,7 @@ func (in Input) oldVolumesAvailable(record *api.Resize, member *api.Member) bool
 func (in Input) leavesVolume(move api.Move) bool {
 	claim := in.Claim(move.Claim)
 	return claim == nil || claim.Spec.VolumeName != move.OldVolume ||
-		claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer)
+		claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.FreezeFinalizer)
 }
 
 // mustFollowRollback reports whether a claim on its present volume must follow other claims of a rollback, even if the operation is given

@@ -30,7 +30,7 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 			return w.record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:
-		after = w.Settings.SwitchTimeout
+		after = w.Settings.SwapTimeout
 	case api.MemberStarting:
 		after = w.Settings.ReadyTimeout
 	default:

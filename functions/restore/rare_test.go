@@ -30,7 +30,7 @@ func TestSwapInRareSituations(t *testing.T) {
 		testCase{"the claim has changed since it was read: nothing is reserved for it",
 			with(situation(at, source(web0), copyVolume(web0)), unread)},
 		testCase{"a claim that failed to grow returns: it requests the size of its old volume",
-			situation(lost, pod(0, other), source(web0, wantsMore, build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1],
+			situation(lost, pod(0, other), source(web0, wantsMore, build.Deleting(), build.Finalizers(api.FreezeFinalizer, protection))[:1],
 				oldVolume(web0), copyVolume(web0))},
 		testCase{"the reservation was not seen by the volume controller when the claim was deleted: the claim stays",
 			situation(at, frozenClaim(web0, protection), copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")),
@@ -50,7 +50,7 @@ func TestSwapInRareSituations(t *testing.T) {
 func TestReturnedClaimRequestsSizeOfVolume(t *testing.T) {
 	claim := source(web0, build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = build.Claim(web0, "1Gi").Spec.Resources.Requests
-	}), build.Deleting(), build.Finalizers(api.SwitchFinalizer, protection))[:1]
+	}), build.Deleting(), build.Finalizers(api.FreezeFinalizer, protection))[:1]
 	p := Decide(situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), pod(0, build.UID("uid-other")), claim, oldVolume(web0),
 		copyVolume(web0)))
 	if len(writesOf(p)) != 1 || writesOf(p)[0].Name != old0 {

@@ -51,7 +51,7 @@ func recreateFromJournal(in Input, revision *appsv1.ControllerRevision, manifest
 	if err != nil {
 		return plan.Do(api.LinkInvalid, warnOnSet(in, api.LinkInvalid, err.Error()))
 	}
-	return plan.Do(api.SwitchRunning, plan.Create(plan.StatefulSets, toCreate(set)))
+	return plan.Do(api.SwapRunning, plan.Create(plan.StatefulSets, toCreate(set)))
 }
 
 // creationFailure returns why the set cannot be created, if users must know: the API server refuses the creation, or it still fails after
@@ -75,10 +75,10 @@ func handleTerminatingSet(in Input, record *api.Resize) plan.Plan {
 		return undoLost(confineVolumes(in, record.Operation), record, journal)
 	}
 	if order := updateOrder(in, record, journal); !order.Empty() {
-		return plan.Do(api.SwitchRunning, order.Actions()...)
+		return plan.Do(api.SwapRunning, order.Actions()...)
 	}
 	if !waitExpired(in, record) {
-		return plan.WaitSoon(api.SwitchRunning, "StatefulSet %s is being deleted", in.Set.Name)
+		return plan.WaitSoon(api.SwapRunning, "StatefulSet %s is being deleted", in.Set.Name)
 	}
 	next := record.Clone()
 	next.Reason = api.SetHeld
@@ -171,7 +171,7 @@ func reportStuckUndo(in Input, revision *appsv1.ControllerRevision, waiting stri
 		return plan.Do(api.SetReplaced, plan.PatchOf(plan.ControllerRevisions, revision).
 			Annotate(api.UndoingSinceAnnotation, operation.Moment(in.Now).Format(time.RFC3339)).Actions()...)
 	}
-	if in.Now.Sub(since) < in.Settings.SwitchTimeout {
+	if in.Now.Sub(since) < in.Settings.SwapTimeout {
 		return plan.WaitSoon(api.SetReplaced, "%s", waiting)
 	}
 	return plan.Do(api.UndoStuck, warnOnSet(in, api.UndoStuck, fmt.Sprintf("the StatefulSet was deleted or replaced during an operation, "+

@@ -21,7 +21,7 @@ import (
 func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 	journal := in.Journal(record.Operation)
 	if journal == nil { // the operation only changes templates
-		return plan.Do(api.SwitchRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
+		return plan.Do(api.SwapRunning, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
 	}
 	if finalizer := foreignFinalizer(in.Set); finalizer != "" {
 		if orders := withdrawOrder(in, record); len(orders) > 0 {
@@ -31,17 +31,17 @@ func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 			"Remove the finalizer", finalizer, in.Set.Name)
 	}
 	if release := dropCleanupFinalizer(in.Set); !release.Empty() {
-		return plan.Do(api.SwitchRunning, release.Actions()...)
+		return plan.Do(api.SwapRunning, release.Actions()...)
 	}
 	set := makeOrder(in, record, shape)
 	order := plan.PatchOf(plan.ControllerRevisions, journal).Annotate(api.RecreateAnnotation, api.EncodeManifest(set)).
 		Annotate(api.SetMetadataAnnotation, api.SetMetadataOf(in.Set).Encode())
 	if !order.Empty() {
-		return plan.Do(api.SwitchRunning, order.Actions()...)
+		return plan.Do(api.SwapRunning, order.Actions()...)
 	}
 	remove := plan.Delete(plan.StatefulSets, in.Set)
 	remove.Orphan = true
-	return plan.Do(api.SwitchRunning, plan.Try(plan.StatefulSets, toCreate(set)), remove, plan.Create(plan.StatefulSets, toCreate(set)))
+	return plan.Do(api.SwapRunning, plan.Try(plan.StatefulSets, toCreate(set)), remove, plan.Create(plan.StatefulSets, toCreate(set)))
 }
 
 // makeOrder returns the manifest of the set to create.

@@ -157,7 +157,7 @@ func TestRecreatedSetKeepsUnknownFields(t *testing.T) {
 // TestSuccessorClaimKeepsUnknownFields: unknown fields pass from the frozen claim to its successor.
 func TestSuccessorClaimKeepsUnknownFields(t *testing.T) {
 	frozen := frozenClaim(web0)
-	build.Finalizers(api.SwitchFinalizer)(frozen[0])
+	build.Finalizers(api.FreezeFinalizer)(frozen[0])
 	frozen[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Backup", Name: "daily", UID: "uid-daily",
 		BlockOwnerDeletion: ptr.To(true)}})
 	in := situation(setWith(movingOne(api.MemberSwapping)), journalOf(web0), heldPodOf(0), frozen, copyVolume(web0))

@@ -49,7 +49,7 @@ func (s swap) finishDeletion() step {
 	if link := s.linkToOperation(); !link.Empty() {
 		return act(link.Actions())
 	}
-	removal := plan.PatchOf(plan.Claims, s.claim).RemoveFinalizers(claimProtection, api.SwitchFinalizer).Actions()
+	removal := plan.PatchOf(plan.Claims, s.claim).RemoveFinalizers(claimProtection, api.FreezeFinalizer).Actions()
 	return act(append(removal, s.create().actions...))
 }
 
@@ -59,7 +59,7 @@ func (s swap) deletionBlocker() string {
 		return fmt.Sprintf("claim %s is being deleted, but pod %s uses it", s.claim.Name, user)
 	}
 	for _, finalizer := range s.claim.Finalizers {
-		if finalizer != api.SwitchFinalizer && finalizer != claimProtection {
+		if finalizer != api.FreezeFinalizer && finalizer != claimProtection {
 			return fmt.Sprintf("claim %s has the finalizer %s: %s", s.claim.Name, finalizer, statefulset.FinalizerHint(finalizer))
 		}
 	}
@@ -73,7 +73,7 @@ func (s swap) deletionBlocker() string {
 // Drydock's fence allows the removal of the protection only from a linked claim.
 func (s swap) linkToOperation() *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, s.claim)
-	if linked(s.claim.Labels, s.record.Operation) || slices.Contains(s.claim.Finalizers, api.SwitchFinalizer) {
+	if linked(s.claim.Labels, s.record.Operation) || slices.Contains(s.claim.Finalizers, api.FreezeFinalizer) {
 		return patch
 	}
 	return patch.Link(s.successor())

@@ -78,5 +78,5 @@ func (s swap) reserve(volume *corev1.PersistentVolume, target api.Target) step {
 
 // successor returns the link of the claim that replaces the old one.
 func (s swap) successor() api.Link {
-	return api.Link{Operation: s.record.Operation, Role: api.RoleSuccessor, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+	return api.Link{Operation: s.record.Operation, Role: api.RoleNewClaim, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
 }

@@ -27,7 +27,7 @@ func retire(in Input, record *api.Resize) plan.Plan {
 		case expired && sharesStorage(in, volume):
 			warning := fmt.Sprintf("the old volume %s keeps the reclaim policy Retain: it has the same storage as another volume in use, "+
 				"so its deletion would delete that volume's data. Delete the PersistentVolume by hand; its storage stays", name)
-			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.VolumeReleased, warning))...)
+			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.RetentionEnded, warning))...)
 		case expired:
 			released = append(released, world.ReleaseVolume(volume).Actions()...)
 		case isOrphan(in, record, volume, link) && link.Role == api.RoleForeign:
@@ -42,7 +42,7 @@ func retire(in Input, record *api.Resize) plan.Plan {
 	case len(released) == 0:
 		return plan.Do(api.VolumeOrphaned, adopted...)
 	}
-	return plan.Do(api.VolumeReleased, append(released, adopted...)...)
+	return plan.Do(api.RetentionEnded, append(released, adopted...)...)
 }
 
 // sharesStorage reports whether another volume that a claim uses is the same storage. A provisioner may derive its folder from the

@@ -49,7 +49,7 @@ func handleReverting(in Input, record *api.Resize) plan.Plan {
 // then returns to its old volume. A plan that is even later finds the claim no longer linked.
 func (in Input) frozenByStalePlan(move api.Move) bool {
 	claim := in.Claim(move.Claim)
-	return claim != nil && claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer)
+	return claim != nil && claim.DeletionTimestamp != nil && slices.Contains(claim.Finalizers, api.FreezeFinalizer)
 }
 
 // whyTemplatesStay returns why the set cannot get its old templates back. It returns empty if the set can, or if time is left to try.
@@ -127,7 +127,7 @@ func (s swap) nothingToUndo() bool {
 		return s.old == nil && !s.newIsComplete && !statefulset.Held(s.MemberPod(s.member.Ordinal))
 	case s.claim.DeletionTimestamp != nil: // deleted by another process, with the set, or under a running pod
 		withSet := s.Set == nil || s.Set.DeletionTimestamp != nil
-		return !slices.Contains(s.claim.Finalizers, api.SwitchFinalizer) && (withSet || !statefulset.Held(s.MemberPod(s.member.Ordinal)))
+		return !slices.Contains(s.claim.Finalizers, api.FreezeFinalizer) && (withSet || !statefulset.Held(s.MemberPod(s.member.Ordinal)))
 	case s.old != nil && s.claim.Spec.VolumeName == s.old.Name:
 		return true
 	}

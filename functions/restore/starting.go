@@ -19,14 +19,14 @@ func (w *work) handleStarting(member *api.Member) {
 	if pod != nil && pod.UID == member.Pod && (statefulset.Held(pod) || member.Locked) {
 		if !w.claimsBound(member) { // another process has deleted a claim since the swap
 			w.enterPhase(member, api.MemberSwapping)
-			w.reason = api.SwitchRunning
+			w.reason = api.SwapRunning
 			return
 		}
-		w.do(api.ClaimsSwitched, release(pod)...)
+		w.do(api.ClaimsSwapped, release(pod)...)
 		return
 	}
 	if step := w.missingClaimStep(member); step != nil {
-		w.do(api.SwitchRunning, step.actions...)
+		w.do(api.SwapRunning, step.actions...)
 		w.waitFor(true, "%s", step.waiting)
 		return
 	}
@@ -100,7 +100,7 @@ func (w *work) missingClaimStep(member *api.Member) *step {
 func (w *work) finishMember(member *api.Member) {
 	w.enterPhase(member, api.MemberMoved)
 	member.Locked = false
-	w.do(api.ClaimsSwitched, endMovers(w.Input, w.record, member)...)
+	w.do(api.ClaimsSwapped, endMovers(w.Input, w.record, member)...)
 	if !allMoved(w.record) {
 		w.announce = events.MemberChanged
 	}

@@ -21,7 +21,7 @@ func (w *work) handleSwapping(member *api.Member) {
 	for i := range member.Claims {
 		s := newSwap(w.Input, w.record, member, &member.Claims[i])
 		step := s.next()
-		w.do(api.SwitchRunning, step.actions...)
+		w.do(api.SwapRunning, step.actions...)
 		switch {
 		case step.settledOn == nil && step.waiting != "":
 			settled = false
@@ -39,7 +39,7 @@ func (w *work) handleSwapping(member *api.Member) {
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the claims of pod %s-%d could not be swapped within %s, so the pod "+
 				"starts again on its unchanged claims and old volumes: %s. Fix the cause, "+
-				"then %s", w.Name, member.Ordinal, w.Settings.SwitchTimeout, w.obstacle(), operation.HowToRetry(w.before)))
+				"then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, w.obstacle(), operation.HowToRetry(w.before)))
 	case !settled && w.pastDeadline(member):
 		w.reportStuckMember(member)
 	case !settled:
@@ -166,8 +166,8 @@ func (w *work) releaseToStart(member *api.Member) {
 	pod := w.heldPod(member)
 	member.ReleasedAt = operation.Moment(w.Now)
 	w.enterPhase(member, api.MemberStarting)
-	w.reason = api.ClaimsSwitched
+	w.reason = api.ClaimsSwapped
 	if pod != nil {
-		w.do(api.ClaimsSwitched, release(pod)...)
+		w.do(api.ClaimsSwapped, release(pod)...)
 	}
 }

@@ -113,7 +113,7 @@ func (e endedClaim) tidy(in Input) []plan.Action {
 	claim := in.Claim(e.name)
 	var actions []plan.Action
 	if claim != nil {
-		patch := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.SwitchFinalizer)
+		patch := plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.FreezeFinalizer)
 		if linked(claim.Labels, e.operation) {
 			patch.Unlink()
 		}
@@ -156,7 +156,7 @@ func (e endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volu
 	made := volume.Name != e.returning && (api.HasLink(volume, e.operation, api.RoleTarget) || isCopy(volume, e.operation, e.name)) &&
 		!olderThanJournal(in, e.operation, volume)
 	switch {
-	case api.HasLink(volume, e.operation, api.RoleRetired):
+	case api.HasLink(volume, e.operation, api.RoleOldVolume):
 		return plan.PatchOf(plan.Volumes, volume) // already retained
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && e.isOwnVolume(claim.Spec.VolumeName):
 		return world.DiscardVolume(volume, e.started.Add(-clockSkew))
@@ -179,7 +179,7 @@ func (e endedClaim) retainOld(in Input, old *corev1.PersistentVolume) *plan.Patc
 	switch {
 	case (err != nil || link == nil) && linked(old.Labels, e.operation): // without a link the retention would never end
 		link = &api.Link{Operation: e.operation, Namespace: in.Namespace, Set: api.SetRef{Name: in.Name}, Claim: e.name}
-	case err != nil || link == nil || link.Role == api.RoleRetired:
+	case err != nil || link == nil || link.Role == api.RoleOldVolume:
 		return plan.PatchOf(plan.Volumes, old) // already retained
 	}
 	if link.Before != "" { // the volume does not return, so it gets back its link from before the rollback
@@ -190,7 +190,7 @@ func (e endedClaim) retainOld(in Input, old *corev1.PersistentVolume) *plan.Patc
 
 // retain starts the retention of a volume that an operation no longer uses.
 func retain(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
-	link.Role = api.RoleRetired
+	link.Role = api.RoleOldVolume
 	until := in.Now.Add(in.Settings.Retention).UTC().Truncate(time.Second).Format(time.RFC3339)
 	return world.HoldVolume(volume, link).Annotate(api.RetainedUntilAnnotation, until).Unannotate(api.ClaimManifestAnnotation)
 }

@@ -10,16 +10,16 @@ import (
 
 // revert gives the operation up. Held pods are released, and each member stays on its present volumes.
 func revert(in Input, record *api.Resize, why api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwitchTimeout, why, message)
+	next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, why, message)
 	actions := append(withdrawOrder(in, record), operation.Store(in.Set, next).Actions()...)
 	return plan.Do(why, append(actions, operation.NoteOf(in.Set, next, true))...)
 }
 
 // enterFinishing begins the removal of the operation's objects.
 func enterFinishing(in Input, record *api.Resize) plan.Plan {
-	next := operation.Enter(record, api.Finishing, in.Now, in.Settings.SwitchTimeout)
-	next.Reason, next.Message = api.ClaimsSwitched, movedMessage(next)
-	return plan.Do(api.ClaimsSwitched, operation.Store(in.Set, next).Actions()...)
+	next := operation.Enter(record, api.Finishing, in.Now, in.Settings.SwapTimeout)
+	next.Reason, next.Message = api.ClaimsSwapped, movedMessage(next)
+	return plan.Do(api.ClaimsSwapped, operation.Store(in.Set, next).Actions()...)
 }
 
 // allMoved reports whether every member has its new volumes.

@@ -128,7 +128,7 @@ func journalAgrees(journal *api.Resize, link *api.Link, volume string) bool {
 	case link.Role == api.RoleReturning:
 		return journal.IsRollback() && move.NewVolume == volume
 	}
-	return link.Role == api.RoleTarget || link.Role == api.RoleRetired
+	return link.Role == api.RoleTarget || link.Role == api.RoleOldVolume
 }
 
 // journalNamesVolume reports whether the journal names the volume as an old one or, in a rollback, as a returning one.

@@ -80,7 +80,7 @@ func TestTidyInRareSituations(t *testing.T) {
 		build.Age(10*time.Minute))
 	check(t,
 		testCase{"a copy that is already retained", situation(setWith(finishing), journalOf(web0), swappedClaim(web0),
-			objects{build.VolumeOf(build.Target(web0, "128Mi", build.BoundTo("pv-first")), build.Released(), build.Retained(api.RoleRetired,
+			objects{build.VolumeOf(build.Target(web0, "128Mi", build.BoundTo("pv-first")), build.Released(), build.Retained(api.RoleOldVolume,
 				web0),
 				build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z"))}, pod(0))},
 		testCase{"the record names the second copy",
@@ -126,7 +126,7 @@ func TestTidyLeavesRetainedAndForeignVolumes(t *testing.T) {
 	link := api.Link{Operation: "ba9876543210", Role: api.RoleTarget, Namespace: build.Namespace, Set: api.SetRef{Name: "web",
 		UID: "uid-web"}, Claim: web0}
 	for name, volume := range map[string]*corev1.PersistentVolume{
-		"a copy in its window": build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleRetired, web0)),
+		"a copy in its window": build.VolumeOf(build.Target(web0, "128Mi"), build.Released(), build.Retained(api.RoleOldVolume, web0)),
 		"a copy of another operation": build.VolumeOf(build.Claim("data-web-9", "64Mi"), build.Released(), build.LinkOf(link),
 			build.Label(api.OperationLabel, link.Operation)),
 	} {

@@ -9,7 +9,7 @@ import (
 
 // isNewVolume reports whether the volume was provisioned for the operation: it is linked to the operation and is not an old volume.
 func isNewVolume(volume *corev1.PersistentVolume, operation, claim string) bool {
-	old := api.HasLink(volume, operation, api.RoleReturning) || api.HasLink(volume, operation, api.RoleRetired) ||
+	old := api.HasLink(volume, operation, api.RoleReturning) || api.HasLink(volume, operation, api.RoleOldVolume) ||
 		api.HasLink(volume, operation, api.RoleSource)
 	return !old && linked(volume.Labels, operation) || isCopy(volume, operation, claim)
 }

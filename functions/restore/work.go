@@ -72,7 +72,7 @@ func (w *work) plan() plan.Plan {
 		}
 		return p
 	}
-	p := plan.Wait(api.SwitchRunning, "%s", w.waiting)
+	p := plan.Wait(api.SwapRunning, "%s", w.waiting)
 	p.Soon = w.soon
 	return p
 }

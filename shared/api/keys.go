@@ -239,9 +239,9 @@ const (
 	// have stopped, so that the StatefulSet controller creates no replacement. It is set before the pod is told to stop.
 	HoldFinalizer = Prefix + "hold"
 
-	// SwitchFinalizer freezes a claim that is being replaced. The claim stays Terminating until the next volume is reserved for its name, so
+	// FreezeFinalizer freezes a claim that is being replaced. The claim stays Terminating until the next volume is reserved for its name, so
 	// that no new pod can start on it.
-	SwitchFinalizer = Prefix + "switch"
+	FreezeFinalizer = Prefix + "freeze"
 
 	// CleanupFinalizer holds a deleted StatefulSet until its ordinals are cleaned up. On a cleanup pod it holds the member's name, so that
 	// no member starts on a claim before its deletion.

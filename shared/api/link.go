@@ -16,20 +16,20 @@ import (
 type Role string
 
 const (
-	RoleSource    Role = "source"    // the claim and volume that the pods use
-	RoleTarget    Role = "target"    // the temporary claim and the new volume
-	RoleSuccessor Role = "successor" // the claim that replaced a source
-	RoleMover     Role = "mover"     // the Job that copies, and its Pod
-	RoleHook      Role = "hook"      // the Job that runs before or after a member
-	RoleScaleHook Role = "scalehook" // the Job that runs before or after a scaling
-	RoleJournal   Role = "journal"   // the ControllerRevision that records the operation
-	RoleHeld      Role = "held"      // a held pod of the set, or the pod that locks the name of a member
-	RoleRetired   Role = "retired"   // an old volume during its retention
-	RoleReturning Role = "returning" // an old volume that a rollback restores; it is never deleted
-	RoleForeign   Role = "foreign"   // a volume with data of others that was provisioned for a copy; it is never deleted
-	RoleSleep     Role = "sleep"     // the ControllerRevision that records the former count of a sleeping set
-	RoleCleaner   Role = "cleaner"   // the Pod that cleans up an ordinal
-	RoleOwner     Role = "owner"     // the ControllerRevision that records which custom resource is paused
+	RoleSource    Role = "source"     // the claim and volume that the pods use
+	RoleTarget    Role = "target"     // the temporary claim and the new volume
+	RoleNewClaim  Role = "new-claim"  // the claim that replaced a source
+	RoleMover     Role = "mover"      // the Job that copies, and its Pod
+	RoleHook      Role = "hook"       // the Job that runs before or after a member
+	RoleScaleHook Role = "scalehook"  // the Job that runs before or after a scaling
+	RoleJournal   Role = "journal"    // the ControllerRevision that records the operation
+	RoleHeld      Role = "held"       // a held pod of the set, or the pod that locks the name of a member
+	RoleOldVolume Role = "old-volume" // an old volume during its retention
+	RoleReturning Role = "returning"  // an old volume that a rollback restores; it is never deleted
+	RoleForeign   Role = "foreign"    // a volume with data of others that was provisioned for a copy; it is never deleted
+	RoleSleep     Role = "sleep"      // the ControllerRevision that records the former count of a sleeping set
+	RoleCleaner   Role = "cleaner"    // the Pod that cleans up an ordinal
+	RoleOwner     Role = "owner"      // the ControllerRevision that records which custom resource is paused
 )
 
 // Link connects an object with its operation and StatefulSet.

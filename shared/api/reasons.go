@@ -47,8 +47,8 @@ const (
 	ExpansionRunning Reason = "ExpansionRunning"
 	// ClaimsExpanded: The claims have grown in place.
 	ClaimsExpanded Reason = "ClaimsExpanded"
-	// ReplicaRestarted: A pod was restarted, because its file system grows only when it is mounted.
-	ReplicaRestarted Reason = "ReplicaRestarted"
+	// MemberRestarted: A pod was restarted, because its file system grows only when it is mounted.
+	MemberRestarted Reason = "MemberRestarted"
 	// Preparing: Drydock is creating the objects that the copies need.
 	Preparing Reason = "Preparing"
 	// Quiescing: A pod is being stopped and held.
@@ -59,8 +59,8 @@ const (
 	HookRunning Reason = "HookRunning"
 	// Behind: A member is ready on its new volumes, but the member check says that it has not caught up.
 	Behind Reason = "Behind"
-	// WarmCopyRunning: The first passes of the copy run beside the running member.
-	WarmCopyRunning Reason = "WarmCopyRunning"
+	// FirstPassRunning: The first passes of the copy run beside the running member.
+	FirstPassRunning Reason = "FirstPassRunning"
 	// CopyRunning: The claims are being copied.
 	CopyRunning Reason = "CopyRunning"
 	// MoverStalled: A mover cannot continue; the message has the cause.
@@ -69,10 +69,10 @@ const (
 	CopyVerified Reason = "CopyVerified"
 	// CopyWarning: A mover reports something that the user should know; the message has the details.
 	CopyWarning Reason = "CopyWarning"
-	// SwitchRunning: The claims are getting their new volumes.
-	SwitchRunning Reason = "SwitchRunning"
-	// ClaimsSwitched: The claims have their new volumes.
-	ClaimsSwitched Reason = "ClaimsSwitched"
+	// SwapRunning: The claims are getting their new volumes.
+	SwapRunning Reason = "SwapRunning"
+	// ClaimsSwapped: The claims have their new volumes.
+	ClaimsSwapped Reason = "ClaimsSwapped"
 	// WaitingForReady: Drydock is waiting until the started pods are ready.
 	WaitingForReady Reason = "WaitingForReady"
 	// CleaningUp: An object of an earlier operation is being removed.
@@ -81,9 +81,9 @@ const (
 	ResizeCompleted Reason = "ResizeCompleted"
 	// RollingBack: The claims are getting their former volumes back.
 	RollingBack Reason = "RollingBack"
-	// VolumeReleased: The retention of an old volume ended. The volume has its reclaim policy back, or stays Retain if a volume in use has
+	// RetentionEnded: The retention of an old volume ended. The volume has its reclaim policy back, or stays Retain if a volume in use has
 	// the same storage.
-	VolumeReleased Reason = "VolumeReleased"
+	RetentionEnded Reason = "RetentionEnded"
 	// Retrying: A failed operation is being retried.
 	Retrying Reason = "Retrying"
 	// SleepDecided: The StatefulSet will go to sleep.
@@ -116,8 +116,8 @@ const (
 	CleanupReady Reason = "CleanupReady"
 	// VolumeOrphaned: An old volume lost its StatefulSet and its journal, so its retention starts now.
 	VolumeOrphaned Reason = "VolumeOrphaned"
-	// ReplicasSeen: Pods of the StatefulSet were seen using claims, so these claims may be cleaned up later.
-	ReplicasSeen Reason = "ReplicasSeen"
+	// MembersSeen: Pods of the StatefulSet were seen using claims, so these claims may be cleaned up later.
+	MembersSeen Reason = "MembersSeen"
 	// CleanupStarted: A cleanup pod was created.
 	CleanupStarted Reason = "CleanupStarted"
 	// CleanupRunning: A cleanup pod is running.
@@ -134,8 +134,8 @@ const (
 	CleanupCanceled Reason = "CleanupCanceled"
 	// ScaleUpWaits: A new member waits for the cleanup of its ordinal.
 	ScaleUpWaits Reason = "ScaleUpWaits"
-	// ReplicaEnding: The pod of the removed member still exists.
-	ReplicaEnding Reason = "ReplicaEnding"
+	// MemberEnding: The pod of the removed member still exists.
+	MemberEnding Reason = "MemberEnding"
 	// BackingOff: The next cleanup pod will be created later.
 	BackingOff Reason = "BackingOff"
 	// FinalizerAdded: The StatefulSet got a finalizer, so that its ordinals are cleaned up before it is deleted.
@@ -272,8 +272,8 @@ const (
 	TooManyRetained Reason = "TooManyRetained"
 	// LimitExceeded: A LimitRange forbids the requested size.
 	LimitExceeded Reason = "LimitExceeded"
-	// DocumentTooLarge: The annotations of an object leave no room for those that Drydock has to write.
-	DocumentTooLarge Reason = "DocumentTooLarge"
+	// RecordTooLarge: The annotations of an object leave no room for those that Drydock has to write.
+	RecordTooLarge Reason = "RecordTooLarge"
 	// TooManyClaims: The request affects too many claims, or the manifest of the StatefulSet is too large.
 	TooManyClaims Reason = "TooManyClaims"
 	// OwnerNotPausable: Drydock cannot pause the operator that owns the StatefulSet.

@@ -40,8 +40,8 @@ type Settings struct {
 	// ProgressTimeout ends the copy.
 	ProgressTimeout time.Duration `envconfig:"DRYDOCK_MOVER_PROGRESS_TIMEOUT" default:"30m" desc:"time limit without a mover's progress"`
 
-	// SwitchTimeout also limits the release of a member's held objects.
-	SwitchTimeout time.Duration `envconfig:"DRYDOCK_SWITCH_TIMEOUT" default:"15m" desc:"time limit for swapping a member's volumes"`
+	// SwapTimeout also limits the release of a member's held objects.
+	SwapTimeout time.Duration `envconfig:"DRYDOCK_SWAP_TIMEOUT" default:"15m" desc:"time limit for swapping a member's volumes"`
 
 	// ReadyTimeout applies to moved members and to waking sets.
 	ReadyTimeout time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"time limit until moved or woken pods are ready"`

@@ -55,7 +55,7 @@ func replaced(o *world.Observed) []*corev1.PersistentVolumeClaim {
 	for _, claim := range o.Claims {
 		included := swapped[claim.Name]
 		if claim.DeletionTimestamp != nil {
-			included = named(claim.Name) && (len(o.Journals) > 0 || slices.Contains(claim.Finalizers, api.SwitchFinalizer))
+			included = named(claim.Name) && (len(o.Journals) > 0 || slices.Contains(claim.Finalizers, api.FreezeFinalizer))
 		}
 		if included {
 			all = append(all, claim)

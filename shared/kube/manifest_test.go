@@ -19,8 +19,8 @@ type later struct {
 // TestObserveReadsManifestsOfReplacedClaims: restore creates the successor of a claim from its manifest.
 func TestObserveReadsManifestsOfReplacedClaims(t *testing.T) {
 	data := build.Template("data", "64Mi", "fixed")
-	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0"), build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
-	unlabelled := []build.Option{build.Deleting(), build.Finalizers(api.SwitchFinalizer)}
+	frozen := []build.Option{build.Link(api.RoleSource, "data-web-0"), build.Deleting(), build.Finalizers(api.FreezeFinalizer)}
+	unlabelled := []build.Option{build.Deleting(), build.Finalizers(api.FreezeFinalizer)}
 	manifest := build.Claim("data-web-0", "64Mi")
 	manifest.Spec.VolumeName = "pv-new"
 	for name, row := range map[string]struct {

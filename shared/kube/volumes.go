@@ -21,7 +21,7 @@ func (c *Client) observeVolumes(ctx context.Context, namespace string, o *observ
 			case err != nil || link == nil || link.Namespace != namespace || !ofNamespace(volume, namespace):
 			case link.Set.Name == o.Name:
 				o.Volumes[volume.Name] = volume
-			case link.Role == api.RoleRetired:
+			case link.Role == api.RoleOldVolume:
 				o.OthersRetained = append(o.OthersRetained, volume)
 			}
 		}

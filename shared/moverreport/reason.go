@@ -6,7 +6,7 @@ type Reason string
 // Reasons of a report.
 const (
 	ReasonCopied        Reason = "Copied"
-	ReasonFirstPassDone Reason = "Warmed"
+	ReasonFirstPassDone Reason = "FirstPassDone"
 	ReasonIOError       Reason = "IOError"
 	ReasonUsage         Reason = "InvalidArguments"
 	ReasonSourceChanged Reason = "SourceChanged"

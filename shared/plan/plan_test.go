@@ -22,7 +22,7 @@ func claim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeC
 
 func labelled(c *corev1.PersistentVolumeClaim) {
 	c.Labels, c.Annotations = map[string]string{"app": "web", "a/b": "1"}, map[string]string{"team": "data"}
-	c.Finalizers = []string{"first", api.SwitchFinalizer, "last"}
+	c.Finalizers = []string{"first", api.FreezeFinalizer, "last"}
 }
 
 // body returns the patch as it is sent, without its precondition. It checks the precondition.
@@ -72,11 +72,11 @@ func TestPatch(t *testing.T) {
 		"keys are escaped in additions": {of(full).Annotate("a/b~c", "1"),
 			`[{"op":"add","path":"/metadata/annotations/a~1b~0c","value":"1"}]`},
 		"keys are escaped in removals": {of(full).Unlabel("a/b"), `[{"op":"remove","path":"/metadata/labels/a~1b"}]`},
-		"a finalizer is removed by value": {of(full).RemoveFinalizer(api.SwitchFinalizer),
-			`[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/switch"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
+		"a finalizer is removed by value": {of(full).RemoveFinalizer(api.FreezeFinalizer),
+			`[{"op":"test","path":"/metadata/finalizers/1","value":"drydock.dev/freeze"},{"op":"remove","path":"/metadata/finalizers/1"}]`},
 		"a first finalizer": {of(bare).AddFinalizer("x"), `[{"op":"add","path":"/metadata/finalizers","value":["x"]}]`},
 		"another finalizer keeps the others": {of(full).AddFinalizer("x"),
-			`[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/switch","last","x"]}]`},
+			`[{"op":"add","path":"/metadata/finalizers","value":["first","drydock.dev/freeze","last","x"]}]`},
 		"zero is a value": {Set(of(full), "/spec/replicas", 3, 0, ""), `[{"op":"add","path":"/spec/replicas","value":0}]`},
 	} {
 		t.Run(name, func(t *testing.T) {

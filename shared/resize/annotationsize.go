@@ -22,7 +22,7 @@ func checkAnnotationSizes(in Input, w *Changes) []Problem {
 	var found []Problem
 	used := bytesOf(in.Set.Annotations) - len(in.Set.Annotations[api.StatusAnnotation])
 	if used+len(record.Encode())+maxClaimProgress*len(record.Moves()) > maxAnnotations {
-		found = append(found, problem(api.DocumentTooLarge, "the annotations of StatefulSet %s have %d bytes and leave no room for the record "+
+		found = append(found, problem(api.RecordTooLarge, "the annotations of StatefulSet %s have %d bytes and leave no room for the record "+
 			"of the resize; an object may have %d. Remove the largest annotations", in.Set.Name, used, 256<<10))
 	}
 	for _, move := range record.Moves() {
@@ -30,14 +30,14 @@ func checkAnnotationSizes(in Input, w *Changes) []Problem {
 		if claim == nil || volume == nil {
 			continue
 		}
-		link := api.Link{Operation: record.Operation, Role: api.RoleSuccessor, Namespace: in.Set.Namespace, Set: record.Set, Claim: move.Claim}
+		link := api.Link{Operation: record.Operation, Role: api.RoleNewClaim, Namespace: in.Set.Namespace, Set: record.Set, Claim: move.Claim}
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
 		if err != nil {
 			continue // unreachable: a claim has JSON
 		}
 		manifest := api.EncodeClaim(resources.MakeSuccessor(&unstructured.Unstructured{Object: fields}, volume, move.Target(), link))
 		if bytesOf(volume.Annotations)+len(manifest) > maxAnnotations {
-			found = append(found, problem(api.DocumentTooLarge, "claim %s has %d bytes of annotations, too many to save them on its volume %s "+
+			found = append(found, problem(api.RecordTooLarge, "claim %s has %d bytes of annotations, too many to save them on its volume %s "+
 				"while the claim is replaced; an object may have %d. Remove the largest annotations",
 				move.Claim, bytesOf(claim.Annotations), volume.Name, 256<<10))
 		}

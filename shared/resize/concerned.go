@@ -118,7 +118,7 @@ func ConcernedByClaim(claim *corev1.PersistentVolumeClaim, gone bool) []api.Func
 	if err != nil || link == nil {
 		return nil
 	}
-	bound := link.Role == api.RoleSuccessor && claim.Status.Phase == corev1.ClaimBound
+	bound := link.Role == api.RoleNewClaim && claim.Status.Phase == corev1.ClaimBound
 	grew := link.Role == api.RoleSource && grewWhileStopped(claim)
 	if gone || bound || grew || claim.DeletionTimestamp != nil && link.Role != api.RoleTarget {
 		return []api.Function{api.Restore}

@@ -22,7 +22,7 @@ func TestForeignFinalizerOnReplacedObjectIsRefused(t *testing.T) {
 			"ForeignFinalizer"},
 		"a claim that grows in place": {input(setAsking("data=128Mi"), expandable("data-web-0", "64Mi", snapshot)), ""},
 		"finalizers of claim protection and of Drydock": {
-			input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Finalizers(protection, api.SwitchFinalizer))), ""},
+			input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Finalizers(protection, api.FreezeFinalizer))), ""},
 		"the set is created again": {input(setAsking("data=128Mi", other), twoClaims()), "ForeignFinalizer"},
 		"the set is not created again": {input(objects{build.Set("web", build.Template("data", "64Mi", expandableClass), build.Resize("auto"),
 			other)},

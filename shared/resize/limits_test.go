@@ -21,7 +21,7 @@ import (
 func retainedVolume(name, claim, size string, hours int) *corev1.PersistentVolume {
 	c := build.Claim(claim, size)
 	until := build.Now.Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
-	return build.Volume(name, c, build.Retained(api.RoleRetired, claim), build.Released(),
+	return build.Volume(name, c, build.Retained(api.RoleOldVolume, claim), build.Released(),
 		build.Annotation(api.RetainedUntilAnnotation, until))
 }
 
@@ -139,15 +139,15 @@ func TestLargeAnnotationsAreRefused(t *testing.T) {
 		return input(setAsking("data=128Mi@fast"), objects{c, build.VolumeOf(c, text(volumeBytes))})
 	}
 	expectProblems(t, map[string]preflight{
-		"a claim of 250 KiB does not fit on its volume":                      {large(250<<10, 0), "DocumentTooLarge"},
-		"together with the volume's own annotations, the claim does not fit": {large(150<<10, 100<<10), "DocumentTooLarge"},
+		"a claim of 250 KiB does not fit on its volume":                      {large(250<<10, 0), "RecordTooLarge"},
+		"together with the volume's own annotations, the claim does not fit": {large(150<<10, 100<<10), "RecordTooLarge"},
 		"the claim alone fits": {large(150<<10, 0), ""},
 		"a set of 250 KiB has no room for the record": {input(setAsking("data=128Mi@fast", text(250<<10)), twoClaims()),
-			"TooManyClaims DocumentTooLarge"},
+			"TooManyClaims RecordTooLarge"},
 		"the set's present record is replaced and does not count": {input(setAsking("data=128Mi@fast",
 			build.Annotation(api.StatusAnnotation, strings.Repeat("x", 150<<10))), twoClaims()), ""},
 		"a large claim can grow in place":          {input(setAsking("data=128Mi"), expandable("data-web-0", "64Mi", text(250<<10))), ""},
-		"many claims need a large record":          {manyClaims(200, text(150<<10)), "DocumentTooLarge"},
+		"many claims need a large record":          {manyClaims(200, text(150<<10)), "RecordTooLarge"},
 		"many claims fit beside small annotations": {manyClaims(200, text(10<<10)), ""},
 	})
 }

@@ -89,7 +89,7 @@ func unavailableOldVolume(in Input, operation string, claim statefulset.Claim) s
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		v := in.Volumes[name]
 		link, err := api.LoadLink(v)
-		retired := err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == in.Set.Name &&
+		retired := err == nil && link != nil && link.Role == api.RoleOldVolume && link.Operation == operation && link.Set.Name == in.Set.Name &&
 			link.Claim == claim.Name
 		if retired && name != claim.Spec.VolumeName && (v.Status.Phase != corev1.VolumeReleased || world.Expired(v, in.Now)) {
 			return name
@@ -124,7 +124,7 @@ func isFailedRollback(record *api.Resize, operation string) bool {
 // IsOldVolume reports whether the volume is an old volume of the set's claim that the operation retired and that no claim uses.
 func IsOldVolume(v *corev1.PersistentVolume, operation, set, claim string) bool {
 	link, err := api.LoadLink(v)
-	return err == nil && link != nil && link.Role == api.RoleRetired && link.Operation == operation && link.Set.Name == set &&
+	return err == nil && link != nil && link.Role == api.RoleOldVolume && link.Operation == operation && link.Set.Name == set &&
 		link.Claim == claim &&
 		v.Status.Phase == corev1.VolumeReleased
 }

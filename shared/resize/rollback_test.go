@@ -21,7 +21,7 @@ import (
 // oldVolume returns a volume that the operation retired from the claim and that is retained for another hour.
 func oldVolume(name, claim, size string, options ...build.Option) objects {
 	former := build.Claim(claim, size)
-	return objects{build.Volume(name, former, append([]build.Option{build.Released(), build.Retained(api.RoleRetired, claim),
+	return objects{build.Volume(name, former, append([]build.Option{build.Released(), build.Retained(api.RoleOldVolume, claim),
 		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).Format(time.RFC3339))}, options...)...)}
 }
 
@@ -85,10 +85,10 @@ func describeRollback(in Input, w *Changes) string {
 // Invariants: I1.
 func TestRollback(t *testing.T) {
 	restoredByHand := claim("data-web-1", "fixed", "64Mi", build.BoundTo("pv-old-1"))
-	restoredByHand[1] = build.VolumeOf(restoredByHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleRetired, "data-web-1"))
+	restoredByHand[1] = build.VolumeOf(restoredByHand[0].(*corev1.PersistentVolumeClaim), build.Retained(api.RoleOldVolume, "data-web-1"))
 	left0, left1 := oldVolume("pv-old-0", "data-web-0", "64Mi"), oldVolume("pv-old-1", "data-web-1", "64Mi")
 	of := func(change func(*api.Link)) build.Option {
-		link := api.Link{Operation: build.ID, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
+		link := api.Link{Operation: build.ID, Role: api.RoleOldVolume, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
 			Claim: "data-web-0"}
 		change(&link)
 		return build.LinkOf(link)

@@ -150,7 +150,7 @@ func claimSpec(source *corev1.PersistentVolumeClaim, target api.Target) corev1.P
 func usersFinalizers(all []string) []string {
 	var kept []string
 	for _, finalizer := range all {
-		if finalizer != api.SwitchFinalizer && !strings.HasPrefix(finalizer, "kubernetes.io/") {
+		if finalizer != api.FreezeFinalizer && !strings.HasPrefix(finalizer, "kubernetes.io/") {
 			kept = append(kept, finalizer)
 		}
 	}

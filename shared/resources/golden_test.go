@@ -61,7 +61,7 @@ func sourceClaim() *corev1.PersistentVolumeClaim {
 		build.Annotation("volume.kubernetes.io/selected-node", "node-1"), build.Annotation("volume.beta.kubernetes.io/storage-provisioner", "x"),
 		build.Annotation(corev1.LastAppliedConfigAnnotation, `{"spec":{}}`),
 		build.Link(api.RoleSource, "data-web-0"), build.ControlledBy("StatefulSet", "web"),
-		build.Finalizers("kubernetes.io/pvc-protection", api.SwitchFinalizer, "example.com/keep"))
+		build.Finalizers("kubernetes.io/pvc-protection", api.FreezeFinalizer, "example.com/keep"))
 	claim.OwnerReferences = append(claim.OwnerReferences, claim.OwnerReferences[0], claim.OwnerReferences[0])
 	claim.OwnerReferences[1].Kind, claim.OwnerReferences[2].Kind = "Pod", "Backup"
 	claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "VolumeSnapshot", Name: "seed"}
@@ -152,7 +152,7 @@ func TestGolden(t *testing.T) {
 		"lock":          resources.MakeLock(workload(), build.ID, 5, build.Settings()),
 		"target-claim":  resources.MakeTargetClaim(sourceClaim(), move, link(api.RoleTarget)),
 		"successor": resources.MakeSuccessor(build.Untyped(sourceClaim()), volume("pv-new"),
-			api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleSuccessor)).Object,
+			api.Target{Size: resource.MustParse("128Mi"), Class: "fast"}, link(api.RoleNewClaim)).Object,
 		"set":          resources.MakeSet(build.Untyped(workload()), templates, record).Object,
 		"journal":      resources.MakeJournal(workload(), resize()),
 		"cleanup":      cleanup(minimalTemplate()),
@@ -192,7 +192,7 @@ func TestBuildersDoNotChangeTheirArguments(t *testing.T) {
 	job.Spec.Template.Spec.SecurityContext.RunAsUser = ptr.To[int64](1)
 	old := build.Untyped(claim)
 	successor := resources.MakeSuccessor(old, volume("pv"), api.Target{Size: resource.MustParse("1Gi"),
-		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleSuccessor))
+		Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}, link(api.RoleNewClaim))
 	successor.SetLabels(map[string]string{"team": "changed"})
 	template := fullTemplate()
 	pod := resources.MakeCleanupPod(set, template, build.ID, 5, []*corev1.PersistentVolumeClaim{claim})

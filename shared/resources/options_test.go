@@ -206,7 +206,7 @@ func TestClaimsWithOtherAccessModes(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(sourceClaim()), volume("pv"),
 			move.Target(),
-			link(api.RoleSuccessor))).Spec.AccessModes); diff != "" {
+			link(api.RoleNewClaim))).Spec.AccessModes); diff != "" {
 			t.Errorf("%s: its successor:\n%s", name, diff)
 		}
 		templates := []api.TemplateTarget{{Name: "data", Size: resource.MustParse("128Mi"), Modes: modes}}

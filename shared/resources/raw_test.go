@@ -52,7 +52,7 @@ func TestSuccessorKeepsUnknownFields(t *testing.T) {
 	paths := [][]string{{"spec", "future"}, {"metadata", "future"}, {"spec", "resources", "future"}}
 	built := resources.MakeSuccessor(addUnknownFields(t, build.Untyped(sourceClaim()), paths...), volume("pv"),
 		api.Target{Size: resource.MustParse("1Gi")},
-		link(api.RoleSuccessor))
+		link(api.RoleNewClaim))
 	expectUnknownFields(t, built, paths...)
 }
 
@@ -85,7 +85,7 @@ func TestSuccessorHasAttributesClassOfItsVolume(t *testing.T) {
 		on := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"},
 			Spec: corev1.PersistentVolumeSpec{VolumeAttributesClassName: class}}
 		built := build.Typed[corev1.PersistentVolumeClaim](resources.MakeSuccessor(build.Untyped(sourceClaim()), on,
-			api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleSuccessor)))
+			api.Target{Size: resource.MustParse("1Gi")}, link(api.RoleNewClaim)))
 		if got := built.Spec.VolumeAttributesClassName; ptr.Deref(got, "") != ptr.Deref(class, "") {
 			t.Errorf("the claim requests %q, its volume has %q", ptr.Deref(got, ""), ptr.Deref(class, ""))
 		}
@@ -101,7 +101,7 @@ func TestNewObjectsDoNotBlockOwners(t *testing.T) {
 		build.Untyped(claim),
 		volume("pv"),
 		api.Target{Size: resource.MustParse("1Gi")},
-		link(api.RoleSuccessor),
+		link(api.RoleNewClaim),
 	)
 	for name, built := range map[string]*unstructured.Unstructured{
 		"set": resources.MakeSet(build.Untyped(set), nil, resize()), "claim": resources.UnblockOwners(successor),

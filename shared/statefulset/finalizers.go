@@ -12,7 +12,7 @@ import (
 // knownFinalizers are the finalizers that Kubernetes or Drydock removes automatically from a deleted object: claim protection (kubernetes
 // pkg/volume/util, PVCProtectionFinalizer), two finalizers of the garbage collector (apimachinery meta/v1), and Drydock's finalizers.
 var knownFinalizers = []string{"kubernetes.io/pvc-protection", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents,
-	api.SwitchFinalizer, api.CleanupFinalizer, api.HoldFinalizer}
+	api.FreezeFinalizer, api.CleanupFinalizer, api.HoldFinalizer}
 
 // finalizerHints maps known foreign finalizers to the controller that sets them and an advice.
 var finalizerHints = map[string]string{

@@ -102,7 +102,7 @@ func (o *Observed) Volume(name string) *corev1.PersistentVolume {
 func (o *Observed) Retained() []*corev1.PersistentVolume {
 	kept := slices.Clone(o.OthersRetained)
 	for _, name := range slices.Sorted(maps.Keys(o.Volumes)) {
-		if link, err := api.LoadLink(o.Volumes[name]); err == nil && link != nil && link.Role == api.RoleRetired {
+		if link, err := api.LoadLink(o.Volumes[name]); err == nil && link != nil && link.Role == api.RoleOldVolume {
 			kept = append(kept, o.Volumes[name])
 		}
 	}

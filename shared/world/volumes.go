@@ -62,7 +62,7 @@ func forget(volume *corev1.PersistentVolume) *plan.Patch {
 // Expired reports whether the volume is an old volume whose retention is over.
 func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 	link, err := api.LoadLink(volume)
-	if err != nil || link == nil || link.Role != api.RoleRetired || freed(volume) {
+	if err != nil || link == nil || link.Role != api.RoleOldVolume || freed(volume) {
 		return false
 	}
 	until, known := retainedUntil(volume)
@@ -73,7 +73,7 @@ func Expired(volume *corev1.PersistentVolume, now time.Time) bool {
 func IsRetained(volume *corev1.PersistentVolume) bool {
 	link, err := api.LoadLink(volume)
 	_, known := retainedUntil(volume)
-	return err == nil && link != nil && link.Role == api.RoleRetired && known
+	return err == nil && link != nil && link.Role == api.RoleOldVolume && known
 }
 
 // freed reports whether an administrator has cleared the volume's claimRef to use the volume again. Drydock then leaves it alone.

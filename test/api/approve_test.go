@@ -72,7 +72,7 @@ func TestReleaseKeepsHoldOfMemberWithoutClaim(t *testing.T) {
 	for ordinal := range 2 {
 		holdByHand(t, w, ordinal)
 	}
-	w.PatchClaim("data-web-1", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, api.SwitchFinalizer))
+	w.PatchClaim("data-web-1", fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, api.FreezeFinalizer))
 	w.DeleteClaim("data-web-1")
 	was := podUID(t, w, "web-0")
 

@@ -23,7 +23,7 @@ import (
 
 // Policies that keep users from writing Drydock's records and links.
 const (
-	documentsPolicy = "drydock-documents"
+	documentsPolicy = "drydock-records"
 	linksPolicy     = "drydock-links"
 )
 

@@ -159,7 +159,7 @@ func TestExpansionRestartsPodsForFileSystem(t *testing.T) {
 		t.Errorf("claim data-web-1 has %s", capacity(w.Claim("data-web-1")))
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1", "data-web-2")
-	expectEvents(t, w, "web", "Normal ReplicaRestarted")
+	expectEvents(t, w, "web", "Normal MemberRestarted")
 }
 
 // TestInfeasibleExpansionIsReverted: the record reports it, the claims stop asking, and the set keeps running.

@@ -38,7 +38,7 @@ var holdThefts = []theft{
 		for _, pod := range []string{"web-0", "part-0", s.mover, "loose"} {
 			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`,
 				`"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
-				`"finalizers":["drydock.dev/switch"]`, `"ownerReferences":null`,
+				`"finalizers":["drydock.dev/freeze"]`, `"ownerReferences":null`,
 				`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
 				if pod == "loose" && strings.Contains(body, "null") {
 					continue // it has none

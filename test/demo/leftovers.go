@@ -129,7 +129,7 @@ func findLeftovers(before, after []foundObject, operation string, now time.Time)
 }
 
 func retiredRole(f foundObject) bool {
-	return f.volume != nil && api.HasLink(f.volume, f.Labels[api.OperationLabel], api.RoleRetired)
+	return f.volume != nil && api.HasLink(f.volume, f.Labels[api.OperationLabel], api.RoleOldVolume)
 }
 
 // retiredVolume reports whether the object is an old volume of the operation within its retention, or describes its problem.

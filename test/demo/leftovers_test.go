@@ -45,7 +45,7 @@ func note(key, value string) func(*foundObject) {
 // retired marks a volume as the old volume of an operation.
 func retired(operation, until string) func(*foundObject) {
 	return func(f *foundObject) {
-		link := api.Link{Operation: operation, Role: api.RoleRetired, Namespace: "demo", Set: api.SetRef{Name: setName}}
+		link := api.Link{Operation: operation, Role: api.RoleOldVolume, Namespace: "demo", Set: api.SetRef{Name: setName}}
 		f.Labels[api.OperationLabel] = operation
 		f.Annotations[api.OperationAnnotation] = link.Encode()
 		f.Annotations[api.ReclaimPolicyAnnotation] = "Delete"
@@ -91,7 +91,7 @@ func TestLeftoversOfAnOperation(t *testing.T) {
 		"a temporary claim":           {good(thing("persistentvolumeclaims", "drydock-x")), 1},
 		"a label on a claim":          {good(thing("persistentvolumeclaims", "data-web-0", label(api.OperationLabel, operation))), 1},
 		"a finalizer on a claim": {good(thing("persistentvolumeclaims", "data-web-0",
-			func(f *foundObject) { f.Finalizers = []string{api.SwitchFinalizer} })), 1},
+			func(f *foundObject) { f.Finalizers = []string{api.FreezeFinalizer} })), 1},
 		"an annotation on the set":               {good(thing(setsKind, "web", note(api.RetryAnnotation, ""))), 1},
 		"a claim is missing":                     {good()[:2], 0},
 		"the old volume is missing":              {good()[:3], 0},

@@ -15,7 +15,7 @@ func TestWritesAreNumberedWithStableNames(t *testing.T) {
 	got := numbered(writesOf([]logLine{
 		{Message: "engine runs"},
 		{Message: doneMessage, Function: "backup", Plan: "do Preparing: create controllerrevisions drydock-" + operation},
-		{Message: doneMessage, Function: "restore", Plan: "do VolumeReleased: patch persistentvolumes pvc-99 {-operation}"},
+		{Message: doneMessage, Function: "restore", Plan: "do RetentionEnded: patch persistentvolumes pvc-99 {-operation}"},
 		{Message: "conflict", Function: "backup",
 			Plan:     "do Preparing: patch persistentvolumes pvc-1 {a, b}; patch statefulsets web {+status}; event X \"x\"",
 			Conflict: "patch statefulsets web {+status}: the object has been modified"},

@@ -84,9 +84,9 @@ func (w *fixture) addForeign() {
 	add("a volume of a claim with the name of a temporary claim", "pv-posing", api.TargetName(w.operation, web0, 0), build.Released())
 	add("a volume of a claim with almost the name of a temporary claim", "pv-almost", "drydock-"+w.operation+"-x", build.Released())
 	add("a volume in use by another set", "pv-data-db-0", "data-db-0")
-	add("a retained old volume of another set", "pv-db-old", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
+	add("a retained old volume of another set", "pv-db-old", "data-db-0", build.Released(), before(api.RoleOldVolume, "db"),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-01T13:00:00Z"))
-	add("an old volume of another set after its retention", "pv-db-over", "data-db-0", build.Released(), before(api.RoleRetired, "db"),
+	add("an old volume of another set after its retention", "pv-db-over", "data-db-0", build.Released(), before(api.RoleOldVolume, "db"),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-02-01T13:00:00Z"))
 	add("a volume that an operation on another set holds", "pv-db-source", "data-db-0", before(api.RoleSource, "db"))
 }
@@ -192,7 +192,7 @@ func (w *fixture) changeOtherObjects() {
 		}
 		claim := build.Claim(name, "64Mi", build.UID("uid-of-a-tenants-claim"), build.BoundTo(w.volume()), build.Pending())
 		if w.random.IntN(2) == 0 {
-			role := pick(w, api.RoleTarget, api.RoleSource, api.RoleSuccessor)
+			role := pick(w, api.RoleTarget, api.RoleSource, api.RoleNewClaim)
 			build.LinkOf(w.link(role, "web", pick(w, web0, web1, gone)))(claim)
 		}
 		w.observed.Claims = append(w.observed.Claims, claim)
@@ -200,7 +200,7 @@ func (w *fixture) changeOtherObjects() {
 	if w.random.IntN(4) == 0 {
 		claim := w.observed.Claims[w.random.IntN(len(w.observed.Claims))]
 		claim.DeletionTimestamp = &metav1.Time{Time: build.Now}
-		claim.Finalizers = pick(w, []string{api.SwitchFinalizer}, []string{"kubernetes.io/pvc-protection"})
+		claim.Finalizers = pick(w, []string{api.FreezeFinalizer}, []string{"kubernetes.io/pvc-protection"})
 	}
 	if w.random.IntN(8) == 0 {
 		w.observed.Journals = nil // an administrator deletes the journal

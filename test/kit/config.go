@@ -60,7 +60,7 @@ func Settings() api.Settings {
 	return api.Settings{
 		Image: "dev.local/drydock:dev", AllowTags: true, Parallelism: 4, Retention: time.Hour, ShrinkMargin: 7,
 		PlanTimeout: 5 * time.Minute, ExpandTimeout: 5 * time.Minute, ExpandPatience: time.Minute, CopyTimeout: 15 * time.Minute,
-		QuiesceTimeout: 5 * time.Minute, StartTimeout: 5 * time.Minute, SwitchTimeout: 5 * time.Minute, ReadyTimeout: 5 * time.Minute,
+		QuiesceTimeout: 5 * time.Minute, StartTimeout: 5 * time.Minute, SwapTimeout: 5 * time.Minute, ReadyTimeout: 5 * time.Minute,
 		ProgressPeriod: 10 * time.Second, ProgressTimeout: time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 		CleanupTries: 3, CleanupBackoff: time.Second, CleanupTimeout: time.Minute, CleanupPods: 3,
 	}

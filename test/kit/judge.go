@@ -38,13 +38,13 @@ func (w *World) Leftovers() []string {
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
 	w.must(err)
 	for _, o := range claims.Items {
-		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.SwitchFinalizer) ||
+		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.FreezeFinalizer) ||
 			strings.HasPrefix(o.Name, "drydock-") {
 			left = append(left, "claim "+o.Name)
 		}
 	}
 	for _, v := range w.Volumes() {
-		retired := api.HasLink(&v, v.Labels[api.OperationLabel], api.RoleRetired) && v.Annotations[api.RetainedUntilAnnotation] != ""
+		retired := api.HasLink(&v, v.Labels[api.OperationLabel], api.RoleOldVolume) && v.Annotations[api.RetainedUntilAnnotation] != ""
 		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" ||
 			v.Status.Phase != corev1.VolumeBound) {
 			left = append(left, fmt.Sprintf("volume %s (%s)", v.Name, v.Status.Phase))

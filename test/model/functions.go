@@ -79,7 +79,7 @@ func (w *World) withEarlyRead(early *earlyRead) *World {
 
 // settings of the functions.
 var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallelism: 4, Retention: 24 * time.Hour,
-	CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwitchTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
+	CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwapTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
 	ProgressPeriod: 10 * time.Second, ProgressTimeout: 30 * time.Minute, PlanTimeout: 10 * time.Minute}
 
 // invocations returns the next steps of the functions. Observing and deciding is one step. Each write of the plan is a step, so that

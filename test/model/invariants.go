@@ -175,7 +175,7 @@ func (w *World) leftovers() []string {
 	var left []string
 	for k, e := range w.objects {
 		finalizers := e.object.GetFinalizers()
-		if slices.Contains(finalizers, api.HoldFinalizer) || slices.Contains(finalizers, api.SwitchFinalizer) {
+		if slices.Contains(finalizers, api.HoldFinalizer) || slices.Contains(finalizers, api.FreezeFinalizer) {
 			left = append(left, "a finalizer on "+k.name)
 		}
 	}

@@ -107,7 +107,7 @@ func TestStoriesOfFormerCounterexamplesEndAsExpected(t *testing.T) {
 		"a second process misses the new claim, and sees its volume without a claim manifest": {
 			[]act{{claimGone, "second restore: reads persistentvolumeclaims early", manifestGone}}, api.Succeeded},
 		"a second process sees the old claim, and the new volume without a claim manifest": {
-			[]act{{switchFinalizerOn, "second restore: reads persistentvolumeclaims early", manifestGone}}, api.Succeeded},
+			[]act{{freezeFinalizerOn, "second restore: reads persistentvolumeclaims early", manifestGone}}, api.Succeeded},
 		"a second process reads an outdated record, and sees the hold": {
 			[]act{{phase(0, api.MemberWaiting),
 				"second restore: reads statefulsets early", phase(0, api.MemberFinalPass)}}, api.Succeeded},
@@ -127,7 +127,7 @@ func TestStoriesOfFormerCounterexamplesEndAsExpected(t *testing.T) {
 		"the hold is removed during the final pass": {
 			[]act{{when: phase(0, api.MemberFinalPass), what: "removes finalizer drydock.dev/hold from web-0"}}, api.Succeeded},
 		"the hold is removed before the claim is deleted": {
-			[]act{{when: switchFinalizerOn, what: "removes finalizer drydock.dev/hold from web-0"}}, api.Succeeded},
+			[]act{{when: freezeFinalizerOn, what: "removes finalizer drydock.dev/hold from web-0"}}, api.Succeeded},
 		"the held pod is deleted by force before it has ended": {
 			[]act{{when: phase(0, api.MemberStopping), what: "deletes pod web-0 by force"}}, api.Succeeded},
 		"the node stops reporting while the pod ends": {
@@ -149,10 +149,10 @@ func TestStoriesOfFormerCounterexamplesEndAsExpected(t *testing.T) {
 	}
 }
 
-// switchFinalizerOn reports whether the claim has the switch finalizer and restore has decided to delete it.
-func switchFinalizerOn(w *World) bool {
+// freezeFinalizerOn reports whether the claim has the switch finalizer and restore has decided to delete it.
+func freezeFinalizerOn(w *World) bool {
 	claim := w.claim("data-web-0")
-	return claim != nil && slices.Contains(claim.Finalizers, api.SwitchFinalizer) && claim.DeletionTimestamp == nil &&
+	return claim != nil && slices.Contains(claim.Finalizers, api.FreezeFinalizer) && claim.DeletionTimestamp == nil &&
 		len(w.functions[restoreRole].pending) > 0
 }
 

@@ -59,7 +59,7 @@ func describe(o object) string {
 }
 
 // finalizersOfModel lists the finalizers that the model knows.
-var finalizersOfModel = []string{protection, orphan, api.HoldFinalizer, api.SwitchFinalizer, batchv1.JobTrackingFinalizer}
+var finalizersOfModel = []string{protection, orphan, api.HoldFinalizer, api.FreezeFinalizer, batchv1.JobTrackingFinalizer}
 
 type addWord = func(holds bool, format string, args ...any)
 

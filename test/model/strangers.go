@@ -143,7 +143,7 @@ func removedFinalizers(w *World) []Step {
 	var steps []Step
 	for _, kind := range []plan.Resource{plan.Pods, plan.Claims} {
 		for _, o := range all[object](w, kind) {
-			for _, finalizer := range []string{api.HoldFinalizer, api.SwitchFinalizer} {
+			for _, finalizer := range []string{api.HoldFinalizer, api.FreezeFinalizer} {
 				if slices.Contains(o.GetFinalizers(), finalizer) {
 					steps = append(steps, Step{Who: user, What: "removes finalizer " + finalizer + " from " + o.GetName(), do: func(w *World) {
 						edit(w, kind, o.GetName(), func(o object) {

@@ -98,7 +98,7 @@ func world(t *testing.T) *kit.World {
 	w.Patience = 5 * time.Minute
 	for _, timeout := range []*time.Duration{&w.Settings.PlanTimeout, &w.Settings.ExpandTimeout, &w.Settings.ExpandPatience,
 		&w.Settings.CopyTimeout,
-		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwitchTimeout, &w.Settings.ReadyTimeout,
+		&w.Settings.QuiesceTimeout, &w.Settings.StartTimeout, &w.Settings.SwapTimeout, &w.Settings.ReadyTimeout,
 		&w.Settings.CleanupTimeout} {
 		*timeout = 10 * time.Minute
 	}

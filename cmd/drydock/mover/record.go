@@ -17,7 +17,7 @@ const recordName = tempPrefix + "warm.record"
 
 // recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
 // only time.
-const recordMagic = "drydock-warm-1\n\x00"
+const recordMagic = "drydock-pass-1\n\x00"
 
 // record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes on
 // both sides look as they did then. Names do not matter for that, so the record has none.

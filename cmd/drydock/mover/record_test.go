@@ -43,7 +43,7 @@ func TestRecordFindsEveryAddedFile(t *testing.T) {
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)
-	if !bytes.HasPrefix(b, []byte("drydock-warm-1\n\x00")) || int64(len(b)) != recordHeadSize+5000*56+32 {
+	if !bytes.HasPrefix(b, []byte("drydock-pass-1\n\x00")) || int64(len(b)) != recordHeadSize+5000*56+32 {
 		t.Errorf("%d bytes", len(b))
 	}
 }

@@ -18,7 +18,7 @@ const (
 	policyGroup = "admissionregistration.k8s.io"
 	// applyPolicy (config/overlays/apply) turns applied templates into requests. fencePolicy (config/policy) protects Drydock's records.
 	applyPolicy = "drydock-templates"
-	fencePolicy = "drydock-documents"
+	fencePolicy = "drydock-records"
 )
 
 // mutatingVersions are the API versions of MutatingAdmissionPolicy, the newest first (kubernetes KEP-3962).

@@ -171,7 +171,7 @@ func (s *session) oldVolumes(ctx context.Context) ([]string, error) {
 	err := kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
-			if err == nil && link != nil && link.Role == api.RoleRetired {
+			if err == nil && link != nil && link.Role == api.RoleOldVolume {
 				names = append(names, l.Items[i].Name)
 			}
 		}

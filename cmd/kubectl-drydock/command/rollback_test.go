@@ -29,7 +29,7 @@ func resized(record *api.Resize, objects ...metav1.Object) resize.Input {
 
 // oldVolume returns a volume that the operation replaced, and that is still retained.
 func oldVolume(operation, volume string, options ...build.Option) metav1.Object {
-	link := api.Link{Operation: operation, Role: api.RoleRetired, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
+	link := api.Link{Operation: operation, Role: api.RoleOldVolume, Namespace: build.Namespace, Set: api.SetRef{Name: "web"},
 		Claim: "data-web-0"}
 	return build.Volume(volume, build.Claim("data-web-0", "64Mi"), append([]build.Option{build.Released(), build.LinkOf(link),
 		build.Annotation(api.RetainedUntilAnnotation, "2026-03-02T12:00:00Z")}, options...)...)

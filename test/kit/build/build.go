@@ -38,7 +38,7 @@ func Settings() api.Settings {
 	return api.Settings{
 		Image: "registry.example/drydock:1", Parallelism: 2, Retention: 24 * time.Hour,
 		PlanTimeout: 10 * time.Minute, ExpandTimeout: time.Hour, ExpandPatience: 5 * time.Minute, CopyTimeout: 20 * time.Hour,
-		QuiesceTimeout: 15 * time.Minute, StartTimeout: 11 * time.Minute, SwitchTimeout: 12 * time.Minute, ReadyTimeout: 30 * time.Minute,
+		QuiesceTimeout: 15 * time.Minute, StartTimeout: 11 * time.Minute, SwapTimeout: 12 * time.Minute, ReadyTimeout: 30 * time.Minute,
 		ProgressPeriod: 10 * time.Second, ProgressTimeout: 25 * time.Minute, SleepRetry: 10 * time.Minute, ProbeTimeout: 5 * time.Second,
 	}
 }
