@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,23 +44,6 @@ func (w *World) applyAction(a plan.Action) error {
 		return w.unchanged(a)
 	}
 	return nil // a dry run, or an Event
-}
-
-// fresh returns an empty object of the kind.
-func fresh(kind plan.Resource) object {
-	switch kind {
-	case plan.StatefulSets:
-		return &appsv1.StatefulSet{}
-	case plan.ControllerRevisions:
-		return &appsv1.ControllerRevision{}
-	case plan.Claims:
-		return &corev1.PersistentVolumeClaim{}
-	case plan.Volumes:
-		return &corev1.PersistentVolume{}
-	case plan.Jobs:
-		return &batchv1.Job{}
-	}
-	return &corev1.Pod{}
 }
 
 // create stores a new object, or returns a conflict if the name exists. Claims get the finalizer that admission adds (kubernetes

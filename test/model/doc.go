@@ -2,7 +2,15 @@
 // the rest of the cluster.
 //
 // The state is a World: real, typed Kubernetes objects in memory, the processes on the node, and the data on the volumes. The API server
-// does not know the last two. Every part of the platform is a function that returns the Steps that it could take now:
+// does not know the last two:
+//
+//	object.go       an object, its versions, and the names in the model
+//	process.go      processes on the node, and the data on volumes
+//	invocation.go   what an invocation of a function keeps between its steps
+//	world.go        the World, Step, and reading and storing objects
+//	identity.go     whether two paths lead to the same state
+//
+// Every part of the platform is a function that returns the Steps that it could take now. platform.go puts them together:
 //
 //	apiserver.go    create, patch, delete and evict with their preconditions, finalizers and grace periods
 //	statefulset.go  the StatefulSet controller
@@ -17,5 +25,10 @@
 // facts that the model shares with a cluster. trace.go searches for a run of the model with the same writes.
 //
 // A run is a path through the graph of states. explore.go visits the whole graph within bounds. invariants.go checks every state, and
-// every state without a next step. A counterexample is printed as a story: the shortest list of steps that leads to it.
+// every state without a next step.
+//
+// A counterexample is printed as a story: the shortest list of steps that leads to it. A line names who acts and what happens. The last
+// line, after =>, is the state of the operation: its phase, reason and message, then the phase of each member. To read a story, start at
+// the problem, and look for the last step that changed the object in question. To keep a story as a test, add it to the tests of
+// TestStoriesOfFormerCounterexamplesEndAsExpected: a scenario, and acts with the moment when each one happens.
 package model

@@ -1,13 +1,10 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,39 +20,6 @@ import (
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/world"
 )
-
-const (
-	backupRole = iota
-	restoreRole
-	// Second processes of the same functions run only as a fault, and only once.
-	secondBackupRole
-	secondRestoreRole
-	functionCount
-)
-
-var functionNames = [functionCount]api.Function{api.Backup, api.Restore, api.Backup, api.Restore}
-
-// who returns the name of the process in a story.
-func who(role int) string {
-	if role >= secondBackupRole {
-		return "second " + string(functionNames[role])
-	}
-	return string(functionNames[role])
-}
-
-// function is one invocation: the writes that it has decided and not yet applied, the API server's rejection within this event, and the
-// objects that it has read ahead of the others.
-type function struct {
-	pending []plan.Action
-	refused error
-	early   *earlyRead
-}
-
-// earlyRead holds the objects of one kind, read earlier than the others.
-type earlyRead struct {
-	kind    plan.Resource
-	objects map[key]*entry
-}
 
 // readKind returns the objects of the kind.
 func (w *World) readKind(kind plan.Resource) *earlyRead {
@@ -77,9 +41,10 @@ func (w *World) withEarlyRead(early *earlyRead) *World {
 	return &seen
 }
 
-// settings of the functions.
+// settings are the settings of the functions.
 var settings = api.Settings{Image: "registry.example/drydock@sha256:0", Parallelism: 4, Retention: 24 * time.Hour,
-	CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwapTimeout: 15 * time.Minute, ReadyTimeout: 30 * time.Minute,
+	CopyTimeout: 20 * time.Hour, QuiesceTimeout: 15 * time.Minute, StartTimeout: 10 * time.Minute, SwapTimeout: 15 * time.Minute,
+	ReadyTimeout:   30 * time.Minute,
 	ProgressPeriod: 10 * time.Second, ProgressTimeout: 30 * time.Minute, PlanTimeout: 10 * time.Minute}
 
 // invocations returns the next steps of the functions. Observing and deciding is one step. Each write of the plan is a step, so that
@@ -219,44 +184,4 @@ func (w *World) observe() *world.Observed {
 	n.Name = node
 	o.Nodes[node] = n
 	return o
-}
-
-// identify writes the distinguishing parts of the function's state: its pending writes, and whether their preconditions hold.
-func (f *function) identify(h io.Writer, w *World) {
-	fmt.Fprintln(h, f.refused)
-	if f.early != nil {
-		f.early.identify(h, w)
-	}
-	for _, a := range f.pending {
-		e := w.objects[key{a.Resource, a.Name}]
-		version, uid := "", ""
-		if e != nil {
-			version, uid = e.object.GetResourceVersion(), string(e.object.GetUID())
-		}
-		fmt.Fprintln(h, a.Verb, a.Resource, a.Name, a.ResourceVersion == version, string(a.UID) == uid)
-		for _, op := range a.Ops {
-			if op.Path == "/metadata/resourceVersion" {
-				fmt.Fprintln(h, op.Value == version)
-				continue
-			}
-			text, _ := json.Marshal(op)
-			if a.Resource == plan.ControllerRevisions {
-				text = versions.ReplaceAll(text, []byte("v"))
-			}
-			_, _ = h.Write(text)
-		}
-		if a.Object != nil {
-			text, _ := json.Marshal(a.Object)
-			_, _ = h.Write(text)
-		}
-	}
-}
-
-// identify writes the objects, and whether each has changed since it was read.
-func (s *earlyRead) identify(h io.Writer, w *World) {
-	fmt.Fprintln(h, s.kind)
-	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return strings.Compare(a.name, b.name) }) {
-		_, _ = h.Write(s.objects[k].digest[:])
-		fmt.Fprintln(h, k.name, s.objects[k] == w.objects[k])
-	}
 }

@@ -37,17 +37,6 @@ func statefulSetController(w *World) []Step {
 
 const setController = "StatefulSet controller"
 
-// memberPods returns the pods that the set controls.
-func (w *World) memberPods() []*corev1.Pod {
-	var own []*corev1.Pod
-	for _, p := range all[*corev1.Pod](w, plan.Pods) {
-		if set := w.set(); set != nil && metav1.IsControlledBy(p, set) {
-			own = append(own, p)
-		}
-	}
-	return own
-}
-
 // adopt makes the set the controller of matching pods that have none.
 func adopt(w *World, set *appsv1.StatefulSet) []Step {
 	var steps []Step

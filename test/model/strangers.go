@@ -203,14 +203,6 @@ func nodeFaults(w *World) []Step {
 	}}}
 }
 
-// nodeReturns lets a silent node report again.
-func nodeReturns(w *World) []Step {
-	if !w.nodeSilent {
-		return nil
-	}
-	return []Step{{Who: node, What: "reports again", do: func(w *World) { w.nodeSilent = false }}}
-}
-
 // edits returns changes of the set by a user: scaling, a new pod template, an abort.
 func edits(w *World) []Step {
 	set := w.set()

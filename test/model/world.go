@@ -3,11 +3,9 @@ package model
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,49 +13,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 )
-
-// namespace holds every namespaced object.
-const namespace = "shop"
-
-// setName is the name of the only StatefulSet.
-const setName = "web"
-
-// object is any Kubernetes object of the model.
-type object interface {
-	metav1.Object
-	runtime.Object
-}
-
-type key struct {
-	kind plan.Resource
-	name string
-}
-
-// entry is one version of an object. It is immutable: a write makes a new entry, so that worlds can share entries.
-type entry struct {
-	object object
-	text   []byte // as JSON, without resourceVersion
-	digest [16]byte
-
-	manifest *unstructured.Unstructured // computed on first use
-	record   *api.Resize
-}
-
-// asManifest returns the object with all its fields, as restore reads it.
-func (e *entry) asManifest(apiVersion, kind string) *unstructured.Unstructured {
-	if e.manifest == nil {
-		text, _ := json.Marshal(e.object)
-		e.manifest, _ = api.ParseManifest(text, apiVersion, kind)
-	}
-	return e.manifest
-}
 
 // World is one state of the cluster.
 type World struct {
@@ -75,11 +35,13 @@ type World struct {
 	budget int
 	// nodeSilent means that the node has stopped reporting while its processes run.
 	nodeSilent bool
-	// claims lists the claims with data. replicas is the user's replica count. rolling allows one unavailable member. setDeleted means that the
-	// user has deleted the set.
-	claims     []string
-	replicas   int32
-	rolling    bool
+	// claims lists the claims with data.
+	claims []string
+	// replicas is the user's replica count.
+	replicas int32
+	// rolling allows only one unavailable member.
+	rolling bool
+	// setDeleted means that the user has deleted the set.
 	setDeleted bool
 	// prompt puts the bookkeeping of controllers before all other steps.
 	prompt bool
@@ -179,12 +141,6 @@ func (w *World) store(kind plan.Resource, o object) {
 	w.objects[k] = e
 }
 
-// removable reports whether the terminating object has no finalizer and no grace period left.
-func removable(o object) bool {
-	grace := o.GetDeletionGracePeriodSeconds()
-	return o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
-}
-
 // endsGracePeriod reports whether the write ends the grace period. The API server stores that write and removes the object with a second
 // one (kubernetes staging apiserver pkg/registry/generic/registry/store.go, Delete).
 func (w *World) endsGracePeriod(k key, o object) bool {
@@ -193,20 +149,6 @@ func (w *World) endsGracePeriod(k key, o object) bool {
 		return before == nil || *before != 0
 	}
 	return false
-}
-
-// versions matches resourceVersions within annotations. They differ between paths to the same state.
-var versions = regexp.MustCompile(`\bv[0-9]+\b`)
-
-func withoutVersion(o object) []byte {
-	version := o.GetResourceVersion()
-	o.SetResourceVersion("")
-	text, err := json.Marshal(o)
-	if err != nil {
-		panic(err)
-	}
-	o.SetResourceVersion(version)
-	return text
 }
 
 func (w *World) set() *appsv1.StatefulSet {
@@ -235,38 +177,13 @@ func (w *World) record() *api.Resize {
 	return e.record
 }
 
-// identity returns a digest of the state. It ignores resourceVersions and incarnations that nothing refers to.
-func (w *World) identity() [16]byte {
-	var sum [16]byte
-	for _, e := range w.objects {
-		for i := range sum {
-			sum[i] ^= e.digest[i]
+// memberPods returns the pods that the set controls.
+func (w *World) memberPods() []*corev1.Pod {
+	var own []*corev1.Pod
+	for _, p := range all[*corev1.Pod](w, plan.Pods) {
+		if set := w.set(); set != nil && metav1.IsControlledBy(p, set) {
+			own = append(own, p)
 		}
 	}
-	h := sha256.New()
-	h.Write(sum[:])
-	for _, uid := range slices.Sorted(maps.Keys(w.processes)) {
-		fmt.Fprintf(h, "%s %+v\n", uid, w.processes[uid])
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.contents)) {
-		fmt.Fprintf(h, "%s %+v\n", name, w.contents[name])
-	}
-	for i := range w.functions {
-		w.functions[i].identify(h, w)
-	}
-	fmt.Fprintln(h, w.budget, w.nodeSilent, w.faults, w.replicas, w.setDeleted, w.wroteLate, w.unprotectedDeletes, w.orderIsCurrent())
-	_ = binary.Write(h, binary.LittleEndian, w.now.Unix())
-	var id [16]byte
-	copy(id[:], h.Sum(nil))
-	return id
-}
-
-// orderIsCurrent reports whether the journal's manifest for the new set was made from the present version of the set.
-func (w *World) orderIsCurrent() bool {
-	for _, journal := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
-		if manifest, err := api.LoadManifest(journal); err == nil && manifest != nil && w.set() != nil {
-			return manifest.ResourceVersion == w.set().ResourceVersion
-		}
-	}
-	return false
+	return own
 }

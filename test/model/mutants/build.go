@@ -14,6 +14,12 @@ import (
 	"time"
 )
 
+// The kinds of suites. The report counts the detected guards by kind.
+const (
+	byUnit  = "unit tests"
+	byModel = "model"
+)
+
 // suite is a test binary that can disable each guard by its number.
 type suite struct {
 	how            string // the kind of test, for the report

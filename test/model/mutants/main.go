@@ -36,10 +36,8 @@ var guarded = []string{
 
 const redundantFile = "test/model/mutants/redundant.txt"
 
-// Kinds of results for a guard.
+// The results for a guard that no suite detects: with or without a line in redundantFile.
 const (
-	byUnit     = "unit tests"
-	byModel    = "model"
 	redundant  = "redundant"
 	undetected = "UNDETECTED"
 )
