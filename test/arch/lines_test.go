@@ -20,6 +20,7 @@ const maxLine = 140
 // longLines are the folders and files with longer lines. Remove an entry when its lines are short.
 var longLines = []string{
 	"cmd/kubectl-drydock/command",
+	"docs/security.md", // rows repeat the names of cases in test/api
 	"shared/telemetry", "test/api", "test/cluster", "test/e2e", "test/kit",
 	"test/model"}
 

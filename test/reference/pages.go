@@ -28,6 +28,13 @@ func ConstantsPage(title, introduction, source, column string, sections []Sectio
 		if s.Title != "" {
 			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(s.Title, "."))
 		}
+		if column == "key" {
+			b.WriteString("\n")
+			for _, c := range s.Constants {
+				b.WriteString(entry("`"+c.Value+"`", names(sections, c.Doc)))
+			}
+			continue
+		}
 		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
 		for _, c := range s.Constants {
 			if c.Doc == "" {
@@ -37,6 +44,22 @@ func ConstantsPage(title, introduction, source, column string, sections []Sectio
 		}
 	}
 	return b.String(), nil
+}
+
+// names replaces the Go names of the constants in the text by their values.
+func names(sections []Section, text string) string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		name := strings.TrimRight(word, ".,:;")
+		for _, s := range sections {
+			for _, c := range s.Constants {
+				if c.Name == name {
+					words[i] = "`" + c.Value + "`" + word[len(name):]
+				}
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // With returns the sections with those constants only whose value has the prefix.
