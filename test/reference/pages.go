@@ -31,6 +31,9 @@ func ConstantsPage(title, introduction, source, column string, sections []Sectio
 		if column == "key" {
 			b.WriteString("\n")
 			for _, c := range s.Constants {
+				if c.Doc == "" {
+					return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
+				}
 				b.WriteString(entry("`"+c.Value+"`", names(sections, c.Doc)))
 			}
 			continue
