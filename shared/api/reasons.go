@@ -284,7 +284,7 @@ const (
 	OwnerDeleting Reason = "OwnerDeleting"
 	// RootMoverNeeded: The copy needs a mover that runs as root, which the namespace does not allow.
 	RootMoverNeeded Reason = "RootMoverNeeded"
-	// NodeAccessDenied: The pods of the StatefulSet have access to their node, and the namespace does not allow Drydock to create them again.
+	// NodeAccessDenied: The pods have access to their node, and the namespace does not allow Drydock to recreate them.
 	NodeAccessDenied Reason = "NodeAccessDenied"
 	// RuntimeUnsupported: The pods mount their volumes in a way that hides their writes from movers on the same node.
 	RuntimeUnsupported Reason = "RuntimeUnsupported"

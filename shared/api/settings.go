@@ -29,10 +29,10 @@ type Settings struct {
 	ExpandPatience time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"wait before a restart to grow a file system"`
 
 	// CopyTimeout ends the resize.
-	CopyTimeout time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"time limit for copying and moving all members"`
+	CopyTimeout time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"time limit for copying and moving all members; ends the resize"`
 
 	// QuiesceTimeout is added to the grace period. The annotation max-stop replaces it in a rolling resize.
-	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"time to stop pods beyond their grace period"`
+	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"stop limit beyond the grace period; max-stop replaces it if rolling"`
 
 	// StartTimeout also limits how long a pod may take to end once its copy has, or to come back with its node.
 	StartTimeout time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"time limit for a mover to start or to end"`
@@ -51,18 +51,18 @@ type Settings struct {
 
 	// ProbeTimeout limits all activity probes of a set and its group together, and all member checks of a set. It is at most 15s.
 	// A set whose probe fails stays awake.
-	ProbeTimeout time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"time limit for probes and member checks, max. 15s"`
+	ProbeTimeout time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"time limit for probes and member checks, max. 15s; if it passes, a set stays awake"`
 
 	// Prometheus may contain {namespace}, which stands for the set's namespace.
 	Prometheus string `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of Prometheus; {namespace} in it becomes the set's namespace"`
 
 	// PromNamespaces is not needed if Prometheus contains {namespace}.
-	PromNamespaces []string `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces that may query Prometheus, or *"`
+	PromNamespaces []string `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces that may query, or *; not needed with {namespace}"`
 	PromTokenFile  string   `envconfig:"DRYDOCK_PROMETHEUS_TOKEN_FILE" desc:"file with the bearer token for Prometheus"`
 	PromCAFile     string   `envconfig:"DRYDOCK_PROMETHEUS_CA_FILE" desc:"PEM file with the certificate authorities of Prometheus"`
 
 	// Owners adds rows to the built-in table, or replaces them.
-	Owners string `envconfig:"DRYDOCK_OWNERS" desc:"more operators that can be paused or stopped, see docs/owners.md"`
+	Owners string `envconfig:"DRYDOCK_OWNERS" desc:"rows that add to or replace the built-in operators, see docs/owners.md"`
 
 	// CleanupBackoff doubles with each failed pod, up to 5m.
 	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"tries to clean up an ordinal before it fails"`

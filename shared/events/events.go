@@ -22,7 +22,7 @@ const (
 
 // Types of Drydock's events.
 const (
-	// ObjectChanged says that an object was changed or must be looked at. Its extension concerns names the functions that must look.
+	// ObjectChanged says that an object has changed or is due for a check. Its extension concerns names the functions.
 	ObjectChanged = "dev.drydock.object.changed"
 	// ResizeRequested asks detect-resize to look at a set. A user sends it by hand.
 	ResizeRequested = "dev.drydock.resize.requested"

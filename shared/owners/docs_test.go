@@ -58,47 +58,53 @@ func TestDocsExampleIsValid(t *testing.T) {
 	}
 }
 
-// markdown renders the table for the docs.
+// markdown renders the table for the docs: a heading for each operator, and a list of settings for each of its rows.
 func markdown(registry Registry) string {
 	var b strings.Builder
-	b.WriteString("| operator | group | kinds | pause | stop | resumed | source |\n|---|---|---|---|---|---|---|\n")
+	operator := ""
 	for _, row := range registry {
+		if row.Operator != operator {
+			operator = row.Operator
+			fmt.Fprintf(&b, "\n### %s\n", operator)
+		}
 		var names []string
 		for _, k := range row.Kinds {
 			names = append(names, k.Name)
 		}
-		operator, pause := row.Operator, cell(row.Pause)
+		off := ""
 		if row.Unverified {
-			operator += " (off)"
+			off = " (off)"
 		}
+		fmt.Fprintf(&b, "\n%s in `%s`%s\n\n", strings.Join(names, ", "), row.Group, off)
 		if row.PausedThroughController {
-			pause = "by its owner"
+			b.WriteString("- pause: by its owner\n")
 		}
-		resume := row.Resume
-		if len(row.Pause) > 0 {
-			resume = stdcmp.Or(resume, AtScaled)
+		for _, setting := range row.Pause {
+			fmt.Fprintf(&b, "- pause: %s\n", cell(setting))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop),
-			resume, row.Source)
+		for _, setting := range row.Stop {
+			fmt.Fprintf(&b, "- stop: %s\n", cell(setting))
+		}
+		if len(row.Pause) > 0 || row.Resume != "" {
+			fmt.Fprintf(&b, "- resumed: %s\n", stdcmp.Or(row.Resume, AtScaled))
+		}
+		fmt.Fprintf(&b, "- source: %s\n", strings.ReplaceAll(row.Source, " in ", "\n  in "))
 	}
+	b.WriteString("\n")
 	return b.String()
 }
 
-// cell renders the settings that pause or stop.
-func cell(settings []Setting) string {
-	var texts []string
-	for _, s := range settings {
-		text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
-		if value, ok := s.Value.(string); ok {
-			text = fmt.Sprintf("`%s: %q`", s.Key, value)
-		}
-		if s.In != Field {
-			text = string(s.In) + " " + text
-		}
-		if s.Presence {
-			text += " or any value"
-		}
-		texts = append(texts, text)
+// cell renders a setting that pauses or stops.
+func cell(s Setting) string {
+	text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
+	if value, ok := s.Value.(string); ok {
+		text = fmt.Sprintf("`%s: %q`", s.Key, value)
 	}
-	return strings.Join(texts, ", ")
+	if s.In != Field {
+		text = string(s.In) + " " + text
+	}
+	if s.Presence {
+		text += " or any value"
+	}
+	return text
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/prometheus/otlptranslator"
 
@@ -22,10 +23,20 @@ const generated = "This page is generated from `%s`: run `make golden`.\n"
 // be empty.
 func ConstantsPage(title, introduction, source, column string, sections []Section) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s "+generated, title, introduction, source)
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n"+generated, title, wrap(introduction, ""), source)
 	for _, s := range sections {
 		if s.Title != "" {
 			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(s.Title, "."))
+		}
+		if column == "key" {
+			b.WriteString("\n")
+			for _, c := range s.Constants {
+				if c.Doc == "" {
+					return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
+				}
+				b.WriteString(entry("`"+c.Value+"`", names(sections, c.Doc)))
+			}
+			continue
 		}
 		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
 		for _, c := range s.Constants {
@@ -36,6 +47,22 @@ func ConstantsPage(title, introduction, source, column string, sections []Sectio
 		}
 	}
 	return b.String(), nil
+}
+
+// names replaces the Go names of the constants in the text by their values.
+func names(sections []Section, text string) string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		name := strings.TrimRight(word, ".,:;")
+		for _, s := range sections {
+			for _, c := range s.Constants {
+				if c.Name == name {
+					words[i] = "`" + c.Value + "`" + word[len(name):]
+				}
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // With returns the sections with those constants only whose value has the prefix.
@@ -61,9 +88,9 @@ type Settings struct {
 // SettingsPage renders the struct tags envconfig, flag, default and desc.
 func SettingsPage(programs []Settings) string {
 	var b strings.Builder
-	b.WriteString("# Settings\n\nFunctions read their settings from environment variables. On Knative, these are the keys of the ConfigMap " +
+	b.WriteString("# Settings\n\nFunctions read their settings from environment variables. On Knative, these are the keys of the ConfigMap\n" +
 		"`drydock-settings`.\n")
-	fmt.Fprintf(&b, generated, "shared/api/settings.go")
+	fmt.Fprintf(&b, "\n"+generated, "shared/api/settings.go")
 	for _, p := range programs {
 		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", p.Title)
 		t := reflect.TypeOf(p.Spec)
@@ -84,9 +111,10 @@ func SettingsPage(programs []Settings) string {
 // ExitCodesPage renders the exit codes of the mover and those of the commands.
 func ExitCodesPage() string {
 	var b strings.Builder
-	b.WriteString("# Exit codes\n\nThe exit codes of `drydock copy`, which runs in the pods of movers. " +
-		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. " +
-		"`kubectl drydock` ends with 0, or with 1 after an error, and where a plan would be refused.\n")
+	b.WriteString("# Exit codes\n\n")
+	b.WriteString(wrap("`drydock serve` and `drydock call` end with 0, with 1 after an error, or with 2 after wrong arguments. "+
+		"`kubectl drydock` ends with 0, or with 1 after an error or when a plan would be refused. "+
+		"The table has the exit codes of `drydock copy`, which runs in the pods of movers.", "") + "\n\n")
 	fmt.Fprintf(&b, generated, "shared/moverreport/codes.go")
 	b.WriteString("\n| code | meaning | the same copy may succeed if it is tried again |\n|---|---|---|\n")
 	for _, code := range moverreport.Codes() {
@@ -175,25 +203,24 @@ func literal(e ast.Expr) string {
 	return value
 }
 
-// MetricsPage renders the instruments of each source under their names in Prometheus.
+// MetricsPage renders the instruments of all sources, sorted by their names in Prometheus.
 func MetricsPage(bySource map[string][]Metric) (string, error) {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. " +
-		"What the labels mean: [telemetry](../telemetry.md).\n")
+	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit.\n" +
+		"[Telemetry](../telemetry.md) explains the labels.\n\n")
 	b.WriteString("This page is generated from the code that makes the instruments: run `make golden`.\n")
-	b.WriteString("\n| metric | kind | meaning | made in |\n|---|---|---|---|\n")
 	var rows []string
-	for source, metrics := range bySource {
+	for _, metrics := range bySource {
 		for _, m := range metrics {
 			name, err := prometheusName(m)
 			if err != nil {
 				return "", err
 			}
-			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | `%s` |\n", name, m.Kind, cell(sentence(m.Description)), source))
+			rows = append(rows, entry(fmt.Sprintf("`%s` (%s)", name, m.Kind), sentence(m.Description)))
 		}
 	}
 	slices.Sort(rows)
-	b.WriteString(strings.Join(rows, ""))
+	b.WriteString("\n" + strings.Join(rows, ""))
 	return b.String(), nil
 }
 
@@ -213,3 +240,35 @@ func prometheusName(m Metric) (string, error) {
 
 // cell returns the text as it stands in a cell of a table.
 func cell(words string) string { return strings.ReplaceAll(words, "|", `\|`) }
+
+// width is the number of columns of generated prose.
+const width = 120
+
+// wrap breaks the text into lines of at most width columns. Each line after the first begins with the indent.
+func wrap(words, indent string) string {
+	var b strings.Builder
+	column := len(indent)
+	for i, word := range strings.Fields(words) {
+		switch length := utf8.RuneCountInString(word); {
+		case i == 0:
+			column += length
+		case column+1+length > width:
+			b.WriteString("\n" + indent)
+			column = len(indent) + length
+		default:
+			b.WriteString(" ")
+			column += 1 + length
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// entry returns an item of a list: a name and its meaning.
+func entry(name, meaning string) string {
+	text := name
+	if meaning != "" {
+		text += ": " + meaning
+	}
+	return "- " + wrap(text, "  ") + "\n"
+}

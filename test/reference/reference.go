@@ -55,19 +55,19 @@ func Page(source string, text []byte) (string, error) {
 	version := d.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
 	b := strings.Builder{}
-	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. This page is generated from `%s`: run `make "+
-		"generate`.\n", d.Spec.Names.Kind, version.Name, source)
+	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. An item has the field, its type and default, and its meaning.\n\n"+
+		"This page is generated from `%s`: run `make generate`.\n", d.Spec.Names.Kind, version.Name, source)
 	for _, part := range []string{"spec", "status"} {
 		if root.Properties[part] == nil {
 			return "", fmt.Errorf("the schema of %s has no %s", source, part)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n| field | type | default | meaning |\n|---|---|---|---|\n", part)
+		fmt.Fprintf(&b, "\n## %s\n\n", part)
 		rows(&b, root.Properties[part], part)
 	}
 	return b.String(), nil
 }
 
-// rows writes a row for each field of the object at the path, and for their fields.
+// rows writes an item of a list for each field of the object at the path, and for their fields.
 func rows(b *strings.Builder, object *schema, path string) {
 	pre := object.Properties["pre"] // all hooks have the same fields, which are shown once
 	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
@@ -78,14 +78,14 @@ func rows(b *strings.Builder, object *schema, path string) {
 		}
 		shown := ""
 		if field.Default != nil && kind != "object" {
-			shown = fmt.Sprintf("`%v`", field.Default)
+			shown = fmt.Sprintf(", default `%v`", field.Default)
 		}
 		means := meaning(field, slices.Contains(object.Required, name))
 		same := pre != nil && field != pre && len(field.Properties) > 0 && reflect.DeepEqual(field.Properties, pre.Properties)
 		if same {
 			means = strings.TrimSpace(means + " Its fields are those of `" + path + ".pre`.")
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", at, kind, shown, means)
+		b.WriteString(entry(fmt.Sprintf("`%s` (%s%s)", at, kind, shown), means))
 		if !same && !slices.Contains(describedElsewhere, strings.TrimSuffix(at, "[]")) {
 			rows(b, inner, at)
 		}
@@ -110,5 +110,5 @@ func meaning(field *schema, required bool) string {
 	for _, r := range field.Rules {
 		words = append(words, "Rule: "+r.Message+".")
 	}
-	return strings.ReplaceAll(strings.Join(words, " "), "|", "\\|")
+	return strings.Join(words, " ")
 }

@@ -157,19 +157,18 @@ func TestPageShowsEachField(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, rows, _ := strings.Cut(page, "\n## spec\n")
-	const head = "\n| field | type | default | meaning |\n|---|---|---|---|\n"
-	want := head +
-		"| `spec.count` | integer |  | Count is a\\|b, on two lines. Required. At least 1. At most 5. |\n" +
-		"| `spec.hooks` | object |  |  |\n" +
-		"| `spec.hooks.onFailure` | object |  |  |\n" +
-		"| `spec.hooks.post` | object |  | Its fields are those of `spec.hooks.pre`. |\n" +
-		"| `spec.hooks.pre` | object |  |  |\n" +
-		"| `spec.hooks.pre.url` | string |  |  |\n" +
-		"| `spec.mode` | string | `a` | One of a, b. Rule: a comes first. |\n" +
-		"\n## status\n" + head +
-		"| `status.conditions[]` | list of object |  |  |\n" +
-		"| `status.names[]` | list of object |  |  |\n" +
-		"| `status.names[].name` | string |  |  |\n"
+	want := "\n" +
+		"- `spec.count` (integer): Count is a|b, on two lines. Required. At least 1. At most 5.\n" +
+		"- `spec.hooks` (object)\n" +
+		"- `spec.hooks.onFailure` (object)\n" +
+		"- `spec.hooks.post` (object): Its fields are those of `spec.hooks.pre`.\n" +
+		"- `spec.hooks.pre` (object)\n" +
+		"- `spec.hooks.pre.url` (string)\n" +
+		"- `spec.mode` (string, default `a`): One of a, b. Rule: a comes first.\n" +
+		"\n## status\n\n" +
+		"- `status.conditions[]` (list of object)\n" +
+		"- `status.names[]` (list of object)\n" +
+		"- `status.names[].name` (string)\n"
 	if rows != want {
 		t.Errorf("the page has\n%s\nwant\n%s", rows, want)
 	}
