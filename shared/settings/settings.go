@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/caarlos0/env/v11"
@@ -44,11 +45,17 @@ func print(w io.Writer, spec any, format string) error {
 
 // Fill sets the fields of the struct at spec to the values of their variables, or to their defaults. The tags are those of envconfig, which
 // reads only the environment. Variables that the struct does not have are ignored.
+//
+// An empty value is not the default: as with envconfig, the variable replaces the default.
 func Fill(spec any, values map[string]string) error {
 	if values == nil {
 		values = map[string]string{} // nil would mean the environment
 	}
-	err := env.ParseWithOptions(spec, env.Options{Environment: values, TagName: "envconfig", DefaultValueTagName: "default"})
+	err := env.ParseWithOptions(spec, env.Options{
+		Environment: values, TagName: "envconfig", DefaultValueTagName: "default",
+		// Without this function, the library limits integers to 32 bits.
+		FuncMap: map[reflect.Type]env.ParserFunc{reflect.TypeFor[int](): func(v string) (any, error) { return strconv.Atoi(v) }},
+	})
 	var invalid env.ParseError
 	if errors.As(err, &invalid) {
 		field, _ := reflect.TypeOf(spec).Elem().FieldByName(invalid.Name)
@@ -57,6 +64,12 @@ func Fill(spec any, values map[string]string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("reading the settings: %w", err)
+	}
+	target := reflect.ValueOf(spec).Elem()
+	for _, field := range reflect.VisibleFields(target.Type()) {
+		if value, set := values[field.Tag.Get("envconfig")]; set && value == "" {
+			target.FieldByIndex(field.Index).SetZero() // the library has set the default
+		}
 	}
 	return nil
 }

@@ -64,9 +64,10 @@ func TestFill(t *testing.T) {
 		"defaults": {nil, `[] 8080 "none" 30s <nil>`},
 		"values": {map[string]string{"PORT": "1", "IMAGE": "a", "TICK": "1m", "NAMES": "a,b", "OTHER": "x"},
 			`[a b] 1 "a" 1m0s <nil>`},
-		"an empty value": {map[string]string{"IMAGE": ""}, `[] 8080 "none" 30s <nil>`},
+		"an empty value":                  {map[string]string{"IMAGE": ""}, `[] 8080 "" 30s <nil>`},
+		"an integer of more than 32 bits": {map[string]string{"PORT": "4294967296"}, `[] 4294967296 "none" 30s <nil>`},
 		"an invalid integer": {map[string]string{"PORT": "many"},
-			`[] 0 "none" 30s reading PORT="many": strconv.ParseInt: parsing "many": invalid syntax`},
+			`[] 0 "none" 30s reading PORT="many": strconv.Atoi: parsing "many": invalid syntax`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s spec
