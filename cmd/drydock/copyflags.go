@@ -58,8 +58,12 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 	f.StringVar(&c.report, "report", "", "also write the report to this `file`, in at most 4096 bytes")
 	f.StringVar(&c.digest, "digest", "", "copy nothing, print the digest of the tree in `dir`, or of that device with --device")
 	twoPassFlags(f, &c)
-	f.IntVar(&c.margin, "margin", 0,
-		"fail if less than this `percent` of the target's size would stay free, if possible before anything is copied; 0 disables the check")
+	f.IntVar(
+		&c.margin,
+		"margin",
+		0,
+		"fail if less than this `percent` of the target's size would stay free, if possible before anything is copied; 0 disables the check",
+	)
 	f.BoolVar(&c.device, "device", false, "SOURCE and TARGET are block devices")
 	f.Usage = func() { copyUsage(f) }
 	if err := f.Parse(args); err != nil {
@@ -80,7 +84,12 @@ func twoPassFlags(f *flag.FlagSet, c *copyFlags) {
 		"the `operation` that --first-pass, --after-first-pass and --own-target belong to; a record of another operation is ignored")
 	f.BoolVar(&c.ownOnly, "own-target", false,
 		"fail if TARGET holds data that no pass with the same --token wrote, instead of deleting it")
-	f.DurationVar(&c.settled, "settled", mover.DefaultSettled, "with --first-pass, record only files that did not change for this time before it")
+	f.DurationVar(
+		&c.settled,
+		"settled",
+		mover.DefaultSettled,
+		"with --first-pass, record only files that did not change for this time before it",
+	)
 }
 
 func (c *copyFlags) check() error {

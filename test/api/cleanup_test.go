@@ -241,7 +241,8 @@ func TestCleanupByOlderAnnotation(t *testing.T) {
 	set := w.SetWithCleanup("web", 2)
 	delete(set.Annotations, api.CleanupTemplateAnnotation)
 	delete(set.Labels, api.ManagedLabel)
-	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
+	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},` +
+		`"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
 	w.CreateSet(set)
 	w.Scale("web", 1)
 	ticks(t, drive, 3)

@@ -141,8 +141,7 @@ var moverThefts = []theft{
 		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "scale-hooks"},
 	{
-		"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a pod that passes for one of Drydock's " +
-			"or gets hold of its node",
+		"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a forged pod",
 		func(s *thief) error {
 			var err error
 			for _, change := range scaleHookForgeries(s.loot) {

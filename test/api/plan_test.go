@@ -148,7 +148,8 @@ func TestPlanMatchesResize(t *testing.T) {
 		request, kinds string
 		downtime       bool
 	}{
-		"expand": {"data=128Mi", "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, create statefulsets", false},
+		"expand": {"data=128Mi", "create controllerrevisions, patch persistentvolumeclaims, patch persistentvolumeclaims, " +
+			"create statefulsets", false},
 		"copy": {"data=128Mi@" + kit.Class + ":RWX", "create controllerrevisions, " + copies + ", " + copies + ", create statefulsets",
 			true},
 		"both": {"data=128Mi,logs=64Mi@" + kit.Class,

@@ -32,7 +32,8 @@ func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	if now := w.Claim("logs-web-0"); now == nil || now.UID != logs.UID {
 		t.Error("I1: claim logs-web-0 was deleted with the scale to zero")
 	}
-	if policy := w.Set("web").Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled; policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+	policy := w.Set("web").Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled
+	if policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
 		t.Errorf("whenScaled is %s, it was Delete", policy)
 	}
 	expectWhole(t, w, "web", 1, "data-web-0", "logs-web-0")

@@ -84,7 +84,8 @@ func TestHookGetsFile(t *testing.T) {
 func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
 	taken := hookJob("post")
 	taken.Job.Template.Raw = []byte(
-		`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],"volumes":[{"name":"x","emptyDir":{}}]}}`,
+		`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],` +
+			`"volumes":[{"name":"x","emptyDir":{}}]}}`,
 	)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
 	s.untilStage(v1alpha1.StageIdle, 1)

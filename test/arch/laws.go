@@ -228,7 +228,7 @@ var laws = []law{
 	{
 		of:      "shared/telemetry/export",
 		why:     "it chooses exporters and knows nothing of Kubernetes",
-		own:     []string{"shared/telemetry"},
+		own:     []string{"shared/telemetry", "shared/text"},
 		nowhere: []string{clientGo},
 	},
 	{

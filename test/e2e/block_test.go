@@ -14,7 +14,8 @@ import (
 
 // fillDevice writes once to the beginning of the device and near its end, and prints that it has finished.
 const fillDevice = `if ! head -c 6 /dev/data | grep -q filled; then
-  dd if=/dev/urandom of=/dev/data bs=1M count=20 seek=1 conv=notrunc 2>/dev/null && dd if=/dev/urandom of=/dev/data bs=1M count=3 seek=60 conv=notrunc 2>/dev/null
+  dd if=/dev/urandom of=/dev/data bs=1M count=20 seek=1 conv=notrunc 2>/dev/null &&
+     dd if=/dev/urandom of=/dev/data bs=1M count=3 seek=60 conv=notrunc 2>/dev/null
   echo filled | dd of=/dev/data conv=notrunc,fsync 2>/dev/null
 fi; touch /tmp/filled; trap exit TERM; while :; do sleep 1 & wait; done`
 

@@ -16,7 +16,8 @@ import (
 // written to the file failed.
 const hungry = `cd /data && touch filled && trap exit TERM && i=0
 while :; do
-  if [ -e failed ] || { [ $(df -Pm /data | awk 'NR==2{print $2}') -gt 80 ] && [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
+  if [ -e failed ] || { [ $(df -Pm /data | awk 'NR==2{print $2}') -gt 80 ] &&
+     [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
     touch done; sleep 1 & wait; continue
   fi
   dd if=/dev/urandom of=rows.$i bs=256k count=1 conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait

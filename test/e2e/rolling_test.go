@@ -30,7 +30,8 @@ i=0; while [ $i -lt 300 ]; do echo "row $i $HOSTNAME" > small/$i; i=$((i+1)); do
 httpd -f -p 8080 -h /data & trap "kill $!; exit 0" TERM; wait $!`
 	// calling calls the Service every 20 ms, and records the result of each call. Debian's static busybox crashes with
 	// wget -T, so timeout limits a call.
-	calling = `while :; do if timeout 2 wget -q -O /dev/null http://%s:8080/filled; then echo ok; else echo failed; fi >> /tmp/calls; usleep 20000; done`
+	calling = `while :; do if timeout 2 wget -q -O /dev/null http://%s:8080/filled; then echo ok; else echo failed
+  fi >> /tmp/calls; usleep 20000; done`
 	// contents digests names and contents.
 	contents = `cd /data && find . -path ./lost+found -prune -o -type f -print | sort | xargs sha256sum | sha256sum`
 )

@@ -55,8 +55,14 @@ func Page(source string, text []byte) (string, error) {
 	version := d.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
 	b := strings.Builder{}
-	fmt.Fprintf(&b, "# The fields of a %s\n\nThe API version is `drydock.dev/%s`. An item has the field, its type and default, and its meaning.\n\n"+
-		"This page is generated from `%s`: run `make generate`.\n", d.Spec.Names.Kind, version.Name, source)
+	fmt.Fprintf(
+		&b,
+		"# The fields of a %s\n\nThe API version is `drydock.dev/%s`. An item has the field, its type and default, and its meaning.\n\n"+
+			"This page is generated from `%s`: run `make generate`.\n",
+		d.Spec.Names.Kind,
+		version.Name,
+		source,
+	)
 	for _, part := range []string{"spec", "status"} {
 		if root.Properties[part] == nil {
 			return "", fmt.Errorf("the schema of %s has no %s", source, part)

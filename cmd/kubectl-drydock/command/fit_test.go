@@ -53,7 +53,8 @@ func runFit(t *testing.T, server *httptest.Server, args ...string) (string, erro
 // TestFitShowsTheCommand: what is in use, what fits, and what to do; and where a kubelet cannot be asked, that nothing is known.
 func TestFitShowsTheCommand(t *testing.T) {
 	summary := fmt.Sprintf(
-		`{"pods":[{"volume":[{"time":%q,"availableBytes":%d,"usedBytes":%d,"capacityBytes":%d,"pvcRef":{"name":"data-web-0","namespace":"shop"}}]}]}`,
+		`{"pods":[{"volume":[{"time":%q,"availableBytes":%d,"usedBytes":%d,"capacityBytes":%d,`+
+			`"pvcRef":{"name":"data-web-0","namespace":"shop"}}]}]}`,
 		time.Now().Format(time.RFC3339),
 		90<<20,
 		10<<20,
@@ -61,7 +62,8 @@ func TestFitShowsTheCommand(t *testing.T) {
 	)
 	server := fitCluster(t, 200, summary)
 	out, err := runFit(t, server)
-	for _, want := range []string{"data-web-0", "10 MiB", "15Mi", "85 MiB", "That is not the peak", "kubectl drydock plan -n shop sts/web --resize data=15Mi",
+	for _, want := range []string{"data-web-0", "10 MiB", "15Mi", "85 MiB", "That is not the peak",
+		"kubectl drydock plan -n shop sts/web --resize data=15Mi",
 		"kubectl annotate -n shop sts web --overwrite drydock.dev/resize=data=15Mi"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)

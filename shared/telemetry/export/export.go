@@ -28,6 +28,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/text"
 )
 
 // Help describes these variables in the help of a command.
@@ -41,6 +42,9 @@ const (
 
 	// flushTime is the time limit for the last export: a missing collector must not delay the shutdown.
 	flushTime = 5 * time.Second
+
+	// maxError limits an error in the log, in bytes: it contains the collector's answer.
+	maxError = 1 << 10
 )
 
 // Export is a process's telemetry with its exporters.
@@ -66,7 +70,7 @@ func Setup(service string, log *slog.Logger) (*Export, error) {
 		e.Telemetry = telemetry.Off()
 		return e, nil
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry was lost", "error", err.Error()) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("telemetry was lost", "error", text.Line(err.Error(), maxError)) }))
 	from, err := resourceOf(service)
 	if err != nil {
 		return nil, err
@@ -154,6 +158,6 @@ func (e *Export) Shutdown() {
 		failed = errors.Join(failed, stop(ctx))
 	}
 	if failed != nil {
-		e.log.Warn("telemetry was lost at the end", "error", failed.Error())
+		e.log.Warn("telemetry was lost at the end", "error", text.Line(failed.Error(), maxError))
 	}
 }

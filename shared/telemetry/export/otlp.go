@@ -40,13 +40,13 @@ var (
 
 // newSpanExporter returns the exporter of spans over OTLP.
 func newSpanExporter() (sdktrace.SpanExporter, error) {
-	endpoint, timeout, err := traces.read()
+	c, err := traces.collector()
 	if err != nil {
 		return nil, err
 	}
-	return otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithTimeout(timeout),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: timeout,
+	return otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(c.endpoint.String()),
+		otlptracehttp.WithHTTPClient(c.client()), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
+			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: c.timeout,
 		}))
 }
 
@@ -55,36 +55,38 @@ func newMetricExporter() (sdkmetric.Exporter, error) {
 	if _, err := oneOf("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "cumulative"); err != nil {
 		return nil, err
 	}
-	endpoint, timeout, err := metrics.read()
+	c, err := metrics.collector()
 	if err != nil {
 		return nil, err
 	}
-	return otlpmetrichttp.New(context.Background(), otlpmetrichttp.WithEndpointURL(endpoint), otlpmetrichttp.WithTimeout(timeout),
-		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{
-			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: timeout,
+	return otlpmetrichttp.New(context.Background(), otlpmetrichttp.WithEndpointURL(c.endpoint.String()),
+		otlpmetrichttp.WithHTTPClient(c.client()), otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{
+			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: c.timeout,
 		}))
 }
 
-// read returns where and for how long the signal is sent. The exporters read headers, compression and certificates themselves, but ignore
-// values that they cannot read: those are an error here.
-func (s signal) read() (endpoint string, timeout time.Duration, err error) {
+// collector reads where and how the signal is sent. The exporters read headers and compression themselves, but ignore values that they
+// cannot read: those are an error here.
+func (s signal) collector() (collector, error) {
 	if _, err := s.oneOf("PROTOCOL", "http/protobuf"); err != nil {
-		return "", 0, err
+		return collector{}, err
 	}
 	if _, err := s.oneOf("COMPRESSION", "none", "gzip"); err != nil {
-		return "", 0, err
+		return collector{}, err
 	}
 	if err := s.checkHeaders(); err != nil {
-		return "", 0, err
+		return collector{}, err
 	}
-	if err := s.checkCertificates(); err != nil {
-		return "", 0, err
+	certificates, err := s.certificates()
+	if err != nil {
+		return collector{}, err
 	}
-	if timeout, err = s.timeout(); err != nil {
-		return "", 0, err
+	timeout, err := s.timeout()
+	if err != nil {
+		return collector{}, err
 	}
-	endpoint, err = s.endpoint()
-	return endpoint, timeout, err
+	endpoint, err := s.endpoint()
+	return collector{endpoint: endpoint, certificates: certificates, timeout: timeout}, err
 }
 
 // get returns a variable of OTLP: the signal's own, or the one for all signals.
@@ -102,21 +104,17 @@ func (s signal) oneOf(name string, values ...string) (string, error) {
 }
 
 // endpoint returns the signal's own endpoint as it is written, or the common one with the signal's path.
-func (s signal) endpoint() (string, error) {
+func (s signal) endpoint() (*url.URL, error) {
 	text := strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_" + s.name + "_ENDPOINT"))
 	if text == "" {
 		text = strings.TrimSuffix(cmp.Or(strings.TrimSpace(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")), defaultEndpoint), "/") + s.path
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf(
-			"OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s",
-			strings.ToLower(s.name),
-			text,
-			defaultEndpoint,
-		)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s", strings.ToLower(s.name), text,
+			defaultEndpoint)
 	}
-	return text, nil
+	return u, nil
 }
 
 func (s signal) timeout() (time.Duration, error) {
@@ -146,23 +144,29 @@ func (s signal) checkHeaders() error {
 	return nil
 }
 
-// checkCertificates refuses files that cannot be read or have no certificate.
-func (s signal) checkCertificates() error {
-	if file := s.get("CERTIFICATE"); file != "" {
-		pem, err := os.ReadFile(file)
+// certificates returns the certificates that the environment names, or nil for those of the system.
+func (s signal) certificates() (*tls.Config, error) {
+	authorities, certificate, key := s.get("CERTIFICATE"), s.get("CLIENT_CERTIFICATE"), s.get("CLIENT_KEY")
+	if authorities == "" && certificate == "" && key == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if authorities != "" {
+		pem, err := os.ReadFile(authorities)
 		if err != nil {
-			return fmt.Errorf("reading OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+			return nil, fmt.Errorf("reading OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
 		}
-		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in %s", file)
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in %s", authorities)
 		}
 	}
-	certificate, key := s.get("CLIENT_CERTIFICATE"), s.get("CLIENT_KEY")
-	if certificate == "" && key == "" {
-		return nil
+	if certificate != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("reading OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _CLIENT_KEY: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
 	}
-	if _, err := tls.LoadX509KeyPair(certificate, key); err != nil {
-		return fmt.Errorf("reading OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and _CLIENT_KEY: %w", err)
-	}
-	return nil
+	return config, nil
 }

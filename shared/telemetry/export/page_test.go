@@ -81,7 +81,8 @@ func TestPageShowsVolumesThatDoNotGrow(t *testing.T) {
 	}
 	_, hop := measure.Receive(t.Context(), "grow-volumes", event.New(), nil)
 	hop.SetStuckTemplates("n", "web", 2)
-	const line = `drydock_growth_stuck{k8s_namespace_name="n",k8s_statefulset_name="web",otel_scope_name="drydock.dev",otel_scope_schema_url="",` +
+	const line = `drydock_growth_stuck{k8s_namespace_name="n",k8s_statefulset_name="web",otel_scope_name="drydock.dev",` +
+		`otel_scope_schema_url="",` +
 		"otel_scope_version=\"\"} 2\n"
 	if _, got := get(t, page); !strings.Contains(got, line) || !strings.Contains(got, "# TYPE drydock_growth_stuck gauge\n") {
 		t.Errorf("the page lacks %s\n%s", line, got)

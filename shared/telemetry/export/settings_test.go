@@ -35,14 +35,16 @@ func TestUnknownSettingFailsStart(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"an exporter of traces":          {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "none, otlp, console"},
-		"an exporter of metrics":         {map[string]string{"OTEL_METRICS_EXPORTER": "statsd"}, "prometheus, otlp, none"},
-		"two exporters":                  {map[string]string{"OTEL_TRACES_EXPORTER": "otlp,console"}, "OTEL_TRACES_EXPORTER"},
-		"whether the SDK is disabled":    {map[string]string{"OTEL_SDK_DISABLED": "maybe"}, "false, true"},
-		"a propagator":                   {map[string]string{"OTEL_PROPAGATORS": "tracecontext,b3"}, "b3"},
-		"a sampler":                      {map[string]string{"OTEL_TRACES_SAMPLER": "sometimes"}, "traceidratio"},
-		"a share":                        {map[string]string{"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1.5"}, "from 0 to 1"},
-		"no share":                       {map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "half"}, "from 0 to 1"},
+		"an exporter of traces":       {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "none, otlp, console"},
+		"an exporter of metrics":      {map[string]string{"OTEL_METRICS_EXPORTER": "statsd"}, "prometheus, otlp, none"},
+		"two exporters":               {map[string]string{"OTEL_TRACES_EXPORTER": "otlp,console"}, "OTEL_TRACES_EXPORTER"},
+		"whether the SDK is disabled": {map[string]string{"OTEL_SDK_DISABLED": "maybe"}, "false, true"},
+		"a propagator":                {map[string]string{"OTEL_PROPAGATORS": "tracecontext,b3"}, "b3"},
+		"a sampler":                   {map[string]string{"OTEL_TRACES_SAMPLER": "sometimes"}, "traceidratio"},
+		"a share": {map[string]string{"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1.5"},
+			"from 0 to 1"},
+		"no share": {map[string]string{"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "half"},
+			"from 0 to 1"},
 		"a resource":                     {map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no pairs"}, "OTEL_RESOURCE_ATTRIBUTES"},
 		"gRPC":                           {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http/protobuf"},
 		"gRPC for traces":                {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"},
@@ -82,13 +84,14 @@ func TestOffCostsNothing(t *testing.T) {
 		tracing bool
 		page    bool
 	}{
-		"nothing is set":           {nil, false, true},
-		"the SDK is disabled":      {map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_TRACES_EXPORTER": "otlp"}, false, false},
-		"everything to none":       {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "none"}, false, false},
-		"empty is not set":         {map[string]string{"OTEL_TRACES_EXPORTER": "", "OTEL_TRACES_SAMPLER": ""}, false, true},
-		"traces only":              {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "console"}, true, false},
-		"traces over OTLP":         {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, true},
-		"supported values by name": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, false, true},
+		"nothing is set":      {nil, false, true},
+		"the SDK is disabled": {map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_TRACES_EXPORTER": "otlp"}, false, false},
+		"everything to none":  {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "none"}, false, false},
+		"empty is not set":    {map[string]string{"OTEL_TRACES_EXPORTER": "", "OTEL_TRACES_SAMPLER": ""}, false, true},
+		"traces only":         {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "console"}, true, false},
+		"traces over OTLP":    {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, true},
+		"supported values by name": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+			false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			environment(t, row.env)
@@ -113,17 +116,21 @@ func TestEndpointOfEachSignal(t *testing.T) {
 		env             map[string]string
 		traces, metrics string
 	}{
-		"the default":                              {nil, "http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
-		"one collector":                            {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c:1/otlp/"}, "https://c:1/otlp/v1/traces", "https://c:1/otlp/v1/metrics"},
-		"a separate URL for traces, unchanged":     {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/"}, "http://t/", "http://localhost:4318/v1/metrics"},
-		"one for all, and one for metrics":         {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/x"}, "http://c/v1/traces", "http://m/x"},
-		"an empty variable is one that is not set": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, "http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
+		"the default": {nil, "http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
+		"one collector": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c:1/otlp/"},
+			"https://c:1/otlp/v1/traces", "https://c:1/otlp/v1/metrics"},
+		"a separate URL for traces, unchanged": {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/"},
+			"http://t/", "http://localhost:4318/v1/metrics"},
+		"one for all, and one for metrics": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/x"},
+			"http://c/v1/traces", "http://m/x"},
+		"an empty variable is one that is not set": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": " "},
+			"http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			environment(t, row.env)
 			for of, want := range map[signal]string{traces: row.traces, metrics: row.metrics} {
-				if endpoint, _, err := of.read(); err != nil || endpoint != want {
-					t.Errorf("%s go to %s (%v), want %s", of.name, endpoint, err, want)
+				if c, err := of.collector(); err != nil || c.endpoint.String() != want {
+					t.Errorf("%s go to %s (%v), want %s", of.name, c.endpoint, err, want)
 				}
 			}
 		})
@@ -136,12 +143,13 @@ func TestResourceAttributes(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"by default":          {nil, `service_name="drydock-try"`},
-		"a name":              {map[string]string{"OTEL_SERVICE_NAME": "mine"}, `service_name="mine"`},
-		"an attribute":        {map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "service.name=mine,team=storage"}, `team="storage"`},
-		"the name wins":       {map[string]string{"OTEL_SERVICE_NAME": "mine", "OTEL_RESOURCE_ATTRIBUTES": "service.name=other"}, `service_name="mine"`},
-		"a Knative Service":   {map[string]string{"K_REVISION": "backup-00007"}, `faas_version="backup-00007"`},
-		"the SDK tells of it": {nil, `telemetry_sdk_language="go"`},
+		"by default":   {nil, `service_name="drydock-try"`},
+		"a name":       {map[string]string{"OTEL_SERVICE_NAME": "mine"}, `service_name="mine"`},
+		"an attribute": {map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "service.name=mine,team=storage"}, `team="storage"`},
+		"the name wins": {map[string]string{"OTEL_SERVICE_NAME": "mine", "OTEL_RESOURCE_ATTRIBUTES": "service.name=other"},
+			`service_name="mine"`},
+		"a Knative Service": {map[string]string{"K_REVISION": "backup-00007"}, `faas_version="backup-00007"`},
+		"the SDK is named":  {nil, `telemetry_sdk_language="go"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			environment(t, row.env)

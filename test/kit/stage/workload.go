@@ -21,8 +21,10 @@ fi; trap exit TERM; while :; do sleep 1 & wait; done`
 
 // sum digests names, kinds, modes, owners, times, link counts, link targets and contents. The root folder belongs to
 // the kubelet.
-const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort | while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
- find . -path ./lost+found -prune -o -type f -print | sort | while read -r f; do sha256sum "$f"; done; } | sha256sum`
+const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort |
+  while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
+ find . -path ./lost+found -prune -o -type f -print | sort |
+  while read -r f; do sha256sum "$f"; done; } | sha256sum`
 
 // Workload returns set web with two replicas. Its pods fill their volume and then write no more.
 func Workload(size string) *appsv1.StatefulSet {
