@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,24 +14,29 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// generated ends the introduction of every page.
-const generated = "This page is generated from `%s`: run `make golden`.\n"
+// generated names the source of a page.
+func generated(source string) string {
+	return wrap(fmt.Sprintf("This page is generated from %s: run `make golden`.", source))
+}
 
-// ConstantsPage renders groups of constants as a page with a table for each group. A constant without a comment is an error: its row would
+// file returns the name of a file as the pages show it.
+func file(name string) string { return "`" + name + "`" }
+
+// ConstantsPage renders groups of constants as a page with a list for each group. A constant without a comment is an error: its item would
 // be empty.
-func ConstantsPage(title, introduction, source, column string, sections []Section) (string, error) {
+func ConstantsPage(title, introduction, source string, sections []Section) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s "+generated, title, introduction, source)
+	fmt.Fprintf(&b, "# %s\n\n%s%s", title, wrap(introduction), generated(file(source)))
 	for _, s := range sections {
 		if s.Title != "" {
 			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(s.Title, "."))
 		}
-		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
+		b.WriteString("\n")
 		for _, c := range s.Constants {
 			if c.Doc == "" {
 				return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
 			}
-			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Value, cell(c.Doc))
+			b.WriteString(wrapItem(fmt.Sprintf("- `%s`: %s", c.Value, c.Doc)))
 		}
 	}
 	return b.String(), nil
@@ -52,43 +56,14 @@ func With(prefix string, sections []Section) []Section {
 	return found
 }
 
-// Settings are the settings of a program, by the name of their section.
-type Settings struct {
-	Title string
-	Spec  any
-}
-
-// SettingsPage renders the struct tags envconfig, flag, default and desc.
-func SettingsPage(programs []Settings) string {
-	var b strings.Builder
-	b.WriteString("# Settings\n\nFunctions read their settings from environment variables. On Knative, these are the keys of the ConfigMap " +
-		"`drydock-settings`.\n")
-	fmt.Fprintf(&b, generated, "shared/api/settings.go")
-	for _, p := range programs {
-		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", p.Title)
-		t := reflect.TypeOf(p.Spec)
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if name := f.Tag.Get("envconfig"); name != "" {
-				flag := ""
-				if f.Tag.Get("flag") != "" {
-					flag = " Flag `--" + f.Tag.Get("flag") + "`."
-				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", name, f.Tag.Get("default"), cell(sentence(f.Tag.Get("desc"))), flag)
-			}
-		}
-	}
-	return b.String()
-}
-
 // ExitCodesPage renders the exit codes of the mover and those of the commands.
 func ExitCodesPage() string {
 	var b strings.Builder
-	b.WriteString("# Exit codes\n\nThe exit codes of `drydock copy`, which runs in the pods of movers. " +
-		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. " +
-		"`kubectl drydock` ends with 0, or with 1 after an error, and where a plan would be refused.\n")
-	fmt.Fprintf(&b, generated, "shared/moverreport/codes.go")
-	b.WriteString("\n| code | meaning | the same copy may succeed if it is tried again |\n|---|---|---|\n")
+	b.WriteString("# Exit codes\n\n" + wrap("The exit codes of `drydock copy`, which runs in the pods of movers. "+
+		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. "+
+		"`kubectl drydock` ends with 0. It ends with 1 after an error, and if a plan would be refused.") +
+		generated(file("shared/moverreport/codes.go")))
+	b.WriteString("\n| code | meaning | may a retry succeed? |\n|---|---|---|\n")
 	for _, code := range moverreport.Codes() {
 		again := "no"
 		if moverreport.Retryable(code) {
@@ -175,25 +150,21 @@ func literal(e ast.Expr) string {
 	return value
 }
 
-// MetricsPage renders the instruments of each source under their names in Prometheus.
-func MetricsPage(bySource map[string][]Metric) (string, error) {
+// MetricsPage renders the instruments under their names in Prometheus.
+func MetricsPage(metrics []Metric) (string, error) {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. " +
-		"What the labels mean: [telemetry](../telemetry.md).\n")
-	b.WriteString("This page is generated from the code that makes the instruments: run `make golden`.\n")
-	b.WriteString("\n| metric | kind | meaning | made in |\n|---|---|---|---|\n")
-	var rows []string
-	for source, metrics := range bySource {
-		for _, m := range metrics {
-			name, err := prometheusName(m)
-			if err != nil {
-				return "", err
-			}
-			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | `%s` |\n", name, m.Kind, cell(sentence(m.Description)), source))
+	b.WriteString("# Metrics\n\n" + wrap("The names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. "+
+		"What the labels mean: [telemetry](../telemetry.md).") + generated("the code that makes the instruments") + "\n")
+	var items []string
+	for _, m := range metrics {
+		name, err := prometheusName(m)
+		if err != nil {
+			return "", err
 		}
+		items = append(items, wrapItem(fmt.Sprintf("- `%s` (%s): %s", name, m.Kind, sentence(m.Description))))
 	}
-	slices.Sort(rows)
-	b.WriteString(strings.Join(rows, ""))
+	slices.Sort(items)
+	b.WriteString(strings.Join(items, ""))
 	return b.String(), nil
 }
 
