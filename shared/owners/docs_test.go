@@ -58,10 +58,9 @@ func TestDocsExampleIsValid(t *testing.T) {
 	}
 }
 
-// markdown renders the table for the docs.
+// markdown renders the table for the docs as a list, because its rows are too long for a terminal.
 func markdown(registry Registry) string {
 	var b strings.Builder
-	b.WriteString("| operator | group | kinds | pause | stop | resumed | source |\n|---|---|---|---|---|---|---|\n")
 	for _, row := range registry {
 		var names []string
 		for _, k := range row.Kinds {
@@ -78,8 +77,13 @@ func markdown(registry Registry) string {
 		if len(row.Pause) > 0 {
 			resume = stdcmp.Or(resume, AtScaled)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", operator, row.Group, strings.Join(names, ", "), pause, cell(row.Stop),
-			resume, row.Source)
+		fmt.Fprintf(&b, "- **%s**: %s in `%s`\n", operator, strings.Join(names, ", "), row.Group)
+		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
+			{"source", row.Source}} {
+			if item.text != "" {
+				fmt.Fprintf(&b, "  - %s: %s\n", item.name, item.text)
+			}
+		}
 	}
 	return b.String()
 }
