@@ -77,11 +77,11 @@ func markdown(registry Registry) string {
 		if len(row.Pause) > 0 {
 			resume = stdcmp.Or(resume, AtScaled)
 		}
-		fmt.Fprintf(&b, "- **%s**: %s in `%s`\n", operator, strings.Join(names, ", "), row.Group)
+		fmt.Fprintf(&b, "- **%s**, `%s`\n  - kinds: %s\n", operator, row.Group, strings.Join(names, ", "))
 		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
 			{"source", row.Source}} {
 			if item.text != "" {
-				fmt.Fprintf(&b, "  - %s: %s\n", item.name, item.text)
+				fmt.Fprintf(&b, "  - %s: %s\n", item.name, strings.ReplaceAll(item.text, ", ", ",\n    "))
 			}
 		}
 	}
