@@ -120,8 +120,9 @@ func TestKeyConstantsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"annotation drydock.dev/final-pass", "annotation drydock.dev/mover-lease", "annotation drydock.dev/owner-paused",
-		"scheduling gate drydock.dev/lock", "label drydock.dev/owners", "label drydock.dev/operation", "annotation drydock.dev/operation",
+	for _, id := range []string{"annotation drydock.dev/final-pass", "annotation drydock.dev/mover-lease",
+		"annotation drydock.dev/owner-paused", "scheduling gate drydock.dev/lock", "label drydock.dev/owners", "label drydock.dev/operation",
+		"annotation drydock.dev/operation",
 		"annotation statefulsets.kubernetes.io/scaledown-pod-template"} {
 		if meanings[id] == "" {
 			t.Errorf("no constant for %s", id)

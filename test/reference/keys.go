@@ -108,7 +108,7 @@ func describe(b *strings.Builder, heading string, k Key, comment string) error {
 	meaning := cmp.Or(k.Meaning, comment)
 	if meaning == "" || k.Written == "" || k.Read == "" || k.Removed == "" || k.On == "" || k.Format == "" && slices.Contains(
 		[]string{"annotation", "label"}, k.Kind) {
-		return fmt.Errorf("%s lacks a meaning, an object, a format, or by whom it is written, read and removed: %+v", heading, k)
+		return fmt.Errorf("%s lacks a meaning, an object, a format, a writer, a reader or its removal: %+v", heading, k)
 	}
 	kind, key, _ := strings.Cut(heading, k.String())
 	fmt.Fprintf(b, "\n### %s`%s`%s\n\n%s\n", capital(kind), k, key, wrap(strings.Join(strings.Fields(meaning), " ")))

@@ -60,7 +60,7 @@ func settingOf(field *ast.Field) (Setting, bool) {
 	}
 	tag := reflect.StructTag(text)
 	s := Setting{Name: tag.Get("envconfig"), Flag: tag.Get("flag"), Default: tag.Get("default"), Doc: sentence(tag.Get("desc"))}
-	// Only a comment that begins with the field's name is about this field alone.
+	// A comment with another beginning describes several fields.
 	if more, found := strings.CutPrefix(field.Doc.Text(), field.Names[0].Name+" "); found {
 		s.Doc += " " + sentence("it "+more)
 	}
