@@ -192,10 +192,10 @@ generate: # writes the custom resources in config/crd, their generated Go code, 
 	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
-golden: ## writes the expected texts of tests into their golden files; review the difference
-	go test -count=1 $$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- \
+golden: ## writes the expected texts of tests into their golden files (PKG=./functions/backup for one package); review the difference
+	go test -count=1 $(or $(PKG),$$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- \
 	  '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
-	  xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,')) -update
 
 lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }

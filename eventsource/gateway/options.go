@@ -5,12 +5,12 @@ import "time"
 // Options are the gateway's own settings. A zero value selects the default.
 type Options struct {
 	LongestSession time.Duration `envconfig:"DRYDOCK_LONGEST_SESSION" default:"24h" desc:"longest session that a request to the wake gateway can ask for"`
-	DefaultTimeout time.Duration `envconfig:"DRYDOCK_WAKE_TIMEOUT" default:"1m" desc:"how long a blocking request to the wake gateway waits where it does not say; at most 5m"`
-	Namespace      string        `envconfig:"DRYDOCK_GATEWAY_NAMESPACE" desc:"namespace of names and groups in a request that names none; empty to refuse such requests"`
-	BasePath       string        `envconfig:"DRYDOCK_GATEWAY_BASE_PATH" desc:"path before /api at the wake gateway, as /sablier"`
+	DefaultTimeout time.Duration `envconfig:"DRYDOCK_WAKE_TIMEOUT" default:"1m" desc:"default waiting time of a blocking request to the wake gateway; at most 5m"`
+	Namespace      string        `envconfig:"DRYDOCK_GATEWAY_NAMESPACE" desc:"default namespace of names and groups in a request to the wake gateway; empty: a request without namespace is refused"`
+	BasePath       string        `envconfig:"DRYDOCK_GATEWAY_BASE_PATH" desc:"path before /api at the wake gateway, for example /sablier"`
 	Waiters        int           `envconfig:"DRYDOCK_GATEWAY_WAITERS" default:"100" desc:"blocking requests and streams of events that a wake gateway holds open at once; more get 503"`
-	Token          Secret        `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway have to show; take it from a Secret"`
-	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with that token; it is read again when it changes"`
+	Token          Secret        `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway send; take it from a Secret"`
+	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with the token of DRYDOCK_GATEWAY_TOKEN; it is read again when it changes"`
 }
 
 const (

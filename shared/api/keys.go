@@ -135,7 +135,8 @@ const (
 	// CleanupTemplateAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod runs on the claims of removed members.
 	CleanupTemplateAnnotation = Prefix + "cleanup-pod-template"
 
-	// OlderCleanupTemplateAnnotation replaces an absent CleanupTemplateAnnotation. It is the key of the statefulset-scaledown-controller.
+	// OlderCleanupTemplateAnnotation replaces an absent drydock.dev/cleanup-pod-template. It is the key of the
+	// statefulset-scaledown-controller.
 	OlderCleanupTemplateAnnotation = "statefulsets.kubernetes.io/scaledown-pod-template"
 
 	// CleanupOnScaleUpAnnotation on a StatefulSet says what happens to a cleanup when a scale-up needs its ordinal: "wait" (the default)

@@ -12,8 +12,8 @@ import (
 // PauseVersion is the version of the Pause and PausedOwner documents that this code writes and reads.
 const PauseVersion = 1
 
-// OwnerPausedAnnotation on a custom resource is the Pause document. The patch that pauses writes it, and the patch that restores the former
-// settings removes it. A pause without it was not made by Drydock.
+// OwnerPausedAnnotation on a custom resource is the record of a pause. The patch that pauses writes it, and the patch that restores the
+// former settings removes it. A pause without it was not made by Drydock.
 const OwnerPausedAnnotation = Prefix + "owner-paused"
 
 // Pause has the changes that Drydock made to a custom resource, so that its operator ignores a StatefulSet.

@@ -2,12 +2,11 @@ package api
 
 import "time"
 
-// Settings are an administrator's settings for all functions, from environment variables. envconfig reads the struct tags, and the README
-// shows them as one table.
+// Settings are an administrator's settings for all functions, from environment variables. envconfig reads the struct tags.
+// docs/reference/settings.md shows them, and each comment that begins with the name of its field.
 type Settings struct {
 	Namespaces []string `envconfig:"DRYDOCK_NAMESPACES" flag:"namespace" desc:"namespaces to work in, comma-separated; empty for all"`
 
-	// Image is Drydock's own image.
 	Image string `envconfig:"DRYDOCK_IMAGE" desc:"Drydock's image by its digest; movers and HTTP hooks run it"`
 
 	AllowTags bool `envconfig:"DRYDOCK_ALLOW_TAGS" default:"false" desc:"accept DRYDOCK_IMAGE with a tag, which can change"`
@@ -28,11 +27,11 @@ type Settings struct {
 	// ExpandPatience is how long a file system may wait to grow under a running pod.
 	ExpandPatience time.Duration `envconfig:"DRYDOCK_EXPAND_PATIENCE" default:"5m" desc:"wait before a restart to grow a file system"`
 
-	// CopyTimeout ends the resize.
-	CopyTimeout time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"time limit for copying and moving all members; ends the resize"`
+	// CopyTimeout ends the resize. Moved members keep their new volumes, and the others start on their old ones.
+	CopyTimeout time.Duration `envconfig:"DRYDOCK_COPY_TIMEOUT" default:"24h" desc:"time limit for copying and moving all members"`
 
-	// QuiesceTimeout is added to the grace period. The annotation max-stop replaces it in a rolling resize.
-	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"stop limit beyond the grace period; max-stop replaces it if rolling"`
+	// QuiesceTimeout is added to the grace period. In a rolling resize, the annotation drydock.dev/max-stop (default 1m) replaces it.
+	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"time to stop pods beyond their grace period"`
 
 	// StartTimeout also limits how long a pod may take to end once its copy has, or to come back with its node.
 	StartTimeout time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"time limit for a mover to start or to end"`
@@ -49,22 +48,20 @@ type Settings struct {
 	HookTimeout time.Duration `envconfig:"DRYDOCK_HOOK_TIMEOUT" default:"15m" desc:"time limit for a hook before or after a member"`
 	SleepRetry  time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"wait before a failed sleep is tried again"`
 
-	// ProbeTimeout limits all activity probes of a set and its group together, and all member checks of a set. It is at most 15s.
-	// A set whose probe fails stays awake.
-	ProbeTimeout time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"time limit for probes and member checks, max. 15s; if it passes, a set stays awake"`
+	// ProbeTimeout limits all activity probes of a set and its group together, and all member checks of a set. A set whose probe fails
+	// stays awake.
+	ProbeTimeout time.Duration `envconfig:"DRYDOCK_PROBE_TIMEOUT" default:"5s" desc:"time limit for probes and member checks, max. 15s"`
 
-	// Prometheus may contain {namespace}, which stands for the set's namespace.
 	Prometheus string `envconfig:"DRYDOCK_PROMETHEUS" desc:"URL of Prometheus; {namespace} in it becomes the set's namespace"`
 
-	// PromNamespaces is not needed if Prometheus contains {namespace}.
-	PromNamespaces []string `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces that may query, or *; not needed with {namespace}"`
+	// PromNamespaces is not needed if DRYDOCK_PROMETHEUS contains {namespace}.
+	PromNamespaces []string `envconfig:"DRYDOCK_PROMETHEUS_NAMESPACES" desc:"namespaces that may query Prometheus, or *"`
 	PromTokenFile  string   `envconfig:"DRYDOCK_PROMETHEUS_TOKEN_FILE" desc:"file with the bearer token for Prometheus"`
 	PromCAFile     string   `envconfig:"DRYDOCK_PROMETHEUS_CA_FILE" desc:"PEM file with the certificate authorities of Prometheus"`
 
-	// Owners adds rows to the built-in table, or replaces them.
-	Owners string `envconfig:"DRYDOCK_OWNERS" desc:"rows that add to or replace the built-in operators, see docs/owners.md"`
+	// Owners adds rows to the built-in table. A row for a kind in that table replaces the built-in one.
+	Owners string `envconfig:"DRYDOCK_OWNERS" desc:"more operators that can be paused or stopped, see docs/owners.md"`
 
-	// CleanupBackoff doubles with each failed pod, up to 5m.
 	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"tries to clean up an ordinal before it fails"`
 	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"first wait between tries; doubles up to 5m"`
 	CleanupTimeout time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"time limit for one cleanup pod"`
@@ -72,11 +69,11 @@ type Settings struct {
 
 	ProgressPeriod time.Duration `envconfig:"DRYDOCK_PROGRESS_PERIOD" default:"10s" desc:"shortest time between writes of progress"`
 
-	// GrowUsage is GrowByKubelet or GrowByPrometheus.
 	GrowUsage string `envconfig:"DRYDOCK_GROW_USAGE" default:"kubelet" desc:"source of the usage of volumes: kubelet or prometheus"`
 
-	// GrowPeriod is in whole minutes. A volume that is not measured within GrowTimeout does not grow.
-	GrowPeriod  time.Duration `envconfig:"DRYDOCK_GROW_PERIOD" default:"5m" desc:"whole minutes between measurements of volumes"`
+	GrowPeriod time.Duration `envconfig:"DRYDOCK_GROW_PERIOD" default:"5m" desc:"whole minutes between measurements of volumes"`
+
+	// GrowTimeout ends the measurement. A volume that is not measured in time does not grow.
 	GrowTimeout time.Duration `envconfig:"DRYDOCK_GROW_TIMEOUT" default:"15s" desc:"time limit for measuring the volumes of a set"`
 
 	// GrowKubeletCA is empty for the certificate authorities of the cluster.

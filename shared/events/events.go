@@ -16,7 +16,7 @@ const (
 	SourceUpdate = "dev.knative.apiserver.resource.update"
 	// SourceDelete says that an object was deleted.
 	SourceDelete = "dev.knative.apiserver.resource.delete"
-	// Tick asks sift to search for unfinished operations, once a minute.
+	// Tick asks sift to search for unfinished operations. On Knative it comes once a minute, in standalone every 30s (DRYDOCK_TICK).
 	Tick = "dev.knative.sources.ping"
 )
 

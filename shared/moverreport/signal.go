@@ -10,7 +10,7 @@ import (
 
 // Annotations of a waiting mover's pod. The functions write them, the mover reads them.
 const (
-	// SignalAnnotation tells the mover that the member has stopped. Its value is Signal.Encode. The mover then makes its final pass.
+	// SignalAnnotation tells the mover that the member has stopped, and which hold keeps it stopped. The mover then makes its final pass.
 	SignalAnnotation = "drydock.dev/final-pass"
 
 	// LeaseAnnotation keeps the mover running while it waits: a text that changes with each renewal, for example a time.

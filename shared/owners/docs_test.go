@@ -58,53 +58,51 @@ func TestDocsExampleIsValid(t *testing.T) {
 	}
 }
 
-// markdown renders the table for the docs: a heading for each operator, and a list of settings for each of its rows.
+// markdown renders the table for the docs as a list, because its rows are too long for a terminal.
 func markdown(registry Registry) string {
 	var b strings.Builder
-	operator := ""
 	for _, row := range registry {
-		if row.Operator != operator {
-			operator = row.Operator
-			fmt.Fprintf(&b, "\n### %s\n", operator)
-		}
 		var names []string
 		for _, k := range row.Kinds {
 			names = append(names, k.Name)
 		}
-		off := ""
+		operator, pause := row.Operator, cell(row.Pause)
 		if row.Unverified {
-			off = " (off)"
+			operator += " (off)"
 		}
-		fmt.Fprintf(&b, "\n%s in `%s`%s\n\n", strings.Join(names, ", "), row.Group, off)
 		if row.PausedThroughController {
-			b.WriteString("- pause: by its owner\n")
+			pause = "by its owner"
 		}
-		for _, setting := range row.Pause {
-			fmt.Fprintf(&b, "- pause: %s\n", cell(setting))
+		resume := row.Resume
+		if len(row.Pause) > 0 {
+			resume = stdcmp.Or(resume, AtScaled)
 		}
-		for _, setting := range row.Stop {
-			fmt.Fprintf(&b, "- stop: %s\n", cell(setting))
+		fmt.Fprintf(&b, "- **%s**, `%s`\n  - kinds: %s\n", operator, row.Group, strings.Join(names, ", "))
+		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
+			{"source", row.Source}} {
+			if item.text != "" {
+				fmt.Fprintf(&b, "  - %s: %s\n", item.name, strings.ReplaceAll(item.text, ", ", ",\n    "))
+			}
 		}
-		if len(row.Pause) > 0 || row.Resume != "" {
-			fmt.Fprintf(&b, "- resumed: %s\n", stdcmp.Or(row.Resume, AtScaled))
-		}
-		fmt.Fprintf(&b, "- source: %s\n", strings.ReplaceAll(row.Source, " in ", "\n  in "))
 	}
-	b.WriteString("\n")
 	return b.String()
 }
 
-// cell renders a setting that pauses or stops.
-func cell(s Setting) string {
-	text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
-	if value, ok := s.Value.(string); ok {
-		text = fmt.Sprintf("`%s: %q`", s.Key, value)
+// cell renders the settings that pause or stop.
+func cell(settings []Setting) string {
+	var texts []string
+	for _, s := range settings {
+		text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
+		if value, ok := s.Value.(string); ok {
+			text = fmt.Sprintf("`%s: %q`", s.Key, value)
+		}
+		if s.In != Field {
+			text = string(s.In) + " " + text
+		}
+		if s.Presence {
+			text += " or any value"
+		}
+		texts = append(texts, text)
 	}
-	if s.In != Field {
-		text = string(s.In) + " " + text
-	}
-	if s.Presence {
-		text += " or any value"
-	}
-	return text
+	return strings.Join(texts, ", ")
 }

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// lockGate is the scheduling gate that keeps a lock from running.
+// lockGate keeps the pod that reserves the name of a stopped member from running.
 const lockGate = api.Prefix + "lock"
 
 const lockContainer = "lock"

@@ -48,7 +48,8 @@ func FuzzClip(f *testing.F) {
 	f.Add("volume web-0", 6)
 	f.Add("é\xff\x1b[0m", 3)
 	f.Fuzz(func(t *testing.T, text string, limit int) {
-		for name, clip := range map[string]func(string, int) string{"Clip": Clip, "ClipStart": ClipStart, "ClipMiddle": ClipMiddle, "Line": Line} {
+		for name, clip := range map[string]func(string, int) string{"Clip": Clip, "ClipStart": ClipStart, "ClipMiddle": ClipMiddle,
+			"Line": Line} {
 			got := clip(text, limit)
 			if len(got) > max(limit, 0) || !utf8.ValidString(got) {
 				t.Errorf("%s of %q to %d bytes is %q, of %d bytes", name, text, limit, got, len(got))

@@ -88,7 +88,7 @@ var moverThefts = []theft{
 		return s.createHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "restore"},
 	{
-		"run such a Job under another name, of no operation, more than once, without a deadline, or with a pod that passes for one of Drydock's",
+		"run such a Job more than once, under another name, without an operation or deadline, or with a pod marked as Drydock's",
 		func(s *thief) error {
 			many := int32(5)
 			for _, change := range []func(*batchv1.Job){
@@ -141,7 +141,7 @@ var moverThefts = []theft{
 		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
 	}, "scale-hooks"},
 	{
-		"run such a Job under another name, of no operation, with more than ten retries, without a deadline, or with a forged pod",
+		"run such a Job with over ten retries, a wrong name, no operation, no deadline, node access or Drydock's marks",
 		func(s *thief) error {
 			var err error
 			for _, change := range scaleHookForgeries(s.loot) {

@@ -80,7 +80,7 @@ var setThefts = []theft{
 	{"have a StatefulSet opt in", func(s *thief) error {
 		return s.patchSet("plain", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
 	}, ""},
-	{"change an annotation or a label of others on a StatefulSet that has opted in", func(s *thief) error {
+	{"change other annotations or labels", func(s *thief) error {
 		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
 	}, "backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"},
 	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
@@ -96,7 +96,7 @@ var setThefts = []theft{
 	{"say of any StatefulSet at zero that it has an operation",
 		func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
-	{"delete a StatefulSet without its pods, of which an operation is recorded",
+	{"delete a StatefulSet that has the record of an operation, without its pods",
 		func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
 	{"delete any other StatefulSet without its pods", func(s *thief) error {
 		return s.deleteSet("plain", metav1.DeletePropagationOrphan)

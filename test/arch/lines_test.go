@@ -17,11 +17,6 @@ import (
 // maxLine is the longest allowed line, in characters.
 const maxLine = 140
 
-// longLines are the folders and files with longer lines. Remove an entry when its lines are short.
-var longLines = []string{
-	"docs/security.md", // rows repeat the names of cases in test/api
-}
-
 // TestLinesAreShort checks the tracked Go, Markdown and YAML files and the Makefile. Generated files and test data may have long lines.
 func TestLinesAreShort(t *testing.T) {
 	root := kit.Root(t)
@@ -32,7 +27,6 @@ func TestLinesAreShort(t *testing.T) {
 	if err != nil {
 		t.Fatalf("listing the tracked files: %v", err)
 	}
-	needed := map[string]bool{}
 	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
 		if !limitsLines(name) {
 			continue
@@ -44,18 +38,8 @@ func TestLinesAreShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		long := tooLong(text)
-		entry := slices.IndexFunc(longLines, func(listed string) bool { return within(name, listed) })
-		switch {
-		case len(long) > 0 && entry >= 0:
-			needed[longLines[entry]] = true
-		case len(long) > 0:
+		if long := tooLong(text); len(long) > 0 {
 			t.Errorf("%s: lines %v are longer than %d characters. Break them", name, long, maxLine)
-		}
-	}
-	for _, listed := range longLines {
-		if !needed[listed] {
-			t.Errorf("%s has no long lines any more. Remove it from longLines", listed)
 		}
 	}
 }

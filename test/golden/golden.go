@@ -42,7 +42,7 @@ func Is(t testing.TB, file, got string) {
 	}
 	if want := read(t, file); got != want {
 		t.Errorf(
-			"%s differs (write it with -update; - is wanted, + is what came)\n%s",
+			"%s differs (- is in the file, + is what the test got; write it with make golden)\n%s",
 			file,
 			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")),
 		)
@@ -85,10 +85,10 @@ func (f *File) Entry(t testing.TB, situation, got string) {
 	want, known := f.want[situation]
 	switch {
 	case !known:
-		t.Errorf("%s has no entry %q (write it with -update); got\n%s", f.path, situation, got)
+		t.Errorf("%s has no entry %q (write it with make golden); the test got\n%s", f.path, situation, got)
 	case got != want:
 		t.Errorf(
-			"%s differs in entry %q (write it with -update; - is wanted, + is what came)\n%s",
+			"%s differs in entry %q (- is in the file, + is what the test got; write it with make golden)\n%s",
 			f.path,
 			situation,
 			cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")),
@@ -115,7 +115,7 @@ func (f *File) close() {
 	}
 	for situation := range f.want {
 		if _, told := f.got[situation]; !told {
-			f.t.Errorf("%s has an entry %q, which the test does not tell (remove it with -update)", f.path, situation)
+			f.t.Errorf("%s has an entry %q, which the test does not tell (remove it with make golden)", f.path, situation)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func read(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file) // a file of the test
 	if err != nil {
-		t.Fatalf("reading the golden file: %v. Write it with -update.", err)
+		t.Fatalf("reading the golden file: %v. Write it with make golden.", err)
 	}
 	return string(text)
 }

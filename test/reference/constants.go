@@ -7,6 +7,8 @@ import (
 	"go/token"
 	"strconv"
 	"strings"
+
+	"drydock.dev/shared/api"
 )
 
 // Section is a group of constants in a Go file, with the comment of the group as its title.
@@ -26,7 +28,10 @@ func Constants(path string, source any) ([]Section, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the constants: %w", err)
 	}
-	known := map[string]string{}
+	known := map[string]string{"api.Prefix": api.Prefix}
+	if strings.HasPrefix(path, "shared/api/") {
+		known["Prefix"] = api.Prefix
+	}
 	var sections []Section
 	for _, declaration := range file.Decls {
 		group, ok := declaration.(*ast.GenDecl)
@@ -70,6 +75,13 @@ func evaluate(e ast.Expr, known map[string]string) (string, bool) {
 		return value, err == nil && e.Kind == token.STRING
 	case *ast.Ident:
 		value, ok := known[e.Name]
+		return value, ok
+	case *ast.SelectorExpr:
+		of, ok := e.X.(*ast.Ident)
+		if !ok {
+			return "", false
+		}
+		value, ok := known[of.Name+"."+e.Sel.Name]
 		return value, ok
 	case *ast.BinaryExpr:
 		left, first := evaluate(e.X, known)

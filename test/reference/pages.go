@@ -5,64 +5,41 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/prometheus/otlptranslator"
 
 	"drydock.dev/shared/moverreport"
 )
 
-// generated ends the introduction of every page.
-const generated = "This page is generated from `%s`: run `make golden`.\n"
+// generated names the source of a page.
+func generated(source string) string {
+	return wrap(fmt.Sprintf("This page is generated from %s: run `make golden`.", source))
+}
 
-// ConstantsPage renders groups of constants as a page with a table for each group. A constant without a comment is an error: its row would
+// file returns the name of a file as the pages show it.
+func file(name string) string { return "`" + name + "`" }
+
+// ConstantsPage renders groups of constants as a page with a list for each group. A constant without a comment is an error: its item would
 // be empty.
-func ConstantsPage(title, introduction, source, column string, sections []Section) (string, error) {
+func ConstantsPage(title, introduction, source string, sections []Section) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n"+generated, title, wrap(introduction, ""), source)
+	fmt.Fprintf(&b, "# %s\n\n%s%s", title, wrap(introduction), generated(file(source)))
 	for _, s := range sections {
 		if s.Title != "" {
 			fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(s.Title, "."))
 		}
-		if column == "key" {
-			b.WriteString("\n")
-			for _, c := range s.Constants {
-				if c.Doc == "" {
-					return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
-				}
-				b.WriteString(entry("`"+c.Value+"`", names(sections, c.Doc)))
-			}
-			continue
-		}
-		fmt.Fprintf(&b, "\n| %s | meaning |\n|---|---|\n", column)
+		b.WriteString("\n")
 		for _, c := range s.Constants {
 			if c.Doc == "" {
 				return "", fmt.Errorf("%s: constant %s has no comment. Write a sentence for users", source, c.Name)
 			}
-			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Value, cell(c.Doc))
+			b.WriteString(wrapItem(fmt.Sprintf("- `%s`: %s", c.Value, c.Doc)))
 		}
 	}
 	return b.String(), nil
-}
-
-// names replaces the Go names of the constants in the text by their values.
-func names(sections []Section, text string) string {
-	words := strings.Fields(text)
-	for i, word := range words {
-		name := strings.TrimRight(word, ".,:;")
-		for _, s := range sections {
-			for _, c := range s.Constants {
-				if c.Name == name {
-					words[i] = "`" + c.Value + "`" + word[len(name):]
-				}
-			}
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // With returns the sections with those constants only whose value has the prefix.
@@ -79,44 +56,14 @@ func With(prefix string, sections []Section) []Section {
 	return found
 }
 
-// Settings are the settings of a program, by the name of their section.
-type Settings struct {
-	Title string
-	Spec  any
-}
-
-// SettingsPage renders the struct tags envconfig, flag, default and desc.
-func SettingsPage(programs []Settings) string {
-	var b strings.Builder
-	b.WriteString("# Settings\n\nFunctions read their settings from environment variables. On Knative, these are the keys of the ConfigMap\n" +
-		"`drydock-settings`.\n")
-	fmt.Fprintf(&b, "\n"+generated, "shared/api/settings.go")
-	for _, p := range programs {
-		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", p.Title)
-		t := reflect.TypeOf(p.Spec)
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if name := f.Tag.Get("envconfig"); name != "" {
-				flag := ""
-				if f.Tag.Get("flag") != "" {
-					flag = " Flag `--" + f.Tag.Get("flag") + "`."
-				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", name, f.Tag.Get("default"), cell(sentence(f.Tag.Get("desc"))), flag)
-			}
-		}
-	}
-	return b.String()
-}
-
 // ExitCodesPage renders the exit codes of the mover and those of the commands.
 func ExitCodesPage() string {
 	var b strings.Builder
-	b.WriteString("# Exit codes\n\n")
-	b.WriteString(wrap("`drydock serve` and `drydock call` end with 0, with 1 after an error, or with 2 after wrong arguments. "+
-		"`kubectl drydock` ends with 0, or with 1 after an error or when a plan would be refused. "+
-		"The table has the exit codes of `drydock copy`, which runs in the pods of movers.", "") + "\n\n")
-	fmt.Fprintf(&b, generated, "shared/moverreport/codes.go")
-	b.WriteString("\n| code | meaning | the same copy may succeed if it is tried again |\n|---|---|---|\n")
+	b.WriteString("# Exit codes\n\n" + wrap("The exit codes of `drydock copy`, which runs in the pods of movers. "+
+		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. "+
+		"`kubectl drydock` ends with 0. It ends with 1 after an error, and if a plan would be refused.") +
+		generated(file("shared/moverreport/codes.go")))
+	b.WriteString("\n| code | meaning | may a retry succeed? |\n|---|---|---|\n")
 	for _, code := range moverreport.Codes() {
 		again := "no"
 		if moverreport.Retryable(code) {
@@ -203,24 +150,21 @@ func literal(e ast.Expr) string {
 	return value
 }
 
-// MetricsPage renders the instruments of all sources, sorted by their names in Prometheus.
-func MetricsPage(bySource map[string][]Metric) (string, error) {
+// MetricsPage renders the instruments under their names in Prometheus.
+func MetricsPage(metrics []Metric) (string, error) {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nThe names are those on the page `/metrics`. Over OTLP, the names have dots and no unit.\n" +
-		"[Telemetry](../telemetry.md) explains the labels.\n\n")
-	b.WriteString("This page is generated from the code that makes the instruments: run `make golden`.\n")
-	var rows []string
-	for _, metrics := range bySource {
-		for _, m := range metrics {
-			name, err := prometheusName(m)
-			if err != nil {
-				return "", err
-			}
-			rows = append(rows, entry(fmt.Sprintf("`%s` (%s)", name, m.Kind), sentence(m.Description)))
+	b.WriteString("# Metrics\n\n" + wrap("The names are those on the page `/metrics`. Over OTLP, the names have dots and no unit. "+
+		"What the labels mean: [telemetry](../telemetry.md).") + generated("the code that makes the instruments") + "\n")
+	var items []string
+	for _, m := range metrics {
+		name, err := prometheusName(m)
+		if err != nil {
+			return "", err
 		}
+		items = append(items, wrapItem(fmt.Sprintf("- `%s` (%s): %s", name, m.Kind, sentence(m.Description))))
 	}
-	slices.Sort(rows)
-	b.WriteString("\n" + strings.Join(rows, ""))
+	slices.Sort(items)
+	b.WriteString(strings.Join(items, ""))
 	return b.String(), nil
 }
 
@@ -240,35 +184,3 @@ func prometheusName(m Metric) (string, error) {
 
 // cell returns the text as it stands in a cell of a table.
 func cell(words string) string { return strings.ReplaceAll(words, "|", `\|`) }
-
-// width is the number of columns of generated prose.
-const width = 120
-
-// wrap breaks the text into lines of at most width columns. Each line after the first begins with the indent.
-func wrap(words, indent string) string {
-	var b strings.Builder
-	column := len(indent)
-	for i, word := range strings.Fields(words) {
-		switch length := utf8.RuneCountInString(word); {
-		case i == 0:
-			column += length
-		case column+1+length > width:
-			b.WriteString("\n" + indent)
-			column = len(indent) + length
-		default:
-			b.WriteString(" ")
-			column += 1 + length
-		}
-		b.WriteString(word)
-	}
-	return b.String()
-}
-
-// entry returns an item of a list: a name and its meaning.
-func entry(name, meaning string) string {
-	text := name
-	if meaning != "" {
-		text += ": " + meaning
-	}
-	return "- " + wrap(text, "  ") + "\n"
-}

@@ -55,26 +55,20 @@ func Page(source string, text []byte) (string, error) {
 	version := d.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
 	b := strings.Builder{}
-	fmt.Fprintf(
-		&b,
-		"# The fields of a %s\n\nThe API version is `drydock.dev/%s`. An item has the field, its type and default, and its meaning.\n\n"+
-			"This page is generated from `%s`: run `make generate`.\n",
-		d.Spec.Names.Kind,
-		version.Name,
-		source,
-	)
+	fmt.Fprintf(&b, "# The fields of a %s\n\n%s%s", d.Spec.Names.Kind, wrap("The API version is `drydock.dev/"+version.Name+"`."),
+		wrap(fmt.Sprintf("This page is generated from `%s`: run `make generate golden`.", source)))
 	for _, part := range []string{"spec", "status"} {
 		if root.Properties[part] == nil {
 			return "", fmt.Errorf("the schema of %s has no %s", source, part)
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", part)
-		rows(&b, root.Properties[part], part)
+		items(&b, root.Properties[part], part)
 	}
 	return b.String(), nil
 }
 
-// rows writes an item of a list for each field of the object at the path, and for their fields.
-func rows(b *strings.Builder, object *schema, path string) {
+// items writes an item for each field of the object at the path, and for their fields.
+func items(b *strings.Builder, object *schema, path string) {
 	pre := object.Properties["pre"] // all hooks have the same fields, which are shown once
 	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
 		field, at := object.Properties[name], path+"."+name
@@ -86,21 +80,21 @@ func rows(b *strings.Builder, object *schema, path string) {
 		if field.Default != nil && kind != "object" {
 			shown = fmt.Sprintf(", default `%v`", field.Default)
 		}
-		means := meaning(field, slices.Contains(object.Required, name))
+		means := meaning(name, field, slices.Contains(object.Required, name))
 		same := pre != nil && field != pre && len(field.Properties) > 0 && reflect.DeepEqual(field.Properties, pre.Properties)
 		if same {
 			means = strings.TrimSpace(means + " Its fields are those of `" + path + ".pre`.")
 		}
-		b.WriteString(entry(fmt.Sprintf("`%s` (%s%s)", at, kind, shown), means))
+		b.WriteString(strings.TrimRight(wrapItem(strings.TrimSpace(fmt.Sprintf("- `%s` (%s%s): %s", at, kind, shown, means))), ":\n") + "\n")
 		if !same && !slices.Contains(describedElsewhere, strings.TrimSuffix(at, "[]")) {
-			rows(b, inner, at)
+			items(b, inner, at)
 		}
 	}
 }
 
 // meaning returns the description of the field and the constraints on its value, on one line.
-func meaning(field *schema, required bool) string {
-	words := strings.Fields(field.Description)
+func meaning(name string, field *schema, required bool) string {
+	words := strings.Fields(description(name, field.Description))
 	if required {
 		words = append(words, "Required.")
 	}
@@ -117,4 +111,18 @@ func meaning(field *schema, required bool) string {
 		words = append(words, "Rule: "+r.Message+".")
 	}
 	return strings.Join(words, " ")
+}
+
+// description returns the description without the field's name in Go at its beginning.
+func description(name, text string) string {
+	first, rest, _ := strings.Cut(text, " ")
+	if !strings.EqualFold(first, name) {
+		return text
+	}
+	for _, verb := range []string{"is ", "are "} {
+		if definition, found := strings.CutPrefix(rest, verb); found {
+			return capital(definition)
+		}
+	}
+	return "`" + name + "` " + rest
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"drydock.dev/eventsource/gateway"
-	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit"
 )
@@ -17,12 +15,12 @@ import (
 func TestPagesAreUpToDate(t *testing.T) {
 	for name, page := range map[string]func(*testing.T) string{
 		"scaler.md":      scalerPage,
-		"annotations.md": annotationsPage,
+		"annotations.md": keysPage,
 		"reasons.md":     reasonsPage,
 		"events.md":      eventsPage,
 		"conditions.md":  conditionsPage,
 		"metrics.md":     metricsPage,
-		"settings.md":    func(*testing.T) string { return SettingsPage(programs()) },
+		"settings.md":    settingsPage,
 		"exit-codes.md":  func(*testing.T) string { return ExitCodesPage() },
 	} {
 		golden.Is(t, filepath.Join(kit.Root(t), "docs", "reference", name), page(t))
@@ -38,21 +36,27 @@ func scalerPage(t *testing.T) string {
 	return page
 }
 
-func annotationsPage(t *testing.T) string {
-	const source = "shared/api/keys.go"
-	return constantsPage(t, "Annotations, labels and finalizers", "Every key that Drydock reads or writes on objects.", source, "key",
-		With("drydock.dev/", constants(t, source)))
+func keysPage(t *testing.T) string {
+	meanings, err := KeyConstants(keyConstants(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := KeysPage(topics(t), meanings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
 func reasonsPage(t *testing.T) string {
 	const source = "shared/api/reasons.go"
 	return constantsPage(t, "Reasons", "A reason says why a function acted or waited: in the record, in Events, in logs and in conditions.",
-		source, "reason", With("", constants(t, source)))
+		source, With("", constants(t, source)))
 }
 
 func eventsPage(t *testing.T) string {
 	const source = "shared/events/events.go"
-	return constantsPage(t, "Events", "The types of the CloudEvents that functions send and receive.", source, "type",
+	return constantsPage(t, "Events", "The types of the CloudEvents that functions send and receive.", source,
 		With("dev.", constants(t, source)))
 }
 
@@ -70,13 +74,12 @@ func conditionsPage(t *testing.T) string {
 		"Conditions of a Scaler",
 		"The types of the conditions in the status of a Scaler.",
 		source,
-		"condition",
 		conditions,
 	)
 }
 
 func metricsPage(t *testing.T) string {
-	found := map[string][]Metric{}
+	var found []Metric
 	for _, source := range []string{"shared/telemetry/metrics.go", "shared/telemetry/cleanups.go", "shared/telemetry/volumes.go",
 		"shared/telemetry/growth.go", "eventsource/gateway/measure/measure.go", "eventsource/engine/gate.go"} {
 		metrics, err := Metrics(source, read(t, source))
@@ -86,7 +89,7 @@ func metricsPage(t *testing.T) string {
 		if len(metrics) == 0 {
 			t.Errorf("%s makes no instrument", source)
 		}
-		found[source] = metrics
+		found = append(found, metrics...)
 	}
 	page, err := MetricsPage(found)
 	if err != nil {
@@ -95,13 +98,27 @@ func metricsPage(t *testing.T) string {
 	return page
 }
 
-func programs() []Settings {
-	return []Settings{{"Every function", api.Settings{}}, {"The wake gateway", gateway.Options{}}}
+func settingsPage(t *testing.T) string {
+	page, err := SettingsPage(programs, func(source string) string { return read(t, source) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
 }
 
-func constantsPage(t *testing.T, title, introduction, source, column string, sections []Section) string {
+// programs are the sections of settings.md.
+var programs = []Settings{
+	{"Every function", "For all functions, on Knative and standalone.", "shared/api/settings.go", "Settings"},
+	{"The wake gateway", "For the wake gateway, on Knative and standalone.", "eventsource/gateway/options.go", "Options"},
+	{"A function in its own process", "Only on Knative: for each process `drydock serve`.", "cmd/drydock/serve.go", "environment"},
+	{"The Broker of sift", "Only on Knative: for the function sift, which sends events by itself.", "function.go", "Environment"},
+	{"The standalone program", "Only for `drydock-standalone`.", "cmd/drydock-standalone/options.go", "options"},
+	{"Outside a cluster", "For every program that runs outside a pod.", "shared/settings/settings.go", "Kubeconfig"},
+}
+
+func constantsPage(t *testing.T, title, introduction, source string, sections []Section) string {
 	t.Helper()
-	page, err := ConstantsPage(title, introduction, source, column, sections)
+	page, err := ConstantsPage(title, introduction, source, sections)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +173,8 @@ func TestPageShowsEachField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rows, _ := strings.Cut(page, "\n## spec\n")
-	want := "\n" +
-		"- `spec.count` (integer): Count is a|b, on two lines. Required. At least 1. At most 5.\n" +
+	_, items, _ := strings.Cut(page, "\n## spec\n\n")
+	want := "- `spec.count` (integer): A|b, on two lines. Required. At least 1. At most 5.\n" +
 		"- `spec.hooks` (object)\n" +
 		"- `spec.hooks.onFailure` (object)\n" +
 		"- `spec.hooks.post` (object): Its fields are those of `spec.hooks.pre`.\n" +
@@ -169,8 +185,8 @@ func TestPageShowsEachField(t *testing.T) {
 		"- `status.conditions[]` (list of object)\n" +
 		"- `status.names[]` (list of object)\n" +
 		"- `status.names[].name` (string)\n"
-	if rows != want {
-		t.Errorf("the page has\n%s\nwant\n%s", rows, want)
+	if items != want {
+		t.Errorf("the page has\n%s\nwant\n%s", items, want)
 	}
 }
 

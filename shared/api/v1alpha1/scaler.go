@@ -380,8 +380,9 @@ type ScalerStatus struct {
 
 // TargetReference is the identity of a StatefulSet.
 type TargetReference struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid"`
+	Name string `json:"name"`
+	// UID distinguishes the StatefulSet from a later one of the same name.
+	UID types.UID `json:"uid"`
 }
 
 // ScalerFailure describes a failed scaling.

@@ -90,7 +90,7 @@ func TestOffCostsNothing(t *testing.T) {
 		"empty is not set":    {map[string]string{"OTEL_TRACES_EXPORTER": "", "OTEL_TRACES_SAMPLER": ""}, false, true},
 		"traces only":         {map[string]string{"OTEL_METRICS_EXPORTER": "none", "OTEL_TRACES_EXPORTER": "console"}, true, false},
 		"traces over OTLP":    {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, true},
-		"supported values by name": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+		"supported values": {map[string]string{"OTEL_PROPAGATORS": "tracecontext,baggage", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
 			false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestEndpointOfEachSignal(t *testing.T) {
 			"https://c:1/otlp/v1/traces", "https://c:1/otlp/v1/metrics"},
 		"a separate URL for traces, unchanged": {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://t/"},
 			"http://t/", "http://localhost:4318/v1/metrics"},
-		"one for all, and one for metrics": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/x"},
+		"common and for metrics": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/x"},
 			"http://c/v1/traces", "http://m/x"},
 		"an empty variable is one that is not set": {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": " "},
 			"http://localhost:4318/v1/traces", "http://localhost:4318/v1/metrics"},
