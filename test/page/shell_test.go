@@ -16,10 +16,11 @@ func TestCommands(t *testing.T) {
 	}{
 		"a command with a comment": {"kubectl get sts   # all of them", []Command{words(1, "kubectl", "get", "sts")}},
 		"a # in a word":            {"echo a#b", []Command{words(1, "echo", "a#b")}},
-		"quotes are removed":       {`sh -c 'echo "a" > /data/b' "c $d" e\ f`, []Command{words(1, "sh", "-c", `echo "a" > /data/b`, "c $d", "e f")}},
+		"quotes are removed":       {`sh -c 'echo "a" > b' "c $d" e\ f`, []Command{words(1, "sh", "-c", `echo "a" > b`, "c $d", "e f")}},
 		"an empty word":            {`echo "" b`, []Command{words(1, "echo", "", "b")}},
 		"a continued line":         {"kubectl get \\\n  sts\ntrue", []Command{words(1, "kubectl", "get", "sts"), words(3, "true")}},
-		"a list and a pipe":        {"a && b | c || d; e &", []Command{words(1, "a"), words(1, "b"), words(1, "c"), words(1, "d"), words(1, "e")}},
+		"a list and a pipe": {"a && b | c || d; e &", []Command{words(1, "a"), words(1, "b"), words(1, "c"), words(1, "d"),
+			words(1, "e")}},
 		"a variable": {"A=1 B='x y' make c", []Command{{Line: 1, Assignments: map[string]string{"A": "1", "B": "x y"},
 			Words: []string{"make", "c"}}}},
 		"an assignment alone":      {"f=backup", []Command{{Line: 1, Assignments: map[string]string{"f": "backup"}}}},
@@ -28,8 +29,8 @@ func TestCommands(t *testing.T) {
 		"a loop": {"for i in 0 1; do\n  echo $i\ndone | sort > f", []Command{{Line: 1}, words(2, "echo", "$i"), {Line: 3},
 			{Line: 3, Words: []string{"sort"}, Writes: []string{"f"}}}},
 		"until": {"until a | b; do sleep 2; done", []Command{words(1, "a"), words(1, "b"), words(1, "sleep", "2"), {Line: 1}}},
-		"a here-document": {"cat > f <<EOF | b\n$x 'y\nEOF\nc", []Command{{Line: 1, Words: []string{"cat"}, Input: "$x 'y\n", Writes: []string{"f"}},
-			words(1, "b"), words(4, "c")}},
+		"a here-document": {"cat > f <<EOF | b\n$x 'y\nEOF\nc", []Command{
+			{Line: 1, Words: []string{"cat"}, Input: "$x 'y\n", Writes: []string{"f"}}, words(1, "b"), words(4, "c")}},
 		"errors go to the output": {"a 2>&1 >/dev/null", []Command{{Line: 1, Words: []string{"a"}, Writes: []string{"/dev/null"}}}},
 		"a test":                  {`[ "$A" = down ] || exit 0`, []Command{words(1, "[", "$A", "=", "down", "]"), words(1, "exit", "0")}},
 	} {

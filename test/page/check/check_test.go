@@ -94,7 +94,7 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"an annotation as a label":   {sh("kubectl label sts web drydock.dev/resize=5Gi"), "is no label"},
 		"a label as an annotation":   {sh("kubectl annotate sts web drydock.dev/managed=true"), "is no annotation"},
 		"no label of a selector":     {sh("kubectl get pods -l drydock.dev/resize"), "is no label"},
-		"no key of a jsonpath":       {sh(`kubectl get sts -o jsonpath='{.metadata.annotations.drydock\.dev/state}'`), "no key drydock.dev/state"},
+		"no key of a jsonpath":       {sh(`kubectl get sts -o jsonpath='{.annotations.drydock\.dev/state}'`), "no key drydock.dev/state"},
 		"no key in a sentence":       {"Write `drydock.dev/resise`.", "no key drydock.dev/resise"},
 		"no request":                 {sh("kubectl annotate sts web drydock.dev/resize=data:5Gi"), "data:5Gi"},
 		"no rule of growth":          {sh("kubectl annotate sts web drydock.dev/grow=data=over:5Gi"), "over:5Gi"},

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"os"
 	"path"
 	"strings"
 )
@@ -11,15 +12,18 @@ type checker struct {
 	folder    string            // where the next command runs
 	made      map[string]bool   // files and folders that commands have written, or that the page shows
 	variables map[string]string // of the shell
-	report    func(line int, format string, args ...any)
+	// report adds a problem. The line counts from the block's first line, 1.
+	report func(line int, format string, args ...any)
 }
 
 // expand replaces the variables that the page has set.
 func (c *checker) expand(word string) string {
-	for name, value := range c.variables {
-		word = strings.ReplaceAll(strings.ReplaceAll(word, "${"+name+"}", value), "$"+name, value)
-	}
-	return word
+	return os.Expand(word, func(name string) string {
+		if value, known := c.variables[name]; known {
+			return value
+		}
+		return "${" + name + "}"
+	})
 }
 
 // file checks that a file or folder is in the project, that a command of the page has made it, or that a block of YAML shows it: the
