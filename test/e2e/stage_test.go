@@ -18,6 +18,12 @@ import (
 // test, or before.
 func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	t.Helper()
+	return drydockWith(t, s, nil, args...)
+}
+
+// drydockWith is drydock with other settings, as NAME=VALUE.
+func drydockWith(t testing.TB, s *stage.Stage, settings []string, args ...string) *exec.Cmd {
+	t.Helper()
 	rights.Lock() // several tests run at once
 	kit.InstallRights(t, s.Kubeconfig, stage.Image)
 	rights.Unlock()
@@ -25,8 +31,8 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 	binary := filepath.Join(kit.Root(t), "bin", "drydock-standalone")
 	command := exec.Command(binary, append([]string{"--namespace", s.Namespace, "--lease-namespace", s.Namespace,
 		"--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none"}, args...)...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image,
-		"DRYDOCK_ALLOW_TAGS=true", "DRYDOCK_IMPERSONATE=true")
+	command.Env = append(append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image,
+		"DRYDOCK_ALLOW_TAGS=true", "DRYDOCK_IMPERSONATE=true"), settings...)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		t.Fatalf("starting %s: %v; build it with: make build", binary, err)

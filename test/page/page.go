@@ -6,18 +6,17 @@
 //	<!-- A test runs these commands: end -->
 //
 // A block of language sh is run. A block of language text behind it is the output. In it, … stands for any text, and the number of spaces
-// does not count.
+// does not count. A page may have several such parts, which run in their order. Between blocks, a line
+//
+//	<!-- A test also runs: COMMANDS -->
+//
+// has commands that a reader does not need, for example those that wait.
 package page
 
 import (
 	"fmt"
 	"regexp"
 	"strings"
-)
-
-const (
-	begin = "<!-- A test runs these commands: begin -->"
-	end   = "<!-- A test runs these commands: end -->"
 )
 
 // Step is a block of commands with the output that the page shows.
@@ -27,33 +26,20 @@ type Step struct {
 	Output   string // empty if the page shows none
 }
 
-// Steps returns the steps of a page, in order.
+// Steps returns the steps of the page's marked parts, in order.
 func Steps(text string) ([]Step, error) {
-	var steps []Step
-	tested, language, opened, block := false, "", 0, []string(nil)
-	for i, line := range strings.Split(text, "\n") {
-		switch {
-		case language == "" && line == begin:
-			tested = true
-		case language == "" && line == end:
-			tested = false
-		case language == "" && strings.HasPrefix(line, "```"):
-			language, opened, block = strings.TrimPrefix(line, "```"), i+1, nil
-		case line == "```":
-			var err error
-			if tested {
-				steps, err = add(steps, language, strings.Join(block, "\n"), opened)
-			}
-			if err != nil {
-				return nil, err
-			}
-			language = ""
-		default:
-			block = append(block, line)
-		}
+	blocks, err := Blocks(text)
+	if err != nil {
+		return nil, err
 	}
-	if tested || language != "" {
-		return nil, fmt.Errorf("the page ends inside a block, or before %q", end)
+	var steps []Step
+	for _, block := range blocks {
+		if !block.Tested {
+			continue
+		}
+		if steps, err = add(steps, block); err != nil {
+			return nil, err
+		}
 	}
 	if len(steps) == 0 {
 		return nil, fmt.Errorf("the page has no commands behind %q", begin)
@@ -61,18 +47,18 @@ func Steps(text string) ([]Step, error) {
 	return steps, nil
 }
 
-func add(steps []Step, language, block string, line int) ([]Step, error) {
-	switch language {
+func add(steps []Step, block Block) ([]Step, error) {
+	switch block.Language {
 	case "sh":
-		return append(steps, Step{Line: line, Commands: block}), nil
+		return append(steps, Step{Line: block.Line, Commands: block.Text}), nil
 	case "text":
 		if len(steps) == 0 || steps[len(steps)-1].Output != "" {
-			return nil, fmt.Errorf("line %d: output without commands before it", line)
+			return nil, fmt.Errorf("line %d: output without commands before it", block.Line)
 		}
-		steps[len(steps)-1].Output = block
+		steps[len(steps)-1].Output = block.Text
 		return steps, nil
 	}
-	return nil, fmt.Errorf("line %d: a block of language %q; write sh for commands and text for their output", line, language)
+	return nil, fmt.Errorf("line %d: a block of language %q; write sh for commands and text for their output", block.Line, block.Language)
 }
 
 // Missing returns the lines of the expected output that the output does not have, in this order.

@@ -20,6 +20,9 @@ func TestSteps(t *testing.T) {
 			[]Step{{2, "kubectl get sts", "NAME\nweb"}}, ""},
 		"only the marked part": {fence + "sh\nrm -rf /\n" + fence + "\n" + begin + "\n" + fence + "sh\ntrue\n" + fence + "\n" + end,
 			[]Step{{5, "true", ""}}, ""},
+		"two parts, and hidden commands": {begin + "\n" + fence + "sh\na\n" + fence + "\n<!-- A test also runs: b | c -->\n" + end + "\n" +
+			fence + "\nx\n" + fence + "\n" + begin + "\n" + fence + "sh\nd\n" + fence + "\n" + end,
+			[]Step{{2, "a", ""}, {4, "b | c", ""}, {11, "d", ""}}, ""},
 		"output first":       {begin + "\n" + fence + "text\nx\n" + fence + "\n" + end, nil, "output without commands"},
 		"another language":   {begin + "\n" + fence + "yaml\nx: 1\n" + fence + "\n" + end, nil, `language "yaml"`},
 		"no end":             {begin + "\n" + fence + "sh\ntrue\n" + fence, nil, "before"},

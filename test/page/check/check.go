@@ -1,0 +1,108 @@
+// Package check finds commands, paths, keys and manifests of a page that do not exist in the project.
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"drydock.dev/test/page"
+)
+
+// Problems returns a sentence for each mistake on a page. The name is its path in the project.
+func (p *Project) Problems(name, text string) []string {
+	blocks, err := page.Blocks(text)
+	if err != nil {
+		return []string{fmt.Sprintf("%s: %v", name, err)}
+	}
+	var problems []string
+	offset := 0
+	c := &checker{project: p, folder: ".", made: map[string]bool{}, variables: map[string]string{},
+		report: func(line int, format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("%s:%d: %s", name, offset+line, fmt.Sprintf(format, args...)))
+		}}
+	for _, block := range blocks {
+		if first, _, _ := strings.Cut(block.Text, "\n"); block.Language == "yaml" && strings.HasPrefix(first, "# ") {
+			c.made[strings.TrimPrefix(first, "# ")] = true
+		}
+	}
+	for _, block := range blocks {
+		offset = block.Line
+		c.folder = "." // each block begins in the checkout
+		checkBlock(c, block)
+	}
+	for _, span := range page.Spans(text) {
+		offset = span.Line - 1
+		c.folder = "."
+		checkSpan(c, span.Text)
+	}
+	return problems
+}
+
+func checkBlock(c *checker, block page.Block) {
+	if block.Language != "go" {
+		for i, line := range strings.Split(block.Text, "\n") {
+			checkKeys(c, i+1, line)
+		}
+	}
+	if block.Language == "yaml" {
+		checkManifests(c, 1, block.Text)
+	}
+	commands, err := page.Commands(block.Script())
+	if err != nil {
+		c.report(0, "%v", err)
+		return
+	}
+	for _, command := range commands {
+		checkCommand(c, command)
+	}
+}
+
+var (
+	commandSpan = regexp.MustCompile(`^(kubectl drydock|make|go test) [a-z./-]`)
+	testSpan    = regexp.MustCompile(`^(Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*$`)
+)
+
+// checkSpan checks a command, a test or a path in a sentence.
+func checkSpan(c *checker, text string) {
+	checkKeys(c, 1, text)
+	switch {
+	case commandSpan.MatchString(text):
+		commands, err := page.Commands(text)
+		if err != nil {
+			c.report(1, "%v", err)
+		}
+		for _, command := range commands {
+			checkProgram(c, command, true)
+		}
+	case testSpan.MatchString(text) && !c.project.tests[text]:
+		c.report(1, "there is no test %s", text)
+	case projectPath.MatchString(text):
+		c.file(1, text)
+	}
+}
+
+// checkCommand checks a command of a block, and remembers what it makes.
+func checkCommand(c *checker, command page.Command) {
+	for name, value := range command.Assignments {
+		c.variables[name] = value
+		if strings.HasPrefix(name, "DRYDOCK_") && !c.project.variables[name] {
+			c.report(command.Line, "no program reads the variable %s", name)
+		}
+	}
+	for i, word := range command.Words {
+		command.Words[i] = c.expand(word)
+	}
+	for _, file := range command.Reads {
+		c.file(command.Line, c.expand(file))
+	}
+	if len(command.Words) > 0 {
+		checkProgram(c, command, false)
+	}
+	for _, file := range command.Writes {
+		c.made[c.expand(file)] = true
+	}
+	if strings.Contains(command.Input, "kind:") {
+		checkManifests(c, command.Line+1, command.Input)
+	}
+}

@@ -1,0 +1,83 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	yaml3 "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api/v1alpha1"
+)
+
+// checkManifests checks the documents of a YAML text. One with an apiVersion and a kind of the scheme must have only
+// fields of its type.
+func checkManifests(c *checker, line int, text string) {
+	documents := yaml3.NewDecoder(bytes.NewBufferString(text))
+	for {
+		var node yaml3.Node
+		if err := documents.Decode(&node); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			c.report(line, "%v", err)
+			return
+		}
+		at := line + node.Line - 1
+		document, err := yaml3.Marshal(&node)
+		if err != nil {
+			c.report(at, "%v", err)
+			continue
+		}
+		if err := decode(document); err != nil {
+			c.report(at, "%v", err)
+		}
+	}
+}
+
+// decode decodes the document strictly if its type is known.
+func decode(document []byte) error {
+	var head struct{ APIVersion, Kind string }
+	if err := yaml.Unmarshal(document, &head); err != nil {
+		return err
+	}
+	types := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(types), v1alpha1.AddToScheme(types)); err != nil {
+		return err
+	}
+	group, err := schema.ParseGroupVersion(head.APIVersion)
+	if err != nil {
+		return err
+	}
+	switch {
+	case head.Kind == "" || !types.IsGroupRegistered(group.Group):
+		return nil // a part of a manifest, or a resource of another project
+	case group == v1alpha1.GroupVersion && head.Kind == "Scaler":
+		return decodeScaler(document)
+	}
+	_, _, err = serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer().Decode(document, nil, nil)
+	return err
+}
+
+// decodeScaler decodes a Scaler strictly. Its own decoder, and that of its mode, accept unknown fields.
+func decodeScaler(document []byte) error {
+	type scaler v1alpha1.Scaler
+	type scalerMode v1alpha1.ScalerMode
+	if err := yaml.UnmarshalStrict(document, &scaler{}); err != nil {
+		return err
+	}
+	var raw struct {
+		Spec struct {
+			Mode json.RawMessage `json:"mode"`
+		} `json:"spec"`
+	}
+	if err := yaml.Unmarshal(document, &raw); err != nil || raw.Spec.Mode == nil {
+		return err
+	}
+	return yaml.UnmarshalStrict(raw.Spec.Mode, &scalerMode{})
+}
