@@ -45,7 +45,8 @@ var tutorials = map[string]tutorial{
 		settings: []string{"DRYDOCK_GROW_PERIOD=1m", "DRYDOCK_GROW_KUBELET_INSECURE=true"},
 	},
 	"docs/resize.md": {
-		replace: []string{"@fast", "@" + stage.OtherClass, "-> fast", "-> " + stage.OtherClass, "@gp3", "@" + stage.CloudClass, "%gold", "%read-ahead-large",
+		replace: []string{"@fast", "@" + stage.OtherClass, "-> fast", "-> " + stage.OtherClass,
+			"@gp3", "@" + stage.CloudClass, "%gold", "%read-ahead-large",
 			"@cephfs", "@" + stage.OtherClass, "-> cephfs", "-> " + stage.OtherClass},
 	},
 }

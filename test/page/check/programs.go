@@ -11,7 +11,7 @@ import (
 
 // programs are the commands that pages may use beside files of the project: those of a shell and of POSIX, and the tools that a page
 // names as a requirement.
-var programs = []string{"docker", "func", "curl", "git", "jq", "openssl",
+var programs = []string{"docker", "func", "curl", "git", "jq", "openssl", "pv-migrate",
 	"[", "date", "echo", "exit", "export", "grep", "printf", "sed", "sleep", "sh", "sort", "true"}
 
 // pathFlags are flags whose value is a file, a folder, or - for the input.
