@@ -23,9 +23,9 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 // a rollback discards newer data.
 func HowToRetry(resize *api.Resize) string {
 	if resize.IsRollback() {
-		return "ask again with kubectl drydock rollback"
+		return "retry with kubectl drydock rollback sts/" + resize.Set.Name
 	}
-	return "ask again with the annotation " + api.RetryAnnotation
+	return fmt.Sprintf("retry with kubectl annotate sts %s %s=", resize.Set.Name, api.RetryAnnotation)
 }
 
 // TookTooLong returns the message for members that were not moved in time, with the latest obstacle.
@@ -76,20 +76,21 @@ func fieldsSummary(fields []api.Field) string {
 
 func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	moved := len(resize.Moves())
-	done := inPlace(resize, "have grown", "have another VolumeAttributesClass")
+	done := inPlace(resize, "has grown", "have grown", "has another VolumeAttributesClass", "have another VolumeAttributesClass")
 	switch {
 	case resize.IsRollback():
-		return fmt.Sprintf("%d claims have their old volumes back; the replaced volumes with the newer data are kept for %s", moved, retention)
+		return fmt.Sprintf("%s back; the replaced volumes with the newer data are kept for %s",
+			claims(moved, "has its old volume", "have their old volumes"), retention)
 	case resize.GrowsWhileStopped() && done != "":
 		return fmt.Sprintf("%s, %d have grown while their members were stopped", done, moved)
 	case resize.GrowsWhileStopped():
-		return fmt.Sprintf("%d claims have grown while their members were stopped", moved)
+		return claims(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case done != "" && moved > 0:
 		return fmt.Sprintf("%s, %d are on new volumes; the old volumes are kept for %s", done, moved, retention)
 	case done != "":
 		return done
 	case moved > 0:
-		return fmt.Sprintf("%d claims are on new volumes; the old volumes are kept for %s", moved, retention)
+		return fmt.Sprintf("%s; the old volumes are kept for %s", claims(moved, "is on a new volume", "are on new volumes"), retention)
 	}
 	return "the set has its new templates"
 }
@@ -100,24 +101,26 @@ func Announcement(resize *api.Resize) string {
 	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
 		return "the set is created again around its pods with the changes " + strings.Join(api.Words(resize.Fields), ", ")
 	}
-	grow := inPlace(resize, "will grow on their volumes", "will get another VolumeAttributesClass")
+	grow := inPlace(resize, "will grow on its volume", "will grow on their volumes", "will get another VolumeAttributesClass",
+		"will get another VolumeAttributesClass")
 	switch {
 	case resize.GrowsWhileStopped() && grow != "":
 		return fmt.Sprintf("%s, then %d will grow while their members are stopped", grow, moved)
 	case resize.GrowsWhileStopped():
-		return fmt.Sprintf("%d claims will grow while their members are stopped", moved)
+		return claims(moved, "will grow while its member is stopped", "will grow while their members are stopped")
 	case moved == 0 && grow == "":
 		return "the set is created again with its new templates"
 	case grow == "":
-		return fmt.Sprintf("%d claims will be copied to new volumes", moved)
+		return claims(moved, "will be copied to a new volume", "will be copied to new volumes")
 	case moved == 0:
 		return grow
 	}
 	return fmt.Sprintf("%s, then %d will be copied to new ones", grow, moved)
 }
 
-// inPlace counts the claims that grow in place, and the claims that get another VolumeAttributesClass. It returns "" if there are none.
-func inPlace(resize *api.Resize, grow, change string) string {
+// inPlace counts the claims that grow in place, and the claims that get another VolumeAttributesClass. Each predicate comes for one
+// claim and for several. It returns "" if there are none.
+func inPlace(resize *api.Resize, grows, grow, changes, change string) string {
 	grown, changed := 0, 0
 	for i := range resize.Expansions {
 		e := &resize.Expansions[i]
@@ -130,11 +133,19 @@ func inPlace(resize *api.Resize, grow, change string) string {
 	}
 	switch {
 	case grown > 0 && changed > 0:
-		return fmt.Sprintf("%d claims %s, %d %s", grown, grow, changed, change)
+		return claims(grown, grows, grow) + ", " + claims(changed, changes, change)
 	case grown > 0:
-		return fmt.Sprintf("%d claims %s", grown, grow)
+		return claims(grown, grows, grow)
 	case changed > 0:
-		return fmt.Sprintf("%d claims %s", changed, change)
+		return claims(changed, changes, change)
 	}
 	return ""
+}
+
+// claims returns a number of claims with the predicate that agrees with it.
+func claims(n int, one, many string) string {
+	if n == 1 {
+		return "1 claim " + one
+	}
+	return fmt.Sprintf("%d claims %s", n, many)
 }
