@@ -36,7 +36,7 @@ func TestCopyDevices(t *testing.T) {
 		devices = append(devices, device)
 	}
 	code, r := copyOnce(t, "--device", "--first-pass", devices[0], devices[1])
-	if code != moverreport.CodeOK || r.Result != "warmed" || r.Bytes == 0 {
+	if code != moverreport.CodeOK || r.Result != "first-pass" || r.Bytes == 0 {
 		t.Fatalf("%d %+v", code, r)
 	}
 	code, r = copyOnce(t, "--device", "--after-first-pass", devices[0], devices[1])

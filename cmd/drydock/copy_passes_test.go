@@ -26,7 +26,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
 	time.Sleep(2100 * time.Millisecond)
 	code, r := copyOnce(t, "--first-pass", "--token=op", "--settled=2s", src, dst)
-	if code != moverreport.CodeOK || r.Result != "warmed" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
+	if code != moverreport.CodeOK || r.Result != "first-pass" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if r.RecordedFiles != 1 {
@@ -45,7 +45,7 @@ func TestInvalidCopyFlagsAreRejected(t *testing.T) {
 	src, dst := trees(t)
 	for name, args := range map[string][]string{
 		"both passes at once":      {"--first-pass", "--after-first-pass", "--token=op", src, dst},
-		"warm without a token":     {"--first-pass", src, dst},
+		"first without a token":     {"--first-pass", src, dst},
 		"final without a token":    {"--after-first-pass", src, dst},
 		"settled too short":        {"--first-pass", "--token=op", "--settled=1s", src, dst},
 		"a margin of 100 percent":  {"--margin=100", src, dst},

@@ -77,9 +77,9 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 }
 
 func twoPassFlags(f *flag.FlagSet, c *copyFlags) {
-	f.BoolVar(&c.first, "warm", false,
+	f.BoolVar(&c.first, "first-pass", false,
 		"first pass, SOURCE is in use: tolerate files that change, verify and record all others, for --after-first-pass")
-	f.BoolVar(&c.final, "after-warm", false, "final pass: do not read files that --first-pass recorded and that have not changed since")
+	f.BoolVar(&c.final, "after-first-pass", false, "final pass: do not read files that --first-pass recorded and that have not changed since")
 	f.StringVar(&c.token, "token", "",
 		"the `operation` that --first-pass, --after-first-pass and --own-target belong to; a record of another operation is ignored")
 	f.BoolVar(&c.ownOnly, "own-target", false,

@@ -12,7 +12,7 @@ const TerminationLogLimit = 4096
 
 // Report says how a copy ended, for programs and people.
 type Report struct {
-	Result  string `json:"result"` // "copied", "warmed" or "failed"
+	Result  string `json:"result"` // "copied", "first-pass" or "failed"
 	Code    int    `json:"code"`   // the exit code
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`

@@ -263,7 +263,7 @@ func TestFailingMoverIsReplaced(t *testing.T) {
 			phase: api.Succeeded},
 		"deleted, " + finalNow:       {at: finalNow, times: []kit.Trouble{kit.Deleted}, timeout: long, phase: api.Succeeded},
 		"out of memory, " + finalNow: {at: finalNow, times: []kit.Trouble{kit.OutOfMemory}, timeout: long, phase: api.Succeeded},
-		"always out of memory, warm": {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed,
+		"always out of memory, first pass": {at: copyNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed, reason: api.CopyFailed,
 			says: api.MoverAnnotation},
 		"always out of memory, quiesced": {at: finalNow, always: kit.OutOfMemory, timeout: long, phase: api.Failed,
 			reason: api.CopyFailed, says: api.MoverAnnotation},

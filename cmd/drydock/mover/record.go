@@ -13,7 +13,7 @@ import (
 
 // recordName is the record's name in the target's root. No temporary file has this name, because theirs end in letters
 // and digits only.
-const recordName = tempPrefix + "warm.record"
+const recordName = tempPrefix + "pass.record"
 
 // recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
 // only time.

@@ -21,7 +21,7 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	}
 	switch {
 	case r.Pass == PassFirst:
-		report.Result, report.Reason = "warmed", moverreport.ReasonFirstPassDone
+		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
 		report.Message = "the target holds most of the source's data. A final pass completes the copy"
 	case r.Digest == "":
 		report.Message = "the target is a copy of the source, which was not verified"

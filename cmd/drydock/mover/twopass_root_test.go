@@ -265,7 +265,7 @@ func TestFirstPassFailsForUnreadableFile(t *testing.T) {
 	must(t, os.Chmod(src.dir+"/data/table", 0o600))
 	waitSettled()
 	r = child{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(t, user)
-	if r.Code != moverreport.CodeOK || r.Result != "warmed" || r.RecordedFiles == 0 {
+	if r.Code != moverreport.CodeOK || r.Result != "first-pass" || r.RecordedFiles == 0 {
 		t.Fatalf("%+v", r)
 	}
 	r = child{Source: src.dir, Target: dst.dir, Pass: PassFinal}.run(t, user)
