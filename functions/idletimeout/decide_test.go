@@ -155,7 +155,7 @@ func sleep(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 var (
 	abort  = build.Annotation(api.AbortAnnotation, "")
 	retry  = build.Annotation(api.RetryAnnotation, "")
-	probe  = build.Annotation(api.ActivityProbeAnnotation, "tcp:5432")
+	probed = build.Annotation(api.ActivityProbeAnnotation, "tcp:5432")
 	optOut = build.Label(api.ManagedLabel, "")
 	zero   = build.Replicas(0)
 	shop   = build.InGroup("shop")
@@ -348,22 +348,22 @@ func TestProbeResults(t *testing.T) {
 	down := ProbeResult{Err: errors.New("no route to host")}
 	resting := sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute))
 	check(t, map[string]Input{
-		"the probe says idle":                              on(web(probe)).withProbe("web", ProbeResult{}),
-		"the probe says in use":                            on(web(probe)).withProbe("web", ProbeResult{Active: true}),
-		"the probe fails":                                  on(web(probe)).withProbe("web", down),
-		"the probe was not asked":                          on(web(probe)),
-		"the probe failed recently":                        on(web(probe, resting)),
-		"the user paused the set: the probe is not needed": on(web(probe, build.Paused())),
-		"the probe of another member says in use": on(web(shop), member("db", shop, probe)).withProbe("db",
+		"the probe says idle":                              on(web(probed)).withProbe("web", ProbeResult{}),
+		"the probe says in use":                            on(web(probed)).withProbe("web", ProbeResult{Active: true}),
+		"the probe fails":                                  on(web(probed)).withProbe("web", down),
+		"the probe was not asked":                          on(web(probed)),
+		"the probe failed recently":                        on(web(probed, resting)),
+		"the user paused the set: the probe is not needed": on(web(probed, build.Paused())),
+		"the probe of another member says in use": on(web(shop), member("db", shop, probed)).withProbe("db",
 			ProbeResult{Active: true}),
-		"the probe of another member fails":                                  on(web(shop), member("db", shop, probe)).withProbe("db", down),
-		"the probe of another member failed recently: the group stays awake": on(web(shop), member("db", shop, probe, resting)),
-		"a member at zero is not asked":                                      on(web(shop), member("db", shop, probe, zero)),
+		"the probe of another member fails":                                  on(web(shop), member("db", shop, probed)).withProbe("db", down),
+		"the probe of another member failed recently: the group stays awake": on(web(shop), member("db", shop, probed, resting)),
+		"a member at zero is not asked":                                      on(web(shop), member("db", shop, probed, zero)),
 		"a member that sleeps is not asked": on(
-			web(shop), member("db", shop, probe, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
-		"the probe fails again after a retry: the annotation is removed": on(web(probe, resting, retry)).withProbe("web", down),
-		"the probe says idle after a retry":                              on(web(probe, resting, retry)).withProbe("web", ProbeResult{}),
-		"the time of readiness is kept": on(web(probe, sleep(api.Succeeded, build.ReadyFor(2*time.Hour)))).withProbe("web",
+			web(shop), member("db", shop, probed, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
+		"the probe fails again after a retry: the annotation is removed": on(web(probed, resting, retry)).withProbe("web", down),
+		"the probe says idle after a retry":                              on(web(probed, resting, retry)).withProbe("web", ProbeResult{}),
+		"the time of readiness is kept": on(web(probed, sleep(api.Succeeded, build.ReadyFor(2*time.Hour)))).withProbe("web",
 			down),
 	})
 }
@@ -373,24 +373,24 @@ func TestMembersToProbe(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"a set with a probe":        {on(web(probe)), "web"},
+		"a set with a probe":        {on(web(probed)), "web"},
 		"a set without a probe":     {on(web()), ""},
-		"the set is in use":         {on(web(probe, build.LastActivity(0))), ""},
-		"another member is in use":  {on(web(probe), member("db", build.LastActivity(0))), ""},
-		"a group with two probes":   {on(web(probe), member("db", probe), member("queue")), "db web"},
-		"the set is paused":         {on(web(probe, build.Paused())), ""},
-		"a sleep is requested":      {on(web(probe)).withSignal(events.Sleep, 0), ""},
-		"the set is asleep":         {on(web(probe, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))), ""},
-		"the set is at zero":        {on(web(probe, zero)), ""},
-		"the set is not opted in":   {on(web(probe, optOut)), ""},
-		"the probe failed recently": {on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), ""},
-		"the probe failed long ago": {on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Hour)))), "web"},
+		"the set is in use":         {on(web(probed, build.LastActivity(0))), ""},
+		"another member is in use":  {on(web(probed), member("db", build.LastActivity(0))), ""},
+		"a group with two probes":   {on(web(probed), member("db", probed), member("queue")), "db web"},
+		"the set is paused":         {on(web(probed, build.Paused())), ""},
+		"a sleep is requested":      {on(web(probed)).withSignal(events.Sleep, 0), ""},
+		"the set is asleep":         {on(web(probed, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))), ""},
+		"the set is at zero":        {on(web(probed, zero)), ""},
+		"the set is not opted in":   {on(web(probed, optOut)), ""},
+		"the probe failed recently": {on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), ""},
+		"the probe failed long ago": {on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Hour)))), "web"},
 		"the probe failed recently, and the set has the retry annotation": {
-			on(web(probe, retry, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), "web"},
+			on(web(probed, retry, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), "web"},
 		"the probe failed recently, and a retry event arrives": {
-			on(web(probe, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
-		"another annotation is invalid":         {on(web(probe, build.DependsOn("x"))), ""},
-		"the record of the sleep is unreadable": {on(web(probe, build.Annotation(api.SleepAnnotation, "{"))), ""},
+			on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
+		"another annotation is invalid":         {on(web(probed, build.DependsOn("x"))), ""},
+		"the record of the sleep is unreadable": {on(web(probed, build.Annotation(api.SleepAnnotation, "{"))), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -152,7 +152,7 @@ func TestConnectionsWithinGroupDoNotCount(t *testing.T) {
 			p.Spec.HostNetwork = hostNetwork
 		})
 	}
-	db := member("db", shop, build.Replicas(2), probe)
+	db := member("db", shop, build.Replicas(2), probed)
 	group := idle.Group{idle.MemberOf(db), idle.MemberOf(member("web", shop, build.Replicas(1)))}
 	c := newCluster(t, podOf("db", 0, at("10.0.0.1", false)), podOf("db", 1, at("10.0.0.2", false)), podOf("web", 0, at("10.0.0.3", false)))
 	from := func(remote string) string { return line4("0100000A:1538", remote+":C001", "01") }

@@ -20,6 +20,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podprobe"
+	"drydock.dev/shared/probe"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -45,7 +46,7 @@ func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Me
 		answers[i].Err = fmt.Errorf("the group has more than %d sets with a probe. Remove some probes", maxProbes)
 	}
 	podprobe.ForEach(len(asked), func(i int) {
-		if asked[i].Rules.Probe.Kind == idle.ProbeTCP && peersErr != nil {
+		if asked[i].Rules.Probe.Kind == probe.TCP && peersErr != nil {
 			answers[i].Err = peersErr
 			return
 		}
@@ -70,7 +71,7 @@ func (p *prober) probeTime(ctx context.Context) time.Duration {
 // Connections between members, such as replication or a connection pool, are not use. Pods on the host network are left out,
 // because clients may share their address.
 func (p *prober) peerAddresses(ctx context.Context, group idle.Group, asked []idle.Member) (map[string]bool, error) {
-	if !slices.ContainsFunc(asked, func(m idle.Member) bool { return m.Rules.Probe.Kind == idle.ProbeTCP }) {
+	if !slices.ContainsFunc(asked, func(m idle.Member) bool { return m.Rules.Probe.Kind == probe.TCP }) {
 		return nil, nil
 	}
 	lists, errs := make([][]*corev1.Pod, len(group)), make([]error, len(group))
@@ -87,9 +88,9 @@ func (p *prober) peerAddresses(ctx context.Context, group idle.Group, asked []id
 }
 
 // ask asks one set.
-func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Probe, peers map[string]bool) (bool, error) {
-	if probe.Kind == idle.ProbePrometheus {
-		return p.prometheus.ask(ctx, set.Namespace, probe.Query)
+func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, question probe.Probe, peers map[string]bool) (bool, error) {
+	if question.Kind == probe.Prometheus {
+		return p.prometheus.ask(ctx, set.Namespace, question.Query)
 	}
 	pods, err := p.runningPods(ctx, set)
 	if err != nil {
@@ -97,10 +98,10 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, probe idle.Pr
 	}
 	active, errs := make([]bool, len(pods)), make([]error, len(pods))
 	podprobe.ForEach(len(pods), func(i int) {
-		if probe.Kind == idle.ProbeTCP {
-			active[i], errs[i] = p.askTCP(ctx, pods[i], probe.Port, peers)
+		if question.Kind == probe.TCP {
+			active[i], errs[i] = p.askTCP(ctx, pods[i], question.Port, peers)
 		} else {
-			active[i], errs[i] = askHTTP(ctx, pods[i], probe)
+			active[i], errs[i] = askHTTP(ctx, pods[i], question)
 		}
 	})
 	if slices.Contains(active, true) { // one active pod is enough, even if others failed
@@ -146,7 +147,7 @@ func (p *prober) runningPods(ctx context.Context, set *appsv1.StatefulSet) ([]*c
 }
 
 // askHTTP reports whether the pod is in use. 200 means in use, 204 means idle, and any other answer is an error.
-func askHTTP(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (bool, error) {
+func askHTTP(ctx context.Context, pod *corev1.Pod, probe probe.Probe) (bool, error) {
 	code, err := podprobe.Get(ctx, pod, probe)
 	if err != nil {
 		return false, fmt.Errorf("asking pod %s: %w", pod.Name, err)

@@ -20,6 +20,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/probe"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -60,7 +61,7 @@ func replica(ordinal int, options ...build.Option) *corev1.Pod {
 
 func ask(t *testing.T, c *cluster, settings api.Settings, text string, options ...build.Option) string {
 	t.Helper()
-	probe, err := idle.ParseProbe(text)
+	probe, err := probe.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/probe"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -23,7 +23,7 @@ const (
 // has no check. If an answer is missing, memberLag adds the pod to podsToAsk and returns known false; then the caller must not decide on
 // the reason.
 func (w *work) memberLag(pods ...*corev1.Pod) (why string, known bool) {
-	check, err := idle.ParseMemberCheck(w.Set)
+	check, err := probe.ParseMemberCheck(w.Set)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("annotation %s cannot be read: %v", api.MemberCheckAnnotation, err), true

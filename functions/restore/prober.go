@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/podprobe"
+	"drydock.dev/shared/probe"
 )
 
 // timeForWrites is how much of the event's time the member check leaves for the writes that follow from its answers.
@@ -23,7 +23,7 @@ const timeForWrites = 5 * time.Second
 // askMembers asks the pods by the member check of the set, all within the limit. It returns for each pod why it has not caught up, or
 // empty. It quotes only the status code of an answer. If the event's time is too short to wait for all answers, it asks no pod.
 func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod, limit time.Duration) map[types.UID]string {
-	check, err := idle.ParseMemberCheck(set)
+	check, err := probe.ParseMemberCheck(set)
 	if deadline, ok := ctx.Deadline(); err != nil || check == nil || ok && time.Until(deadline) < limit+timeForWrites {
 		return nil
 	}
@@ -39,9 +39,9 @@ func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod
 }
 
 // askMember asks one pod. The same answer gives the same words, so that the record is written only once.
-func askMember(ctx context.Context, pod *corev1.Pod, check idle.Probe, limit time.Duration) string {
+func askMember(ctx context.Context, pod *corev1.Pod, check probe.Probe, limit time.Duration) string {
 	code, err := http.StatusOK, error(nil)
-	if check.Kind == idle.ProbeTCP {
+	if check.Kind == probe.TCP {
 		err = podprobe.Dial(ctx, pod, check.Port)
 	} else {
 		code, err = podprobe.Get(ctx, pod, check)

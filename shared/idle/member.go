@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/window"
 )
 
 // Member is a StatefulSet of a group, or a StatefulSet without a group.
@@ -70,7 +71,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return ""
 	case now.Before(r.AwakeUntil):
 		return "is awake until " + FormatTime(r.AwakeUntil)
-	case slices.ContainsFunc(r.KeepWarm, func(w Window) bool { return w.Open(now) }):
+	case slices.ContainsFunc(r.KeepWarm, func(w window.Window) bool { return w.Open(now) }):
 		return "is kept warm at this hour"
 	case m.Sleep.Active():
 		return m.reasonToWake()

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/probe"
+	"drydock.dev/shared/window"
 )
 
 // Rules holds the parsed annotations of a StatefulSet about its sleep.
@@ -24,12 +26,12 @@ type Rules struct {
 	// SleepRequested is when a user requested the group's sleep, or zero.
 	SleepRequested time.Time
 	AwakeUntil     time.Time
-	KeepWarm       []Window
+	KeepWarm       []window.Window
 	MinUptime      time.Duration
 	DependsOn      []string
 	// WakeReplicas is the replica count for a set at zero without a sleep of Drydock. If it is 0, such a set stays at zero.
 	WakeReplicas int32
-	Probe        *Probe
+	Probe        *probe.Probe
 	// WakeReady is how many replicas have to be ready before a waking set counts as awake; see EnoughReady.
 	WakeReady int32
 }
@@ -66,11 +68,11 @@ func ParseRules(set *appsv1.StatefulSet) (Rules, error) {
 		read(api.LastActivityAnnotation, timeInto(&r.LastActivity)),
 		read(api.SleepRequestedAnnotation, timeInto(&r.SleepRequested)),
 		read(api.AwakeUntilAnnotation, timeInto(&r.AwakeUntil)),
-		read(api.KeepWarmAnnotation, into(&r.KeepWarm, ParseWindows)),
+		read(api.KeepWarmAnnotation, into(&r.KeepWarm, window.Parse)),
 		read(api.MinUptimeAnnotation, durationInto(&r.MinUptime)),
 		read(api.DependsOnAnnotation, into(&r.DependsOn, parseNames)),
 		read(api.WakeReplicasAnnotation, into(&r.WakeReplicas, parseReplicas)),
-		read(api.ActivityProbeAnnotation, into(&r.Probe, ParseProbe)),
+		read(api.ActivityProbeAnnotation, into(&r.Probe, probe.Parse)),
 		read(api.WakeReadyAnnotation, into(&r.WakeReady, ParseWakeReady)),
 		groupOf(set),
 	)

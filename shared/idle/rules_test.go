@@ -11,15 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/probe"
+	"drydock.dev/shared/window"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
 // same compares rules. Two zones are equal if they have the same name.
-var same = cmp.Options{cmp.AllowUnexported(Window{}), cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })}
+var same = cmp.Options{cmp.AllowUnexported(window.Window{}),
+	cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })}
 
 func TestRead(t *testing.T) {
 	noon := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	monday, err := window.Parse("Mon 08:00-09:30")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    Rules
@@ -37,9 +44,9 @@ func TestRead(t *testing.T) {
 		"names are sorted and unique":  {[]build.Option{build.DependsOn("queue ", " db", "db")}, Rules{DependsOn: []string{"db", "queue"}}},
 		"replicas":                     {[]build.Option{build.Annotation(api.WakeReplicasAnnotation, "1000")}, Rules{WakeReplicas: 1000}},
 		"a probe": {[]build.Option{build.Annotation(api.ActivityProbeAnnotation, "tcp:5432")},
-			Rules{Probe: &Probe{Kind: ProbeTCP, Port: 5432}}},
+			Rules{Probe: &probe.Probe{Kind: probe.TCP, Port: 5432}}},
 		"a window": {[]build.Option{build.Annotation(api.KeepWarmAnnotation, "Mon 08:00-09:30")},
-			Rules{KeepWarm: []Window{{days: [7]bool{1: true}, from: 480, to: 570, zone: time.UTC}}}},
+			Rules{KeepWarm: monday}},
 		"a group": {[]build.Option{build.InGroup("shop")}, Rules{}},
 	} {
 		t.Run(name, func(t *testing.T) {

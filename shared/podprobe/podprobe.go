@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"drydock.dev/shared/idle"
+	"drydock.dev/shared/probe"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // Get sends a GET request to the pod over HTTP or HTTPS, and returns the status code of the answer.
-func Get(ctx context.Context, pod *corev1.Pod, probe idle.Probe) (int, error) {
+func Get(ctx context.Context, pod *corev1.Pod, probe probe.Probe) (int, error) {
 	address, err := addressOf(pod, probe.Port)
 	if err != nil {
 		return 0, err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
+	"drydock.dev/shared/window"
 	"drydock.dev/shared/world"
 )
 
@@ -29,11 +29,11 @@ func CutoverObstacle(o *world.Observed, record *api.Resize) string {
 
 // closedWindows describes the windows if none of them is open now. It is empty if one is.
 func closedWindows(cutover string, now time.Time) string {
-	windows, err := idle.ParseWindows(cutover)
+	windows, err := window.Parse(cutover)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("a readable annotation %s: %v", api.CutoverAnnotation, err)
-	case slices.ContainsFunc(windows, func(window idle.Window) bool { return window.Open(now) }):
+	case slices.ContainsFunc(windows, func(window window.Window) bool { return window.Open(now) }):
 		return ""
 	}
 	return "the window " + cutover

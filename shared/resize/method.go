@@ -5,8 +5,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
+	"drydock.dev/shared/probe"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/window"
 )
 
 // requestedMethod returns the method of the set's annotation. It is auto if the annotation is missing or unknown.
@@ -38,12 +39,12 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 	switch cutover := set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto, api.CutoverApprove:
 	default:
-		if _, err := idle.ParseWindows(cutover); err != nil {
+		if _, err := window.Parse(cutover); err != nil {
 			found = append(found, problem(api.StrategyUnknown, "%s=%q is not a cutover: %v. Write %q, %q or windows", api.CutoverAnnotation, cutover,
 				err, api.CutoverAuto, api.CutoverApprove))
 		}
 	}
-	if _, err := idle.ParseMemberCheck(set); err != nil {
+	if _, err := probe.ParseMemberCheck(set); err != nil {
 		found = append(found, problem(api.CheckInvalid, "the annotation %s cannot be read: %v", api.MemberCheckAnnotation, err))
 	}
 	return found

@@ -37,7 +37,8 @@ var (
 	effects = []string{"context", "net", "os", "log", "math/rand", "crypto/rand"}
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
-		"shared/operation", "shared/resources", "shared/owners", "shared/idle", "shared/cleanup", "shared/resize", "shared/scale", "shared/grow",
+		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
+		"shared/resize", "shared/scale", "shared/grow",
 		"shared/moverreport"}
 )
 
@@ -135,9 +136,25 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "shared/window",
+		why:     "whether a window is open follows from a text and a time only",
+		own:     []string{},
+		others:  []string{},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/probe",
+		why:     "it reads what users write, and sends nothing",
+		own:     []string{"shared/api"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:      "shared/idle",
 		why:     "whether a set must be awake is computed from objects and a time only",
-		own:     []string{"shared/text", "shared/api", "shared/operation", "shared/statefulset", "shared/world"},
+		own:     []string{"shared/window", "shared/probe", "shared/text", "shared/api", "shared/operation", "shared/statefulset", "shared/world"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
@@ -145,7 +162,7 @@ var laws = []law{
 	{
 		of:      "shared/podprobe",
 		why:     "it probes the given pods and nothing else",
-		own:     []string{"shared/idle"},
+		own:     []string{"shared/probe"},
 		others:  []string{kubeAPI},
 		nowhere: []string{clientGo},
 	},
@@ -212,8 +229,8 @@ var laws = []law{
 	{
 		of:  "shared/resize",
 		why: "detect-resize and kubectl drydock must judge a resize alike",
-		own: []string{"shared/api", "shared/moverreport", "shared/operation", "shared/statefulset", "shared/world", "shared/resources",
-			"shared/owners", "shared/idle"},
+		own: []string{"shared/window", "shared/probe", "shared/api", "shared/moverreport", "shared/operation", "shared/statefulset", "shared/world",
+			"shared/resources", "shared/owners", "shared/idle"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

@@ -1,4 +1,4 @@
-package idle
+package probe
 
 import (
 	"net/url"
@@ -8,21 +8,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParseProbe(t *testing.T) {
+func TestParse(t *testing.T) {
 	for text, want := range map[string]Probe{
-		"http:8080/in-use":            {Kind: ProbeHTTP, Port: 8080, Path: "/in-use"},
-		"http:8080":                   {Kind: ProbeHTTP, Port: 8080, Path: "/"},
-		"http:1/":                     {Kind: ProbeHTTP, Port: 1, Path: "/"},
-		"http:80/a/b?c=d:e":           {Kind: ProbeHTTP, Port: 80, Path: "/a/b?c=d:e"},
-		"http:80//elsewhere.example/": {Kind: ProbeHTTP, Port: 80, Path: "//elsewhere.example/"}, // a path, not a host
-		"http:80/a host=shop.example": {Kind: ProbeHTTP, Port: 80, Path: "/a", Host: "shop.example"},
-		"https:8443":                  {Kind: ProbeHTTPS, Port: 8443, Path: "/"},
-		"https:8443/a host=db":        {Kind: ProbeHTTPS, Port: 8443, Path: "/a", Host: "db"},
-		"tcp:65535":                   {Kind: ProbeTCP, Port: 65535},
-		"prometheus:sum(x{a=\"b\"}) ": {Kind: ProbePrometheus, Query: `sum(x{a="b"})`},
-		"prometheus:" + strings.Repeat("x", maxQueryBytes): {Kind: ProbePrometheus, Query: strings.Repeat("x", maxQueryBytes)},
+		"http:8080/in-use":            {Kind: HTTP, Port: 8080, Path: "/in-use"},
+		"http:8080":                   {Kind: HTTP, Port: 8080, Path: "/"},
+		"http:1/":                     {Kind: HTTP, Port: 1, Path: "/"},
+		"http:80/a/b?c=d:e":           {Kind: HTTP, Port: 80, Path: "/a/b?c=d:e"},
+		"http:80//elsewhere.example/": {Kind: HTTP, Port: 80, Path: "//elsewhere.example/"}, // a path, not a host
+		"http:80/a host=shop.example": {Kind: HTTP, Port: 80, Path: "/a", Host: "shop.example"},
+		"https:8443":                  {Kind: HTTPS, Port: 8443, Path: "/"},
+		"https:8443/a host=db":        {Kind: HTTPS, Port: 8443, Path: "/a", Host: "db"},
+		"tcp:65535":                   {Kind: TCP, Port: 65535},
+		"prometheus:sum(x{a=\"b\"}) ": {Kind: Prometheus, Query: `sum(x{a="b"})`},
+		"prometheus:" + strings.Repeat("x", maxQueryBytes): {Kind: Prometheus, Query: strings.Repeat("x", maxQueryBytes)},
 	} {
-		got, err := ParseProbe(text)
+		got, err := Parse(text)
 		if err != nil {
 			t.Errorf("%.40s: %v", text, err)
 			continue
@@ -30,13 +30,13 @@ func TestParseProbe(t *testing.T) {
 		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Errorf("%.40s (-want +got)\n%s", text, diff)
 		}
-		if again, err := ParseProbe(got.String()); err != nil || *again != *got {
+		if again, err := Parse(got.String()); err != nil || *again != *got {
 			t.Errorf("%.40s is written as %q, which is %v, %v", text, got, again, err)
 		}
 	}
 }
 
-func TestParseProbeRejectsInvalidProbes(t *testing.T) {
+func TestParseRejectsInvalidProbes(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                   "",
 		"no kind":                   "8080",
@@ -62,7 +62,7 @@ func TestParseProbeRejectsInvalidProbes(t *testing.T) {
 		"a query of spaces":         "prometheus:  ",
 		"a query that is too large": "prometheus:" + strings.Repeat("x", maxQueryBytes+1),
 	} {
-		if got, err := ParseProbe(text); err == nil {
+		if got, err := Parse(text); err == nil {
 			t.Errorf("%s is accepted as %v", name, got)
 		}
 	}
@@ -74,17 +74,17 @@ func FuzzParseProbe(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := ParseProbe(text)
+		p, err := Parse(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseProbe(p.String()); err != nil || *again != *p {
+		if again, err := Parse(p.String()); err != nil || *again != *p {
 			t.Fatalf("%q is written as %q, which is %v, %v", text, p, again, err)
 		}
-		if p.Kind != ProbePrometheus && (p.Port < 1 || p.Port > 65535) || p.Kind == ProbePrometheus && p.Query == "" {
+		if p.Kind != Prometheus && (p.Port < 1 || p.Port > 65535) || p.Kind == Prometheus && p.Query == "" {
 			t.Fatalf("%q is %+v", text, p)
 		}
-		if p.Kind != ProbeHTTP && p.Kind != ProbeHTTPS {
+		if p.Kind != HTTP && p.Kind != HTTPS {
 			return
 		}
 		// An invalid URL is an error later. A valid one has no other host than the pod.

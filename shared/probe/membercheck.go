@@ -1,4 +1,4 @@
-package idle
+package probe
 
 import (
 	"fmt"
@@ -27,11 +27,11 @@ func ParseMemberCheck(set *appsv1.StatefulSet) (*Probe, error) {
 	if len(text) > maxCheckBytes {
 		return nil, fmt.Errorf("it has more than %d bytes; %s", maxCheckBytes, checkFormat)
 	}
-	probe, err := parseProbe(text)
+	probe, err := parse(text)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w; %s", err, checkFormat)
-	case probe.Kind == ProbePrometheus:
+	case probe.Kind == Prometheus:
 		return nil, fmt.Errorf("%q does not check a pod; %s", probe.Kind, checkFormat)
 	}
 	return probe, nil

@@ -1,4 +1,4 @@
-package idle
+package probe
 
 import (
 	"maps"
@@ -13,9 +13,9 @@ import (
 
 func TestValidMemberChecks(t *testing.T) {
 	for text, want := range map[string]Probe{
-		"http:8008/replica":         {Kind: ProbeHTTP, Port: 8008, Path: "/replica"},
-		"https:8443/r host=db.shop": {Kind: ProbeHTTPS, Port: 8443, Path: "/r", Host: "db.shop"},
-		"tcp:5432":                  {Kind: ProbeTCP, Port: 5432},
+		"http:8008/replica":         {Kind: HTTP, Port: 8008, Path: "/replica"},
+		"https:8443/r host=db.shop": {Kind: HTTPS, Port: 8443, Path: "/r", Host: "db.shop"},
+		"tcp:5432":                  {Kind: TCP, Port: 5432},
 	} {
 		got, err := ParseMemberCheck(build.Set("web", build.Annotation(api.MemberCheckAnnotation, text)))
 		if err != nil || *got != want {

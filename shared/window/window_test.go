@@ -1,4 +1,4 @@
-package idle
+package window
 
 import (
 	"maps"
@@ -12,6 +12,9 @@ import (
 
 	"drydock.dev/test/golden"
 )
+
+// same compares windows. Two zones are equal if they have the same name.
+var same = cmp.Options{cmp.AllowUnexported(Window{}), cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })}
 
 func TestInvalidWindowsAreExplained(t *testing.T) {
 	mistakes := map[string]string{
@@ -38,7 +41,7 @@ func TestInvalidWindowsAreExplained(t *testing.T) {
 	file := golden.Open(t)
 	for _, name := range slices.Sorted(maps.Keys(mistakes)) {
 		t.Run(name, func(t *testing.T) {
-			windows, err := ParseWindows(mistakes[name])
+			windows, err := Parse(mistakes[name])
 			if err == nil || windows != nil {
 				t.Fatalf("%v, %v", windows, err)
 			}
@@ -99,7 +102,7 @@ func TestWindows(t *testing.T) {
 			[]string{"+24T20:00", "-25T05:00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			windows, err := ParseWindows(row.window)
+			windows, err := Parse(row.window)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +145,7 @@ func TestZonesDoNotDependOnSystem(t *testing.T) {
 	}
 }
 
-func FuzzParseWindows(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", ";", "Mon-Fri 08:00-18:00 Europe/Berlin; Sat,Sun 10:00-12:00", "Fri 22:00-02:00", "Daily 00:00-24:00",
 		"daily 24:00-00:00",
 		"Sun-Sat 00:00-00:00 Local", "Mon 08:00-18:00 ../x", "Mon,,Tue 1:00-2:00", "Mon-Tue-Wed 01:00-02:00",
@@ -150,7 +153,7 @@ func FuzzParseWindows(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		windows, err := ParseWindows(text)
+		windows, err := Parse(text)
 		if err != nil {
 			if windows != nil {
 				t.Fatalf("%q is an error, and %v", text, windows)
@@ -160,7 +163,7 @@ func FuzzParseWindows(f *testing.F) {
 		if len(windows) == 0 || len(windows) > maxWindows {
 			t.Fatalf("%q are %d windows", text, len(windows))
 		}
-		if again, err := ParseWindows(strings.Join(strings.Fields(text), " ")); err != nil || !cmp.Equal(windows, again, same) {
+		if again, err := Parse(strings.Join(strings.Fields(text), " ")); err != nil || !cmp.Equal(windows, again, same) {
 			t.Errorf("%q with other blanks: %v, %v", text, again, err)
 		}
 		w := windows[0]

@@ -1,4 +1,5 @@
-package idle
+// Package window reads windows of the week: when a set is kept awake, and when a resize may stop members.
+package window
 
 import (
 	"fmt"
@@ -22,13 +23,13 @@ const windowFormat = `write DAYS FROM-TO ZONE, windows separated by semicolons, 
 // maxWindows limits the windows of one annotation.
 const maxWindows = 50
 
-// ParseWindows reads windows of the week:
+// Parse reads windows of the week:
 //
 //	Mon-Fri 08:00-18:00 Europe/Berlin    five days, by the clock of Berlin
 //	Sat,Sun 10:00-12:00                  in UTC
 //	Fri 22:00-02:00                      until Saturday morning
 //	Daily 00:00-24:00                    always
-func ParseWindows(text string) ([]Window, error) {
+func Parse(text string) ([]Window, error) {
 	parts := strings.Split(text, ";")
 	if len(parts) > maxWindows {
 		return nil, fmt.Errorf("there are more than %d windows; remove some", maxWindows)
