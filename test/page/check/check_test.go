@@ -107,9 +107,12 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"no version":           {yaml("apiVersion: apps/v2\nkind: StatefulSet"), "apps/v2"},
 		"no key of a manifest": {yaml("metadata: {annotations: {drydock.dev/resise: data=5Gi}}"), "no key drydock.dev/resise"},
 		"no YAML":              {yaml("a: [b"), "yaml"},
-		"a manifest as input":  {sh("kubectl apply -f - <<E\napiVersion: v1\nkind: Service\nspec: {port: 1}\nE"), `unknown field "spec.port"`},
-		"no shell":             {sh("echo 'a"), "has no end"},
-		"no end of a block":    {"```sh\ntrue\n", "ends inside a block"},
+		"a row of owners": {yaml("- operator: db\n  group: db.example\n  kinds: [{name: Db, plural: dbs}]\n" +
+			"  pause: [{field: spec.paused, value: \"true\"}]\n  source: db.go"), ""},
+		"no field of a row":   {yaml("- operator: db\n  groop: db.example"), "groop"},
+		"a manifest as input": {sh("kubectl apply -f - <<E\napiVersion: v1\nkind: Service\nspec: {port: 1}\nE"), `unknown field "spec.port"`},
+		"no shell":            {sh("echo 'a"), "has no end"},
+		"no end of a block":   {"```sh\ntrue\n", "ends inside a block"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := project.Problems("page.md", row.text)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/owners"
 )
 
 // checkManifests checks the documents of a YAML text. One with an apiVersion and a kind of the scheme must have only
@@ -40,8 +41,12 @@ func checkManifests(c *checker, line int, text string) {
 	}
 }
 
-// decode decodes the document strictly if its type is known.
+// decode decodes the document strictly if its type is known. A list is one of rows of the owners' table.
 func decode(document []byte) error {
+	if bytes.HasPrefix(document, []byte("- ")) {
+		_, err := owners.Parse(string(document))
+		return err
+	}
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(document, &head); err != nil {
 		return err
