@@ -13,8 +13,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// answer is a row of the questions in docs/architecture.md: number, question, file, name.
-var answer = regexp.MustCompile("(?m)^\\| (\\d+) \\| (.+\\?) \\| `([^`]+)` \\| `([^`]+)` \\|$")
+// question is a line of the questions in docs/architecture.md, and answer is a row of their answers: number, file, name.
+var (
+	question = regexp.MustCompile(`(?m)^(\d+)\. (.+\?)$`)
+	answer   = regexp.MustCompile("(?m)^\\| (\\d+) \\| `([^`]+)` \\| `([^`]+)` \\|$")
+)
 
 // TestArchitectureAnswersItsQuestions checks that every answer in docs/architecture.md names a file and a name that the file declares.
 func TestArchitectureAnswersItsQuestions(t *testing.T) {
@@ -22,12 +25,15 @@ func TestArchitectureAnswersItsQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := answer.FindAllStringSubmatch(string(page), -1)
-	if len(answers) != 10 {
-		t.Errorf("docs/architecture.md has %d answers, want 10", len(answers))
+	questions, answers := question.FindAllStringSubmatch(string(page), -1), answer.FindAllStringSubmatch(string(page), -1)
+	if len(questions) != 10 || len(answers) != 10 {
+		t.Fatalf("docs/architecture.md has %d questions and %d answers, want 10", len(questions), len(answers))
 	}
-	for _, a := range answers {
-		question, file, name := a[2], a[3], a[4]
+	for i, a := range answers {
+		if questions[i][1] != a[1] {
+			t.Errorf("answer %s stands at question %s", a[1], questions[i][1])
+		}
+		question, file, name := questions[i][2], a[2], a[3]
 		text, err := os.ReadFile(filepath.Join(kit.Root(t), filepath.FromSlash(file)))
 		if err != nil {
 			t.Errorf("%s %v", question, err)
