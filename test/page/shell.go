@@ -1,276 +1,129 @@
 package page
 
 import (
-	"fmt"
-	"regexp"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // Command is a simple command of a script.
 type Command struct {
 	Line        int               // of the script, from 1
 	Assignments map[string]string // before the command
-	Words       []string          // without quotes; a substitution stays as it is written
+	Words       []string          // without quotes; an expansion such as $(…) stays as it is written
 	Input       string            // the here-document
 	Reads       []string          // files behind <
 	Writes      []string          // files behind > and >>
 }
 
-// Commands returns the simple commands of a script in the order in which it writes them, those of $(…) before the command around it.
-// It understands what pages need: quotes, comments, lists, pipes, loops, substitutions, redirections and here-documents. Everything else
-// is an error, so that pages stay simple.
+// Commands returns the simple commands of a script of bash in the order of their ends: those of $(…) come before the command around it.
 func Commands(script string) ([]Command, error) {
-	s := &splitter{text: script, line: 1}
-	if err := s.list(""); err != nil {
-		return nil, fmt.Errorf("line %d of the commands: %w", s.line, err)
-	}
-	return s.commands, nil
-}
-
-// splitter reads a script from front to back.
-type splitter struct {
-	text     string
-	at, line int
-	commands []Command
-	now      Command     // the command that is being read
-	started  bool        // now has a word or an assignment
-	waiting  []*document // here-documents that begin at the next line
-}
-
-type document struct {
-	end     string
-	command int // its index in commands
-}
-
-// keywords come before a command. A loop's variable and values are no command.
-var keywords = map[string]bool{"do": true, "then": true, "else": true, "if": true, "while": true, "until": true, "!": true, "{": true}
-
-// closers end a compound command. They stand alone.
-var closers = map[string]bool{"done": true, "fi": true, "}": true}
-
-var assignment = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(?s)(.*)$`)
-
-// list reads commands until the closing text, which is empty at the end of the script.
-func (s *splitter) list(closing string) error {
-	outer, started := s.now, s.started
-	s.now, s.started = Command{}, false
-	for {
-		if s.at >= len(s.text) {
-			if closing != "" {
-				return fmt.Errorf("%q is missing", closing)
-			}
-			if len(s.waiting) > 0 {
-				return fmt.Errorf("the here-document has no end %q", s.waiting[0].end)
-			}
-			return s.finish()
-		}
-		rest := s.text[s.at:]
-		switch c := rest[0]; {
-		case closing != "" && c == closing[0]:
-			err := s.finish()
-			s.at++
-			s.now, s.started = outer, started
-			return err
-		case c == '\n':
-			if err := s.newline(); err != nil {
-				return err
-			}
-		case c == ' ' || c == '\t':
-			s.at++
-		case strings.HasPrefix(rest, "\\\n"):
-			s.at, s.line = s.at+2, s.line+1
-		case c == '#':
-			s.at += len(strings.SplitN(rest, "\n", 2)[0])
-		case strings.ContainsRune(";&|", rune(c)):
-			s.at++
-			if err := s.finish(); err != nil {
-				return err
-			}
-		case c == '(' || c == ')':
-			return fmt.Errorf("%q is not understood; write simpler commands", c)
-		case redirection.MatchString(rest):
-			if err := s.redirect(); err != nil {
-				return err
-			}
-		default:
-			word, err := s.word()
-			if err != nil {
-				return err
-			}
-			s.take(word)
-		}
-	}
-}
-
-// take adds a word to the command.
-func (s *splitter) take(word string) {
-	first := len(s.now.Words) == 0
-	if first && !s.started {
-		s.now.Line = s.line
-	}
-	if m := assignment.FindStringSubmatch(word); first && m != nil {
-		if s.now.Assignments == nil {
-			s.now.Assignments = map[string]string{}
-		}
-		s.now.Assignments[m[1]], s.started = m[2], true
-		return
-	}
-	if first && keywords[word] {
-		return
-	}
-	s.now.Words, s.started = append(s.now.Words, word), true
-}
-
-// finish ends the command.
-func (s *splitter) finish() error {
-	c := s.now
-	s.now, s.started = Command{}, false
-	switch {
-	case len(c.Words) == 0 && c.Assignments == nil && c.Writes == nil && c.Reads == nil:
-		return nil
-	case len(c.Words) > 0 && c.Words[0] == "case":
-		return fmt.Errorf("case is not understood; write simpler commands")
-	case len(c.Words) > 0 && (closers[c.Words[0]] || c.Words[0] == "for"):
-		c.Words = nil
-	}
-	for _, d := range s.waiting {
-		if d.command < 0 {
-			d.command = len(s.commands)
-		}
-	}
-	s.commands = append(s.commands, c)
-	return nil
-}
-
-// newline ends the line, and reads the here-documents that begin behind it.
-func (s *splitter) newline() error {
-	if err := s.finish(); err != nil {
-		return err
-	}
-	s.at, s.line = s.at+1, s.line+1
-	for _, d := range s.waiting {
-		var lines []string
-		for {
-			if s.at >= len(s.text) {
-				return fmt.Errorf("the here-document has no end %q", d.end)
-			}
-			line, _, _ := strings.Cut(s.text[s.at:], "\n")
-			s.at, s.line = min(s.at+len(line)+1, len(s.text)), s.line+1
-			if line == d.end {
-				break
-			}
-			lines = append(lines, line)
-		}
-		s.commands[d.command].Input = strings.Join(lines, "\n") + "\n"
-	}
-	s.waiting = nil
-	return nil
-}
-
-var redirection = regexp.MustCompile(`^([0-9]*)(<<|<|>>|>&|>)`)
-
-// redirect reads a redirection and its file, or the end of a here-document.
-func (s *splitter) redirect() error {
-	m := redirection.FindStringSubmatch(s.text[s.at:])
-	s.at += len(m[0])
-	for s.at < len(s.text) && s.text[s.at] == ' ' {
-		s.at++
-	}
-	word, err := s.word()
+	file, err := syntax.NewParser().Parse(strings.NewReader(script), "script")
 	if err != nil {
-		return err
+		return nil, err // it has the line and the column
 	}
-	switch m[2] {
-	case "<<":
-		s.waiting = append(s.waiting, &document{end: word, command: -1})
-	case "<":
-		s.now.Reads = append(s.now.Reads, word)
-	case ">", ">>":
-		s.now.Writes = append(s.now.Writes, word)
-	}
-	return nil
+	var commands []Command
+	var open []syntax.Node
+	syntax.Walk(file, func(node syntax.Node) bool {
+		if node != nil {
+			open = append(open, node)
+			return true
+		}
+		if statement, ok := open[len(open)-1].(*syntax.Stmt); ok {
+			commands = append(commands, commandOf(script, statement)...)
+		}
+		open = open[:len(open)-1]
+		return true
+	})
+	return commands, nil
 }
 
-// word reads a word, without its quotes.
-func (s *splitter) word() (string, error) {
+// commandOf returns the statement's own command, or nothing if it only contains others.
+func commandOf(script string, statement *syntax.Stmt) []Command {
+	c := Command{Line: int(statement.Pos().Line())}
+	if call, ok := statement.Cmd.(*syntax.CallExpr); ok {
+		for _, a := range call.Assigns {
+			if c.Assignments == nil {
+				c.Assignments = map[string]string{}
+			}
+			c.Assignments[a.Name.Value] = textOf(script, a.Value)
+		}
+		for _, word := range call.Args {
+			c.Words = append(c.Words, textOf(script, word))
+		}
+	}
+	for _, r := range statement.Redirs {
+		switch r.Op {
+		case syntax.Hdoc, syntax.DashHdoc:
+			c.Input = inputOf(script, r.Hdoc)
+		case syntax.RdrIn:
+			c.Reads = append(c.Reads, textOf(script, r.Word))
+		case syntax.RdrOut, syntax.AppOut:
+			c.Writes = append(c.Writes, textOf(script, r.Word))
+		}
+	}
+	if c.Words == nil && c.Assignments == nil && c.Reads == nil && c.Writes == nil && c.Input == "" {
+		return nil
+	}
+	return []Command{c}
+}
+
+// inputOf returns the text of a here-document as it is written.
+func inputOf(script string, document *syntax.Word) string {
 	var b strings.Builder
-	from := s.at
-	for s.at < len(s.text) {
-		c := s.text[s.at]
-		switch {
-		case strings.ContainsRune(" \t\n;&|<>()", rune(c)):
-			return s.checked(b.String(), from)
-		case strings.HasPrefix(s.text[s.at:], "\\\n"):
-			s.at, s.line = s.at+2, s.line+1
-		case c == '\\':
-			b.WriteByte(s.text[min(s.at+1, len(s.text)-1)])
-			s.at += 2
-		case c == '\'':
-			body, _, found := strings.Cut(s.text[s.at+1:], "'")
-			if !found {
-				return "", fmt.Errorf("the quote ' has no end")
-			}
-			b.WriteString(body)
-			s.at, s.line = s.at+len(body)+2, s.line+strings.Count(body, "\n")
-		case c == '"':
-			if err := s.quoted(&b); err != nil {
-				return "", err
-			}
-		case c == '`':
-			return "", fmt.Errorf("write $(…) instead of backquotes")
-		case strings.HasPrefix(s.text[s.at:], "$("):
-			if err := s.substitution(&b); err != nil {
-				return "", err
-			}
-		default:
-			b.WriteByte(c)
-			s.at++
+	for _, part := range document.Parts {
+		if lit, ok := part.(*syntax.Lit); ok {
+			b.WriteString(lit.Value) // its end is behind the closing word
+		} else {
+			b.WriteString(source(script, part))
 		}
 	}
-	return s.checked(b.String(), from)
+	return b.String()
 }
 
-// checked refuses a word that consists of nothing, such as a redirection without a file.
-func (s *splitter) checked(word string, from int) (string, error) {
-	if s.at == from {
-		return "", fmt.Errorf("a word is missing")
+// textOf returns the word without its quotes.
+func textOf(script string, word *syntax.Word) string {
+	if word == nil {
+		return ""
 	}
-	return word, nil
-}
-
-// quoted reads a text in double quotes.
-func (s *splitter) quoted(b *strings.Builder) error {
-	s.at++
-	for s.at < len(s.text) {
-		switch c := s.text[s.at]; {
-		case c == '"':
-			s.at++
-			return nil
-		case c == '\\' && s.at+1 < len(s.text) && strings.ContainsRune("$`\"\\", rune(s.text[s.at+1])):
-			b.WriteByte(s.text[s.at+1])
-			s.at += 2
-		case strings.HasPrefix(s.text[s.at:], "$("):
-			if err := s.substitution(b); err != nil {
-				return err
+	var b strings.Builder
+	for _, part := range word.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			b.WriteString(unescape(p.Value, ""))
+		case *syntax.SglQuoted:
+			b.WriteString(p.Value)
+		case *syntax.DblQuoted:
+			for _, inner := range p.Parts {
+				if lit, ok := inner.(*syntax.Lit); ok {
+					b.WriteString(unescape(lit.Value, "$`\"\\\n"))
+				} else {
+					b.WriteString(source(script, inner))
+				}
 			}
 		default:
-			if c == '\n' {
-				s.line++
-			}
-			b.WriteByte(c)
-			s.at++
+			b.WriteString(source(script, part))
 		}
 	}
-	return fmt.Errorf(`the quote " has no end`)
+	return b.String()
 }
 
-// substitution reads $(…) and the commands in it.
-func (s *splitter) substitution(b *strings.Builder) error {
-	from := s.at
-	s.at += 2
-	if err := s.list(")"); err != nil {
-		return err
+// unescape removes backslashes before the special characters, or before any character if there are none. A line that ends with a
+// backslash continues.
+func unescape(text, special string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+1 < len(text) && (special == "" || strings.IndexByte(special, text[i+1]) >= 0) {
+			if i++; text[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(text[i])
 	}
-	b.WriteString(s.text[from:s.at])
-	return nil
+	return b.String()
+}
+
+// source returns the node as it is written.
+func source(script string, node syntax.Node) string {
+	return script[node.Pos().Offset():node.End().Offset()]
 }

@@ -111,7 +111,7 @@ func TestWrongCommandsAreFound(t *testing.T) {
 			"  pause: [{field: spec.paused, value: \"true\"}]\n  source: db.go"), ""},
 		"no field of a row":   {yaml("- operator: db\n  groop: db.example"), "groop"},
 		"a manifest as input": {sh("kubectl apply -f - <<E\napiVersion: v1\nkind: Service\nspec: {port: 1}\nE"), `unknown field "spec.port"`},
-		"no shell":            {sh("echo 'a"), "has no end"},
+		"no shell":            {sh("echo 'a"), "without closing quote"},
 		"no end of a block":   {"```sh\ntrue\n", "ends inside a block"},
 	} {
 		t.Run(name, func(t *testing.T) {
