@@ -33,12 +33,12 @@ func newFit(t *tool) *cobra.Command {
 		Short: "Show which StatefulSets could have smaller volumes, and the command for it",
 		Long: "Show how much is in use of the fullest volume of each template of the StatefulSets of a namespace, and a size that fits.\n\n" +
 			"The kubelets measure the present usage, which is not the peak: check a longer time in your monitoring before you shrink a\n" +
-			"volume. If a volume of a template is not measured, as one that no pod uses, the size that fits is not known. Nothing is changed.",
+			"volume. Only volumes that a pod uses are measured. If one of a template is not, its size is unknown. Nothing changes.",
 		Example: "  kubectl drydock fit\n  kubectl drydock fit sts/web --headroom 100",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
 	}
-	c.Flags().Int64Var(&o.headroom, "headroom", 50, "how much has to stay free, in percent of what is in use")
+	c.Flags().Int64Var(&o.headroom, "headroom", 50, "free space to keep, in percent of the used space")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
 	return c
 }
@@ -158,7 +158,7 @@ func printFit(out io.Writer, found *fitted, namespace string, headroom int64) er
 	}
 	fmt.Fprintf(
 		out,
-		"\nThe sizes are for what is in use now and %d %% more. That is not the peak: check a longer time before you shrink a volume.\n"+
+		"\nThe sizes fit the space used now, and %d %% more. That is not the peak: look at a longer time before you shrink a volume.\n"+
 			"Plan the resize first, to see which members stop. The StatefulSet needs the label drydock.dev/managed=true:\n",
 		headroom,
 	)

@@ -50,7 +50,7 @@ func runFit(t *testing.T, server *httptest.Server, args ...string) (string, erro
 	return out.String(), err
 }
 
-// TestFitShowsTheCommand: what is in use, what fits, and what to do; and where a kubelet cannot be asked, that nothing is known.
+// TestFitShowsTheCommand: the output has the used space, the size that fits, and the command. If a kubelet does not answer, it says so.
 func TestFitShowsTheCommand(t *testing.T) {
 	summary := fmt.Sprintf(
 		`{"pods":[{"volume":[{"time":%q,"availableBytes":%d,"usedBytes":%d,"capacityBytes":%d,`+
