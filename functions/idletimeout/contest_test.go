@@ -10,8 +10,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSecondSleepEndedByTheSameFieldManagerFails: if the same client ends two sleeps in a row, the second one counts as failed, as does each
-// later one.
+// TestSecondSleepEndedByTheSameFieldManagerFails: if the same client ends several sleeps in a row, all but the first count as failed.
 func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	before := func(manager string, starts int) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.StartedBy, s.Starts = manager, starts }
