@@ -33,7 +33,7 @@ type options struct {
 	LeaderElect    bool          `envconfig:"DRYDOCK_LEADER_ELECT" flag:"leader-elect" default:"true" desc:"work only while holding the Lease drydock-standalone"`
 	Impersonate    bool          `envconfig:"DRYDOCK_IMPERSONATE" flag:"impersonate" default:"false" desc:"use the account of each function (in the namespace drydock), which config/policy limits"`
 	LeaseNamespace string        `envconfig:"DRYDOCK_LEASE_NAMESPACE" flag:"lease-namespace" desc:"namespace of the Lease (the pod's own; out of a cluster: default)"`
-	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"debug, info, warn or error"`
+	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"lowest level of log lines: debug, info, warn or error"`
 	api.Settings
 	gateway.Options
 	settings.Kubeconfig

@@ -28,7 +28,7 @@ import (
 // environment is the environment of drydock serve.
 type environment struct {
 	Port     int           `envconfig:"PORT" default:"8080" desc:"port to listen on"`
-	LogLevel slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogLevel slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"lowest level of log lines: debug, info, warn or error"`
 	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"time limit of a function for one event"`
 	function.Environment
 	gateway.Options

@@ -10,7 +10,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSecondSleepEndedByTheSameFieldManagerFails: from the second sleep on that the same client ends, the sleep counts as failed.
+// TestSecondSleepEndedByTheSameFieldManagerFails: if the same client ends several sleeps in a row, all but the first count as failed.
 func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	before := func(manager string, starts int) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.StartedBy, s.Starts = manager, starts }
@@ -44,7 +44,7 @@ func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	}
 }
 
-// TestStartCountIsResetAfterSuccessfulSleep checks that the count survives a failed sleep.
+// TestStartCountIsResetAfterSuccessfulSleep checks also that the count survives a failed sleep.
 func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 	contested := func(s *api.Sleep) { s.StartedBy, s.Starts = "argocd-controller", 3 }
 	ended := build.SleepEnded(api.StartedByOthers, 48*time.Hour)

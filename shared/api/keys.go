@@ -120,8 +120,7 @@ const (
 	// stop after it.
 	DependsOnAnnotation = Prefix + "depends-on"
 
-	// ActivityProbeAnnotation on a StatefulSet says how to find out at the end of the timeout whether the set is in use. docs/sleep.md has
-	// the formats.
+	// ActivityProbeAnnotation on a StatefulSet says how to find out at the end of the timeout whether the set is in use.
 	ActivityProbeAnnotation = Prefix + "activity-probe"
 
 	// WakeReplicasAnnotation on a StatefulSet is the count for a set at zero that Drydock did not put to sleep. Without it, such a set
@@ -129,7 +128,7 @@ const (
 	WakeReplicasAnnotation = Prefix + "wake-replicas"
 
 	// WakeReadyAnnotation on a StatefulSet is how many replicas must be ready before a waking set counts as awake: "all" (the default),
-	// "first" or a count. idle-timeout and the wake gateway read it.
+	// "first" or a count.
 	WakeReadyAnnotation = Prefix + "wake-ready"
 
 	// CleanupTemplateAnnotation on a StatefulSet is a PodTemplateSpec as JSON or YAML. Its pod runs on the claims of removed members.
@@ -189,13 +188,12 @@ const (
 	// writes it while the pod exists; users may write it by hand.
 	ReplicaOfAnnotation = Prefix + "replica-of"
 
-	// DeadLettersAnnotation on a StatefulSet lists the events about it that no function accepted. dead-letter writes it; users and `kubectl
-	// drydock redeliver` read it; no decision depends on it. Sending an event again removes it from the list, and an operation that
-	// succeeds empties the list.
+	// DeadLettersAnnotation on a StatefulSet lists the events about it that no function accepted. No decision depends on it. Sending an
+	// event again removes it from the list, and a resize or rollback that succeeds empties the list.
 	DeadLettersAnnotation = Prefix + "dead-letters"
 
-	// OperationLabel on an object is the id of its operation. Every claim, volume, Job, Pod and journal of a running operation has this
-	// label, and an old volume has it during its retention. The event source and the sweep select by it.
+	// OperationLabel on an object is the id of its operation. Every object that an operation creates has this label. So have the claims and
+	// volumes that it replaces, the held pods, and old volumes during their retention. The event source and the sweep select by it.
 	OperationLabel = Prefix + "operation"
 
 	// MemberLabel on the pod of a mover is the name of the set's pod that will use the new volume. The mover has it when its volume is

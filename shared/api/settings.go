@@ -18,7 +18,7 @@ type Settings struct {
 
 	Retention time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`
 
-	RetainedVolumes int `envconfig:"DRYDOCK_RETAINED_VOLUMES" default:"3" desc:"old volumes of a claim until a resize is refused; 0: any"`
+	RetainedVolumes int `envconfig:"DRYDOCK_RETAINED_VOLUMES" default:"3" desc:"old volumes of a claim at which its next copy is refused; 0 for no limit"`
 
 	// The deadlines of a resize.
 	PlanTimeout   time.Duration `envconfig:"DRYDOCK_PLAN_TIMEOUT" default:"10m" desc:"time limit for an owner's consent"`

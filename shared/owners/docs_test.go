@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"drydock.dev/test/golden"
 
@@ -80,9 +81,14 @@ func markdown(registry Registry) string {
 		fmt.Fprintf(&b, "- **%s**, `%s`\n  - kinds: %s\n", operator, row.Group, strings.Join(names, ", "))
 		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
 			{"source", row.Source}} {
-			if item.text != "" {
-				fmt.Fprintf(&b, "  - %s: %s\n", item.name, strings.ReplaceAll(item.text, ", ", ",\n    "))
+			if item.text == "" {
+				continue
 			}
+			line := fmt.Sprintf("  - %s: %s", item.name, item.text)
+			if utf8.RuneCountInString(line) > 120 {
+				line = strings.ReplaceAll(line, ", ", ",\n    ")
+			}
+			b.WriteString(line + "\n")
 		}
 	}
 	return b.String()

@@ -69,7 +69,6 @@ func (p *Patch) Unlink() *Patch {
 	return p.Unlabel(api.OperationLabel).Unannotate(api.OperationAnnotation)
 }
 
-// Set writes a field, unless is equals want already. Words say what changes.
 // Set writes a field if its present value differs from the wanted one. Words describe the change.
 func Set[T comparable](p *Patch, path string, present, wanted T, words string) *Patch {
 	if present == wanted {

@@ -15,7 +15,7 @@ import (
 
 // Kubeconfig is a row of the table. Package kube reads the variable.
 type Kubeconfig struct {
-	Path string `envconfig:"KUBECONFIG" desc:"path of a kubeconfig; default is the pod's service account"`
+	Path string `envconfig:"KUBECONFIG" desc:"path of a kubeconfig. A program in a pod needs none: it uses the pod's service account"`
 }
 
 // Formats of the tables, for envconfig.Usagef.

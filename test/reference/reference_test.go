@@ -113,7 +113,7 @@ var programs = []Settings{
 	{"A function in its own process", "Only on Knative: for each process `drydock serve`.", "cmd/drydock/serve.go", "environment"},
 	{"The Broker of sift", "Only on Knative: for the function sift, which sends events by itself.", "function.go", "Environment"},
 	{"The standalone program", "Only for `drydock-standalone`.", "cmd/drydock-standalone/options.go", "options"},
-	{"Outside a cluster", "For every program that runs outside a pod.", "shared/settings/settings.go", "Kubeconfig"},
+	{"Outside a cluster", "For every program outside a pod.", "shared/settings/settings.go", "Kubeconfig"},
 }
 
 func constantsPage(t *testing.T, title, introduction, source string, sections []Section) string {

@@ -1,4 +1,4 @@
-// Package membercopy copies all claims of one member: First while the member runs, Final when it has stopped.
+// Package membercopy copies all claims of one member. Its steps run one after the other, in containers of one pod:
 //
 //	First   makes passes beside the running member until the forecast of the final pass is below the longest stop
 //	Final   waits beside the running member, keeps the remaining work short by further passes, and makes the final pass on a signal

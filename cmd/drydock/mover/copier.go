@@ -27,7 +27,7 @@ type hooks struct {
 	statfs     func(*unix.Statfs_t) // changes the target's statfs result
 }
 
-// copier is one copy. The fields above problems do not change after the scan.
+// copier is one copy. The fields before the field problems do not change after the scan.
 type copier struct {
 	src, dst *root
 	tree     *tree

@@ -4,7 +4,7 @@ package mover
 
 import "time"
 
-// Cost says how long one worker takes for contents.
+// Cost is the time that one worker needs for files, as a pass has measured it.
 type Cost struct {
 	File    time.Duration // for a small file; 0 if it was not measured
 	Rate    float64       // bytes per second of big files, read on both sides; 0 if it was not measured

@@ -17,7 +17,7 @@ type device struct {
 	size int64
 }
 
-// openDevice opens a device, a target for this process alone. A target that is mounted or in use is refused.
+// openDevice opens a device. It opens a target exclusively, and refuses a target that is mounted or in use.
 func openDevice(path string, s side, anyFile bool) (*device, error) {
 	flags := unix.O_RDONLY
 	if s == target {

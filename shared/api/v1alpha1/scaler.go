@@ -253,8 +253,8 @@ type HookHTTP struct {
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != \"\"",message="url is not the URL of a server"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/?#]*@')",message="url has a user or a password, which is not sent"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getHostname() != \"\"",message="url must be the URL of a server"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/?#]*@')",message="url must have no user and no password"
 	URL string `json:"url"`
 	// Timeout is the time limit of one request.
 	//
