@@ -20,8 +20,12 @@ func (c collector) client() *http.Client {
 	if c.certificates != nil {
 		next.TLSClientConfig = c.certificates
 	}
-	return &http.Client{Timeout: c.timeout, Transport: transport{endpoint: c.endpoint, next: next}}
+	return &http.Client{Timeout: c.timeout, Transport: transport{endpoint: c.endpoint, next: next}, CheckRedirect: refuseRedirect}
 }
+
+// refuseRedirect makes a redirect the final answer, which fails the export. The transport would send the next request to the endpoint
+// again, and another host must not get the password.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // transport sends each request to the endpoint as it is written. The exporters drop its user, its password and its query, and replace a
 // missing path.
