@@ -16,7 +16,7 @@ type collector struct {
 
 // client returns the HTTP client of the exporter.
 func (c collector) client() *http.Client {
-	next := http.DefaultTransport.(*http.Transport).Clone() // it has this type unless a program replaces it; this one does not
+	next := http.DefaultTransport.(*http.Transport).Clone() // package engine replaces it by one of this type, later
 	if c.certificates != nil {
 		next.TLSClientConfig = c.certificates
 	}
