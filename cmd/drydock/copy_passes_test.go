@@ -45,7 +45,7 @@ func TestInvalidCopyFlagsAreRejected(t *testing.T) {
 	src, dst := trees(t)
 	for name, args := range map[string][]string{
 		"both passes at once":      {"--first-pass", "--after-first-pass", "--token=op", src, dst},
-		"first without a token":     {"--first-pass", src, dst},
+		"first without a token":    {"--first-pass", src, dst},
 		"final without a token":    {"--after-first-pass", src, dst},
 		"settled too short":        {"--first-pass", "--token=op", "--settled=1s", src, dst},
 		"a margin of 100 percent":  {"--margin=100", src, dst},

@@ -149,5 +149,5 @@ func stoppedReason(m idle.Member) string {
 	return "it has 0 replicas, and Drydock did not put it to sleep"
 }
 
-// maxMessage limits a message on the page, in runes.
+// maxMessage limits a message on the page, in bytes.
 const maxMessage = 300

@@ -149,7 +149,7 @@ func TestStoriesOfFormerCounterexamplesEndAsExpected(t *testing.T) {
 	}
 }
 
-// freezeFinalizerOn reports whether the claim has the switch finalizer and restore has decided to delete it.
+// freezeFinalizerOn reports whether the claim has the freeze finalizer and restore has decided to delete it.
 func freezeFinalizerOn(w *World) bool {
 	claim := w.claim("data-web-0")
 	return claim != nil && slices.Contains(claim.Finalizers, api.FreezeFinalizer) && claim.DeletionTimestamp == nil &&

@@ -41,16 +41,24 @@ func Commands(script string) ([]Command, error) {
 // commandOf returns the statement's own command, or nothing if it only contains others.
 func commandOf(script string, statement *syntax.Stmt) []Command {
 	c := Command{Line: int(statement.Pos().Line())}
-	if call, ok := statement.Cmd.(*syntax.CallExpr); ok {
-		for _, a := range call.Assigns {
-			if c.Assignments == nil {
-				c.Assignments = map[string]string{}
-			}
-			c.Assignments[a.Name.Value] = textOf(script, a.Value)
-		}
-		for _, word := range call.Args {
+	var assigns []*syntax.Assign
+	switch command := statement.Cmd.(type) {
+	case *syntax.CallExpr:
+		assigns = command.Assigns
+		for _, word := range command.Args {
 			c.Words = append(c.Words, textOf(script, word))
 		}
+	case *syntax.DeclClause: // export
+		assigns = command.Args
+	}
+	for _, a := range assigns {
+		if a.Naked || a.Name == nil { // only a name or a flag
+			continue
+		}
+		if c.Assignments == nil {
+			c.Assignments = map[string]string{}
+		}
+		c.Assignments[a.Name.Value] = textOf(script, a.Value)
 	}
 	for _, r := range statement.Redirs {
 		switch r.Op {

@@ -24,6 +24,7 @@ func TestCommands(t *testing.T) {
 		"a variable": {"A=1 B='x y' make c", []Command{{Line: 1, Assignments: map[string]string{"A": "1", "B": "x y"},
 			Words: []string{"make", "c"}}}},
 		"an assignment alone":      {"f=backup", []Command{{Line: 1, Assignments: map[string]string{"f": "backup"}}}},
+		"an exported variable":     {"export A=1 B", []Command{{Line: 1, Assignments: map[string]string{"A": "1"}}}},
 		"an argument with a =":     {"make a B=1", []Command{words(1, "make", "a", "B=1")}},
 		"a substitution in quotes": {`a "x$(b "c")"`, []Command{words(1, "b", "c"), words(1, "a", `x$(b "c")`)}},
 		"a loop": {"for i in 0 1; do\n  echo $i\ndone | sort > f", []Command{words(2, "echo", "$i"),

@@ -16,12 +16,16 @@ type collector struct {
 
 // client returns the HTTP client of the exporter.
 func (c collector) client() *http.Client {
-	next := http.DefaultTransport.(*http.Transport).Clone() // it has this type unless a program replaces it; this one does not
+	next := http.DefaultTransport.(*http.Transport).Clone() // package engine replaces it by one of this type, later
 	if c.certificates != nil {
 		next.TLSClientConfig = c.certificates
 	}
-	return &http.Client{Timeout: c.timeout, Transport: transport{endpoint: c.endpoint, next: next}}
+	return &http.Client{Timeout: c.timeout, Transport: transport{endpoint: c.endpoint, next: next}, CheckRedirect: refuseRedirect}
 }
+
+// refuseRedirect makes a redirect the final answer, which fails the export. The transport would send the next request to the endpoint
+// again, and another host must not get the password.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // transport sends each request to the endpoint as it is written. The exporters drop its user, its password and its query, and replace a
 // missing path.

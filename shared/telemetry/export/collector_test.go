@@ -38,6 +38,38 @@ func TestEndpointIsUsedAsItIsWritten(t *testing.T) {
 	}
 }
 
+func TestRedirectIsNotFollowed(t *testing.T) {
+	for _, code := range []int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		elsewhere := newSink(t)
+		posts := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			posts++
+			http.Redirect(w, r, elsewhere.URL+"/in", code)
+		}))
+		environment(t, map[string]string{
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": strings.Replace(server.URL, "http://", "http://u:secret@", 1),
+		})
+		err := post(t)
+		server.Close() // waits for the handler
+		if err == nil || !strings.Contains(err.Error(), http.StatusText(code)) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d: error %v, want the status without the password", code, err)
+		}
+		if posts != 1 || len(elsewhere.at("/in")) > 0 {
+			t.Errorf("%d: %d posts to the collector, %d to the address of the redirect", code, posts, len(elsewhere.at("/in")))
+		}
+	}
+}
+
+func TestEndpointErrorHasNoPassword(t *testing.T) {
+	for _, endpoint := range []string{"http://u:secret%zz@c:4318", "http://u:secret#x@c:4318", "ftp://u:secret@c", "u:secret@c:4318",
+		"http://u:se@secret@", "http://u:secret@c:port"} {
+		environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+		if _, err := traces.collector(); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("endpoint %s: %v", endpoint, err)
+		}
+	}
+}
+
 func TestCollectorThatStartsLateGetsSpans(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -111,10 +111,18 @@ func (s signal) endpoint() (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s", strings.ToLower(s.name), text,
-			defaultEndpoint)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is no URL (for %s: %q). Set a URL such as %s", strings.ToLower(s.name),
+			withoutUser(text), defaultEndpoint)
 	}
 	return u, nil
+}
+
+// withoutUser returns an endpoint that may not be a URL for a message. A user and a password may come before its last @.
+func withoutUser(text string) string {
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		return "..." + text[at:]
+	}
+	return text
 }
 
 func (s signal) timeout() (time.Duration, error) {

@@ -4,6 +4,7 @@ package check
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"drydock.dev/test/page"
@@ -39,7 +40,13 @@ func (p *Project) Problems(name, text string) []string {
 	return problems
 }
 
+// languages are those that a block may have. Commands of another language, such as bash, would not be checked.
+var languages = []string{"", "sh", "text", "yaml", "go", "json", "mermaid", "nginx"}
+
 func checkBlock(c *checker, block page.Block) {
+	if !slices.Contains(languages, block.Language) {
+		c.report(0, "a block of language %q is not checked. Write sh for commands", block.Language)
+	}
 	if block.Language != "go" {
 		for i, line := range strings.Split(block.Text, "\n") {
 			checkKeys(c, i+1, line)

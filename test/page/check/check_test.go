@@ -109,10 +109,13 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"no YAML":              {yaml("a: [b"), "yaml"},
 		"a row of owners": {yaml("- operator: db\n  group: db.example\n  kinds: [{name: Db, plural: dbs}]\n" +
 			"  pause: [{field: spec.paused, value: \"true\"}]\n  source: db.go"), ""},
-		"no field of a row":   {yaml("- operator: db\n  groop: db.example"), "groop"},
-		"a manifest as input": {sh("kubectl apply -f - <<E\napiVersion: v1\nkind: Service\nspec: {port: 1}\nE"), `unknown field "spec.port"`},
-		"no shell":            {sh("echo 'a"), "without closing quote"},
-		"no end of a block":   {"```sh\ntrue\n", "ends inside a block"},
+		"no field of a row":    {yaml("- operator: db\n  groop: db.example"), "groop"},
+		"a manifest as input":  {sh("kubectl apply -f - <<E\napiVersion: v1\nkind: Service\nspec: {port: 1}\nE"), `unknown field "spec.port"`},
+		"no shell":             {sh("echo 'a"), "without closing quote"},
+		"no known language":    {"```bash\nmake demmo\n```\n", `language "bash" is not checked`},
+		"an exported variable": {sh("export DRYDOCK_" + "NONE=1"), "the variable"},
+		"an exported path":     {sh("export f=backups\nkubectl apply -f deploy/$f/triggers.yaml"), "no deploy/backups/triggers.yaml"},
+		"no end of a block":    {"```sh\ntrue\n", "ends inside a block"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := project.Problems("page.md", row.text)
