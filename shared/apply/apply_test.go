@@ -357,8 +357,8 @@ func TestSameNoteIsOneEvent(t *testing.T) {
 			t.Errorf("%s has the same name", name)
 		}
 	}
-	note.Message = strings.Repeat("ü", 1000)
-	if m := record(note).Message; len(m) > 1024 || !utf8.ValidString(m) || !strings.HasSuffix(m, "...") {
+	note.Message = strings.Repeat("ü", 1000) + ". Delete the pod"
+	if m := record(note).Message; len(m) > 1024 || !utf8.ValidString(m) || !strings.HasSuffix(m, "ü. Delete the pod") {
 		t.Errorf("a long message has %d bytes: %q", len(m), m[len(m)-8:])
 	}
 }

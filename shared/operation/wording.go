@@ -82,11 +82,11 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 		return fmt.Sprintf("%s back; the replaced volumes with the newer data are kept for %s",
 			claims(moved, "has its old volume", "have their old volumes"), retention)
 	case resize.GrowsWhileStopped() && done != "":
-		return fmt.Sprintf("%s, %d have grown while their members were stopped", done, moved)
+		return done + ", " + number(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case resize.GrowsWhileStopped():
 		return claims(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case done != "" && moved > 0:
-		return fmt.Sprintf("%s, %d are on new volumes; the old volumes are kept for %s", done, moved, retention)
+		return fmt.Sprintf("%s, %s; the old volumes are kept for %s", done, number(moved, "is on a new volume", "are on new volumes"), retention)
 	case done != "":
 		return done
 	case moved > 0:
@@ -105,7 +105,7 @@ func Announcement(resize *api.Resize) string {
 		"will get another VolumeAttributesClass")
 	switch {
 	case resize.GrowsWhileStopped() && grow != "":
-		return fmt.Sprintf("%s, then %d will grow while their members are stopped", grow, moved)
+		return grow + ", then " + number(moved, "will grow while its member is stopped", "will grow while their members are stopped")
 	case resize.GrowsWhileStopped():
 		return claims(moved, "will grow while its member is stopped", "will grow while their members are stopped")
 	case moved == 0 && grow == "":
@@ -115,7 +115,7 @@ func Announcement(resize *api.Resize) string {
 	case moved == 0:
 		return grow
 	}
-	return fmt.Sprintf("%s, then %d will be copied to new ones", grow, moved)
+	return grow + ", then " + number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
 // inPlace counts the claims that grow in place, and the claims that get another VolumeAttributesClass. Each predicate comes for one
@@ -144,8 +144,13 @@ func inPlace(resize *api.Resize, grows, grow, changes, change string) string {
 
 // claims returns a number of claims with the predicate that agrees with it.
 func claims(n int, one, many string) string {
+	return number(n, "claim "+one, "claims "+many)
+}
+
+// number returns the number with the words that agree with it.
+func number(n int, one, many string) string {
 	if n == 1 {
-		return "1 claim " + one
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d claims %s", n, many)
+	return fmt.Sprintf("%d %s", n, many)
 }
