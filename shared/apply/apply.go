@@ -320,7 +320,8 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 			Name:      fmt.Sprintf("drydock.%s", hex.EncodeToString(sum[:8])),
 		},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "apps/v1", Kind: "StatefulSet", Namespace: a.Namespace, Name: a.Name, UID: a.Note.UID},
-		Type:           a.Note.EventType(), Reason: string(a.Note.Reason), Message: text.ClipMiddle(a.Note.Message, 1024), // the remedy is at the end
+		Type:           a.Note.EventType(), Reason: string(a.Note.Reason),
+		Message:        text.ClipMiddle(a.Note.Message, 1024), // the remedy is at the end
 		Source:         corev1.EventSource{Component: "drydock-" + string(x.from)},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
