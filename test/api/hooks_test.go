@@ -164,7 +164,7 @@ func TestFailedHookBeforeMemberKeepsItRunning(t *testing.T) {
 	record := w.Finish(drive, "web")
 	expectPhase(t, record, api.Failed)
 	if record.Reason != api.HookFailed || !mentions(record.Message, "before-member", "pod web-1", "container sh", " 3",
-		"no other  member can be primary") {
+		"no other member can be primary") {
 		t.Errorf("%s: %q", record.Reason, record.Message)
 	}
 	expectSize(t, w, "64Mi", "data-web-0", "data-web-1")
