@@ -53,7 +53,7 @@ func Is(t testing.TB, file, got string) {
 type File struct {
 	t     testing.TB
 	path  string
-	want  map[string]string // what the file says, by situation
+	want  map[string]string // the entries of the file, by situation
 	order []string          // the situations that the test has told, in its order
 	got   map[string]string
 }

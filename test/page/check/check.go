@@ -89,7 +89,7 @@ func checkSpan(c *checker, text string) {
 	}
 }
 
-// checkCommand checks a command of a block, and remembers what it makes.
+// checkCommand checks a command of a block, and remembers the files that it makes.
 func checkCommand(c *checker, command page.Command) {
 	for name, value := range command.Assignments {
 		c.variables[name] = value

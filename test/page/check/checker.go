@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// checker holds what the commands of a page have done so far.
+// checker holds the effects of the earlier commands of a page.
 type checker struct {
 	project   *Project
 	folder    string            // where the next command runs

@@ -59,7 +59,7 @@ func Read(root string) (*Project, error) {
 	return p, nil
 }
 
-// add adds what a file defines.
+// add adds the definitions of a file.
 func (p *Project) add(name, text string) {
 	folder, _, _ := strings.Cut(name, "/")
 	switch {
