@@ -1,6 +1,7 @@
 package cleanuppod
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,7 +121,8 @@ func failureText(pod *corev1.Pod) string {
 		}
 		return text
 	}
-	return strings.TrimSpace(pod.Status.Reason + " " + lastOutput(pod.Status.Message))
+	why := strings.TrimSpace(pod.Status.Reason + " " + lastOutput(pod.Status.Message))
+	return cmp.Or(why, "the kubelet gives no cause; read its log")
 }
 
 // startObstacle describes why the pod does not start.

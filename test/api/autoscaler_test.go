@@ -170,7 +170,7 @@ func TestPausedScalerHasNoAutoscaler(t *testing.T) {
 func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Mode: queue(1, 4)})
 	s.untilAutoscaled(true)
-	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.Scalers().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually("the autoscaler is collected", func() string {

@@ -26,7 +26,7 @@ func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 			w, drive := readyWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 			holdFirstPass(w, true)
 			w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-			untilWarming(t, w, drive, 1)
+			untilFirstPasses(t, w, drive, 1)
 			target := targetVolume(t, w)
 			w.Node.Set(func(n *kit.Node) {
 				n.FailMovers, n.Failure = true, moverreport.MemberReport{Code: code, Reason: reason, Message: "there is data"}

@@ -126,7 +126,7 @@ func TestDeadLettersOfOperationDisappearWithItsSuccess(t *testing.T) {
 	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 2)
+	untilFirstPasses(t, w, drive, 2)
 	claim := w.Claim("data-web-0")
 	sendToDeadLetter(
 		t,

@@ -48,7 +48,7 @@ func TestShrinkToSmallerVolume(t *testing.T) {
 	w, drive := readyWorld(t, kit.WorldSet("web", 2, "128Mi", "data"))
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
-	untilWarming(t, w, drive, 2)
+	untilFirstPasses(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
 		if !has(pod, "--claim=data,margin=7") {
 			t.Errorf("mover %s is called with %q", pod.Name, pod.Spec.InitContainers[0].Args)
@@ -63,8 +63,8 @@ func TestShrinkToSmallerVolume(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// untilWarming waits until n movers make first passes while the set runs.
-func untilWarming(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
+// untilFirstPasses waits until n movers make first passes while the set runs.
+func untilFirstPasses(t *testing.T, w *kit.World, drive *kit.Drive, n int) {
 	t.Helper()
 	w.Eventually("first passes are made while the set runs", func() string {
 		ticks(t, drive, 1)
@@ -111,7 +111,7 @@ func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	}
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 1)
+	untilFirstPasses(t, w, drive, 1)
 	mover := movers(t, w)[0].Spec.InitContainers[0]
 	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 1 || !slices.Contains(mover.Args, "--claim=data,device") {
 		t.Errorf("%+v", mover)
@@ -131,7 +131,7 @@ func TestFirstPassesRunBesidePods(t *testing.T) {
 	w, drive := readyWorld(t, set)
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 2)
+	untilFirstPasses(t, w, drive, 2)
 	for _, pod := range movers(t, w) {
 		terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		if len(terms) != 1 || len(terms[0].MatchFields) != 1 || terms[0].MatchFields[0].Values[0] != "kit" ||
@@ -191,7 +191,7 @@ func TestAbortDuringFirstPassKeepsScale(t *testing.T) {
 	w, drive := readyWorld(t, kit.WorldSet("web", 2, "64Mi", "data"))
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 2)
+	untilFirstPasses(t, w, drive, 2)
 	w.Scale("web", 3)
 	untilReady(w, drive, "web", 3)
 	w.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
@@ -239,7 +239,7 @@ func TestMoverOptions(t *testing.T) {
 	}
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 1)
+	untilFirstPasses(t, w, drive, 1)
 	pod := movers(t, w)[0].Spec
 	tolerates := slices.ContainsFunc(pod.Tolerations, func(t corev1.Toleration) bool { return t.Key == "movers" })
 	if pod.Containers[0].Resources.Limits.Memory().String() != "2Gi" || !tolerates || pod.ImagePullSecrets[0].Name != "registry" {

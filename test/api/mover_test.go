@@ -42,7 +42,7 @@ func TestMoverThatFindsForeignDataEndsResize(t *testing.T) {
 	w, drive := readyWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 1)
+	untilFirstPasses(t, w, drive, 1)
 	w.Node.Set(func(n *kit.Node) {
 		n.FailMovers = true
 		n.Failure = moverreport.MemberReport{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty,

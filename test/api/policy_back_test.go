@@ -23,7 +23,7 @@ func TestRetentionPolicyRestoredByToolDuringFirstPass(t *testing.T) {
 	logs := w.Claim("logs-web-0")
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 1)
+	untilFirstPasses(t, w, drive, 1)
 	w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
 	holdFirstPass(w, false)
 	if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {

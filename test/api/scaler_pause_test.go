@@ -69,7 +69,7 @@ func TestPauseIsNoScaleDown(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 0)
 	s.Annotate("web", map[string]string{api.ScaleAnnotation: ""})
 	ticks(t, s.drive, 2)
-	if err := s.resource().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.Scalers().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ticks(t, s.drive, 3)

@@ -16,10 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -110,32 +108,17 @@ func scaledWorld(t *testing.T, replicas int32, spec v1alpha1.ScalerSpec) scalers
 	return s
 }
 
-func (s scalers) resource() dynamic.ResourceInterface {
-	return dynamic.NewForConfigOrDie(s.Config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(s.Namespace)
-}
-
 func (s scalers) create(name string, spec v1alpha1.ScalerSpec) error {
 	spec.Target = "web"
-	scaler := &v1alpha1.Scaler{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Scaler"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: spec}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scaler)
-	if err != nil {
-		return err
-	}
-	delete(content, "status")
-	_, err = s.resource().Create(context.Background(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
-	return err
+	return s.CreateScaler(name, spec)
 }
 
+// get reads a Scaler that must exist.
 func (s scalers) get(name string) *v1alpha1.Scaler {
 	s.T.Helper()
-	object, err := s.resource().Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	scaler := &v1alpha1.Scaler{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, scaler); err != nil {
-		s.T.Fatal(err)
+	scaler := s.Scaler(name)
+	if scaler == nil {
+		s.T.Fatalf("there is no Scaler %s", name)
 	}
 	return scaler
 }
@@ -146,7 +129,7 @@ func (s scalers) patch(name string, content map[string]any, subresources ...stri
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	if _, err := s.resource().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{},
+	if _, err := s.Scalers().Patch(context.Background(), name, types.MergePatchType, body, metav1.PatchOptions{},
 		subresources...); err != nil {
 		s.T.Fatal(err)
 	}
@@ -451,7 +434,7 @@ func TestSecondScalerIsRefused(t *testing.T) {
 	if n := statefulset.Replicas(s.Set("web")); n != 1 {
 		t.Errorf("the set has %d replicas", n)
 	}
-	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.Scalers().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually("the second one takes over", func() string {
@@ -472,7 +455,7 @@ func TestDeletedScalerLeavesSet(t *testing.T) {
 	s.hooks.hold(true)
 	s.scale(1)
 	s.hook("pre")
-	if err := s.resource().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
+	if err := s.Scalers().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Eventually("nothing is left of the Scaler", func() string {

@@ -113,7 +113,7 @@ func TestCleanupWaitsForResize(t *testing.T) {
 	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false }) // the resize replaces claims
 	holdFirstPass(w, true)
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
-	untilWarming(t, w, drive, 3)
+	untilFirstPasses(t, w, drive, 3)
 	w.Scale("web", 2)
 	w.Eventually("the replica is gone", func() string {
 		_ = drive.Tick(context.Background())

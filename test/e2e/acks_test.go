@@ -140,8 +140,7 @@ func (s *acks) awaitHeld() string {
 	return held[0]
 }
 
-// crash kills the process of a pod. Other processes of the container, such as kubectl's shell, are killed, too.
-func (s *acks) crash(t *testing.T, pod string) {
-	t.Helper()
-	_, _ = s.TryKubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "kill", "1")
+// crash kills the process of a pod. Other processes of the container, such as the shell of this command, are killed, too.
+func (s *acks) crash(pod string) {
+	_, _ = s.TryExec(pod, "kill 1")
 }

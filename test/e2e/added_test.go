@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// atRest is the number of sets that take turns, so that the data of each has rested when its turn comes.
+// atRest is the number of sets that take turns, so that the data of each is at rest when its turn comes.
 const atRest = 8
 
 // BenchmarkAddedDowntime compares the stop of a member in a resize with a restart of the same pod just before. An
@@ -24,7 +24,7 @@ func BenchmarkAddedDowntime(b *testing.B) {
 
 func addedDowntime(b *testing.B, class string) {
 	l := load{name: class, fill: `i=0; while [ $i -lt 500 ]; do head -c 100000 /dev/urandom > $i; i=$((i + 1)); done`, mebi: 128}
-	var sets []*rested
+	var sets []*steady
 	for range atRest {
 		s := stage.New(b)
 		s.Patience = 5 * time.Minute
@@ -33,7 +33,7 @@ func addedDowntime(b *testing.B, class string) {
 		set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy)
 		s.CreateSet(set)
 		drydock(b, s)
-		sets = append(sets, &rested{load: l, Stage: s, since: time.Now()})
+		sets = append(sets, &steady{load: l, Stage: s, since: time.Now()})
 	}
 	b.ResetTimer()
 	for turn := 0; b.Loop(); turn++ {

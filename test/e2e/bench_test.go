@@ -41,8 +41,8 @@ func (l load) set() *appsv1.StatefulSet {
 // with some seconds for clocks and messages.
 const settling = 125 * time.Second
 
-// rested is a load on its stage.
-type rested struct {
+// steady is a load on its stage.
+type steady struct {
 	load
 	*stage.Stage
 	since         time.Time // of the data's latest change
@@ -50,7 +50,7 @@ type rested struct {
 }
 
 // measure restarts the pod, and then resizes its volume.
-func (r *rested) measure(b *testing.B) {
+func (r *steady) measure(b *testing.B) {
 	b.StopTimer()
 	<-time.After(time.Until(r.since.Add(settling)))
 	b.StartTimer()
@@ -62,7 +62,7 @@ func (r *rested) measure(b *testing.B) {
 }
 
 // clock returns the record's times of the member, in seconds since it was stopped.
-func (r *rested) clock() string {
+func (r *steady) clock() string {
 	status, text := r.Status("web"), ""
 	member := status.Member(0)
 	for _, at := range []struct {

@@ -29,7 +29,7 @@ func TestBlockVolumeKeepsEveryByte(t *testing.T) {
 	db := &set.Spec.Template.Spec.Containers[0]
 	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c",
 		fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
-	db.ReadinessProbe.Exec.Command = []string{"test", "-e", "/tmp/filled"}
+	stage.ReadyWhenFilled(db, "/tmp")
 	s.CreateSet(set)
 	s.AwaitReady(t)
 	sums := func() (both [2]string) {

@@ -25,7 +25,7 @@ func TestCrashLoopingMemberWithFullDisk(t *testing.T) {
 	s := newAcks(t, set)
 	s.budget(t, set, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("50%"))})
 	s.Exec(t, "web-0", "dd if=/dev/zero of=/data/fill bs=64k 2>/dev/null; sync")
-	s.crash(t, "web-0")
+	s.crash("web-0")
 	s.Eventually("web-0 is in a crash loop", func() string {
 		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(t.Context(), "web-0", metav1.GetOptions{})
 		if err != nil {

@@ -56,7 +56,10 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 		}
 		manifests = strings.ReplaceAll(manifests, image, local)
 	}
-	t.Cleanup(func() { s.Kubectl(t, manifests, "delete", "--ignore-not-found", "-f", "-") })
+	t.Cleanup(func() {
+		s.Kubectl(t, manifests, "delete", "--ignore-not-found", "-f", "-")
+		rights.removed()
+	})
 	s.Kubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	s.Eventually("both replicas run", func() string {
 		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,12 +24,18 @@ while :; do
   dd if=/dev/urandom of=rows.$i bs=256k count=1 conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait
 done`
 
+// growing are the settings for a quick growth. The local kubelet has a self-signed certificate.
+var growing = []string{"DRYDOCK_GROW_PERIOD=1m", "DRYDOCK_GROW_KUBELET_INSECURE=true"}
+
+// untilFull waits up to a minute for the end of hungry, and prints files failed and done as far as they are there.
+const untilFull = `cd /data && i=0; while [ ! -e failed ] && [ ! -e done ] && [ $i -lt 60 ]; do i=$((i+1)); sleep 1; done
+ls failed done 2>/dev/null; cat failed 2>/dev/null; df -Pm /data | tail -1`
+
 // TestGrowingDatabaseNeverRunsOutOfSpace: it writes more than its first volume can hold, and no write fails. The
 // kubelet reports the usage of the volumes. No pod stops, and all claims have the same size.
 // Invariants: I1.
 func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
-	t.Setenv("DRYDOCK_GROW_PERIOD", "1m")
-	t.Setenv("DRYDOCK_GROW_KUBELET_INSECURE", "true") // the local kubelet has a self-signed certificate
+	t.Parallel()
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.GrowingClass)
@@ -37,14 +44,15 @@ func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	s.CreateSet(set)
 	s.AwaitReady(t)
 	pods := podsOf(t, s)
-	drydock(t, s, "--tick", "2s")
+	drydockWith(t, s, growing, "--tick", "2s")
 	s.Patience = 9 * time.Minute
 	s.Eventually("the volume of web-0 is 90 % full", func() string {
-		if failed := s.Exec(t, "web-0", "cat /data/failed 2>/dev/null || true"); failed != "" {
-			t.Fatalf("a write has failed: %s", failed)
+		end := s.Exec(t, "web-0", untilFull)
+		if strings.Contains(end, "failed") {
+			t.Fatalf("a write has failed: %s", end)
 		}
-		if s.Exec(t, "web-0", "ls /data/done 2>/dev/null || true") == "" {
-			return s.Exec(t, "web-0", "df -Pm /data | tail -1")
+		if !strings.Contains(end, "done") {
+			return end
 		}
 		return ""
 	})

@@ -17,6 +17,6 @@ func TestHeldMemberIsForceDeletedAndAnotherOneDies(t *testing.T) {
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.ForceDeletePod(s.awaitHeld())
-	s.crash(t, "web-0") // the highest ordinal is held first
+	s.crash("web-0") // the highest ordinal is held first
 	s.expectMovedTo(t, "160Mi")
 }

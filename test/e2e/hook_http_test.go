@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -67,8 +69,7 @@ func TestHookByHTTP(t *testing.T) {
 			t.Errorf("the set has %d replicas after %s requests", replicas, n)
 		}
 		if n == "0" {
-			return "it is not; the Scaler says " + s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o",
-				"jsonpath={.status.conditions}")
+			return fmt.Sprintf("it is not; the Scaler says %+v", s.Scaler("web").Status.Conditions)
 		}
 		return ""
 	})
@@ -86,7 +87,11 @@ func TestHookByHTTP(t *testing.T) {
 	s.Exec(t, "drain", "touch /tmp/refuses")
 	s.ScaleScaler(t, "web", 1)
 	s.AwaitScaler(t, "web", "failed 2")
-	told := s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", "web", "-o", `jsonpath={.status.conditions[?(@.type=="Healthy")].message}`)
+	healthy := meta.FindStatusCondition(s.Scaler("web").Status.Conditions, v1alpha1.ConditionHealthy)
+	if healthy == nil {
+		t.Fatal("there is no condition Healthy")
+	}
+	told := healthy.Message
 	for _, words := range []string{"container call", " 3", "POST http://", "/cgi-bin/drain", "403", api.RetryAnnotation} {
 		if !strings.Contains(told, words) {
 			t.Errorf("%q is not in %q", words, told)

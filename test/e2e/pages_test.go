@@ -40,9 +40,8 @@ var tutorials = map[string]tutorial{
 	"examples/shards/README.md":    {},
 	"examples/autoscale/README.md": {},
 	"docs/grow.md": {
-		replace: []string{"accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n        storageClassName: " + stage.GrowingClass},
-		// The local kubelet has a self-signed certificate.
-		settings: []string{"DRYDOCK_GROW_PERIOD=1m", "DRYDOCK_GROW_KUBELET_INSECURE=true"},
+		replace:  []string{"accessModes: [ReadWriteOnce]", "accessModes: [ReadWriteOnce]\n        storageClassName: " + stage.GrowingClass},
+		settings: growing,
 	},
 	"docs/resize.md": {
 		replace: []string{"@fast", "@" + stage.OtherClass, "-> fast", "-> " + stage.OtherClass,

@@ -24,9 +24,7 @@ func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
 // drydockWith is drydock with other settings, as NAME=VALUE.
 func drydockWith(t testing.TB, s *stage.Stage, settings []string, args ...string) *exec.Cmd {
 	t.Helper()
-	rights.Lock() // several tests run at once
-	kit.InstallRights(t, s.Kubeconfig, stage.Image)
-	rights.Unlock()
+	rights.install(t, s)
 	log := &lockedBuffer{}
 	binary := filepath.Join(kit.Root(t), "bin", "drydock-standalone")
 	command := exec.Command(binary, append([]string{"--namespace", s.Namespace, "--lease-namespace", s.Namespace,
@@ -46,8 +44,30 @@ func drydockWith(t testing.TB, s *stage.Stage, settings []string, args ...string
 	return command
 }
 
-// rights keeps two tests from installing the rights at once.
-var rights sync.Mutex
+// rights are those of the functions. Several tests run at once, and each needs them.
+var rights fences
+
+type fences struct {
+	mu   sync.Mutex
+	here bool
+}
+
+func (f *fences) install(t testing.TB, s *stage.Stage) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.here {
+		kit.InstallRights(t, s.Kubeconfig, stage.Image)
+		f.here = true
+	}
+}
+
+// removed says that a test has removed them.
+func (f *fences) removed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.here = false
+}
 
 func stop(command *exec.Cmd, signal syscall.Signal) {
 	if command.ProcessState == nil {

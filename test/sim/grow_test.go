@@ -32,9 +32,9 @@ func fullWorld(t *testing.T) *kit.World {
 	return w
 }
 
-// growTruths are the checks after each write of a growth. The memory of growth has the request from the same write on.
+// growInvariants are the checks after each write of a growth. The memory of growth has the request from the same write on.
 // No claim asks for less than before, or for more than the limit. No member stops.
-func growTruths(w *kit.World, set setType) string {
+func growInvariants(w *kit.World, set setType) string {
 	if set != nil {
 		growth, err := api.LoadGrowth(set)
 		request := set.Annotations[api.ResizeAnnotation]
@@ -85,9 +85,9 @@ func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 // cleanGrowth returns the number of writes of an undisturbed growth.
 func cleanGrowth(t *testing.T) int {
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
-	witness := witnessOf(w, saboteur, growTruths)
+	monitor := monitorOf(w, saboteur, growInvariants)
 	grown(t, w, w.Drive(saboteur))
-	witness.judge()
+	monitor.judge()
 	t.Logf("%d writes:\n%s", len(saboteur.Writes()), strings.Join(saboteur.Writes(), "\n"))
 	return len(saboteur.Writes())
 }
@@ -101,7 +101,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				w, saboteur, fresh := fullWorld(t), &kit.Saboteur{At: k, Failure: what}, &kit.Saboteur{}
-				witness, after := witnessOf(w, saboteur, growTruths), witnessOf(w, fresh, growTruths)
+				monitor, after := monitorOf(w, saboteur, growInvariants), monitorOf(w, fresh, growInvariants)
 				drive := w.Drive(saboteur)
 				w.Eventually("the sabotage has happened", func() string {
 					_ = drive.Tick(context.Background()) // a dead process returns an error for every call
@@ -111,7 +111,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 					return "it has not"
 				})
 				grown(t, w, w.Drive(fresh))
-				witness.judge()
+				monitor.judge()
 				after.judge()
 			})
 		}
@@ -123,10 +123,10 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 func TestGrowthWithLostEvents(t *testing.T) {
 	t.Parallel()
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
-	witness, drive := witnessOf(w, saboteur, growTruths), w.Drive(saboteur)
+	monitor, drive := monitorOf(w, saboteur, growInvariants), w.Drive(saboteur)
 	drive.DropEvents = true
 	grown(t, w, drive)
-	witness.judge()
+	monitor.judge()
 }
 
 // TestGrowthBesideUser: at each write a user requests a larger size. The request of the user is carried out and never

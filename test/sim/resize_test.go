@@ -239,10 +239,10 @@ func paused(w *kit.World) string {
 func cleanRun(t *testing.T, m method) int {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
-	witness := witnessOf(w, saboteur, resizeTruths(m))
+	monitor := monitorOf(w, saboteur, resizeInvariants(m))
 	drive := w.Drive(saboteur)
 	judge(t, w, drive, w.Finish(drive, "web"), *m.set().Spec.Replicas)
-	witness.judge()
+	monitor.judge()
 	writes := saboteur.Writes()
 	t.Logf("%s: %d writes:\n%s", m.name, len(writes), strings.Join(writes, "\n"))
 	return len(writes)
@@ -280,7 +280,7 @@ func newWorld(t *testing.T, m method) *kit.World {
 func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	w := newWorld(t, m)
 	saboteur, fresh := &kit.Saboteur{At: k, Failure: what}, &kit.Saboteur{}
-	witness, after := witnessOf(w, saboteur, resizeTruths(m)), witnessOf(w, fresh, resizeTruths(m))
+	monitor, after := monitorOf(w, saboteur, resizeInvariants(m)), monitorOf(w, fresh, resizeInvariants(m))
 	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
 		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
@@ -291,15 +291,15 @@ func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	})
 	drive = h.of(w.Drive(fresh))
 	judge(t, w, drive, w.Finish(drive, "web"), *m.set().Spec.Replicas)
-	witness.judge()
+	monitor.judge()
 	after.judge()
 }
 
 func interfered(t *testing.T, m method, k int, d disturbance) {
 	w := newWorld(t, m)
 	saboteur := &kit.Saboteur{}
-	witness := witnessOf(w, saboteur, disturbedTruths(m))
-	witness.loses = d.loses
+	monitor := monitorOf(w, saboteur, disturbedInvariants(m))
+	monitor.loses = d.loses
 	done, before := false, []string(nil)
 	saboteur.OnWrite = func(write string) {
 		if !done && len(saboteur.Writes()) >= k {
@@ -308,9 +308,9 @@ func interfered(t *testing.T, m method, k int, d disturbance) {
 			before = w.UnavailablePods("web", int(*m.set().Spec.Replicas))
 		}
 		if d.ends != nil && done {
-			witness.budget(write, before)
+			monitor.budget(write, before)
 		}
-		witness.look(write)
+		monitor.look(write)
 	}
 	drive := w.Drive(saboteur)
 	w.Eventually("the operation ends and nothing is left", func() string {
@@ -332,7 +332,7 @@ func interfered(t *testing.T, m method, k int, d disturbance) {
 		t.Fatal("the set is gone")
 	}
 	judge(t, w, drive, w.Status("web"), *m.set().Spec.Replicas, 3, 0)
-	witness.judge()
+	monitor.judge()
 }
 
 // waitsForBudget reports whether a PodDisruptionBudget keeps the resize from stopping a member. The message quotes the

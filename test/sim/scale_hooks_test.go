@@ -10,12 +10,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -117,44 +114,14 @@ func (h *scaleHooks) left() []string {
 	return left
 }
 
-func (s *scaling) scalers() dynamic.ResourceInterface {
-	return dynamic.NewForConfigOrDie(s.Config).Resource(v1alpha1.GroupVersion.WithResource("scalers")).Namespace(s.Namespace)
-}
-
 func (s *scaling) createScaler(name string, replicas int32) {
 	s.t.Helper()
 	hook := func() *v1alpha1.Hook {
 		template := `{"spec":{"containers":[{"name":"hook","image":"dev.local/busybox:1"}]}}`
 		return &v1alpha1.Hook{Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(template)}}}
 	}
-	scaler := &v1alpha1.Scaler{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Scaler"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, Spec: v1alpha1.ScalerSpec{Target: "web",
-			Replicas:       ptr.To(replicas),
-			ConflictPolicy: s.policy, Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scaler)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	delete(content, "status")
-	_, err = s.scalers().Create(context.Background(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
-	ignore(s.t, err)
-}
-
-// scaler reads a Scaler. It returns nil if the Scaler does not exist.
-func (s *scaling) scaler(name string) *v1alpha1.Scaler {
-	s.t.Helper()
-	object, err := s.scalers().Get(context.Background(), name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	scaler := &v1alpha1.Scaler{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, scaler); err != nil {
-		s.t.Fatal(err)
-	}
-	return scaler
+	ignore(s.t, s.CreateScaler(name, v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To(replicas), ConflictPolicy: s.policy,
+		Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}))
 }
 
 func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
@@ -163,7 +130,7 @@ func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	_, err = s.scalers().Patch(context.Background(), "web", types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
+	_, err = s.Scalers().Patch(context.Background(), "web", types.MergePatchType, body, metav1.PatchOptions{}, subresources...)
 	ignore(s.t, err)
 }
 
@@ -180,5 +147,5 @@ func (s *scaling) annotateScaler(key string) {
 
 func (s *scaling) deleteScaler(name string) {
 	s.t.Helper()
-	ignore(s.t, s.scalers().Delete(context.Background(), name, metav1.DeleteOptions{}))
+	ignore(s.t, s.Scalers().Delete(context.Background(), name, metav1.DeleteOptions{}))
 }

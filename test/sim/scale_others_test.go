@@ -146,14 +146,14 @@ const patience = 8
 func meddled(t *testing.T, st story, k int, m meddler) {
 	st.policy = m.policy
 	s, saboteur := newScaling(t, st), &kit.Saboteur{}
-	witness := witnessOf(s.World, saboteur, s.truths.judge)
+	monitor := monitorOf(s.World, saboteur, s.invariants.judge)
 	act := func(action func(*scaling)) {
 		s.disturbed = true
 		action(s)
-		s.truths.sync()
+		s.invariants.sync()
 	}
 	saboteur.OnWrite = func(write string) {
-		witness.look(write)
+		monitor.look(write)
 		if !s.disturbed && len(saboteur.Writes()) >= k {
 			act(m.act)
 		}
@@ -186,12 +186,12 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	}
 	s.judge(s.Drive(nil), allowed...)
 	s.second()
-	witness.judge()
+	monitor.judge()
 }
 
 // released returns the remains of a deleted Scaler, or an empty string.
 func (s *scaling) released() string {
-	if text, told := s.Set("web").Annotations[api.ScaleAnnotation]; told {
+	if text, asked := s.Set("web").Annotations[api.ScaleAnnotation]; asked {
 		return "the record is " + text
 	}
 	return strings.Join(s.hooks.left(), ", ")
@@ -199,7 +199,7 @@ func (s *scaling) released() string {
 
 // second checks that the status of a second Scaler says why it does nothing.
 func (s *scaling) second() {
-	other := s.scaler("other")
+	other := s.Scaler("other")
 	if other == nil {
 		return
 	}
@@ -222,9 +222,9 @@ func TestScalingSurvivesDeletionOfItsJobs(t *testing.T) {
 			}
 			s, saboteur := newScaling(t, st), &kit.Saboteur{}
 			s.hooks.deletes = hook
-			witness := witnessOf(s.World, saboteur, s.truths.judge)
+			monitor := monitorOf(s.World, saboteur, s.invariants.judge)
 			s.judge(s.run(saboteur), st.to)
-			witness.judge()
+			monitor.judge()
 			if s.hooks.deletes != "" {
 				t.Error("no Job was deleted")
 			}

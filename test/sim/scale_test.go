@@ -46,17 +46,17 @@ type scaling struct {
 	// asked: the user has scaled. retried: the user has fixed the hook and retried.
 	asked, retried bool
 	// disturbed: another client interferes, so the scaling may fail.
-	disturbed bool
-	hooks     *scaleHooks
-	truths    *scaleTruths
+	disturbed  bool
+	hooks      *scaleHooks
+	invariants *scaleInvariants
 }
 
 func newScaling(t *testing.T, st story) *scaling {
 	w := world(t)
 	s := &scaling{World: w, story: st, t: t, hooks: &scaleHooks{World: w, fails: st.fails}}
-	s.truths = &scaleTruths{scaling: s, targets: map[string]int32{}, jobs: map[types.UID]bool{}}
+	s.invariants = &scaleInvariants{scaling: s, targets: map[string]int32{}, jobs: map[types.UID]bool{}}
 	w.CreateSet(kit.WorldSet("web", st.from, "64Mi", "data"))
-	s.truths.sync()
+	s.invariants.sync()
 	s.createScaler("web", st.from)
 	return s
 }
@@ -64,7 +64,7 @@ func newScaling(t *testing.T, st story) *scaling {
 // step plays the user and the machines with the hooks. It returns the reason to wait, or an empty string at the end.
 func (s *scaling) step() string {
 	s.hooks.play()
-	scaler, set := s.scaler("web"), s.Set("web")
+	scaler, set := s.Scaler("web"), s.Set("web")
 	if scaler == nil || set == nil {
 		return "the Scaler or the set is gone"
 	}
@@ -175,9 +175,9 @@ func (s *scaling) judge(drive *kit.Drive, counts ...int32) {
 func countScaling(t *testing.T, st story) int {
 	return counted(t, "scaling "+st.name, func() int {
 		s, saboteur := newScaling(t, st), &kit.Saboteur{}
-		witness := witnessOf(s.World, saboteur, s.truths.judge)
+		monitor := monitorOf(s.World, saboteur, s.invariants.judge)
 		s.judge(s.run(saboteur), st.to)
-		witness.judge()
+		monitor.judge()
 		writes := saboteur.Writes()
 		t.Logf("%s: %d writes:\n%s", st.name, len(writes), strings.Join(writes, "\n"))
 		return len(writes)
@@ -196,9 +196,9 @@ func TestScalingSurvivesEverySabotage(t *testing.T) {
 				for _, k := range schedules(t, n) {
 					schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 						s, saboteur := newScaling(t, st), &kit.Saboteur{At: k, Failure: what}
-						witness := witnessOf(s.World, saboteur, s.truths.judge)
+						monitor := monitorOf(s.World, saboteur, s.invariants.judge)
 						s.judge(s.run(saboteur), st.to)
-						witness.judge()
+						monitor.judge()
 					})
 				}
 			}
@@ -214,7 +214,7 @@ func TestScalingWithRepeatedAndReorderedEvents(t *testing.T) {
 		st := stories[chance%uint64(len(stories))]
 		schedule(t, fmt.Sprintf("%s, seed %d", st.name, chance), func(t *testing.T) {
 			s, saboteur := newScaling(t, st), &kit.Saboteur{}
-			witness := witnessOf(s.World, saboteur, s.truths.judge)
+			monitor := monitorOf(s.World, saboteur, s.invariants.judge)
 			drive := s.Drive(saboteur)
 			drive.Shuffle = chance
 			s.Eventually("the scaling ends", func() string {
@@ -222,7 +222,7 @@ func TestScalingWithRepeatedAndReorderedEvents(t *testing.T) {
 				return s.step()
 			})
 			s.judge(s.Drive(nil), st.to)
-			witness.judge()
+			monitor.judge()
 		})
 	}
 }

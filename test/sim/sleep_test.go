@@ -162,17 +162,17 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 func countSleep(t *testing.T, by means) int {
 	return counted(t, "sleep of "+by.kind, func() int {
 		s, saboteur := newSleeper(t, by), &kit.Saboteur{}
-		witness := witnessOf(s.World, saboteur, sleepTruths)
+		monitor := monitorOf(s.World, saboteur, sleepInvariants)
 		s.judge(s.run(saboteur), 3)
-		witness.judge()
+		monitor.judge()
 		writes := saboteur.Writes()
 		t.Logf("%d writes:\n%s", len(writes), strings.Join(writes, "\n"))
 		return len(writes)
 	})
 }
 
-// sleepTruths checks that the objects have the previous replica count of the set.
-func sleepTruths(_ *kit.World, set setType) string {
+// sleepInvariants checks that the objects have the previous replica count of the set.
+func sleepInvariants(_ *kit.World, set setType) string {
 	sleep, err := api.LoadSleep(set)
 	switch {
 	case err != nil:
@@ -200,9 +200,9 @@ func everySabotage(t *testing.T, by means) {
 		for _, k := range schedules(t, n) {
 			schedule(t, fmt.Sprintf("%s write %d", what, k), func(t *testing.T) {
 				s, saboteur := newSleeper(t, by), &kit.Saboteur{At: k, Failure: what}
-				witness := witnessOf(s.World, saboteur, sleepTruths)
+				monitor := monitorOf(s.World, saboteur, sleepInvariants)
 				s.judge(s.run(saboteur), 3)
-				witness.judge()
+				monitor.judge()
 			})
 		}
 	}

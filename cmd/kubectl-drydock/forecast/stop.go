@@ -105,7 +105,7 @@ func (s stop) finalPass(d *Stop) time.Duration {
 			"the mover forecasts less than %s for it (%s)", s.limit, api.MaxStopAnnotation))
 		return s.limit
 	}
-	d.Excluded = append(d.Excluded, fmt.Sprintf("a final pass over the changes in %d claims since their first passes; %s limits it",
+	d.Excluded = append(d.Excluded, fmt.Sprintf("a final pass over the changes since the first passes (claims: %d); %s limits it",
 		s.withFirstPass, api.MaxStopAnnotation))
 	return 0
 }
@@ -122,7 +122,7 @@ func (s stop) copy(d *Stop) (least, most time.Duration) {
 			all = append(all, c.Capacity)
 		}
 	}
-	d.Assumed = append(d.Assumed, fmt.Sprintf("%d claims are copied only while their member is stopped, %d at a time, each with %d MB/s "+
+	d.Assumed = append(d.Assumed, fmt.Sprintf("claims copied only while their member is stopped: %d, %d at a time, each with %d MB/s "+
 		"including verification", len(s.withoutFirstPass), s.parallel, int(Rate/1e6)))
 	if unmeasured > 0 {
 		d.Assumed = append(d.Assumed, fmt.Sprintf("%d of them may be empty or full, because their usage is not measured", unmeasured))

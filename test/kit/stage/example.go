@@ -32,12 +32,14 @@ func (s *Stage) ScaleScaler(t testing.TB, scaler string, replicas int) {
 // AwaitScaler waits for the Scaler's stage and count, as "idle 3".
 func (s *Stage) AwaitScaler(t testing.TB, name, want string) {
 	t.Helper()
-	of := func(path string) string {
-		return s.Kubectl(t, "", "-n", s.Namespace, "get", "scaler", name, "-o", "jsonpath="+path)
-	}
 	s.Eventually("Scaler "+name+" is "+want, func() string {
-		if is := of("{.status.stage} {.status.replicas}"); is != want {
-			return fmt.Sprintf("it is %s: %s", is, of("{.status.conditions}"))
+		scaler := s.Scaler(name)
+		if scaler == nil {
+			return "there is none"
+		}
+		status := scaler.Status
+		if is := fmt.Sprintf("%s %d", status.Stage, status.Replicas); is != want {
+			return fmt.Sprintf("it is %s: %+v", is, status.Conditions)
 		}
 		return ""
 	})

@@ -5,6 +5,7 @@ package stage
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
 
 	"drydock.dev/test/kit"
 )
@@ -65,10 +68,31 @@ func cluster(t testing.TB) (string, *rest.Config) {
 	return path, config
 }
 
-// Exec runs a script in a pod.
+// Exec runs a script in a pod, and returns its output.
 func (s *Stage) Exec(t testing.TB, pod, script string) string {
 	t.Helper()
-	return strings.TrimSpace(s.Kubectl(t, "", "-n", s.Namespace, "exec", pod, "--", "sh", "-c", script))
+	output, err := s.TryExec(pod, script)
+	if err != nil {
+		t.Fatalf("running %q in pod %s: %v: %s", script, pod, err, output)
+	}
+	return strings.TrimSpace(output)
+}
+
+// TryExec is Exec for a script that may fail. Its errors are part of the output then. The start of kubectl would cost a third of a second of
+// a core.
+func (s *Stage) TryExec(pod, script string) (string, error) {
+	call := s.Kube.CoreV1().RESTClient().Get().Resource("pods").Namespace(s.Namespace).Name(pod).SubResource("exec").VersionedParams(
+		&corev1.PodExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	executor, err := remotecommand.NewWebSocketExecutor(s.Config, http.MethodGet, call.URL().String())
+	if err != nil {
+		return "", err
+	}
+	var stdout, stderr bytes.Buffer
+	err = executor.StreamWithContext(context.Background(), remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	if err != nil {
+		return stdout.String() + stderr.String(), err
+	}
+	return stdout.String(), nil
 }
 
 // Kubectl runs kubectl with the input and returns its output.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/test/kit"
@@ -22,9 +23,8 @@ fi; trap exit TERM; while :; do sleep 1 & wait; done`
 // sum digests names, kinds, modes, owners, times, link counts, link targets and contents. The root folder belongs to
 // the kubelet.
 const sum = `cd /data && { find . -path ./lost+found -prune -o -print | grep -v '^[.]$' | sort |
-  while read -r f; do stat -c '%N %F %a %u %g %Y %h' "$f"; done
- find . -path ./lost+found -prune -o -type f -print | sort |
-  while read -r f; do sha256sum "$f"; done; } | sha256sum`
+  tr '\n' '\0' | xargs -0 stat -c '%N %F %a %u %g %Y %h'
+ find . -path ./lost+found -prune -o -type f -print | sort | tr '\n' '\0' | xargs -0 sha256sum; } | sha256sum`
 
 // Workload returns set web with two replicas. Its pods fill their volume and then write no more.
 func Workload(size string) *appsv1.StatefulSet {
@@ -38,10 +38,21 @@ func Workload(size string) *appsv1.StatefulSet {
 	pod.Containers[0] = corev1.Container{
 		Name: "db", Image: WorkloadImage, Command: []string{"sh", "-c", fill},
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1,
-			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", "/data/filled"}}}},
 	}
+	ReadyWhenFilled(&pod.Containers[0], "/data")
 	return set
+}
+
+// readyPort is no port of any workload.
+const readyPort = 8079
+
+// ReadyWhenFilled makes the container ready when the folder has the file filled. The probe is a request: each exec probe starts a process in
+// the container, which costs a tenth of a second of a core, every second, for every pod.
+func ReadyWhenFilled(c *corev1.Container, folder string) {
+	c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
+		Exec: &corev1.ExecAction{Command: []string{"sh", "-c", fmt.Sprintf("httpd -p %d -h %s", readyPort, folder)}}}}
+	c.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
+		HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(readyPort)}}}
 }
 
 // WithFileOfRoot adds a file that is owned by root. A mover without root rights cannot copy it faithfully.
@@ -58,7 +69,7 @@ func WithFileOfRoot(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 func WithSlowStop(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To(seconds + 10)
-	pod.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}}
+	pod.Containers[0].Lifecycle.PreStop = &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}
 	return set
 }
 

@@ -18,9 +18,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// sight holds the objects of a resize after a write. The set is read first, so the other objects are not older than its
+// state holds the objects of a resize after a write. The set is read first, so the other objects are not older than its
 // record.
-type sight struct {
+type state struct {
 	*kit.World
 	method method
 	set    setType     // nil if it does not exist
@@ -30,8 +30,8 @@ type sight struct {
 }
 
 // seen reads the record of a set.
-func seen(w *kit.World, m method, set setType) (*sight, error) {
-	s := &sight{World: w, method: m, set: set, pods: map[string]*corev1.Pod{}, claims: map[string]*corev1.PersistentVolumeClaim{}}
+func seen(w *kit.World, m method, set setType) (*state, error) {
+	s := &state{World: w, method: m, set: set, pods: map[string]*corev1.Pod{}, claims: map[string]*corev1.PersistentVolumeClaim{}}
 	if set == nil {
 		return s, nil
 	}
@@ -41,7 +41,7 @@ func seen(w *kit.World, m method, set setType) (*sight, error) {
 }
 
 // look reads the members' pods and claims one by one. A consistent list would take the API server longer.
-func (s *sight) look() error {
+func (s *state) look() error {
 	for ordinal := range s.made() {
 		name := fmt.Sprintf("web-%d", ordinal)
 		pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -64,9 +64,9 @@ func (s *sight) look() error {
 	return nil
 }
 
-// resizeTruths returns the checks after each write of an undisturbed resize. A new process must be able to continue
+// resizeInvariants returns the checks after each write of an undisturbed resize. A new process must be able to continue
 // from the objects alone, and no pod may start without its data.
-func resizeTruths(m method) truths {
+func resizeInvariants(m method) invariants {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
 		if err == nil {
@@ -79,8 +79,8 @@ func resizeTruths(m method) truths {
 	}
 }
 
-// disturbedTruths returns the checks that hold in spite of other clients.
-func disturbedTruths(m method) truths {
+// disturbedInvariants returns the checks that hold in spite of other clients.
+func disturbedInvariants(m method) invariants {
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
 		if err != nil {
@@ -91,7 +91,7 @@ func disturbedTruths(m method) truths {
 }
 
 // journalled checks that a missing set can be created again with its replicas, and that no member is held then.
-func (s *sight) journalled() string {
+func (s *state) journalled() string {
 	if s.set != nil {
 		return ""
 	}
@@ -110,7 +110,7 @@ func (s *sight) journalled() string {
 }
 
 // recorded checks that the record belongs to this set and that each phase has a deadline.
-func (s *sight) recorded() string {
+func (s *state) recorded() string {
 	r := s.record
 	switch {
 	case r.Active() && r.Deadline == nil:
@@ -138,10 +138,10 @@ func isStopped(m *api.Member) bool {
 }
 
 // made returns the replicas that the set was created with.
-func (s *sight) made() int32 { return *s.method.set().Spec.Replicas }
+func (s *state) made() int32 { return *s.method.set().Spec.Replicas }
 
 // replicas checks that a resize writes neither the replica count nor the retention policy.
-func (s *sight) replicas() string {
+func (s *state) replicas() string {
 	asked := s.PossibleReplicas(s.made())
 	if s.set != nil && (!slices.Contains(asked, *s.set.Spec.Replicas) || statefulset.WhenScaled(s.set) != "Delete") {
 		return fmt.Sprintf("I4: the set has %d replicas, %v were asked for, whenScaled is %s", *s.set.Spec.Replicas, asked,
@@ -151,7 +151,7 @@ func (s *sight) replicas() string {
 }
 
 // stopped checks that no pod is created for a stopped member: its own pod exists, and is held once it has ended.
-func (s *sight) stopped() string {
+func (s *state) stopped() string {
 	if !s.record.Active() || s.record.Phase != api.Moving {
 		return ""
 	}
@@ -169,7 +169,7 @@ func (s *sight) stopped() string {
 }
 
 // backed checks that a member without all of its claims is held. Its replacement would start on an empty volume.
-func (s *sight) backed() string {
+func (s *state) backed() string {
 	for _, name := range s.claimNames() {
 		claim := s.claims[name]
 		pod := s.pods["web"+name[strings.LastIndex(name, "-"):]]
@@ -180,7 +180,7 @@ func (s *sight) backed() string {
 	return ""
 }
 
-func (s *sight) claimNames() []string {
+func (s *state) claimNames() []string {
 	var names []string
 	for _, template := range s.method.set().Spec.VolumeClaimTemplates {
 		for ordinal := range s.made() {
@@ -191,7 +191,7 @@ func (s *sight) claimNames() []string {
 }
 
 // held checks that pods are held only during an operation.
-func (s *sight) held() string {
+func (s *state) held() string {
 	for name, pod := range s.pods {
 		if statefulset.Held(pod) && s.set != nil && !s.record.Active() {
 			return "I9: pod " + name + " is held without an operation"
@@ -201,7 +201,7 @@ func (s *sight) held() string {
 }
 
 // away checks that a rolling resize stops one member at a time, as the budget requires.
-func (s *sight) away() string {
+func (s *state) away() string {
 	var away []string
 	for ordinal := range s.made() {
 		if name := fmt.Sprintf("web-%d", ordinal); !kit.Available(s.pods[name]) {
@@ -215,7 +215,7 @@ func (s *sight) away() string {
 }
 
 // cleared checks that only old volumes and the journals of paused owners are left of a finished operation.
-func (s *sight) cleared() string {
+func (s *state) cleared() string {
 	switch {
 	case s.set == nil || s.record.Active():
 		return ""
@@ -234,7 +234,7 @@ func (s *sight) cleared() string {
 }
 
 // owned checks that a paused owner names the operation that paused it.
-func (s *sight) owned() string {
+func (s *state) owned() string {
 	now := s.Custom(owner, ownerKind, "main")
 	if owner.Paused(now) && now.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
 		return "I5: the owner is paused without the annotation of its pause"

@@ -16,8 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// scaleTruths are the checks of a scaling after each write. They keep state of the earlier writes.
-type scaleTruths struct {
+// scaleInvariants are the checks of a scaling after each write. They keep state of the earlier writes.
+type scaleInvariants struct {
 	*scaling
 	// uid and count are from the latest observed set.
 	uid     types.UID
@@ -27,14 +27,14 @@ type scaleTruths struct {
 }
 
 // sync reads the set after another client has changed it.
-func (s *scaleTruths) sync() {
+func (s *scaleInvariants) sync() {
 	if set := s.Set("web"); set != nil {
 		s.uid, s.count = set.UID, *set.Spec.Replicas
 	}
 }
 
 // judge returns the first violation after a write of Drydock.
-func (s *scaleTruths) judge(_ *kit.World, set setType) string {
+func (s *scaleInvariants) judge(_ *kit.World, set setType) string {
 	wrong := s.told()
 	if set == nil {
 		return wrong
@@ -50,7 +50,7 @@ func (s *scaleTruths) judge(_ *kit.World, set setType) string {
 
 // drained checks that a member is removed only after the hook of this operation has succeeded for exactly these
 // ordinals.
-func (s *scaleTruths) drained(set setType, record *api.Scale) string {
+func (s *scaleInvariants) drained(set setType, record *api.Scale) string {
 	live := *set.Spec.Replicas
 	if set.UID != s.uid || live >= s.count {
 		return ""
@@ -67,7 +67,7 @@ func (s *scaleTruths) drained(set setType, record *api.Scale) string {
 }
 
 // away checks that the record of a paused set says that its members come back. Then cleanup-pod keeps their claims.
-func (s *scaleTruths) away(set setType, record *api.Scale) string {
+func (s *scaleInvariants) away(set setType, record *api.Scale) string {
 	if !s.pauses || *set.Spec.Replicas > 0 || record != nil && record.Paused {
 		return ""
 	}
@@ -84,7 +84,7 @@ func removed(fewer, more int32) string {
 }
 
 // aimed checks that the target of an operation does not change.
-func (s *scaleTruths) aimed(record *api.Scale) string {
+func (s *scaleInvariants) aimed(record *api.Scale) string {
 	if !record.Active() {
 		return ""
 	}
@@ -99,7 +99,7 @@ func (s *scaleTruths) aimed(record *api.Scale) string {
 }
 
 // finished checks that a successful scaling has run its last hook.
-func (s *scaleTruths) finished(record *api.Scale) string {
+func (s *scaleInvariants) finished(record *api.Scale) string {
 	if record == nil || record.Phase != api.Succeeded || record.Reason != api.ScalingCompleted {
 		return ""
 	}
@@ -112,7 +112,7 @@ func (s *scaleTruths) finished(record *api.Scale) string {
 }
 
 // owned checks that a hook was created for this set.
-func (s *scaleTruths) owned(set setType) string {
+func (s *scaleInvariants) owned(set setType) string {
 	for _, job := range s.hooks.jobs() {
 		if s.jobs[job.UID] {
 			continue
@@ -126,7 +126,7 @@ func (s *scaleTruths) owned(set setType) string {
 }
 
 // once checks that the onFailure hook runs once in an operation.
-func (s *scaleTruths) once() string {
+func (s *scaleInvariants) once() string {
 	for operation := range s.targets {
 		if runs := s.hooks.of(operation, "onFailure"); len(runs) > 1 {
 			return fmt.Sprintf("hook onFailure of operation %s has run %d times", operation, len(runs))
@@ -136,9 +136,9 @@ func (s *scaleTruths) once() string {
 }
 
 // told checks that a Scaler with a failed scaling is not healthy.
-func (s *scaleTruths) told() string {
+func (s *scaleInvariants) told() string {
 	for _, name := range []string{"web", "other"} {
-		scaler := s.scaler(name)
+		scaler := s.Scaler(name)
 		if scaler == nil {
 			continue
 		}
