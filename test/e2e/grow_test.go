@@ -13,15 +13,15 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// hungry is a database that writes and flushes 0.25 MiB per second until its volume has its largest size and is 90 % full. A failure is
-// written to the file failed.
-const hungry = `cd /data && touch filled && trap exit TERM && i=0
+// hungry is a database that writes and flushes 0.25 MiB per second until its volume has grown, and then 2 MiB per second until it is 90 %
+// full. A failure is written to the file failed.
+const hungry = `cd /data && touch filled && trap exit TERM && i=0 && rate=1
 while :; do
-  if [ -e failed ] || { [ $(df -Pm /data | awk 'NR==2{print $2}') -gt 80 ] &&
-     [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
+  [ $(df -Pm /data | awk 'NR==2{print $2}') -le 80 ] || rate=8
+  if [ -e failed ] || { [ $rate = 8 ] && [ $(df -Pm /data | awk 'NR==2{print int($5)}') -ge 90 ]; }; then
     touch done; sleep 1 & wait; continue
   fi
-  dd if=/dev/urandom of=rows.$i bs=256k count=1 conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait
+  dd if=/dev/urandom of=rows.$i bs=256k count=$rate conv=fsync 2>>errors || cp errors failed; i=$((i+1)); sleep 1 & wait
 done`
 
 // growing are the settings for a quick growth. The local kubelet has a self-signed certificate.

@@ -76,7 +76,7 @@ func redisSet() *appsv1.StatefulSet {
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c",
 			redisStop}}}},
-		ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, TimeoutSeconds: 5,
+		ReadinessProbe: &corev1.Probe{PeriodSeconds: 2, TimeoutSeconds: 5, // each starts processes
 			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", redisReady}}}},
 	}
 	return set

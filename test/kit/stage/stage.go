@@ -78,8 +78,8 @@ func (s *Stage) Exec(t testing.TB, pod, script string) string {
 	return strings.TrimSpace(output)
 }
 
-// TryExec is Exec for a script that may fail. Its errors are part of the output then. The start of kubectl would cost a third of a second of
-// a core.
+// TryExec is Exec for a script that may fail. Its errors are part of the output then. The start of kubectl would cost a third of a second
+// of a core.
 func (s *Stage) TryExec(pod, script string) (string, error) {
 	call := s.Kube.CoreV1().RESTClient().Get().Resource("pods").Namespace(s.Namespace).Name(pod).SubResource("exec").VersionedParams(
 		&corev1.PodExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true}, scheme.ParameterCodec)

@@ -46,8 +46,8 @@ func Workload(size string) *appsv1.StatefulSet {
 // readyPort is no port of any workload.
 const readyPort = 8079
 
-// ReadyWhenFilled makes the container ready when the folder has the file filled. The probe is a request: each exec probe starts a process in
-// the container, which costs a tenth of a second of a core, every second, for every pod.
+// ReadyWhenFilled makes the container ready when the folder has the file filled. The probe is a request: each exec probe starts a process
+// in the container, which costs a tenth of a second of a core, every second, for every pod.
 func ReadyWhenFilled(c *corev1.Container, folder string) {
 	c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
 		Exec: &corev1.ExecAction{Command: []string{"sh", "-c", fmt.Sprintf("httpd -p %d -h %s", readyPort, folder)}}}}
