@@ -18,6 +18,7 @@ const operation = "0123456789ab"
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// thing returns an object without a volume.
 func thing(kind, name string, change ...func(*foundObject)) foundObject {
 	f := foundObject{kind: kind, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}}
 	for _, c := range change {
@@ -42,7 +43,7 @@ func note(key, value string) func(*foundObject) {
 	return func(f *foundObject) { f.Annotations[key] = value }
 }
 
-// retired marks a volume as the old volume of an operation.
+// retired marks a volume as the old volume of an operation, in its retention until the given time.
 func retired(operation, until string) func(*foundObject) {
 	return func(f *foundObject) {
 		link := api.Link{Operation: operation, Role: api.RoleOldVolume, Namespace: "demo", Set: api.SetRef{Name: setName}}
