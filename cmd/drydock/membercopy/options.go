@@ -13,9 +13,9 @@ import (
 // Options name the claims and say how to copy them. If Settled, Idle, Lease or Poll is zero, it has its default.
 type Options struct {
 	Claims           []moverreport.Claim
-	Sources, Targets string // directories that have a directory or a device for each claim
-	Token, Member    string // see mover.Options
-	Refill           bool   // see mover.Options
+	Sources, Targets string         // directories that have a directory or a device for each claim
+	Token, Member    string         // see mover.Options
+	Refill           bool           // see mover.Options
 	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
 	Limit            *mover.Limiter // bandwidth limit of the first passes
 	Workers          int

@@ -38,8 +38,8 @@ func setOwner(o object, want *meta) (op string, err error) {
 	return op, o.chown(uid, gid)
 }
 
-// setAttributes sets extended attributes, mode and times, in this order: an ACL changes the mode, and the other changes may
-// change the times. Call it last, after owner and contents.
+// setAttributes sets the extended attributes, then the mode, then the times. The mode comes after the ACLs, because an ACL
+// changes it. Call setAttributes last: a change of the owner or the contents would undo a part of it.
 func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
 	if err := o.setXattrs(attrs); err != nil {
 		return "setting extended attributes on", err
@@ -67,7 +67,7 @@ func checkAttributes(o object, want *meta) (op string, err error) {
 }
 
 // setMode sets the mode. If the mode has set-id bits, setMode reads it again and returns an error if the kernel has dropped
-// one. The kernel silently drops setgid if the caller is not in the group.
+// one. The kernel silently drops setgid if the process is not in the group and lacks CAP_FSETID.
 func setMode(o object, mode uint32) error {
 	if err := o.chmod(mode); err != nil || mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return err
