@@ -37,7 +37,7 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
-// Handler is a function.
+// Handler handles the events of one function.
 type Handler = serve.Handler
 
 // Sender sends events to the Broker.

@@ -149,7 +149,7 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 
 // listen serves on the address. It returns a function that stops the server.
 func listen(what, flag, address string, server *http.Server, log *slog.Logger) (func(), error) {
-	listener, err := net.Listen("tcp", address) // outlives any request
+	listener, err := net.Listen("tcp", address) // without a context, because the listener outlives every request
 	if err != nil {
 		return nil, fmt.Errorf("opening the address for %s: %w. Choose another address with %s", what, err, flag)
 	}

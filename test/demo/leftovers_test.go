@@ -56,6 +56,8 @@ func retired(operation, until string) func(*foundObject) {
 
 const tomorrow, yesterday = "2026-05-02T12:00:00Z", "2026-04-30T12:00:00Z"
 
+// TestLeftoversOfAnOperation: after a resize, only old volumes in their retention may remain. Every other object of the operation and every
+// damaged object is reported.
 func TestLeftoversOfAnOperation(t *testing.T) {
 	before := []foundObject{
 		thing(setsKind, "web", label(api.ManagedLabel, "true")), thing("pods", "web-0"), thing("persistentvolumeclaims", "data-web-0"),
