@@ -1,4 +1,4 @@
-// Package function is the `func` project: one image with all functions. $FUNCTION selects the function.
+// Package function is the project of Knative's func: one image has all functions, and the environment variable FUNCTION selects one.
 package function
 
 import (
@@ -37,14 +37,14 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
-// Handler is a function.
+// Handler handles the events of one function.
 type Handler = serve.Handler
 
 // Sender sends events to the Broker.
 type Sender = sift.Sender
 
-// Handlers returns all functions. If the rows of operators cannot be read, or the image of the movers cannot be used, it leaves out the
-// functions that need them. The other functions still work, so that a set gets its volumes back in spite of such a mistake.
+// Handlers returns all functions by name. If DRYDOCK_OWNERS cannot be read or the image of the movers cannot be used, it returns an error,
+// and the functions that do not need the invalid setting. These still work, so that restore can end running operations and release pods.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers := map[api.Function]Handler{
 		api.Sift:        sift.New(client, settings, send, log),
@@ -69,7 +69,8 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	return handlers, image
 }
 
-// inTurn lets a function work on one event of an object at a time. It also keeps one namespace from taking all of the function's time.
+// inTurn returns a handler that passes one event of an object at a time to the function. It also limits the events of a namespace that are
+// in progress.
 func inTurn(function Handler) Handler { return serve.LimitNamespaces(serve.Coalesce(function)) }
 
 // Names returns the names of all functions, sorted.
@@ -84,14 +85,14 @@ func Names() []string {
 	return names
 }
 
-// Environment has the settings of a function in its own process, from environment variables.
+// Environment has the settings of a process that runs one function. They come from environment variables.
 type Environment struct {
 	Sink      string `envconfig:"K_SINK" desc:"URL of the Broker; sift sends the events of its sweep there"`
 	SinkToken string `envconfig:"DRYDOCK_SINK_TOKEN" desc:"file with sift's token for a Broker that authenticates senders"`
 	api.Settings
 }
 
-// Make returns the function with the name, and its rules for orders.
+// Make returns the function with the name, and the rules for events that are orders.
 func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.Orders, error) {
 	if !slices.Contains(Names(), string(name)) {
 		return nil, serve.Orders{}, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
@@ -115,7 +116,7 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.
 	return nil, serve.Orders{}, err
 }
 
-// OrdersOf returns the rules for events that are orders.
+// OrdersOf returns the rules for events that are orders. Their senders need a token, unless the settings trust the Broker.
 func OrdersOf(client *kube.Client, settings api.Settings) serve.Orders {
 	if settings.TrustBroker {
 		return serve.Orders{}
@@ -123,6 +124,7 @@ func OrdersOf(client *kube.Client, settings api.Settings) serve.Orders {
 	return serve.Orders{Access: client}
 }
 
+// sender returns the sender to K_SINK. With DRYDOCK_SINK_TOKEN, it sends the token in that file.
 func (env Environment) sender() (Sender, error) {
 	if env.Sink == "" {
 		return nil, errors.New("set K_SINK to the Broker's URL")
@@ -130,7 +132,7 @@ func (env Environment) sender() (Sender, error) {
 	if env.SinkToken == "" {
 		return serve.NewSender(env.Sink, nil), nil
 	}
-	// The token is read again, because the kubelet renews it.
+	// This reads the file again from time to time, because the kubelet renews the token.
 	authorized, err := transport.NewBearerAuthWithRefreshRoundTripper("", env.SinkToken, serve.NewTransport())
 	if err != nil {
 		return nil, fmt.Errorf("reading the token in the file DRYDOCK_SINK_TOKEN: %w", err)
@@ -138,17 +140,17 @@ func (env Environment) sender() (Sender, error) {
 	return serve.NewSender(env.Sink, authorized), nil
 }
 
-// F is the function of $FUNCTION for func's server.
+// F makes the function that FUNCTION names available to func's server.
 type F struct {
 	name    string
 	handler Handler
-	// trusting is true if orders need no token. func's server does not pass the request's header on, so that a token cannot be checked.
+	// trusting is true if orders need no token. func's server does not pass on the headers of a request, so F cannot check a token.
 	trusting bool
 	measure  *export.Export
 	err      error
 }
 
-// New reads the environment. func cannot handle an error from it, so Ready and Handle return the error.
+// New returns the function that FUNCTION names. func's server calls it and expects no error, so Ready and Handle return the error of New.
 func New() *F {
 	var env Environment
 	if err := envconfig.Process("", &env); err != nil {
@@ -164,10 +166,10 @@ func New() *F {
 	return &F{name: name, handler: handler, trusting: orders.Access == nil, measure: measure, err: err}
 }
 
-// Ready reports whether the function could be made.
+// Ready reports whether New succeeded, and returns its error.
 func (f *F) Ready(context.Context) (bool, error) { return f.err == nil, f.err }
 
-// Stop sends the remaining telemetry. func's server calls it at the end.
+// Stop sends the remaining telemetry. func's server calls it when it stops.
 func (f *F) Stop(context.Context) error {
 	if f.measure != nil {
 		f.measure.Shutdown()
@@ -175,8 +177,9 @@ func (f *F) Stop(context.Context) error {
 	return nil
 }
 
-// Handle passes the event to the function. It returns the status of an error, because func's server would turn any other error into a 500,
-// which is retried. func's server does not pass the request's header on, so the only trace context is that of the event.
+// Handle passes the event to the function and returns its answer. It returns an error with an HTTP status, because func's server would
+// answer 500 to any other error, and the Broker retries a 500. The trace context comes from the event, because func's server does not pass
+// on the headers of a request.
 func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -186,7 +189,7 @@ func (f *F) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 			"%s on the StatefulSet, or set DRYDOCK_TRUST_BROKER if the Broker authenticates senders", e.ID(), events.OrderAnnotation(e.Type()))
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets none, and ends the answer after 30 s
+	ctx, cancel := context.WithTimeout(ctx, serve.DefaultDeadline) // func's server sets no deadline, but sends no answer after 30 s
 	defer cancel()
 	ctx, received := f.measure.Receive(ctx, f.name, e, nil)
 	reply, err := f.handler.Handle(ctx, e)

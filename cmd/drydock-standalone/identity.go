@@ -11,11 +11,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// identity names this process in the lease. It begins with the name of the pod or of the host.
+// identity returns the name of this process as the holder of the lease. It begins with the name of the pod or of the host.
 //
-// In a pod it names the pod, not the process. A container that crashed and restarts in the same pod keeps the lease: the
-// kubelet starts it only after the previous one has ended. Elsewhere it names the process, see
-// releaseLeaseOfEndedProcess.
+// In a pod, every process of the pod has the same identity. So a container that crashed and restarts keeps the lease.
+// This is safe, because the kubelet starts a container only after the previous one has ended. Outside of a pod, each
+// process has another identity, see releaseLeaseOfEndedProcess.
 func identity() string {
 	if name, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); name != "" && uid != "" {
 		return name + "_" + uid
@@ -24,8 +24,8 @@ func identity() string {
 	return fmt.Sprintf("%s_%s_%d_%s", host, processSpace(), os.Getpid(), uuid.NewString())
 }
 
-// processSpace identifies the space of process ids: the boot of the kernel and the pid namespace. It is empty on systems
-// that do not report them, such as macOS.
+// processSpace returns an id of this boot of the kernel and of the pid namespace. A process id is unique only within
+// both. It returns empty on systems that do not report them, such as macOS.
 func processSpace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -38,8 +38,7 @@ func processSpace() string {
 	return strings.TrimSpace(string(boot)) + "-" + strings.Trim(namespace, "pid:[]")
 }
 
-// isEndedProcess reports whether the holder of a lease was a process of this machine that has ended. It is false if that
-// is uncertain.
+// isEndedProcess reports whether the holder of a lease was a process in the process space of own, and has certainly ended.
 func isEndedProcess(holder, own string) bool {
 	theirs, ours := strings.Split(holder, "_"), strings.Split(own, "_")
 	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] || ours[1] == "" {

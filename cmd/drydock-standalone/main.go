@@ -1,5 +1,5 @@
-// Command drydock-standalone runs all of Drydock in one process, for a laptop, a test or a small cluster: the functions
-// and Knative's event components, embedded by package engine.
+// Command drydock-standalone runs all of Drydock in one process, for a laptop, a test or a small cluster. The process has
+// all functions. Package engine embeds the event components of Knative.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// runAll runs everything until the context ends.
+// runAll runs the engine, the server for probes and metrics, and the wake gateway until the context ends.
 func runAll(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) error {
 	config, err := kube.Config()
 	if err != nil {
@@ -103,7 +103,8 @@ func runAll(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) 
 	return elect(ctx, config, o.LeaseNamespace, log, lead)
 }
 
-// openStream opens the output for the events that pass the Broker.
+// openStream returns a stream that writes the Broker's events to the path, and a function that closes the file. An empty
+// path means no output, and "-" means stdout.
 func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
 	switch path {
 	case "":
@@ -118,7 +119,8 @@ func openStream(path string, stdout io.Writer) (*engine.Stream, func(), error) {
 	return engine.NewStream(file), func() { _ = file.Close() }, nil
 }
 
-// listenHealth serves probes, metrics and the stream of events from the start, even while another replica leads.
+// listenHealth serves probes, metrics and the stream of events. It starts before the election, so a replica without the
+// lease serves them, too.
 func listenHealth(address string, health *serve.Health, metrics, stream http.Handler, log *slog.Logger) (func(), error) {
 	mux := http.NewServeMux()
 	health.Register(mux, metrics)
@@ -126,7 +128,7 @@ func listenHealth(address string, health *serve.Health, metrics, stream http.Han
 	return listen("metrics and health", "--listen", address, serve.NewServer(mux, time.Minute, log), log)
 }
 
-// listenGateway serves the wake gateway. It needs no lease, so every replica serves it.
+// listenGateway serves the wake gateway, unless --gateway is none. Every replica serves it, because it needs no lease.
 func listenGateway(o options, config *rest.Config, measure *export.Export, log *slog.Logger) (func(), error) {
 	if o.Gateway == "none" {
 		return func() {}, nil
@@ -147,7 +149,7 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 
 // listen serves on the address. It returns a function that stops the server.
 func listen(what, flag, address string, server *http.Server, log *slog.Logger) (func(), error) {
-	listener, err := net.Listen("tcp", address) // outlives any request
+	listener, err := net.Listen("tcp", address) // without a context, because the listener outlives every request
 	if err != nil {
 		return nil, fmt.Errorf("opening the address for %s: %w. Choose another address with %s", what, err, flag)
 	}

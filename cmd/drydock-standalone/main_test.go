@@ -17,6 +17,7 @@ import (
 	"drydock.dev/shared/telemetry/export"
 )
 
+// TestHelpIsOneTable: --help shows settings and flags in one table, with their defaults.
 func TestHelpIsOneTable(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), []string{"-h"}, &stdout, &stderr); code != exitOK || stderr.Len() > 0 {
@@ -35,6 +36,7 @@ func TestHelpIsOneTable(t *testing.T) {
 	})
 }
 
+// TestOptions: a flag has precedence over its environment variable. Invalid flags and settings are errors.
 func TestOptions(t *testing.T) {
 	t.Setenv("DRYDOCK_TICK", "7s")
 	t.Setenv("DRYDOCK_IN_FLIGHT", "3")
@@ -57,7 +59,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestEveryTriggerHasItsFunction: assemble finds the function of every shipped Trigger.
+// TestEveryTriggerHasItsFunction: assemble finds a function for every Trigger that Drydock ships.
 func TestEveryTriggerHasItsFunction(t *testing.T) {
 	measure, err := export.Setup("test", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -70,7 +72,8 @@ func TestEveryTriggerHasItsFunction(t *testing.T) {
 	}
 }
 
-// TestGatewayAcceptsURLWithTrailingSlash: users write such URLs into a proxy's configuration.
+// TestGatewayAcceptsURLWithTrailingSlash: a user may write the gateway's URL with a slash at its end into the configuration of a proxy.
+// The paths of requests then begin with two slashes.
 func TestGatewayAcceptsURLWithTrailingSlash(t *testing.T) {
 	measure, err := export.Setup("drydock-standalone", slog.New(slog.DiscardHandler))
 	if err != nil {

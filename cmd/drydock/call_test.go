@@ -17,7 +17,8 @@ import (
 
 const hookFile = `{"hook":"pre","operation":"0123456789ab","removed":[2]}`
 
-// server answers with the given statuses in turn, and then repeats the last one. A status of 0 closes the connection.
+// server answers each request with the next of its statuses, and repeats the last one. A status of 0 closes the connection. It
+// collects the bodies of the requests, and the problems of their method and headers.
 type server struct {
 	*httptest.Server
 	statuses []int
@@ -51,14 +52,14 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("the secret of the server"))
 }
 
-// called is the result of a call: its exit code, its log and report, and the length of each wait.
+// called is the result of a call. waits has the duration of each wait between two requests.
 type called struct {
 	code        int
 	log, report string
 	waits       []time.Duration
 }
 
-// callURL calls without really waiting. After 20 waits the Job's deadline ends the call.
+// callURL runs drydock call without really waiting. After 20 waits it cancels the call, as the Job's deadline would do.
 func callURL(t *testing.T, address string, args ...string) called {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "hook.json")
@@ -83,6 +84,8 @@ func callURL(t *testing.T, address string, args ...string) called {
 	return result
 }
 
+// TestCallRepeatsUntilAnswerIsFinal: 200 and 204 complete the hook. 202, 429, 5xx and a lost connection are repeated, with the wait of
+// Retry-After if that can be read. Any other status is final.
 func TestCallRepeatsUntilAnswerIsFinal(t *testing.T) {
 	const s = time.Second
 	for name, row := range map[string]struct {
@@ -136,7 +139,7 @@ func TestCallRepeatsUntilAnswerIsFinal(t *testing.T) {
 	}
 }
 
-// TestCallEndsWithJob: SIGTERM arrives at the Job's deadline, during a wait or a request.
+// TestCallEndsWithJob: the call ends when its context does, also during a wait. A Job ends it with SIGTERM at its deadline.
 func TestCallEndsWithJob(t *testing.T) {
 	server := newServer(t, 202)
 	got := callURL(t, server.URL)
@@ -152,7 +155,7 @@ func TestCallEndsWithJob(t *testing.T) {
 	}
 }
 
-// TestHangingServerTimesOut: each request has a timeout.
+// TestHangingServerTimesOut: a request that gets no answer within the timeout is repeated.
 func TestHangingServerTimesOut(t *testing.T) {
 	hangs := make(chan struct{})
 	requests := 0
@@ -170,7 +173,7 @@ func TestHangingServerTimesOut(t *testing.T) {
 	}
 }
 
-// TestEndlessBodyIsNotRead: only the status matters.
+// TestEndlessBodyIsNotRead: the call reads only the status of an answer, so an endless body does not delay it.
 func TestEndlessBodyIsNotRead(t *testing.T) {
 	sent := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -186,7 +189,8 @@ func TestEndlessBodyIsNotRead(t *testing.T) {
 	}
 }
 
-// TestAnswerOfOtherProtocolIsNotReported: a server that does not speak HTTP may send a secret.
+// TestAnswerOfOtherProtocolIsNotReported: the output never quotes the answer of a server that does not speak HTTP, because that may have a
+// secret.
 func TestAnswerOfOtherProtocolIsNotReported(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -212,7 +216,7 @@ func TestAnswerOfOtherProtocolIsNotReported(t *testing.T) {
 	}
 }
 
-// TestCallUsesNoProxy: the call also does not follow redirects to another server.
+// TestCallUsesNoProxy: the call uses no proxy and no cookies, and does not follow redirects.
 func TestCallUsesNoProxy(t *testing.T) {
 	client := newCaller(time.Second)
 	if client.Transport.(*http.Transport).Proxy != nil || client.Jar != nil {
@@ -252,7 +256,7 @@ func TestInvalidCallFlagsAreRejected(t *testing.T) {
 	}
 }
 
-// TestCallWritesReport: as in a pod, the termination log says what happened.
+// TestCallWritesReport: the report file, in a pod the termination log, has the request and the status of the answer.
 func TestCallWritesReport(t *testing.T) {
 	server := newServer(t, 403)
 	folder := t.TempDir()

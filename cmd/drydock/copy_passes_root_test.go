@@ -14,6 +14,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
+// TestCopyDevices copies a raw device in a first and a final pass. The final pass writes nothing, because the source has not changed. A
+// copy to a smaller device fails.
 func TestCopyDevices(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes loop devices: run it as root")

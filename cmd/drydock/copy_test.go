@@ -37,6 +37,8 @@ func lastLine(t *testing.T, out string) moverreport.Report {
 	return r
 }
 
+// TestCopyWritesReport: the report is the last line of stdout and the content of the report file. Its digest is the one
+// that --digest prints for both trees.
 func TestCopyWritesReport(t *testing.T) {
 	src, dst := trees(t)
 	log := filepath.Join(t.TempDir(), "termination-log")
@@ -99,7 +101,7 @@ func TestCopyFailuresAreReported(t *testing.T) {
 	}
 }
 
-// The signal decides the exit code, even if another handler cancels the context first.
+// TestSignalDecidesExitCode: the signal determines the exit code, even if the parent context is cancelled at the same time.
 func TestSignalDecidesExitCode(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: moverreport.CodeTerminated, syscall.SIGINT: moverreport.CodeInterrupted} {
 		parent, cancel := context.WithCancel(context.Background())

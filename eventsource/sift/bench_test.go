@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// BenchmarkSift judges a status update of an opted-in set. A rollout causes many of them, so this event must be cheap.
+// BenchmarkSift measures how long sift takes to drop a status update of an opted-in set. A rollout causes many such events.
 func BenchmarkSift(b *testing.B) {
 	f, e := New(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)), rolloutEvent(b)
 	b.SetBytes(int64(len(e.Data())))
@@ -27,7 +27,7 @@ func BenchmarkSift(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// rolloutEvent returns such an update as ApiServerSource sends it, with the whole object.
+// rolloutEvent returns a status update during a rollout. Its data is the whole object, as ApiServerSource sends it.
 func rolloutEvent(t testing.TB) event.Event {
 	set := &appsv1.StatefulSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},

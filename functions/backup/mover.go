@@ -12,14 +12,14 @@ import (
 	"drydock.dev/shared/resize"
 )
 
-// mover is the Job of a member's present attempt, with its latest pod and the reports of its containers.
+// mover is the Job of the member's present attempt, the Job's latest pod, and the reports of the pod's containers.
 type mover struct {
 	job          *batchv1.Job
 	pod          *corev1.Pod
 	first, final *moverreport.MemberReport
 }
 
-// moverOf returns the mover of the member's present attempt. Its job is nil if there is none.
+// moverOf returns the mover of the member's present attempt. If there is no Job, all fields are nil.
 func (w *work) moverOf(member *api.Member) mover {
 	m := mover{}
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
@@ -43,10 +43,11 @@ func (w *work) moverOf(member *api.Member) mover {
 	return m
 }
 
-// createdBy reports whether this very Job created the pod. An earlier Job may have had the same name.
+// createdBy reports whether the Job is the controller of the pod. An earlier Job with the same name does not count.
 func createdBy(pod *corev1.Pod, job *batchv1.Job) bool { return metav1.IsControlledBy(pod, job) }
 
-// reportOf returns the report in the container's termination message. It is nil if the container has not ended, or left no readable report.
+// reportOf returns the report in the container's termination message. It returns nil if the container has not ended or the report cannot
+// be read.
 func reportOf(all []corev1.ContainerStatus, name string) *moverreport.MemberReport {
 	for _, c := range all {
 		if c.Name != name || c.State.Terminated == nil {
@@ -59,35 +60,36 @@ func reportOf(all []corev1.ContainerStatus, name string) *moverreport.MemberRepo
 	return nil
 }
 
-// waits reports whether the mover has made its first passes and waits beside the member.
+// waits reports whether the mover has made its first passes and waits for the member's stop.
 func (m mover) waits() bool { return m.pod != nil && m.first != nil && resize.WaitsForStop(m.pod) }
 
-// copied reports whether the mover has made a verified copy for this very hold. The copy counts only after the kubelet has reported that
-// the container ended, because then it can no longer write. The pod stays and keeps the volumes attached.
+// copied reports whether the mover has made a verified copy for the hold that the signal names. The copy counts only after the kubelet has
+// reported the end of the container, because the container cannot write any more. The pod runs on and keeps the volumes attached.
 func (m mover) copied(signal moverreport.Signal) bool {
 	return m.pod != nil && m.final != nil &&
 		m.final.Result == moverreport.ResultCopied && m.final.Signal != nil && *m.final.Signal == signal
 }
 
-// ended reports whether the mover has finished its work, with or without success.
+// ended reports whether the mover will copy nothing more: it has succeeded or failed.
 func (m mover) ended() bool {
 	return jobResult(m.job) != "" || m.final != nil || m.succeeded()
 }
 
-// pins reports whether the pod's copy succeeded, so that the pod now only keeps the volumes attached.
+// pins reports whether the mover's pod has finished its copy and only keeps the volumes attached.
 func (m mover) pins() bool { return m.pod != nil && resize.IsPin(m.pod) }
 
-// succeeded reports whether the final container exited with 0, with or without a report.
+// succeeded reports whether the final container exited with 0. Its report may be missing.
 func (m mover) succeeded() bool {
 	return m.pins() || m.pod != nil && m.pod.Status.Phase == corev1.PodSucceeded
 }
 
-// finished reports whether the mover has made a verified copy, for this hold or another one. No mover writes to such a volume again.
+// finished reports whether the mover has made a verified copy, for the present hold or an earlier one. No mover writes to the volume of
+// such a copy again.
 func (m mover) finished() bool {
 	return m.final != nil && m.final.Result == moverreport.ResultCopied || m.final == nil && m.succeeded()
 }
 
-// failed reports whether the Job has failed or will fail: the mover exited with a code that no retry would change.
+// failed reports whether the Job has failed, or will fail because the mover exited with a code that is not retried.
 func (m mover) failed() bool {
 	return jobResult(m.job) == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
 }
@@ -100,13 +102,13 @@ func (m mover) report() *moverreport.MemberReport {
 	return m.first
 }
 
-// lostLease reports whether the mover ended because no function renewed its lease.
+// lostLease reports whether the mover ended because no function renewed the lease.
 func (m mover) lostLease() bool {
 	r := m.report()
 	return r != nil && r.Code == moverreport.CodeLeaseLost
 }
 
-// notConverged returns the report of a mover whose passes do not converge. It is nil for any other mover.
+// notConverged returns the mover's report if its passes did not converge, otherwise nil.
 func (m mover) notConverged() *moverreport.MemberReport {
 	if r := m.report(); r != nil && r.Result == moverreport.ResultNotConverged {
 		return r
@@ -114,7 +116,7 @@ func (m mover) notConverged() *moverreport.MemberReport {
 	return nil
 }
 
-// outOfMemory reports whether the kernel killed a container of the mover for its use of memory. Such a container leaves no report.
+// outOfMemory reports whether the kernel killed a container of the mover because of its memory use. Such a container leaves no report.
 func (m mover) outOfMemory() bool {
 	return m.pod != nil && slices.ContainsFunc(slices.Concat(m.pod.Status.InitContainerStatuses, m.pod.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {
@@ -122,7 +124,7 @@ func (m mover) outOfMemory() bool {
 		})
 }
 
-// jobResult returns the Job's final condition, or "" while it runs. A Job whose copy is finished keeps running until it is deleted.
+// jobResult returns JobComplete or JobFailed, or empty while the Job runs. A Job runs on after its copy is finished, until it is deleted.
 func jobResult(job *batchv1.Job) batchv1.JobConditionType {
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -132,7 +134,7 @@ func jobResult(job *batchv1.Job) batchv1.JobConditionType {
 	return ""
 }
 
-// jobFailure returns the reason and message of the Job's condition Failed.
+// jobFailure returns the reason and the message of the Job's condition Failed. Without a message, it only says that the Job failed.
 func jobFailure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Message != "" {

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// The warnings in a record are bounded, so that the annotation stays small. Events have more of them.
+// Limits for the warnings in a record, so that the annotation stays small. The log of the mover's pod has all warnings.
 const (
 	warningBytes    = 300      // for one warning
 	allWarningBytes = 24 << 10 // for all warnings of a record
@@ -17,7 +17,8 @@ const (
 
 const moreWarnings = "there are more warnings; see the log of the mover's pod"
 
-// addWarnings stores a mover's warnings with its claim, each only once.
+// addWarnings adds the mover's warnings to the claim's warnings in the record, without duplicates. omitted is the number of warnings that
+// the mover's report lacks. If warnings are omitted or exceed the limit, addWarnings adds a warning that there are more.
 func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted int) {
 	if omitted > 0 {
 		warnings = append(slices.Clone(warnings), moreWarnings)
@@ -35,12 +36,12 @@ func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted 
 			warning = moreWarnings
 		}
 		if !slices.Contains(move.Warnings, warning) {
-			move.Warnings = append(slices.Clip(move.Warnings), warning) // a clone of the record may share the array
+			move.Warnings = append(slices.Clip(move.Warnings), warning) // Clip: a clone of the record may share the array
 		}
 	}
 }
 
-// warningEvents returns a Kubernetes Event for each new warning.
+// warningEvents returns a Warning Event on the set for each warning of a claim that is new in the record.
 func warningEvents(in Input, before, after *api.Resize) []plan.Action {
 	var notes []plan.Action
 	for _, move := range after.Moves() {

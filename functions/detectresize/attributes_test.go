@@ -14,7 +14,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// attributes sets the VolumeAttributesClass that a claim requests, and the class of its volume. Empty means none.
+// attributes sets the VolumeAttributesClass that a claim requests, and the one that its volume has. Empty means none.
 func attributes(requested, present string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		if requested != "" {
@@ -26,7 +26,7 @@ func attributes(requested, present string) build.Option {
 	})
 }
 
-// modifying sets the state of a claim's change to the class.
+// modifying sets the claim's ModifyVolumeStatus for a change to the class. Infeasible also sets the resizer's error condition.
 func modifying(class string, state corev1.PersistentVolumeClaimModifyVolumeStatus) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{TargetVolumeAttributesClassName: class, Status: state}
@@ -38,7 +38,7 @@ func modifying(class string, state corev1.PersistentVolumeClaimModifyVolumeStatu
 	})
 }
 
-// attributesClasses adds VolumeAttributesClasses to the cluster. Their driver matches every StorageClass.
+// attributesClasses gives the cluster these VolumeAttributesClasses. They have no driver name, like the StorageClasses of these tests.
 func attributesClasses(classes ...string) func(*Input) {
 	return func(in *Input) {
 		in.Cluster.Attributes = map[string]*storagev1.VolumeAttributesClass{}
@@ -48,7 +48,7 @@ func attributesClasses(classes ...string) func(*Input) {
 	}
 }
 
-// withAttributes makes the expansions give the claims a VolumeAttributesClass, too.
+// withAttributes adds a VolumeAttributesClass to every expansion of the record.
 func withAttributes(class string) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for i := range r.Expansions {
@@ -57,7 +57,7 @@ func withAttributes(class string) func(*api.Resize) {
 	}
 }
 
-// TestAttributesRequests: a VolumeAttributesClass changes in place, with or without another size.
+// TestAttributesRequests covers requests for another VolumeAttributesClass, with and without another size. The class changes in place.
 func TestAttributesRequests(t *testing.T) {
 	setAsking := func(request string) objects {
 		return objects{build.Set("web", build.Replicas(2), build.Template("data", "64Mi", "fixed"), build.Resize(request))}
@@ -97,7 +97,8 @@ func TestAttributesRequests(t *testing.T) {
 	)
 }
 
-// TestExpandOffline: the members' claims grow while the members are stopped, one at a time unless the user chooses otherwise.
+// TestExpandOffline covers the method expand-offline. The claims of a member grow while it is stopped. Members stop one at a time, unless
+// the user chooses the strategy whole.
 func TestExpandOffline(t *testing.T) {
 	offline := func(request string, options ...build.Option) objects {
 		return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", expandableClass),
@@ -119,7 +120,7 @@ func TestExpandOffline(t *testing.T) {
 	)
 }
 
-// TestAttributesChanges: claims get another VolumeAttributesClass while the set runs.
+// TestAttributesChanges covers running operations that change the VolumeAttributesClass of claims while the set runs.
 func TestAttributesChanges(t *testing.T) {
 	gold := withAttributes("gold")
 	now := func(requested, present string, more ...build.Option) objects {

@@ -10,7 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSecondSleepEndedByTheSameFieldManagerFails: if the same client ends several sleeps in a row, all but the first count as failed.
+// TestSecondSleepEndedByTheSameFieldManagerFails: if one field manager ends several short sleeps in a row by scaling the set up, the
+// second and all later ones fail.
 func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	before := func(manager string, starts int) func(*api.Sleep) {
 		return func(s *api.Sleep) { s.StartedBy, s.Starts = manager, starts }
@@ -44,7 +45,7 @@ func TestSecondSleepEndedByTheSameFieldManagerFails(t *testing.T) {
 	}
 }
 
-// TestStartCountIsResetAfterSuccessfulSleep checks also that the count survives a failed sleep.
+// TestStartCountIsResetAfterSuccessfulSleep: a successful sleep resets the count. After a failed sleep, the next sleep keeps it.
 func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 	contested := func(s *api.Sleep) { s.StartedBy, s.Starts = "argocd-controller", 3 }
 	ended := build.SleepEnded(api.StartedByOthers, 48*time.Hour)
@@ -58,7 +59,7 @@ func TestStartCountIsResetAfterSuccessfulSleep(t *testing.T) {
 	}
 }
 
-// TestContestedSleepBacksOffLonger: the sweep and idle-timeout wait as long as the message says.
+// TestContestedSleepBacksOffLonger: after the second start by the same client, the set backs off for 26 minutes, as the message says.
 func TestContestedSleepBacksOffLonger(t *testing.T) {
 	for ago, backsOff := range map[time.Duration]bool{25 * time.Minute: true, 27 * time.Minute: false} {
 		m := idle.MemberOf(web(sleep(api.Failed, build.SleepEnded(api.StartedByOthers, ago), func(s *api.Sleep) { s.Starts = 2 })))

@@ -1,5 +1,5 @@
-// Package restore moves the members of a set to their new volumes. It stops a member and holds its pod, binds the names of the member's
-// claims to the verified copies, and releases the pod. When an operation is given up, restore releases every held pod.
+// Package restore moves the members of a set to their new volumes. It stops a member and holds its pod. Then it swaps the member's claims
+// onto the verified copies, and releases the pod. If an operation is given up, restore releases every held pod.
 //
 //	in    backup.completed; StatefulSets, claims, Jobs, Pods of an operation; the tick
 //	get   StatefulSet, claims, volumes, pods, Jobs, journals, nodes; asks members by their check
@@ -33,15 +33,16 @@ type Function struct {
 	settings api.Settings
 }
 
-// New returns the function.
+// New returns the function restore.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.Restore, log), settings: settings}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write, the user gets a message
-// and the next event tries again. If the API server fails to carry out a write, the operation is given up only after its deadline.
+// Handle does the next steps of the operation on the event's set. Events may be repeated or reordered, and two processes may handle them at
+// once. If the API server permanently refuses a write, restore reports that to the user, and the next event tries again. If the API server
+// fails to carry out a write, restore gives up the operation only after its deadline.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	var waitingSince time.Time // zero: the last plan was no wait
+	var waitingSince time.Time // the first of the latest consecutive waits; zero if the latest plan was not a wait
 	return f.apply.HandleFailing(ctx, e, func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error) {
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
@@ -69,8 +70,9 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	})
 }
 
-// confirmNamespaceDeletion checks that the namespace is really being deleted, because its pods are then released without their claims.
-// The refusal alone proves nothing: a webhook that writes to another, terminating namespace may pass on that namespace's error.
+// confirmNamespaceDeletion reads the namespace and checks that it is being deleted, because restore would then release pods that lack a
+// claim. The refused write is no proof: a webhook may have written to another, terminating namespace and returned the error for that one.
+// If the namespace is not being deleted, the error counts as an ordinary refusal.
 func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, failure error) error {
 	if !in.NamespaceTerminating {
 		return nil
@@ -82,7 +84,7 @@ func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, fail
 	return err
 }
 
-// recordFailure stores the API server's error for a write of this event in the field for its kind.
+// recordFailure classifies the error of a failed write of this event, and stores it in the field of the input for its class.
 func (in *Input) recordFailure(failure error) {
 	switch {
 	case failure == nil:

@@ -25,7 +25,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// terminatingAPI is an API server that refuses each write as it does in a terminating namespace.
+// terminatingAPI is an API server that refuses every write with the error for a terminating namespace.
 type terminatingAPI struct {
 	build.Lists
 	written []string
@@ -45,7 +45,8 @@ func (s *terminatingAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(refusal.ErrStatus)
 }
 
-// writesInNamespace returns the writes of restore for a member whose claim must be created. The API server refuses each of them.
+// writesInNamespace returns the writes that restore tries for a member whose new claim must be created. The API server refuses each of
+// them with the error for a terminating namespace.
 func writesInNamespace(t *testing.T, namespace *corev1.Namespace) []string {
 	t.Helper()
 	lists := build.EmptyLists()
@@ -75,8 +76,8 @@ func writesInNamespace(t *testing.T, namespace *corev1.Namespace) []string {
 	return handler.written
 }
 
-// TestRefusalReleasesPodsOnlyInTerminatingNamespace: a webhook may pass on the refusal of another namespace as its own. If a pod was
-// released because of that, it would start on an empty volume.
+// TestRefusalReleasesPodsOnlyInTerminatingNamespace: a webhook may return the error of another, terminating namespace. The pods of this
+// namespace must stay held. A released pod would start on an empty volume.
 func TestRefusalReleasesPodsOnlyInTerminatingNamespace(t *testing.T) {
 	release := fmt.Sprintf("PATCH /api/v1/namespaces/%s/pods/web-0", build.Namespace)
 	stays := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: build.Namespace}}

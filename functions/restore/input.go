@@ -11,31 +11,30 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Input is everything that Decide depends on.
+// Input has everything that the decision depends on.
 type Input struct {
 	*world.Observed
 	Namespace string
 	Settings  api.Settings
-	// Waited is how long this event has waited for the same thing.
+	// Waited is the time since this event's first wait after its last write. It is zero if its latest plan was not a wait.
 	Waited time.Duration
-	// WriteRefused is the API server's reason for permanently refusing a write of this event, or empty.
+	// WriteRefused is the API server's error if it permanently refused a write of this event, else empty.
 	WriteRefused string
-	// CreationRefused is the reason why a dry run of the StatefulSet's creation failed. It is empty if the dry run succeeded or was not
-	// needed.
+	// CreationRefused is the API server's error if a dry run of the StatefulSet's creation failed, else empty.
 	CreationRefused string
-	// WriteFailed is the API server's error for a write of this event that it could not carry out, or empty.
+	// WriteFailed is the API server's error if it failed to carry out a write of this event, else empty. A retry may succeed.
 	WriteFailed string
-	// NamespaceTerminating is true if the namespace is being deleted, so the API server refused to create an object in it.
+	// NamespaceTerminating is true if the API server refused to create an object because the namespace is being deleted.
 	NamespaceTerminating bool
-	// BudgetRefusal is the reason why a PodDisruptionBudget forbids the stop of a member now. It is empty if the stop is allowed or was
-	// not tried.
+	// BudgetRefusal is the API server's error if a PodDisruptionBudget does not allow the member's eviction now, else empty.
 	BudgetRefusal string
-	// Checks holds the answers of pods to the member check: why a pod has not caught up, or empty if it has.
+	// Checks has the answers to the member check, by the UID of the pod: why the pod has not caught up, or empty if it has.
 	Checks map[types.UID]string
 }
 
-// ifSetUnchanged puts a check of the set before writes that depend on its record but do not write to the set. Other objects are read
-// after the set. So a new hold, for example, may come from another process that has already stored a newer record.
+// ifSetUnchanged puts a check before the writes: they happen only if the set has not changed since it was read. Use it for writes that
+// depend on the record but do not write to the set. The other objects are read after the set, so they may belong to a newer record. For
+// example, another process may have stored a newer record and then held a pod.
 func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	if in.Set == nil {
 		return actions
@@ -43,7 +42,7 @@ func (in Input) ifSetUnchanged(actions []plan.Action) []plan.Action {
 	return append([]plan.Action{plan.CheckUnchanged(plan.StatefulSets, in.Set)}, actions...)
 }
 
-// warnOnSet returns a Warning Event on a StatefulSet that may not exist.
+// warnOnSet returns a Warning Event on the StatefulSet. The StatefulSet may be missing.
 func warnOnSet(in Input, reason api.Reason, message string) plan.Action {
 	note := plan.Note{Warning: true, Reason: reason, Message: message}
 	if in.Set != nil {
@@ -52,10 +51,12 @@ func warnOnSet(in Input, reason api.Reason, message string) plan.Action {
 	return plan.Record(in.Namespace, in.Name, note)
 }
 
-// lastWait is how long a wait must last after the deadline before it counts. It is shorter than the executor's patience.
+// lastWait is how long an event must have waited before a passed deadline counts. It is shorter than the executor's patience, so that an
+// event can wait that long.
 const lastWait = 5 * time.Second
 
-// waitExpired reports whether a wait has passed its deadline, and not only because the functions were down.
+// waitExpired reports whether the deadline has passed and this event has waited, too. Without the second condition, functions that were
+// down until after the deadline would give up although the awaited change has happened or is about to happen.
 func waitExpired(in Input, record *api.Resize) bool {
 	return operation.Overdue(record, in.Now) && in.Waited >= lastWait
 }

@@ -19,7 +19,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// member is a pod of set web with the address.
+// member returns a pod of set web with the IP address.
 func member(ip string) *corev1.Pod {
 	return build.With(build.PodOf("web", 1, "data"), build.Edit(func(p *corev1.Pod) { p.Status.PodIP = ip }))
 }
@@ -33,6 +33,7 @@ func portOf(t *testing.T, server *httptest.Server) string {
 	return u.Port()
 }
 
+// answerOf asks a pod with the IP address by the check. It returns why the pod has not caught up, or empty if it has.
 func answerOf(t *testing.T, check, ip string, limit time.Duration) string {
 	t.Helper()
 	pod := member(ip)
@@ -44,7 +45,8 @@ func answerOf(t *testing.T, check, ip string, limit time.Duration) string {
 	return answer
 }
 
-// TestMemberCheckOverHTTP checks how an HTTP answer is judged, and that no redirect is followed.
+// TestMemberCheckOverHTTP: a status from 200 to 299 means that the pod has caught up, and any other result gives a reason. A redirect is
+// not followed.
 func TestMemberCheckOverHTTP(t *testing.T) {
 	var strayed atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
@@ -103,7 +105,7 @@ func TestMemberCheckOverHTTP(t *testing.T) {
 	}
 }
 
-// TestMemberCheckOverTCP checks an open port and a closed one.
+// TestMemberCheckOverTCP: a pod has caught up if its port accepts a connection.
 func TestMemberCheckOverTCP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -117,7 +119,7 @@ func TestMemberCheckOverTCP(t *testing.T) {
 	golden.Equal(t, answerOf(t, "tcp:"+port, "127.0.0.1", time.Second)+"\n")
 }
 
-// TestMemberCheckNeedsTimeForAnswers: if the event's time is too short for all answers, no pod is asked.
+// TestMemberCheckNeedsTimeForAnswers: no pod is asked if the event's deadline is too near to wait for all answers.
 func TestMemberCheckNeedsTimeForAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeForWrites)
 	defer cancel()

@@ -6,7 +6,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// pauseDeletesClaims reports whether a pause of the set would delete the claims of its members. A pause must keep the data.
+// pauseDeletesClaims reports whether a pause would delete the claims of the set's members. A pause scales the set to zero, and must keep
+// the data.
 func (w work) pauseDeletesClaims() bool { return statefulset.WhenScaled(w.Set) != statefulset.Retain }
 
 func (w work) pauseDeletesClaimsMessage() string {

@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// EnoughReady reports whether enough replicas of the set are ready to serve. An awake set needs one, so that a rollout or a scale-up
-// does not take its site down. A waking set needs the number in its annotation wake-ready, by default all.
+// EnoughReady reports whether the set serves because enough of its replicas are ready. An awake set needs one ready replica, so that it
+// also serves during a rollout or a scale-up. A waking set needs the number in its annotation wake-ready, by default all.
 func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
 	replicas, ready := statefulset.Replicas(set), set.Status.ReadyReplicas
 	if replicas == 0 || ready == 0 {
@@ -28,10 +28,11 @@ func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
 	return set.Status.ObservedGeneration >= set.Generation && ready >= needed
 }
 
-// allReady stands for every replica.
+// allReady means that every replica has to be ready. It is larger than any count of replicas.
 const allReady = math.MaxInt32
 
-// ParseWakeReady returns how many replicas of a waking set have to be ready. The text is "all", empty for the same, "first", or a count.
+// ParseWakeReady returns how many replicas of a waking set have to be ready. The text is a count, "first" for one, or "all". An empty
+// text means "all".
 func ParseWakeReady(text string) (int32, error) {
 	switch text {
 	case "", "all":

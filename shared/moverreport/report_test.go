@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Whatever the report contains, it fits the termination log and is JSON.
+// TestReportFitsTerminationLog: an encoded report is one line of JSON and fits the termination log, even if its texts are too long. The
+// end of a long message stays, because it has the remedy.
 func TestReportFitsTerminationLog(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("\xff\n", 2000))
 	for name, r := range map[string]Report{

@@ -12,8 +12,9 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// MoverOptions are the user's options for movers. An absent field takes the value of the workload's pod template. Resources and the service
-// account have defaults of the mover instead.
+// MoverOptions are the user's options for movers. An absent NodeSelector, Tolerations, PriorityClassName, ImagePullSecrets or
+// SchedulerName means that of the set's pod template. Absent Resources mean the mover's own, and an absent ServiceAccountName means the
+// namespace's default account.
 type MoverOptions struct {
 	Resources          *corev1.ResourceRequirements  `json:"resources,omitempty"`
 	NodeSelector       map[string]string             `json:"nodeSelector,omitempty"`
@@ -24,20 +25,21 @@ type MoverOptions struct {
 	// Labels and Annotations are added to the mover's pod, for example for an admission policy or an injector.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// RuntimeClassName replaces a runtime class that cannot copy all metadata of files.
+	// RuntimeClassName selects a runtime that can copy all metadata of files. If it is absent, a mover without a required node has the
+	// RuntimeClass of the set's pod template, and any other mover has none.
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 	SchedulerName    string `json:"schedulerName,omitempty"`
-	// Root can be false to run movers as the workload's user although the namespace allows root, for example on NFS with root_squash.
+	// Root is false to run movers as the user of the set's pods although the namespace allows root, for example on NFS with root_squash.
 	Root *bool `json:"root,omitempty"`
 }
 
-// RootAllowed reports whether movers may run as root: the namespace allows it, and the options do not forbid it.
+// RootAllowed reports whether movers may run as root. The parameter says whether the namespace allows it.
 func (o MoverOptions) RootAllowed(namespace bool) bool {
 	return namespace && (o.Root == nil || *o.Root)
 }
 
-// MoverOptionsOf returns the options from the set's annotation, and from the namespace's ConfigMap for fields that the annotation lacks.
-// The config is nil if there is no ConfigMap. An unknown field is an error.
+// MoverOptionsOf returns the options from the set's annotation. Fields that the annotation lacks come from the namespace's ConfigMap, which
+// may be nil. An unknown field is an error.
 func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOptions, error) {
 	options := MoverOptions{}
 	if config != nil {
@@ -52,7 +54,7 @@ func MoverOptionsOf(set *appsv1.StatefulSet, config *corev1.ConfigMap) (MoverOpt
 	return own.withDefaults(options), nil
 }
 
-// withDefaults returns the options, with the fields of the defaults where they have none.
+// withDefaults returns the options. Absent fields have the values of the defaults.
 func (o MoverOptions) withDefaults(defaults MoverOptions) MoverOptions {
 	if o.Resources == nil {
 		o.Resources = defaults.Resources
@@ -90,7 +92,8 @@ func (o MoverOptions) withDefaults(defaults MoverOptions) MoverOptions {
 	return o
 }
 
-// applyTo writes the options into the spec of the mover's pod.
+// applyTo writes the options to the spec of the mover's pod. Absent options change nothing, except that the pod gets no service account
+// name.
 func (o MoverOptions) applyTo(pod *corev1.PodSpec) {
 	if o.Resources != nil {
 		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
@@ -120,7 +123,7 @@ func (o MoverOptions) applyTo(pod *corev1.PodSpec) {
 	}
 }
 
-// Parallelism returns how many members of the set may be copied at once, from the set's annotation or the setting.
+// Parallelism returns how many members of the set may be copied at once. A valid annotation of the set has precedence over the setting.
 func Parallelism(set *appsv1.StatefulSet, settings api.Settings) int {
 	if n, err := strconv.Atoi(set.Annotations[api.ResizeParallelismAnnotation]); err == nil && n > 0 {
 		return n

@@ -29,7 +29,7 @@ func reshaped(size string) *appsv1.StatefulSet {
 const reshapedRequest = "data/annotations/example.com/backup=0 3 * * *,data/labels/example.com/tier=gold,data/labels/team=," +
 	"podManagementPolicy=OrderedReady,serviceName=other"
 
-// expectRequested expects that an apply has made the request.
+// expectRequested expects that the set has the request, and that the request comes from an applied manifest.
 func (a *applied) expectRequested(request string) {
 	a.t.Helper()
 	set := a.Set("web")
@@ -40,8 +40,8 @@ func (a *applied) expectRequested(request string) {
 	}
 }
 
-// identity returns the pods of the set, their revision and the managers of its fields. They must not change when the
-// set is created again.
+// identity returns the pods of the namespace, their revisions, and the field managers of the set other than Drydock. They
+// must not change when the set is created again.
 func (a *applied) identity() string {
 	a.t.Helper()
 	var words []string
@@ -58,8 +58,8 @@ func (a *applied) identity() string {
 	return strings.Join(words, " ")
 }
 
-// TestAppliedFieldsReplaceSetAroundItsPods: an applied manifest may change fields that no update may change. The pods
-// keep running, manifest and set are equal afterwards, and nothing is written again.
+// TestAppliedFieldsReplaceSetAroundItsPods: an applied manifest may change immutable fields. Drydock creates the set
+// again, and the pods keep running. Afterwards, the set equals the manifest, so another apply writes nothing.
 func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
@@ -92,7 +92,7 @@ func TestAppliedFieldsReplaceSetAroundItsPods(t *testing.T) {
 	}
 }
 
-// expectFields expects that the set has the fields of the manifest.
+// expectFields expects that the set has the service, the pod management policy and the templates of the manifest.
 func (a *applied) expectFields(want *appsv1.StatefulSet) {
 	a.t.Helper()
 	set := a.Set("web")
@@ -109,7 +109,8 @@ func (a *applied) expectFields(want *appsv1.StatefulSet) {
 	}
 }
 
-// TestAppliedSizesAndFieldsAreOneOperation: one write, one request, one operation.
+// TestAppliedSizesAndFieldsAreOneOperation: a manifest that changes a size and other fields becomes one request, and one
+// operation carries it out.
 func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, serverSide, kit.GrowingClass)
@@ -131,8 +132,8 @@ func TestAppliedSizesAndFieldsAreOneOperation(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0")
 }
 
-// TestAppliedFieldsAreWithdrawn: applying the stored fields withdraws the request before it is carried out. Later the
-// old manifest is a new request.
+// TestAppliedFieldsAreWithdrawn: before a request is carried out, an apply of the set's present fields withdraws it.
+// After the operation, an apply of the old manifest is a new request.
 func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string][]string{"client-side": clientSide, "server-side": serverSide} {
@@ -158,7 +159,7 @@ func TestAppliedFieldsAreWithdrawn(t *testing.T) {
 	}
 }
 
-// untilOtherRequest waits until the operation of another request has the phase.
+// untilOtherRequest waits until an operation for a request other than this one is in the phase.
 func (a *applied) untilOtherRequest(phase api.Phase, request string) {
 	a.t.Helper()
 	a.Eventually("another operation is "+string(phase), func() string {
@@ -172,7 +173,7 @@ func (a *applied) untilOtherRequest(phase api.Phase, request string) {
 	})
 }
 
-// logs returns a second template.
+// logs returns a volumeClaimTemplate with the name logs.
 func logs() corev1.PersistentVolumeClaim {
 	claim := kit.WorldSet("web", 1, "32Mi", "logs").Spec.VolumeClaimTemplates[0]
 	class := kit.GrowingClass
@@ -180,13 +181,14 @@ func logs() corev1.PersistentVolumeClaim {
 	return claim
 }
 
+// addMount mounts the volume in the first container of the pod template.
 func addMount(set *appsv1.StatefulSet, name string) {
 	c := &set.Spec.Template.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 }
 
-// TestAddedTemplate: the StatefulSet controller cannot add a volume to an existing pod, and repairs no member while one
-// lacks the volume. So Drydock adds a template only while the set has no pods, and the refusal says so until then.
+// TestAddedTemplate: the StatefulSet controller cannot add a volume to an existing pod. While a pod lacks the volume of a
+// template, the controller repairs no member. So Drydock refuses the request until the set has no pods.
 func TestAddedTemplate(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
@@ -226,8 +228,8 @@ func TestAddedTemplate(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplate: an old manifest must not remove a volume, so the removal needs drydock.dev/templates=any. The
-// pods keep running, and the claims stay.
+// TestRemovedTemplate: an old manifest must not remove a template by mistake, so the removal needs the annotation
+// drydock.dev/templates=any. The pods keep running, and the claims of the template stay.
 func TestRemovedTemplate(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -257,8 +259,8 @@ func TestRemovedTemplate(t *testing.T) {
 	expectWhole(t, a.World, "web", 1, "data-web-0", "logs-web-0")
 }
 
-// TestRemovedTemplateAndItsMount: one write removes both. The rollout without the mount and the operation run side by
-// side.
+// TestRemovedTemplateAndItsMount: one write removes a template and its mount. The rollout and the operation run at the
+// same time.
 func TestRemovedTemplateAndItsMount(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -286,7 +288,7 @@ func TestRemovedTemplateAndItsMount(t *testing.T) {
 	})
 }
 
-// TestSetWithoutTemplates: it gets another service, and its first template while it has no pods.
+// TestSetWithoutTemplates: a set without templates and pods gets another service, and then its first template.
 func TestSetWithoutTemplates(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -310,7 +312,7 @@ func TestSetWithoutTemplates(t *testing.T) {
 	a.expectNoWriteByApply(set)
 }
 
-// TestUnsupportedFieldChangesAreRejected by the API server.
+// TestUnsupportedFieldChangesAreRejected: the API server rejects a manifest with changes that Drydock does not support.
 func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.GrowingClass)
@@ -361,6 +363,7 @@ func TestUnsupportedFieldChangesAreRejected(t *testing.T) {
 	})
 }
 
+// manyLabels returns n labels with different keys.
 func manyLabels(n int) map[string]string {
 	labels := map[string]string{}
 	for i := range n {

@@ -12,9 +12,9 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestToolsConvergeOnFields: each tool applies a manifest with another service, another pod management policy and
-// labels of a template. It finds no difference after the set was created again, and applies the old manifest as a new
-// request.
+// TestToolsConvergeOnFields: each tool applies a manifest that changes the service, the pod management policy, and the
+// labels and annotations of a template. After the set was created again, the tool finds no difference. The old manifest
+// then becomes a new request.
 func TestToolsConvergeOnFields(t *testing.T) {
 	t.Parallel()
 	for name, apply := range map[string]func(a *applied, set *appsv1.StatefulSet){
@@ -61,7 +61,8 @@ func TestToolsConvergeOnFields(t *testing.T) {
 	}
 }
 
-// expectSynced expects that the tool finds no difference between manifest and set.
+// expectSynced expects that Flux or Argo CD finds no difference between the manifest and the set. It checks nothing for
+// Helm.
 func (a *applied) expectSynced(tool string, set *appsv1.StatefulSet) {
 	a.t.Helper()
 	said, want := "", ""

@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/cluster/knative"
 )
 
-// checkKnative checks the Knative of the user's cluster and changes nothing. kubectl reads KUBECONFIG itself, because it may be a list
-// of paths.
+// checkKnative returns an error if the Knative of the user's cluster cannot run the functions. It changes nothing. The path is the value of
+// KUBECONFIG, which may be a list of paths. kubectl reads the variable itself.
 func (p places) checkKnative(ctx context.Context, path string) error {
 	k, err := p.anyKubectl(path)
 	if err != nil {
@@ -46,7 +46,8 @@ func (p places) checkKnative(ctx context.Context, path string) error {
 	return k.sayIngressClass(ctx)
 }
 
-// sayIngressClass prints the required network layer. It cannot check that layer, because each network layer has other pods.
+// sayIngressClass prints which network layer Knative Services need. It does not check that the layer runs, because each layer has
+// different pods.
 func (k kubectl) sayIngressClass(ctx context.Context) error {
 	class, err := k.run(ctx, "get", "configmap", "config-network", "--namespace="+knative.ServingNamespace,
 		"--output=jsonpath={.data.ingress-class}")
@@ -60,8 +61,8 @@ func (k kubectl) sayIngressClass(ctx context.Context) error {
 	return nil
 }
 
-// anyKubectl returns the machine's own kubectl, or else the local cluster's. It rejects a relative path in KUBECONFIG, because
-// `go run -C` changes the working folder.
+// anyKubectl returns the kubectl in the PATH or, if there is none, the one of the local cluster. The path is the value of KUBECONFIG. It
+// must have no relative path, because `go run -C` changes the working folder.
 func (p places) anyKubectl(path string) (kubectl, error) {
 	for _, each := range filepath.SplitList(path) {
 		if !filepath.IsAbs(each) {
@@ -80,7 +81,7 @@ func (p places) anyKubectl(path string) (kubectl, error) {
 	return kubectl{binary: p.kubectl()}, nil
 }
 
-// versions returns the versions of Eventing and Serving as text.
+// versions returns the versions of the modules Eventing and Serving as text.
 func versions(modules []knative.Module) string {
 	var parts []string
 	for _, m := range modules {

@@ -16,7 +16,7 @@ type runner struct {
 	kubectl  string
 }
 
-// start starts a component if it is not running, and replaces a component with an older binary.
+// start starts a component unless it already runs with this binary. It first ends a process of the component with another binary.
 func (r runner) start(ctx context.Context, component config.Component) error {
 	processes, err := host.Processes(r.cluster.Dir())
 	if err != nil {
@@ -31,7 +31,7 @@ func (r runner) start(ctx context.Context, component config.Component) error {
 	return host.Start(r.cluster.Dir(), component.Name, component.Binary, component.Args, component.Env, r.cluster.Log(component.Name))
 }
 
-// controlPlane starts etcd, the API server and the controllers.
+// controlPlane starts etcd, the API server and the controllers, waits until they work, and applies the cluster's own objects.
 func (r runner) controlPlane(ctx context.Context) error {
 	c := r.cluster
 	if err := c.WriteCredentials(); err != nil {
@@ -71,7 +71,7 @@ func (r runner) controlPlane(ctx context.Context) error {
 	return r.allRun([]config.Component{etcd, server, controllers})
 }
 
-// allRun returns an error if a component has ended while start waited for others.
+// allRun returns an error if one of the components has ended, for example while controlPlane waited for another one.
 func (r runner) allRun(components []config.Component) error {
 	processes, err := host.Processes(r.cluster.Dir())
 	if err != nil {
@@ -85,7 +85,7 @@ func (r runner) allRun(components []config.Component) error {
 	return nil
 }
 
-// applyManifests applies the cluster's own objects with kubectl, which creates or updates them.
+// applyManifests creates or updates the cluster's own objects with kubectl apply.
 func (r runner) applyManifests(ctx context.Context) error {
 	manifests, err := r.cluster.Manifests()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r runner) applyManifests(ctx context.Context) error {
 	})
 }
 
-// makeFolders creates folders of the cluster.
+// makeFolders creates folders in the cluster's folder.
 func (r runner) makeFolders(names ...string) error {
 	for _, name := range names {
 		if err := os.MkdirAll(r.cluster.Path(name), 0o755); err != nil {

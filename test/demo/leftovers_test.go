@@ -18,6 +18,7 @@ const operation = "0123456789ab"
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// thing returns an object without a volume.
 func thing(kind, name string, change ...func(*foundObject)) foundObject {
 	f := foundObject{kind: kind, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}, Annotations: map[string]string{}}}
 	for _, c := range change {
@@ -42,7 +43,7 @@ func note(key, value string) func(*foundObject) {
 	return func(f *foundObject) { f.Annotations[key] = value }
 }
 
-// retired marks a volume as the old volume of an operation.
+// retired marks a volume as the old volume of an operation, in its retention until the given time.
 func retired(operation, until string) func(*foundObject) {
 	return func(f *foundObject) {
 		link := api.Link{Operation: operation, Role: api.RoleOldVolume, Namespace: "demo", Set: api.SetRef{Name: setName}}
@@ -55,6 +56,8 @@ func retired(operation, until string) func(*foundObject) {
 
 const tomorrow, yesterday = "2026-05-02T12:00:00Z", "2026-04-30T12:00:00Z"
 
+// TestLeftoversOfAnOperation: after a resize, only old volumes in their retention may remain. Every other object of the operation and every
+// damaged object is reported.
 func TestLeftoversOfAnOperation(t *testing.T) {
 	before := []foundObject{
 		thing(setsKind, "web", label(api.ManagedLabel, "true")), thing("pods", "web-0"), thing("persistentvolumeclaims", "data-web-0"),

@@ -15,19 +15,19 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Scenario is the beginning of a run: a set that serves, and a resize in phase Moving whose members are all pending.
+// Scenario describes the first state of a run: a running set, and a resize in phase Moving whose members are all Pending.
 type Scenario struct {
 	Name     string
 	Members  int
 	Strategy api.Strategy
 	Parallel bool
-	// Budget is the minimum number of ready members of a PodDisruptionBudget; 0 without one.
+	// Budget is minAvailable of a PodDisruptionBudget. 0 means that there is none.
 	Budget int
-	// Without is the number of members without a pod, because the set has fewer replicas.
+	// Without is the number of members that have claims but no pod. The set has fewer replicas than Members by this number.
 	Without int
-	// Prompt puts the bookkeeping of controllers before all other steps, which reduces the interleavings.
+	// Prompt lets a possible step of a controller's bookkeeping happen before any other step. This reduces the number of interleavings.
 	Prompt bool
-	// Faults is the maximum number of faults.
+	// Faults is the maximum number of faults in a run.
 	Faults int
 }
 
@@ -71,7 +71,7 @@ func (s Scenario) set() *appsv1.StatefulSet {
 	return set
 }
 
-// addMember creates the claim of a member with its volume, and a running pod.
+// addMember creates the claim of a member and its volume. If the member runs, it also creates a running pod.
 func (w *World) addMember(ordinal int, runs bool) {
 	set := w.set()
 	for _, step := range missingClaims(w, set, ordinal) {
@@ -95,7 +95,8 @@ func (w *World) addMember(ordinal int, runs bool) {
 	w.report(w.pod(pod), w.processes[w.pod(pod).UID])
 }
 
-// record returns a record as detect-resize leaves it: another StorageClass and half the size, so that the set must be recreated.
+// record returns the record of a resize to half the size and another StorageClass, so the set has to be created again. Its members have
+// not been changed yet.
 func (s Scenario) record(w *World) *api.Resize {
 	size, before := resource.MustParse("32Mi"), resource.MustParse("64Mi")
 	r := &api.Resize{

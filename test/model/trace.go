@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Trace is the history of a resize on a cluster: the initial projection, and each change of an object's projection, in the order of
-// the API server's writes.
+// Trace is the history of a resize on a cluster. Begin is the first projection. Changes are the later changes of single objects, in the
+// order in which the API server wrote them.
 type Trace struct {
 	Begin   Projection
 	Changes []Change
@@ -69,8 +69,10 @@ func ReadTrace(from io.Reader) (Trace, error) {
 	return t, lines.Err()
 }
 
-// Replay searches for a run of the model with the changes of the trace. Between two changes the model may take any number of steps that
-// do not change a projection. The only fault it may take is the act of the recording. The error names the first impossible change.
+// Replay searches for a run of the model that makes the changes of the trace in the same order. Between two changes, the model may take
+// any steps that do not change the projection. The only allowed fault is the recording's Act. Replay stops with an error if it has visited
+// more than bound states. It returns the steps of the run as text. If there is no such run, it returns the steps up to the first
+// impossible change, and an error that names this change.
 func Replay(recording Recording, t Trace, bound int) (story []string, err error) {
 	begin := recording.World()
 	operation := begin.record().Operation
@@ -86,7 +88,7 @@ func Replay(recording Recording, t Trace, bound int) (story []string, err error)
 	return r.search(begin)
 }
 
-// after returns the projection after the change.
+// after returns a copy of the projection with the change.
 func (p Projection) after(c Change) Projection {
 	next := maps.Clone(p)
 	if delete(next, c.Object); c.State != "" {
@@ -95,6 +97,7 @@ func (p Projection) after(c Change) Projection {
 	return next
 }
 
+// difference lists the objects that differ between the projections, or returns empty.
 func difference(model, trace Projection) string {
 	var lines []string
 	for _, o := range slices.Sorted(maps.Keys(model)) {
@@ -110,7 +113,7 @@ func difference(model, trace Projection) string {
 	return strings.Join(lines, "\n")
 }
 
-// searchState is a state of the model, and how many changes of the trace it has matched.
+// searchState is a visited state: the identity of the model's state, and the number of matched changes.
 type searchState struct {
 	state   [16]byte
 	matched int
@@ -121,13 +124,14 @@ type replay struct {
 	trace     Trace
 	operation string
 	act       string
-	states    []Projection // by number of changes
+	states    []Projection // expected projections, by the number of matched changes
 	known     map[searchState]bool
 	bound     int
 	furthest  *pathStep
 }
 
-// pathStep is a step of a path, linked to the previous step. It has matched the given number of changes.
+// pathStep is a step of a path, linked to the previous step. world is the state after the step. matched is the number of changes that
+// the path has made so far.
 type pathStep struct {
 	previous *pathStep
 	world    *World
@@ -163,7 +167,7 @@ func (r *replay) search(begin *World) ([]string, error) {
 	return r.furthest.story(), r.firstImpossible()
 }
 
-// next returns the continuations of a path. Steps without a visible change come first, so that the search pops the visible ones first.
+// next returns the new steps that can continue a path. Steps that change the projection come last, so that the search takes them first.
 func (r *replay) next(v *pathStep) []*pathStep {
 	var hidden, visible []*pathStep
 	for _, step := range slices.Backward(v.world.next()) {
@@ -182,6 +186,7 @@ func (r *replay) next(v *pathStep) []*pathStep {
 	return append(hidden, visible...)
 }
 
+// add appends the step, unless its state was visited before.
 func (r *replay) add(steps []*pathStep, next *pathStep) []*pathStep {
 	state := searchState{next.world.identity(), next.matched}
 	if r.known[state] {
@@ -191,7 +196,7 @@ func (r *replay) add(steps []*pathStep, next *pathStep) []*pathStep {
 	return append(steps, next)
 }
 
-// firstImpossible returns an error that names the change that no run could make, and lists the possible steps.
+// firstImpossible returns an error that names the first change that no run could make, and lists the steps that were possible instead.
 func (r *replay) firstImpossible() error {
 	v := r.furthest
 	text := fmt.Sprintf("change %d is not possible in the model: %s\nThe model could have:", v.matched+1, r.trace.Changes[v.matched])
@@ -204,22 +209,22 @@ func (r *replay) firstImpossible() error {
 // ReplayBound is the maximum number of states that a replay visits.
 const ReplayBound = 300_000
 
-// Recording is a resize whose trace is recorded. If Act is set, a user acts while the member with the lowest ordinal is in Phase. Act uses
-// the model's words.
+// Recording is a resize whose trace is recorded. If Act is set, a user does it while the member with the lowest ordinal is in Phase. Act
+// is the text of the model's step for the same action.
 type Recording struct {
 	Scenario
 	Phase api.MemberPhase
 	Act   string
 }
 
-// Acts of users in recordings.
+// The actions of users in recordings.
 const (
 	RemovesHold    = "removes finalizer " + api.HoldFinalizer + " from " + setName + "-0"
 	DeletesByForce = "deletes pod " + setName + "-0 by force"
 	ScalesDown     = "scales down by one"
 )
 
-// Recordings returns all recordings by file name.
+// Recordings returns all recordings. The keys are the names of their trace files, without the suffix.
 func Recordings() map[string]Recording {
 	one := Scenario{Members: 1, Strategy: api.StrategyRolling, Parallel: true}
 	disturbed, two := one, Scenario{Members: 2, Strategy: api.StrategyWhole, Parallel: true}

@@ -6,15 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// width is the longest line of a generated page, except for words that are longer and for rows of tables.
+// width is the maximum length of a line in a generated page. Rows of tables and single words may be longer.
 const width = 120
 
 // wrap breaks the text into lines. A code span stays on one line.
 func wrap(text string) string { return wrapAfter(text, "") }
 
-// wrapItem breaks an item of a list into lines, which begin below its text.
+// wrapItem breaks an item of a list into lines. The lines after the first are indented to the item's text.
 func wrapItem(text string) string { return wrapAfter(text, "  ") }
 
+// wrapAfter breaks the text into lines, and puts the indent before each line after the first.
 func wrapAfter(text, indent string) string {
 	var b strings.Builder
 	line := ""
@@ -32,7 +33,7 @@ func wrapAfter(text, indent string) string {
 	return b.String() + line + "\n"
 }
 
-// words returns the words of the text. A code span or the text of a link is one word.
+// words splits the text at spaces. A code span or the text of a link stays one word.
 func words(text string) []string {
 	code, brackets := false, 0
 	return strings.FieldsFunc(text, func(r rune) bool {
@@ -48,7 +49,7 @@ func words(text string) []string {
 	})
 }
 
-// capital returns the text with a capital at its beginning.
+// capital returns the text with its first letter in upper case.
 func capital(text string) string {
 	if text == "" {
 		return ""
@@ -56,7 +57,7 @@ func capital(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// anchor returns the anchor that a browser gets for a heading.
+// anchor returns the anchor of a heading in the rendered page.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

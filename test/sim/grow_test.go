@@ -12,10 +12,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// growRule lets the volumes grow once, from 64Mi to 96Mi.
+// growRule allows one growth of the volumes, from 64Mi to 96Mi.
 const growRule = "data=below:40%,by:50%,max:96Mi"
 
-// fullWorld returns a world with a set of two members. The volume of the first one is nearly full.
+// fullWorld returns a world with a set of two members. The volume of member 0 is nearly full, and the set has the growRule.
 func fullWorld(t *testing.T) *kit.World {
 	w := world(t)
 	set := growing()
@@ -32,8 +32,9 @@ func fullWorld(t *testing.T) *kit.World {
 	return w
 }
 
-// growInvariants are the checks after each write of a growth. The memory of growth has the request from the same write on.
-// No claim asks for less than before, or for more than the limit. No member stops.
+// growInvariants returns which invariant a write of a growth has broken, or empty. The write that makes the request also
+// stores it in the annotation drydock.dev/growth. Each claim requests the size before the growth or the size after it. No
+// member stops.
 func growInvariants(w *kit.World, set setType) string {
 	if set != nil {
 		growth, err := api.LoadGrowth(set)
@@ -53,7 +54,8 @@ func growInvariants(w *kit.World, set setType) string {
 	return ""
 }
 
-// grown ticks until the growth has ended, and checks its end.
+// grown ticks until the growth has succeeded, and checks that the claims and the template have the new size and that no
+// objects of the operation remain.
 func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 	t.Helper()
 	w.Eventually("the volumes and the template have grown", func() string {
@@ -82,7 +84,7 @@ func grown(t *testing.T, w *kit.World, drive *kit.Drive) {
 	}
 }
 
-// cleanGrowth returns the number of writes of an undisturbed growth.
+// cleanGrowth runs a growth without faults and returns the number of its writes.
 func cleanGrowth(t *testing.T) int {
 	w, saboteur := fullWorld(t), &kit.Saboteur{}
 	monitor := monitorOf(w, saboteur, growInvariants)
@@ -92,7 +94,7 @@ func cleanGrowth(t *testing.T) int {
 	return len(saboteur.Writes())
 }
 
-// TestGrowthSurvivesEverySabotage at any write, from the first measurement to the new template.
+// TestGrowthSurvivesEverySabotage: a growth succeeds after any kind of failure at any of its writes.
 // Invariants: I1, I2.
 func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	t.Parallel()
@@ -118,7 +120,7 @@ func TestGrowthSurvivesEverySabotage(t *testing.T) {
 	}
 }
 
-// TestGrowthWithLostEvents: no function receives the events of another one.
+// TestGrowthWithLostEvents: a growth succeeds although no function receives the events of another function.
 // Invariants: I6.
 func TestGrowthWithLostEvents(t *testing.T) {
 	t.Parallel()
@@ -129,8 +131,8 @@ func TestGrowthWithLostEvents(t *testing.T) {
 	monitor.judge()
 }
 
-// TestGrowthBesideUser: at each write a user requests a larger size. The request of the user is carried out and never
-// reverted.
+// TestGrowthBesideUser: during a growth, a user requests a larger size. The user's request is carried out and not
+// overwritten.
 func TestGrowthBesideUser(t *testing.T) {
 	t.Parallel()
 	n := counted(t, "growth", func() int { return cleanGrowth(t) })

@@ -4,29 +4,30 @@ package membercopy
 
 import "time"
 
-// sample is the outcome of one first pass.
+// sample is the result of one first pass: when it began, and the forecast of the final pass after it.
 type sample struct {
 	began    time.Time
 	forecast time.Duration
 }
 
-// verdict says what follows from the passes so far.
+// verdict says whether the first passes have converged, and whether there is another one.
 type verdict int
 
 const (
-	converged    verdict = iota // the forecast is short enough
-	repeatNow                   // the forecast falls: make another pass now
-	repeatLater                 // the forecast did not fall: make another pass after a pause
-	notConverged                // the forecast has not fallen for a long time
+	converged    verdict = iota // the forecast is at most the longest stop
+	repeatNow                   // the forecast has fallen: make another pass now
+	repeatLater                 // the forecast has not fallen: make another pass after a pause
+	notConverged                // the forecast has not fallen for several passes: the copy fails
 )
 
 const (
-	fallFactor = 0.9 // a forecast has fallen if it is below this fraction of the lowest earlier one
-	idlePasses = 2   // passes without a fall that lead to the verdict notConvergedReport
+	fallFactor = 0.9 // a forecast has fallen if it is below this fraction of the best earlier one
+	idlePasses = 2   // the verdict notConverged needs this number of passes without a fall
 )
 
-// assess returns the verdict on all passes. There is at least one pass. A file counts as unchanged only after it was
-// left alone for the time settled, so a forecast may fall merely because time passes. The verdict waits for that.
+// assess returns the verdict on the passes so far. There is at least one. A file counts as unchanged only if it was
+// not written for the time settled, so the forecast may fall merely because time passes. So assess returns notConverged only
+// if the latest pass began more than that time after the best one.
 func assess(samples []sample, maxStop, settled time.Duration) verdict {
 	last := samples[len(samples)-1]
 	if last.forecast <= maxStop {

@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// TestAssess covers every verdict on a sequence of forecasts.
 func TestAssess(t *testing.T) {
 	const maxStop, settled = 60 * time.Second, 2 * time.Minute
 	type pass struct{ at, forecast int } // seconds
@@ -38,6 +39,7 @@ func TestAssess(t *testing.T) {
 	}
 }
 
+// TestLeaseIsLostByMoversClock: a lease is lost after two minutes without another value. A time in the value has no effect.
 func TestLeaseIsLostByMoversClock(t *testing.T) {
 	start := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }

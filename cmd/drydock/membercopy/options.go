@@ -10,14 +10,14 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Options name the claims and say how to copy them. Zero values of durations mean their defaults.
+// Options name the claims and say how to copy them. If Settled, Idle, Lease or Poll is zero, it has its default.
 type Options struct {
 	Claims           []moverreport.Claim
-	Sources, Targets string // directories with an entry for each claim
-	Token, Member    string // see mover.Options
-	Refill           bool   // see mover.Options
-	MaxStop          time.Duration
-	Limit            *mover.Limiter // bandwidth limit of the passes beside the running member
+	Sources, Targets string         // directories that have a directory or a device for each claim
+	Token, Member    string         // see mover.Options
+	Refill           bool           // see mover.Options
+	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
+	Limit            *mover.Limiter // bandwidth limit of the first passes
 	Workers          int
 	Settled          time.Duration // see mover.Options
 	Idle             time.Duration // pause between two passes
@@ -25,11 +25,11 @@ type Options struct {
 	Progress         func(moverreport.Progress) // may be nil
 	ProgressInterval time.Duration
 
-	// Used by Final and Pin.
+	// Final and Pin use these options.
 	Annotations string        // the file with the pod's annotations
-	Lease       time.Duration // how long the mover waits without a renewal
-	Poll        time.Duration // how often the file is read
-	Warn        func(string)  // called if annotations cannot be read; may be nil
+	Lease       time.Duration // the lease is lost if it is not renewed for this time
+	Poll        time.Duration // pause between two reads of the file
+	Warn        func(string)  // Final calls it if annotations cannot be read; may be nil
 }
 
 // Defaults of the options.
@@ -38,6 +38,7 @@ const (
 	DefaultPoll = 100 * time.Millisecond
 )
 
+// withDefaults returns the options with defaults for the durations that have one, and for Warn.
 func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		option *time.Duration
@@ -55,7 +56,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// forClaim returns the options for the copy of one claim.
+// forClaim returns the mover's options for a pass over one claim. Only first passes have a bandwidth limit.
 func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
 	m := mover.Options{
 		Source: filepath.Join(o.Sources, c.Name), Target: filepath.Join(o.Targets, c.Name),

@@ -36,7 +36,7 @@ func TestPinRunsWhileLeaseIsRenewed(t *testing.T) {
 		ended := make(chan int, 1)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // the pod was sent the signal for the final pass before
+		signal := moverreport.Signal{Hold: "uid-1", Attempt: 1} // the signal for the final pass stays in the annotations
 		renew := func(n int) {
 			text := fmt.Sprintf("%s=%q\n%s=\"%d\"\n", moverreport.SignalAnnotation, signal.Encode(), moverreport.LeaseAnnotation, n)
 			if err := os.WriteFile(o.Annotations, []byte(text), 0o644); err != nil {

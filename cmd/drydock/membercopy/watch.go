@@ -12,16 +12,16 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// annotationsLimit is more than the kubelet can write: annotations have up to 256 KiB, and quoting needs at most four
-// bytes per byte.
+// annotationsLimit is the maximum number of bytes that are read from the file. The kubelet writes less: annotations have
+// up to 256 KiB, and quoting turns a byte into at most four.
 const annotationsLimit = 2 << 20
 
-// waitEnd says how the annotations ended the wait.
+// waitEnd says why watch returned: a signal arrived, or the lease was lost.
 type waitEnd struct {
 	signal *moverreport.Signal // nil if the lease is lost
 }
 
-// watch reads the annotations until there is a signal or the lease is lost. It returns nil if the context ends first.
+// watch polls the annotations until they have a signal or the lease is lost. It returns nil if the context ends first.
 func watch(ctx context.Context, o Options) *waitEnd {
 	l := lease{last: time.Now(), length: o.Lease}
 	warned := ""
@@ -43,7 +43,8 @@ func watch(ctx context.Context, o Options) *waitEnd {
 	}
 }
 
-// readInstructions returns the instructions that can be read, and an error for the others.
+// readInstructions returns the instructions in the file of annotations. If some cannot be parsed, it returns the others
+// and an error.
 func readInstructions(path string) (moverreport.Instructions, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,15 +58,16 @@ func readInstructions(path string) (moverreport.Instructions, error) {
 	return moverreport.ParseInstructions(text)
 }
 
-// lease is lost if its value does not change for its length. Values are only compared, never parsed: the time comes from
-// the clock of this process.
+// lease tells the mover that a function still works on the operation. A function renews it by changing its value. It is
+// lost if the value does not change for the length. The mover only compares values and uses its own clock, so a wrong
+// clock elsewhere has no effect.
 type lease struct {
 	value  string
 	last   time.Time // when the value changed
 	length time.Duration
 }
 
-// isLost takes the value that was read now. An empty or unreadable value is no renewal.
+// isLost stores the value that was read now, and reports whether the lease is lost. An empty value does not renew it.
 func (l *lease) isLost(now time.Time, value string) bool {
 	if value != "" && value != l.value {
 		l.value, l.last = value, now

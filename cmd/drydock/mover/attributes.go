@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameAttributes reports whether two inodes have equal stat attributes. It ignores extended attributes and contents.
+// sameAttributes reports whether two inodes have the same type, mode, owner, group, size and modification time. It ignores
+// extended attributes and contents.
 func sameAttributes(a, b *meta) bool {
 	return a.kind() == b.kind() && a.permissions() == b.permissions() && a.uid == b.uid && a.gid == b.gid &&
 		a.size == b.size && a.mtimeSec == b.mtimeSec && a.mtimeNsec == b.mtimeNsec
 }
 
-// setOwner is the first step on a new entry: it fails early if rights are missing, and later steps restore what the
-// kernel clears. It does nothing if the owner is right already.
+// setOwner sets owner and group if they differ. Call it first on a new entry: a missing right is found before the
+// contents are copied, and the later steps set again the bits and attributes that the kernel clears at a change of owner.
 func setOwner(o object, want *meta) (op string, err error) {
 	st, err := o.stat()
 	if err != nil {
@@ -37,8 +38,8 @@ func setOwner(o object, want *meta) (op string, err error) {
 	return op, o.chown(uid, gid)
 }
 
-// setAttributes is the last step, after owner and contents. Extended attributes come before the mode, because an ACL
-// changes the mode. Times come last.
+// setAttributes sets the extended attributes, then the mode, then the times. The mode comes after the ACLs, because an ACL
+// changes it. Call setAttributes last: a change of the owner or the contents would undo a part of it.
 func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
 	if err := o.setXattrs(attrs); err != nil {
 		return "setting extended attributes on", err
@@ -51,8 +52,8 @@ func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
 	return "setting the time of", o.setTimes(want.times())
 }
 
-// checkAttributes fails if the target does not hold the attributes that were set. An inode may be too small for
-// nanoseconds, and a network file system may silently ignore owner and mode.
+// checkAttributes reads the attributes again and returns an error if they are not those that were set. An inode may be too
+// small for nanoseconds, and a network file system may silently ignore owner and mode.
 func checkAttributes(o object, want *meta) (op string, err error) {
 	st, err := o.stat()
 	if err != nil {
@@ -65,8 +66,8 @@ func checkAttributes(o object, want *meta) (op string, err error) {
 	return "keeping the attributes of", fmt.Errorf("%w: %s", errNotKept, strings.Join(attributeDifferences(want, &have), ", "))
 }
 
-// setMode sets the mode and checks that the kernel accepted the set-id bits. It silently drops setgid if the group is
-// not the caller's.
+// setMode sets the mode. If the mode has set-id bits, setMode reads it again and returns an error if the kernel has dropped
+// one. The kernel silently drops setgid if the process is not in the group and lacks CAP_FSETID.
 func setMode(o object, mode uint32) error {
 	if err := o.chmod(mode); err != nil || mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
 		return err

@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkCopy compares the mover with rsync, with cp, and with merely reading and writing the same bytes. In each
-// iteration all of them copy the same tree one after the other. Each starts with cold caches and an empty directory of
-// the same file system, and the flush is included. Their order changes, so that disturbances of the machine affect all
-// of them. It reports medians of the seconds, and of the ratios within an iteration.
+// BenchmarkCopy compares the mover with rsync, with cp, and with plain reads and writes of the same bytes. In each
+// iteration, each of them copies the same tree, one after the other. Each starts with cold caches and an empty directory of
+// the same file system, and its time includes the flush. The order changes with each iteration, so that other load on the
+// machine affects all of them. The benchmark reports the median seconds, and the medians of the ratios of two times of the
+// same iteration.
 func BenchmarkCopy(b *testing.B) {
 	for _, tree := range []struct {
 		name  string
@@ -81,7 +82,7 @@ func sparseFiles(b *testing.B, dir string) {
 	}
 }
 
-// raw only reads and writes the same bytes.
+// raw reads the data of all files and writes it to one file, without metadata.
 func raw(b *testing.B, src, to string) {
 	out, err := os.Create(filepath.Join(to, "raw"))
 	must(b, err)
@@ -116,8 +117,8 @@ type contender struct {
 	copy func(to string)
 }
 
-// contenders lists the ways to copy. The first is the baseline. rsync and cp do not verify what they wrote.
-// "rsync+check" is rsync followed by a run that compares checksums, which may read the target from memory.
+// contenders returns the ways to copy. The first is the baseline. rsync and cp do not verify their copies. "rsync+check" is
+// rsync, followed by a run that compares checksums. That run may read the target from the page cache.
 func contenders(b *testing.B, src, flags string) []contender {
 	mover := func(verify bool) func(string) {
 		return func(to string) {
@@ -137,8 +138,9 @@ func contenders(b *testing.B, src, flags string) []contender {
 	}
 }
 
+// compare measures each way once in each iteration, and reports the medians.
 func compare(b *testing.B, ways []contender, dst string) {
-	timed(b, ways[0], dst) // who writes first also allocates the image's blocks
+	timed(b, ways[0], dst) // not measured: the first writer also allocates the blocks of the image
 	took := map[string][]float64{}
 	b.ResetTimer()
 	for n := 0; b.Loop(); n++ {
@@ -147,7 +149,7 @@ func compare(b *testing.B, ways []contender, dst string) {
 			took[w.name] = append(took[w.name], timed(b, w, dst).Seconds())
 		}
 	}
-	b.ReportMetric(0, "ns/op") // the sum of all ways has no meaning
+	b.ReportMetric(0, "ns/op") // hidden, because the sum of all ways has no meaning
 	for _, w := range ways {
 		b.ReportMetric(median(took[w.name]), w.name+"-s")
 	}
@@ -162,7 +164,7 @@ func compare(b *testing.B, ways []contender, dst string) {
 	}
 }
 
-// timed copies into a new directory and removes it again. It returns the time of the copy and its flush.
+// timed copies into a new directory and then removes it. It returns the time of the copy, including its flush.
 func timed(b *testing.B, w contender, dst string) time.Duration {
 	to := filepath.Join(dst, "to")
 	b.StopTimer()
@@ -185,6 +187,7 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
+// flush writes the file system of the directory to its device.
 func flush(b *testing.B, dir string) {
 	fd, err := unix.Open(dir, unix.O_RDONLY, 0)
 	must(b, err)

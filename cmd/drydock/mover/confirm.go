@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// confirm verifies the files that a first pass may record. It reads both sides, the target from its device. It skips
-// files that changed, or that were not copied after their last change. It fails only if contents differ although the
-// source did not change.
+// confirm verifies the files that a first pass may record, and records those that are equal. It reads both sides, and the
+// target from its device. It skips files that were changed recently. The source is in use, so most differences are no
+// errors. The exception is a file with different contents but equal attributes.
 func (c *copier) confirm(ctx context.Context) error {
 	s := c.newHasher()
 	return runPool(ctx, c.workers, func(p *pool) {
@@ -24,7 +24,8 @@ func (c *copier) confirm(ctx context.Context) error {
 	})
 }
 
-// errWrongContents is a mismatch that a write to the source cannot explain.
+// errWrongContents means that the contents differ although the attributes are equal. A write to the source would have
+// changed its modification time, so the copy is wrong.
 var errWrongContents = fmt.Errorf("%w: its contents differ", errMismatch)
 
 func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entries []entry) error {
@@ -40,7 +41,7 @@ func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entrie
 			continue
 		}
 		g := c.tree.groupOf(d, e)
-		if c.isSettled(e) && (g == nil || g.isLeader(e)) { // an inode is recorded once
+		if c.isSettled(e) && (g == nil || g.isLeader(e)) { // of several names of an inode, only one is recorded
 			if err := c.tolerateMissing(c.confirmEntry(ctx, s, d, e, fds)); err != nil {
 				return err
 			}
@@ -50,7 +51,8 @@ func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entrie
 	return nil
 }
 
-// tolerateMissing collects an error. It also ignores entries that the target lacks: they were not there to be copied.
+// tolerateMissing collects an error, and ignores a difference other than errWrongContents. The target may lack an entry
+// that is new in the source, or have an earlier version of one that was changed.
 func (c *copier) tolerateMissing(err error) error {
 	if err != nil && kindOf(err) == kindDiffers && !errors.Is(err, errWrongContents) {
 		return nil
@@ -58,6 +60,8 @@ func (c *copier) tolerateMissing(err error) error {
 	return c.problems.collect(err)
 }
 
+// confirmEntry compares an entry in both trees, and records it if they are equal. If only the contents differ, the next run
+// copies the entry again.
 func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int) error {
 	both, err := s.readSides(ctx, d, e, fds)
 	if err != nil {

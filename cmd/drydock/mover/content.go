@@ -20,7 +20,7 @@ const blockSize = 64 << 10
 
 var zeroBlock [blockSize]byte
 
-// hashFile opens and hashes a regular file.
+// hashFile opens a regular file and returns the hash of its contents.
 func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
 	if err != nil {
@@ -34,9 +34,10 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	return hashContents(ctx, fd, st.Size, nil)
 }
 
-// hashContents returns the SHA-256 of the size (8 bytes, big endian) and, for each 64 KiB block that is not all zero,
-// its index (8 bytes, big endian) and its bytes. The last block may be short. So the hash depends on the contents only,
-// wherever the holes are, and a hole costs nothing. It passes the number of bytes read to read.
+// hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each block
+// of 64 KiB that has a byte other than zero: its index, then its bytes. Size and index have 8 bytes, big endian. The last
+// block may be short. So files with equal contents have equal hashes, wherever their holes are, and holes are not read.
+// hashContents calls read with the number of bytes that it has read; read may be nil.
 func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
@@ -46,7 +47,7 @@ func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (su
 			return sum{}, err
 		}
 		if from < to {
-			from = max(off, from/blockSize*blockSize) // blocks begin at multiples; the parts of holes read as zeros
+			from = max(off, from/blockSize*blockSize) // whole blocks; the parts of holes in them read as zeros
 			to = min(size, (to+blockSize-1)/blockSize*blockSize)
 			if err := hashRun(ctx, h, fd, from, to, read); err != nil {
 				return sum{}, err
@@ -57,7 +58,8 @@ func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (su
 	return sum(h.Sum(nil)), nil
 }
 
-// hashRun hashes the blocks from a multiple of the block size up to another multiple or to the end of the file.
+// hashRun adds the blocks between from and to to the hash. from is a multiple of the block size. to is one, too, or the
+// end of the file.
 func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func(int64)) error {
 	buf := buffers.Get().(*[bufferSize]byte)
 	defer buffers.Put(buf)
@@ -86,7 +88,7 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func
 	return nil
 }
 
-// readFull fills buf from the offset. It fails with errChanged if the file ends early.
+// readFull reads from the offset until buf is full. It returns errChanged if the file ends before that.
 func readFull(fd int, buf []byte, off int64) error {
 	for len(buf) > 0 {
 		n, err := ignoringEINTRValue(func() (int, error) { return unix.Pread(fd, buf, off) })
@@ -101,12 +103,14 @@ func readFull(fd int, buf []byte, off int64) error {
 	return nil
 }
 
+// writeInt adds the number to the hash, as 8 bytes in big endian.
 func writeInt(h hash.Hash, n int64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n))
 	h.Write(b[:])
 }
 
+// writeString adds the length of the string and its bytes to the hash.
 func writeString(h hash.Hash, s string) {
 	writeInt(h, int64(len(s)))
 	h.Write([]byte(s))

@@ -14,7 +14,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// Without openat2 (an old kernel, a strict seccomp filter) directories are opened name by name.
+// TestScanWithoutOpenat2: an old kernel or a strict seccomp filter has no openat2. The scan then opens a deep path one
+// name at a time.
 func TestScanWithoutOpenat2(t *testing.T) {
 	src := t.TempDir()
 	makeDeepTree(t, src, 30, strings.Repeat("d", 200))
@@ -29,7 +30,8 @@ func TestScanWithoutOpenat2(t *testing.T) {
 	}
 }
 
-// Wrong arguments must not delete anything: a target that contains the source would delete it.
+// TestRootsMustBeSeparate: wrong arguments are refused before anything is deleted. A copy into a folder that contains the
+// source would delete the source.
 func TestRootsMustBeSeparate(t *testing.T) {
 	base := t.TempDir()
 	sub := filepath.Join(base, "sub")
@@ -53,6 +55,8 @@ func TestRootsMustBeSeparate(t *testing.T) {
 	}
 }
 
+// TestInterruptionIsClean: a signal in the middle of a copy ends it with the signal's exit code and leaves no temporary
+// files. The next copy into the same target succeeds.
 func TestInterruptionIsClean(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for _, n := range []string{"a", "b", "c", "d"} {

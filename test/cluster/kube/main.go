@@ -1,6 +1,6 @@
-// Package main is Kubernetes in one static binary: etcd, the control plane, the node agents and kubectl.
-// The program to run is the name it was called by (a link in .cluster/bin) or its first argument, so that the parts
-// which all of them share are compiled and linked once.
+// Command kube is Kubernetes in one static binary: etcd, the control plane, the node agents and kubectl. It runs the
+// program whose name it was called by (a link in .cluster/bin), or the program in its first argument. One binary for all
+// programs means that their common packages are compiled and linked once.
 package main
 
 import (
@@ -25,7 +25,8 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// programs makes the command of each program. They are made on demand: several of them register global flags.
+// programs has a constructor for the command of each program. Only the selected command is made, because several of the
+// constructors register global flags.
 var programs = map[string]func() *cobra.Command{
 	"etcd":                    newEtcdCommand,
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
@@ -50,6 +51,7 @@ func main() {
 	os.Exit(cli.Run(newCommand()))
 }
 
+// programNames returns the names of all programs, sorted.
 func programNames() []string {
 	var names []string
 	for name := range programs {
