@@ -95,7 +95,7 @@ type Environment struct {
 // Make returns the function with the name, and the rules for events that are orders.
 func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.Orders, error) {
 	if !slices.Contains(Names(), string(name)) {
-		return nil, serve.Orders{}, fmt.Errorf("no function %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, serve.Orders{}, fmt.Errorf("function %q does not exist. Set FUNCTION to one of: %s", name, strings.Join(Names(), ", "))
 	}
 	var send Sender
 	if name == api.Sift { // all other functions answer with their events

@@ -15,7 +15,7 @@ const (
 	allWarningBytes = 24 << 10 // for all warnings of a record
 )
 
-const moreWarnings = "there are more warnings; see the log of the mover's pod"
+const moreWarnings = "not all warnings are listed. Read the others in the log of the mover's pod"
 
 // addWarnings adds the mover's warnings to the claim's warnings in the record, without duplicates. omitted is the number of warnings that
 // the mover's report lacks. If warnings are omitted or exceed the limit, addWarnings adds a warning that there are more.

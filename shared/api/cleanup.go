@@ -12,7 +12,7 @@ type Cleanup struct {
 	Header
 	// Replicas is the set's requested count when the record was written. A failed cleanup is retried when the count changes.
 	Replicas int32 `json:"replicas"`
-	// Generation is the set's generation that the StatefulSet controller had observed when no claims were left.
+	// Generation is the set's generation that the StatefulSet controller had observed when the finished record was written.
 	Generation int64 `json:"generation,omitempty"`
 	// Ordinals are the ordinals that need attention: a cleanup pod has failed, or none may run.
 	Ordinals []OrdinalStatus `json:"ordinals,omitempty"`

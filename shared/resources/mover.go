@@ -52,7 +52,7 @@ type Mover struct {
 	// selects.
 	SelectsNode bool
 	Root        bool
-	// AdmittedContext holds the user, group and SELinux options that admission set in the set's pods, or nil.
+	// Admitted holds the user, group and SELinux options that admission set in the set's pods, or nil.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
 	Settings api.Settings

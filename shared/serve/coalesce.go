@@ -19,7 +19,7 @@ func Coalesce(next Handler) Handler {
 	return &coalescer{next: next, kindOf: kindOf, objects: map[string]*inProgress{}}
 }
 
-// CoalesceAny is Turns for a function that reads only the object of an event. It coalesces all events of an object.
+// CoalesceAny is Coalesce for a function that reads only the object of an event. It coalesces all events of an object.
 func CoalesceAny(next Handler) Handler {
 	return &coalescer{next: next, kindOf: kindOfAny, objects: map[string]*inProgress{}}
 }

@@ -61,7 +61,7 @@ func TestRunStartsAFunctionAndInvokeCallsIt(t *testing.T) {
 func runWithoutEnvironment(t *testing.T, dir string) {
 	out, err := callFunc(t, environment(t, "FUNCTION=sift"), "run", "--path", dir, "--container=false", "--start-timeout", "3s", "--verbose",
 		"--env", "FUNCTION=sift")
-	if err == nil || !strings.Contains(out, `no function ""`) {
+	if err == nil || !strings.Contains(out, `function "" does not exist`) {
 		t.Errorf("%v\n%s\nfunc passes variables now: update docs/func.md", err, out)
 	}
 }
