@@ -30,7 +30,7 @@ func TestReadinessAndEventsReportTheError(t *testing.T) {
 		want string
 	}{
 		"no name":            {nil, `function "" does not exist`},
-		"an unknown name":    {map[string]string{"FUNCTION": "sieve"}, "there are backup, cleanup-pod, dead-letter"},
+		"an unknown name":    {map[string]string{"FUNCTION": "sieve"}, "Set FUNCTION to one of: backup, cleanup-pod, dead-letter"},
 		"sift has no Broker": {map[string]string{"FUNCTION": "sift"}, "K_SINK"},
 		"sift has no token": {map[string]string{"FUNCTION": "sift", "K_SINK": "http://broker", "DRYDOCK_SINK_TOKEN": "/nowhere"},
 			"DRYDOCK_SINK_TOKEN"},
