@@ -184,7 +184,7 @@ func runImage(t *testing.T, exe string, env []string) {
 		"a function that sends events": {[]string{"FUNCTION=sift", "K_SINK=http://127.0.0.1:1"}, "READY",
 			func(t *testing.T, url string, _ *recorder) { expectSifts(t, url) }},
 		"a function without the Broker's URL": {[]string{"FUNCTION=sift"}, "set K_SINK to the Broker's URL", nil},
-		"a function that does not exist":      {[]string{"FUNCTION=sieve"}, "there are backup, dead-letter", nil},
+		"a function that does not exist":      {[]string{"FUNCTION=sieve"}, "Set FUNCTION to one of: backup, cleanup-pod", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, port := fakeAPIServer(t), freePort(t)
