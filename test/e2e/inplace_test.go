@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 func TestAttributesChangeUnderRunningPods(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
+	s.Patience = 7 * time.Minute // csi-resizer waits up to five minutes between two tries
 	set := writing(stage.Workload("64Mi"))
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.CloudClass)
 	s.CreateSet(set)
