@@ -52,7 +52,7 @@ func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
 	return "setting the time of", o.setTimes(want.times())
 }
 
-// checkAttributes reads the attributes again and returns an error if they are not those that were set. An inode may be too
+// checkAttributes reads the attributes again and returns an error if they differ from the ones set. An inode may be too
 // small for nanoseconds, and a network file system may silently ignore owner and mode.
 func checkAttributes(o object, want *meta) (op string, err error) {
 	st, err := o.stat()

@@ -52,7 +52,7 @@ func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entrie
 }
 
 // tolerateMissing collects an error, and ignores a difference other than errWrongContents. The target may lack an entry
-// that is new in the source, or have an earlier version of one that was changed.
+// that is new in the source, or have an earlier version of a changed file.
 func (c *copier) tolerateMissing(err error) error {
 	if err != nil && kindOf(err) == kindDiffers && !errors.Is(err, errWrongContents) {
 		return nil
