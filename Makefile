@@ -9,7 +9,10 @@ CLUSTER  := go run -C test/cluster .
 NODE     := $(CURDIR)/.cluster/kubeconfig
 API      := $(CURDIR)/.cluster/control-plane/kubeconfig
 TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
-BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w'
+BUILD    := go build -ldflags '-s -w'
+# All builds, vets and tests use the same flags. Otherwise the go command compiles Kubernetes' libraries once for each set of flags.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
 # Build tags of the tests that need more than Go. Each has its own target.
 #   root     loop devices, mounts, other users, file systems' tools: test-mover
 #   page     a browser: test-page
@@ -145,7 +148,7 @@ test-knative: build ## tests resizes on a real Knative, while parts of it are re
 else
 test-knative: build ## tests resizes on a real Knative, while parts of it are removed
 	$(MAKE) --no-print-directory knative images
-	cd test/knative && CGO_ENABLED=0 go test -trimpath ./...
+	cd test/knative && go test ./...
 	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 endif
