@@ -10,7 +10,7 @@ NODE     := $(CURDIR)/.cluster/kubeconfig
 API      := $(CURDIR)/.cluster/control-plane/kubeconfig
 TOOL     := go tool -modfile=$(CURDIR)/test/tools/go.mod
 BUILD    := go build -ldflags '-s -w'
-# All builds, vets and tests use the same flags. Otherwise the go command compiles Kubernetes' libraries once for each set of flags.
+# All targets use the same flags. Otherwise the go command compiles Kubernetes' libraries once for each set of flags.
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath
 # Build tags of the tests that need more than Go. Each has its own target.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -46,27 +48,62 @@ type Sender = sift.Sender
 // Handlers returns all functions by name. If DRYDOCK_OWNERS cannot be read or the image of the movers cannot be used, it returns an error,
 // and the functions that do not need the invalid setting. These still work, so that restore can end running operations and release pods.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
-	handlers := map[api.Function]Handler{
-		api.Sift:        sift.New(client, settings, send, log),
-		api.Backup:      serve.LimitNamespaces(serve.CoalesceAny(backup.New(client, settings, log))),
-		api.Restore:     serve.LimitNamespaces(serve.CoalesceAny(restore.New(client, settings, log))),
-		api.IdleTimeout: inTurn(idletimeout.New(client, settings, log)),
-		api.CleanupPod:  inTurn(cleanuppod.New(client, settings, log)),
-		api.ScaleHooks:  inTurn(scalehooks.New(client, settings, log)),
-		api.GrowVolumes: inTurn(growvolumes.New(client, settings, log)),
-		api.DeadLetter:  deadletter.New(client, settings, log),
+	handlers, problems := map[api.Function]Handler{}, []error{}
+	constructors := constructorsOf(client, settings, send, log)
+	for _, name := range slices.Sorted(maps.Keys(constructors)) {
+		handler, err := constructors[name]()
+		switch {
+		case err == nil:
+			handlers[name] = handler
+		case !slices.Contains(problems, err): // two functions need the same setting
+			problems = append(problems, err)
+		}
 	}
-	image := settings.CheckImage()
-	if image != nil {
-		delete(handlers, api.Backup)
+	return handlers, errors.Join(problems...)
+}
+
+// constructor makes a function, or says which setting it cannot use.
+type constructor = func() (Handler, error)
+
+// constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of owners
+// takes longer to read than everything else at the start.
+func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]constructor {
+	valid := func(make func() Handler) constructor {
+		return func() (Handler, error) { return make(), nil }
 	}
-	registry, err := owners.LoadRegistry(settings.Owners)
-	if err != nil {
-		return handlers, errors.Join(image, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err))
+	registry := sync.OnceValues(func() (owners.Registry, error) {
+		registry, err := owners.LoadRegistry(settings.Owners)
+		if err != nil {
+			return nil, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
+		}
+		return registry, nil
+	})
+	withOwners := func(make func(owners.Registry) Handler) constructor {
+		return func() (Handler, error) {
+			all, err := registry()
+			if err != nil {
+				return nil, err
+			}
+			return inTurn(make(all)), nil
+		}
 	}
-	handlers[api.DetectResize] = inTurn(detectresize.New(client, settings, registry, log))
-	handlers[api.PauseOwner] = inTurn(pauseowner.New(client, settings, registry, log))
-	return handlers, image
+	return map[api.Function]constructor{
+		api.Sift: valid(func() Handler { return sift.New(client, settings, send, log) }),
+		api.Backup: func() (Handler, error) {
+			if err := settings.CheckImage(); err != nil {
+				return nil, err
+			}
+			return serve.LimitNamespaces(serve.CoalesceAny(backup.New(client, settings, log))), nil
+		},
+		api.Restore:      valid(func() Handler { return serve.LimitNamespaces(serve.CoalesceAny(restore.New(client, settings, log))) }),
+		api.IdleTimeout:  valid(func() Handler { return inTurn(idletimeout.New(client, settings, log)) }),
+		api.CleanupPod:   valid(func() Handler { return inTurn(cleanuppod.New(client, settings, log)) }),
+		api.ScaleHooks:   valid(func() Handler { return inTurn(scalehooks.New(client, settings, log)) }),
+		api.GrowVolumes:  valid(func() Handler { return inTurn(growvolumes.New(client, settings, log)) }),
+		api.DeadLetter:   valid(func() Handler { return deadletter.New(client, settings, log) }),
+		api.DetectResize: withOwners(func(all owners.Registry) Handler { return detectresize.New(client, settings, all, log) }),
+		api.PauseOwner:   withOwners(func(all owners.Registry) Handler { return pauseowner.New(client, settings, all, log) }),
+	}
 }
 
 // inTurn returns a handler that passes one event of an object at a time to the function. It also limits the events of a namespace that are
@@ -76,9 +113,7 @@ func inTurn(function Handler) Handler { return serve.LimitNamespaces(serve.Coale
 // Names returns the names of all functions, sorted.
 func Names() []string {
 	names := []string{}
-	any := api.Settings{Image: "localhost/drydock:any", AllowTags: true}
-	handlers, _ := Handlers(nil, any, nil, slog.New(slog.DiscardHandler)) // these settings are valid
-	for name := range handlers {
+	for name := range constructorsOf(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) {
 		names = append(names, string(name))
 	}
 	slices.Sort(names)
@@ -109,11 +144,8 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.
 		return nil, serve.Orders{}, err
 	}
 	client := kube.NewClient(config)
-	handlers, err := Handlers(client, env.Settings, send, log)
-	if handler, found := handlers[name]; found {
-		return handler, OrdersOf(client, env.Settings), nil
-	}
-	return nil, serve.Orders{}, err
+	handler, err := constructorsOf(client, env.Settings, send, log)[name]()
+	return handler, OrdersOf(client, env.Settings), err
 }
 
 // OrdersOf returns the rules for events that are orders. Their senders need a token, unless the settings trust the Broker.

@@ -73,7 +73,7 @@ func (a Query) namesFor(ref Ref) []string {
 const (
 	maxNames       = 10
 	minSession     = 10 * time.Second
-	maxTitle       = 100 // bytes
+	maxTitle       = 400 // bytes; 100 letters of any script
 	minRefresh     = time.Second
 	defaultRefresh = 5 * time.Second
 	maxRefresh     = time.Minute

@@ -90,7 +90,7 @@ func (g Group) WakeOrder() (Group, error) {
 	return sorted, nil
 }
 
-// InWakeOrder returns the group sorted by Order. If there is no order, the members with dependencies get the error.
+// InWakeOrder returns the group sorted by WakeOrder. If there is no order, the members with dependencies get the error.
 func (g Group) InWakeOrder() Group {
 	sorted, err := g.WakeOrder()
 	for i := range sorted {

@@ -115,7 +115,7 @@ func scaleEnv(facts api.HookFacts) []corev1.EnvVar {
 // MaxOrdinals limits the ordinals in a variable, and so the size of the Job. After a hook, at most this many members are removed at once.
 const MaxOrdinals = 10000
 
-// Ordinals returns the ordinals of the members between the two counts. It is never nil.
+// Ordinals returns the ordinals of the members between the two counts, at most MaxOrdinals. It is never nil.
 func Ordinals(first int, fewer, more int32) []int {
 	all := []int{}
 	for i := fewer; i < more && len(all) < MaxOrdinals; i++ {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
@@ -44,10 +45,37 @@ func newSpanExporter() (sdktrace.SpanExporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(c.endpoint.String()),
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(c.endpoint.String()),
 		otlptracehttp.WithHTTPClient(c.client()), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: c.timeout,
 		}))
+	return limitedSpans{exporter, c.timeout}, err
+}
+
+// limitedSpans ends an export with all its tries at the timeout, as OTLP's specification demands. The exporter limits each try only.
+type limitedSpans struct {
+	sdktrace.SpanExporter
+	timeout time.Duration
+}
+
+// ExportSpans exports the spans within the timeout.
+func (e limitedSpans) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	return e.SpanExporter.ExportSpans(ctx, spans)
+}
+
+// limitedMetrics does the same for metrics.
+type limitedMetrics struct {
+	sdkmetric.Exporter
+	timeout time.Duration
+}
+
+// Export exports the measurements within the timeout.
+func (e limitedMetrics) Export(ctx context.Context, measured *metricdata.ResourceMetrics) error {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	return e.Exporter.Export(ctx, measured)
 }
 
 // newMetricExporter returns the exporter of metrics over OTLP.
@@ -59,10 +87,11 @@ func newMetricExporter() (sdkmetric.Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return otlpmetrichttp.New(context.Background(), otlpmetrichttp.WithEndpointURL(c.endpoint.String()),
+	exporter, err := otlpmetrichttp.New(context.Background(), otlpmetrichttp.WithEndpointURL(c.endpoint.String()),
 		otlpmetrichttp.WithHTTPClient(c.client()), otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{
 			Enabled: true, InitialInterval: firstPause, MaxInterval: longestPause, MaxElapsedTime: c.timeout,
 		}))
+	return limitedMetrics{exporter, c.timeout}, err
 }
 
 // collector reads where and how the signal is sent. The exporters read headers and compression themselves, but ignore values that they
