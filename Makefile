@@ -150,7 +150,7 @@ test-knative: build ## tests resizes on a real Knative, while parts of it are re
 	$(MAKE) --no-print-directory knative images
 	cd test/knative && go test ./...
 	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
-	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
+	$(MAKE) --no-print-directory undeploy unconfigure WAIT=false >/dev/null
 endif
 
 test-func: ## tests the root as a project of Knative's func, with the real func command (docs/func.md)
@@ -173,7 +173,7 @@ undeploy: ## removes all functions, or one: FUNCTION=backup
 	  $(TARGET) sh -c "$(KUBECTL) kustomize deploy/$$f | $(KUBECTL) delete --ignore-not-found -f -" || exit 1; done
 
 unconfigure: ## removes the administrator's part, after undeploy; StatefulSets and volumes stay
-	$(TARGET) $(KUBECTL) delete --ignore-not-found -k $(CONFIG)
+	$(TARGET) $(KUBECTL) delete --ignore-not-found --wait=$(or $(WAIT),true) -k $(CONFIG)
 
 bench: build ## runs the benchmarks of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images

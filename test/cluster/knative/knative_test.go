@@ -99,6 +99,9 @@ metadata: {name: config-network}
 data: {_example: x}
 ---
 kind: ConfigMap
+metadata: {name: config-autoscaler}
+---
+kind: ConfigMap
 metadata: {name: config-other}
 ---
 kind: Deployment
@@ -121,6 +124,8 @@ spec:
 	}
 	want := `---
 {"data":{"_example":"x","ingress-class":"traefik.ingress.networking.knative.dev"},"kind":"ConfigMap","metadata":{"name":"config-network"}}
+---
+{"data":{"scale-to-zero-grace-period":"6s","stable-window":"10s"},"kind":"ConfigMap","metadata":{"name":"config-autoscaler"}}
 ---
 {"kind":"ConfigMap","metadata":{"name":"config-other"}}
 ---
