@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,6 +32,9 @@ type cluster struct {
 	wrote  []string
 	token  string // the Authorization header of the last request
 }
+
+// collections are the kinds of which the cluster has no objects.
+var collections = []string{"pods", "persistentvolumeclaims", "persistentvolumes", "jobs", "controllerrevisions", "volumeattachments"}
 
 const proxy = "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default"
 
@@ -63,6 +69,10 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 			c.posted = append(c.posted, r)
 			w.WriteHeader(http.StatusAccepted)
 		default:
+			if r.Method == http.MethodGet && slices.Contains(collections, path.Base(r.URL.Path)) {
+				answer(w, http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": []any{}})
+				return
+			}
 			answer(w, http.StatusNotFound, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
 		}
 	}))
@@ -73,8 +83,14 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 // run runs kubectl drydock against the cluster and returns its output.
 func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	return c.runAt(t, time.Now(), args...)
+}
+
+// runAt runs kubectl drydock at the time.
+func (c *cluster) runAt(t *testing.T, now time.Time, args ...string) (string, error) {
+	t.Helper()
 	var out bytes.Buffer
-	root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return now })
 	root.SetArgs(append(args, "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop"))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
@@ -20,6 +21,7 @@ import (
 type session struct {
 	client    *kube.Client
 	raw       *raw
+	objects   dynamic.Interface
 	apply     *apply.Executor
 	namespace string
 	name      string

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
@@ -51,7 +52,11 @@ func (t *tool) connect() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
 	client := kube.NewClient(config)
-	return &session{client: client, raw: raw, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+	return &session{client: client, raw: raw, objects: objects, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
 		namespace: namespace, rights: map[string]bool{}}, nil
 }
