@@ -22,6 +22,7 @@
 package command
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,9 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
+			if strings.Contains(c.Use, "sts/NAME") {
+				c.ValidArgsFunction = tool.completeSets
+			}
 			root.AddCommand(c)
 		}
 	}

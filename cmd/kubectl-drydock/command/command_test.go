@@ -60,6 +60,8 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 			answer(w, http.StatusOK, map[string]any{})
 		case "GET /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			answer(w, http.StatusOK, set)
+		case "GET /apis/apps/v1/namespaces/shop/statefulsets":
+			answer(w, http.StatusOK, appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSetList"}, Items: []appsv1.StatefulSet{*set}})
 		case "PATCH /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			var ops []any
 			_ = json.NewDecoder(r.Body).Decode(&ops)
@@ -202,5 +204,17 @@ func TestCredentialsGoOnlyToTheAPIServer(t *testing.T) {
 	}
 	if got := <-seen; got != "" || c.token != "Bearer secret" {
 		t.Errorf("the URL got %q, the API server %q", got, c.token)
+	}
+}
+
+func TestNamesOfSetsAreCompleted(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	for _, args := range [][]string{{"status"}, {"resize"}, {"wake"}} {
+		var out bytes.Buffer
+		root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+		root.SetArgs(append(append([]string{"__complete"}, args...), "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop", ""))
+		if err := root.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "sts/web\n") {
+			t.Errorf("%q completes to %q, %v", args, out.String(), err)
+		}
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/kit/screen"
 )
 
 // TestManifestDiffShowsWhatToChange: only the named templates change, and a template that agrees does not.
@@ -36,21 +36,14 @@ func TestManifestDiffShowsWhatToChange(t *testing.T) {
 
 // TestConsentNeedsATerminalOrYes: a script that forgets --yes changes nothing.
 func TestConsentNeedsATerminalOrYes(t *testing.T) {
-	master, terminal, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	defer terminal.Close()
+	seen := screen.New(t, 80, 24)
 	for _, row := range []struct {
 		answer string
 		agreed bool
 	}{{"y\n", true}, {"YES\n", true}, {"n\n", false}, {"\n", false}, {"yesterday\n", false}} {
-		if _, err := master.WriteString(row.answer); err != nil {
-			t.Fatal(err)
-		}
+		seen.Type(t, row.answer)
 		var asked bytes.Buffer
-		on := &tool{IOStreams: genericiooptions.IOStreams{In: terminal, Out: &bytes.Buffer{}, ErrOut: &asked}}
+		on := &tool{IOStreams: genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &asked}}
 		err := on.consent("Resize?", false)
 		if (err == nil) != row.agreed || asked.String() != "Resize? [y/N] " {
 			t.Errorf("%q: %v, asked %q", row.answer, err, asked.String())
