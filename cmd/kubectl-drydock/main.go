@@ -1,4 +1,5 @@
-// Command kubectl-drydock is the command line of Drydock. On the PATH it is the plugin kubectl drydock. Package command lists its subcommands.
+// Command kubectl-drydock is the command line of Drydock. On the PATH it is the plugin kubectl drydock. Package command lists its
+// subcommands.
 package main
 
 import (

@@ -298,7 +298,7 @@ var laws = []law{
 	{
 		of:  "cmd/kubectl-drydock",
 		why: "it runs on users' machines, so it contains no function and no server",
-		own: []string{"cmd/kubectl-drydock", "shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
+		own: []string{"cmd/kubectl-drydock", "docs", "shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/settings",
 			"shared/kube", "shared/apply", "shared/text"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
@@ -337,6 +337,31 @@ var laws = []law{
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
+	},
+	{
+		of:      "cmd/kubectl-drydock/overview",
+		why:     "the list is computed from objects only",
+		own:     []string{"shared/api", "shared/statefulset", "shared/operation", "shared/idle"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:     "cmd/kubectl-drydock/explain",
+		why:    "an explanation comes from the documentation only",
+		own:    []string{"docs"},
+		others: []string{},
+		never:  effects,
+	},
+	{
+		of:     "cmd/kubectl-drydock/terminal",
+		why:    "it knows nothing of Drydock",
+		others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"},
+	},
+	{
+		of:     "docs",
+		why:    "it only embeds pages",
+		others: []string{},
 	},
 	{
 		of:     "examples",

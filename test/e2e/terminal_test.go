@@ -43,7 +43,8 @@ func TestPersonAtATerminal(t *testing.T) {
 		t.Fatalf("kubectl drydock resize: %v", err)
 	}
 	s.ExpectResized(t, before)
-	for _, want := range []string{"resize data=96Mi is Succeeded (rolling", "├─ web-1     Moved", "└─ web-0     Moved", "+        storage: 96Mi"} {
+	for _, want := range []string{"resize data=96Mi is Succeeded (rolling", "├─ web-1     Moved", "└─ web-0     Moved",
+		"+        storage: 96Mi"} {
 		if !strings.Contains(last, want) {
 			t.Errorf("the last screen lacks %q", want)
 		}

@@ -61,7 +61,8 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		case "GET /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			answer(w, http.StatusOK, set)
 		case "GET /apis/apps/v1/namespaces/shop/statefulsets":
-			answer(w, http.StatusOK, appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSetList"}, Items: []appsv1.StatefulSet{*set}})
+			answer(w, http.StatusOK, appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSetList"},
+				Items: []appsv1.StatefulSet{*set}})
 		case "PATCH /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			var ops []any
 			_ = json.NewDecoder(r.Body).Decode(&ops)

@@ -16,8 +16,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the volumeClaimTemplates. It is
-// empty if the templates of the set agree with the request.
+// manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the volumeClaimTemplates. It
+// is empty if the templates of the set agree with the request.
 func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) {
 	var changed []api.TemplateTarget
 	for _, template := range slices.Sorted(maps.Keys(request.Targets)) {

@@ -34,8 +34,8 @@ func newSleep(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sleep sts/NAME",
 		Short: "Put a StatefulSet to sleep now",
-		Long: "Put the StatefulSet to sleep. If it has the annotation " + api.IdleTimeoutAnnotation + ", its whole group falls asleep, and wakes up\n" +
-			"when it is used. Otherwise, and with --until-woken, the set sleeps until kubectl drydock wake.",
+		Long: "Put the StatefulSet to sleep. If it has the annotation " + api.IdleTimeoutAnnotation + ", its whole group falls asleep,\n" +
+			"and wakes up when it is used. Otherwise, and with --until-woken, the set sleeps until kubectl drydock wake.",
 		Example: "  kubectl drydock sleep sts/web\n  kubectl drydock sleep sts/web --until-woken --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.sleep(c.Context(), args[0]) },
@@ -50,8 +50,8 @@ func newWake(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wake sts/NAME",
 		Short: "Wake a StatefulSet",
-		Long: "Wake the StatefulSet and its group, and keep them awake for the time of --for. The exit code with --wait is 0 if the set woke up,\n" +
-			"1 if it did not, and 3 if it still wakes up after --timeout.",
+		Long: "Wake the StatefulSet and its group, and keep them awake for the time of --for.\n\n" +
+			"The exit code with --wait is 0 if the set woke up, 1 if it did not, and 3 if it still wakes up after --timeout.",
 		Example: "  kubectl drydock wake sts/web --wait\n  kubectl drydock wake sts/web --for 8h",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.wake(c.Context(), args[0]) },
