@@ -47,7 +47,7 @@ func (o *abort) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.consent(fmt.Sprintf("End %s of StatefulSet %s/%s?", outcomeWords(record), s.namespace, s.name), o.yes); err != nil {
+	if err := o.consent(ctx, fmt.Sprintf("End %s of StatefulSet %s/%s?", outcomeWords(record), s.namespace, s.name), o.yes); err != nil {
 		return err
 	}
 	id := record.Head().Operation

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type cluster struct {
 	posted []*http.Request
 	wrote  []string
 	token  string // the Authorization header of the last request
+	fails  atomic.Bool
 }
 
 // collections are the kinds of which the cluster has no objects.
@@ -52,6 +54,10 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.token = r.Header.Get("Authorization")
+		if c.fails.Load() {
+			answer(w, http.StatusServiceUnavailable, metav1.Status{Status: metav1.StatusFailure, Code: 503})
+			return
+		}
 		switch r.Method + " " + r.URL.Path {
 		case "GET /apis/eventing.knative.dev/v1/namespaces/drydock/brokers/default":
 			answer(w, http.StatusOK, map[string]any{"status": map[string]any{"address": map[string]any{

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// consent asks the user the question, unless yes is true. It returns an error if the answer is no, or if there is no terminal to ask on.
-func (t *tool) consent(question string, yes bool) error {
+// consent asks the user the question, unless yes is true. It returns an error if the answer is no, if the user interrupts it, or if there is
+// no terminal to ask on.
+func (t *tool) consent(ctx context.Context, question string, yes bool) error {
 	switch {
 	case yes:
 		return nil
@@ -19,12 +21,18 @@ func (t *tool) consent(question string, yes bool) error {
 		return fmt.Errorf("nothing was changed. There is no terminal to ask you on. Add --yes to agree in advance")
 	}
 	fmt.Fprintf(t.ErrOut, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(t.In).ReadString('\n')
-	if err != nil && err != io.EOF {
-		return fmt.Errorf("reading your answer: %w", err)
+	answered := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(t.In).ReadString('\n') // an error is no consent
+		answered <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	answer := ""
+	select {
+	case answer = <-answered:
+	case <-ctx.Done(): // the signal does not end the read
+		fmt.Fprintln(t.ErrOut)
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
+	if answer == "y" || answer == "yes" {
 		return nil
 	}
 	return fmt.Errorf("nothing was changed, because you did not answer with y")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -18,12 +19,15 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// refreshPeriod is the time between two looks at the objects around a set, for example its pods. The set itself is watched.
+// refreshPeriod is the default of session.refresh.
 const refreshPeriod = 5 * time.Second
+
+// apiPatience is how long a command that follows a set waits for an API server that does not answer.
+const apiPatience = 2 * time.Minute
 
 var setResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 
-// follow calls look with the state of the set: at once, after each change of the set, and in each refreshPeriod. It ends when look
+// follow calls look with the state of the set: at once, after each change of the set, and in each s.refresh. It ends when look
 // reports that it is done or returns an error. A timeout of 0 means no limit.
 func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*world.Observed) (done bool, err error)) error {
 	if timeout > 0 {
@@ -34,26 +38,40 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	changed := s.changes(watching)
-	refresh := time.NewTicker(refreshPeriod)
+	refresh := time.NewTicker(s.refresh)
 	defer refresh.Stop()
+	var seen time.Time // the last look
 	for {
 		observed, err := s.client.Observe(ctx, events.Ref{Namespace: s.namespace, Name: s.name})
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("waiting for StatefulSet %s/%s: %w", s.namespace, s.name, context.Cause(ctx))
-		case err != nil:
+			return s.interrupted(ctx)
+		case err != nil && (!passesByItself(err) || time.Since(seen) > apiPatience):
 			return err
-		}
-		if done, err := look(observed); done || err != nil {
-			return err
+		case err == nil:
+			seen = time.Now()
+			if done, err := look(observed); done || err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for StatefulSet %s/%s: %w", s.namespace, s.name, context.Cause(ctx))
+			return s.interrupted(ctx)
 		case <-changed:
 		case <-refresh.C:
 		}
 	}
+}
+
+// interrupted returns the error of a wait that the user or a timeout has ended.
+func (s *session) interrupted(ctx context.Context) error {
+	return fmt.Errorf("%w. The operation goes on. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx), s.namespace,
+		s.name)
+}
+
+// passesByItself reports whether another try may succeed: the API server is restarted or overloaded, or the network failed.
+func passesByItself(err error) bool {
+	return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err)
 }
 
 // changes reports changes of the set until the context ends. A change that nobody has read yet stands for all that follow it. Without the

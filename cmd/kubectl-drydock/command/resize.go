@@ -13,6 +13,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/world"
 )
 
 // resizing holds the state of kubectl drydock resize.
@@ -83,7 +84,7 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	case document.Verdict == forecast.Nothing:
 		return nil // the plan says so
 	}
-	if err := o.consent(fmt.Sprintf("\nResize StatefulSet %s/%s as planned?", s.namespace, s.name), o.yes); err != nil {
+	if err := o.consent(ctx, fmt.Sprintf("\nResize StatefulSet %s/%s as planned?", s.namespace, s.name), o.yes); err != nil {
 		return err
 	}
 	diff, err := manifestDiff(set, parsed)
@@ -106,9 +107,17 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	return err
 }
 
-// patch requests the resize on the live set.
+// patch requests the resize on the live set. A request that was refused or has failed has no effect again without a retry.
 func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
+	record, err := statusOf(set)
+	if err != nil {
+		return nil, err
+	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
+	_, retried := set.Annotations[api.RetryAnnotation]
+	if world.Answered(record, o.overrides.Request) && !record.Active() && !retried {
+		patch = patch.Annotate(api.RetryAnnotation, record.Operation)
+	}
 	for _, a := range []struct{ key, value string }{
 		{api.ResizeMethodAnnotation, o.overrides.Method},
 		{api.StrategyAnnotation, o.overrides.Strategy},

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 	"drydock.dev/test/kit/screen"
@@ -44,16 +47,22 @@ func TestConsentNeedsATerminalOrYes(t *testing.T) {
 		seen.Type(t, row.answer)
 		var asked bytes.Buffer
 		on := &tool{IOStreams: genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &asked}}
-		err := on.consent("Resize?", false)
+		err := on.consent(t.Context(), "Resize?", false)
 		if (err == nil) != row.agreed || asked.String() != "Resize? [y/N] " {
 			t.Errorf("%q: %v, asked %q", row.answer, err, asked.String())
 		}
 	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	on := &tool{IOStreams: genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}}
+	if err := on.consent(interrupted, "Resize?", false); err == nil {
+		t.Error("an interrupted question counts as consent")
+	}
 	silent := &tool{IOStreams: genericiooptions.IOStreams{In: strings.NewReader("y\n"), Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}}
-	if err := silent.consent("Resize?", false); err == nil {
+	if err := silent.consent(t.Context(), "Resize?", false); err == nil {
 		t.Error("a pipe agreed")
 	}
-	if err := silent.consent("Resize?", true); err != nil {
+	if err := silent.consent(t.Context(), "Resize?", true); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,5 +120,49 @@ func TestWaitEndsAfterItsTimeout(t *testing.T) {
 	_, err := c.run(t, "status", "sts/web", "--wait", "--timeout", "50ms")
 	if ExitCode(err) != ExitTimeout || errors.Is(err, context.Canceled) || time.Since(start) > time.Minute {
 		t.Errorf("%v after %s", err, time.Since(start))
+	}
+}
+
+// TestSameRequestAfterAFailureIsRetried: the same text alone has no effect again.
+func TestSameRequestAfterAFailureIsRetried(t *testing.T) {
+	o := &resizing{}
+	o.overrides.Request = "data=128Mi" // the request of build.Operation
+	for phase, want := range map[api.Phase]bool{api.Failed: true, api.Refused: true, api.Succeeded: false, api.Moving: false} {
+		patch, err := o.patch(build.Set("web", build.Status(build.Operation(phase))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(fmt.Sprint(patch.Actions()), "retry"); got != want {
+			t.Errorf("%s: retry %v, want %v", phase, got, want)
+		}
+	}
+}
+
+// TestFollowSurvivesAnAPIServerThatDoesNotAnswer, but does not start without one.
+func TestFollowSurvivesAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	config := genericclioptions.NewConfigFlags(false)
+	config.APIServer, config.Insecure, config.Namespace = &c.URL, ptr.To(true), ptr.To("shop")
+	s, err := (&tool{config: config}).open("sts/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refresh = time.Millisecond
+	c.fails.Store(true)
+	looks := 0
+	look := func(*world.Observed) (bool, error) {
+		looks++
+		if looks == 1 {
+			c.fails.Store(true)
+			time.AfterFunc(20*time.Millisecond, func() { c.fails.Store(false) })
+		}
+		return looks == 2, nil
+	}
+	if err := s.follow(t.Context(), 0, look); err == nil || looks > 0 {
+		t.Errorf("a first look without an answer: %v, %d looks", err, looks)
+	}
+	c.fails.Store(false)
+	if err := s.follow(t.Context(), 0, look); err != nil || looks != 2 {
+		t.Errorf("%v after %d looks", err, looks)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,6 +26,8 @@ type session struct {
 	apply     *apply.Executor
 	namespace string
 	name      string
+	// refresh is the time between two looks at the objects around a followed set, for example its pods. The set itself is watched.
+	refresh time.Duration
 	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
 }

@@ -114,8 +114,10 @@ func hasEnded(set *appsv1.StatefulSet) (ended bool, err error) {
 		return false, err
 	}
 	request, requested := set.Annotations[api.ResizeAnnotation]
+	_, retried := set.Annotations[api.RetryAnnotation]
 	_, returning := set.Annotations[api.RollbackAnnotation]
-	begins := requested && !world.Answered(record, request) && (record == nil || record.Request != request) || returning
+	isNew := record == nil || record.Request != request
+	begins := requested && (isNew || retried && world.Answered(record, request)) || returning
 	switch {
 	case record.Active(), begins && statefulset.Managed(set):
 		return false, nil

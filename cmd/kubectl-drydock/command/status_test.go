@@ -124,6 +124,7 @@ func TestOutcomeOfWait(t *testing.T) {
 		{"it succeeded", build.Set("web", requested, same(api.Succeeded)), true, false},
 		{"it failed", build.Set("web", requested, same(api.Failed)), true, true},
 		{"it was refused", build.Set("web", requested, same(api.Refused)), true, true},
+		{"a retry is requested", build.Set("web", requested, same(api.Failed), build.Annotation(api.RetryAnnotation, "now")), false, false},
 		{"a rollback is requested", build.Set("web", requested, same(api.Succeeded), build.Annotation(api.RollbackAnnotation, build.ID)), false,
 			false},
 		{"the record is unreadable", build.Set("web", build.Annotation(api.StatusAnnotation, "{")), false, true},
