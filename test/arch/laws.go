@@ -298,7 +298,8 @@ var laws = []law{
 	{
 		of:  "cmd/kubectl-drydock",
 		why: "it runs on users' machines, so it contains no function and no server",
-		own: []string{"cmd/kubectl-drydock", "docs", "shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
+		own: []string{"cmd/kubectl-drydock", "docs", "config", "deploy",
+			"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/settings",
 			"shared/kube", "shared/apply", "shared/text"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
@@ -357,6 +358,19 @@ var laws = []law{
 		of:     "cmd/kubectl-drydock/terminal",
 		why:    "it knows nothing of Drydock",
 		others: []string{"github.com/charmbracelet/x/ansi", "golang.org/x/term"},
+	},
+	{
+		of:      "cmd/kubectl-drydock/install",
+		why:     "the manifests are rendered from embedded files only",
+		own:     []string{"config", "deploy", "shared/api"},
+		others:  []string{machinery, "sigs.k8s.io/kustomize", "sigs.k8s.io/yaml"},
+		never:   effects,
+		nowhere: []string{},
+	},
+	{
+		of:     "config",
+		why:    "it only embeds files",
+		others: []string{},
 	},
 	{
 		of:     "docs",

@@ -16,6 +16,8 @@
 //	fit        show which volumes could be smaller
 //	rbac       print the rights to pause operators
 //	doctor     check the cluster for policies
+//	install    install or upgrade Drydock
+//	uninstall  release everything, then remove Drydock
 //	release    release everything before Drydock is uninstalled
 //
 // The commands decide from the live objects. Their writes to a StatefulSet go through plans, as those of the functions do.
@@ -62,6 +64,6 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	add("see", newList(tool), newStatus(tool), newExplain(tool))
 	add("resize", newPlan(tool), newResize(tool), newApprove(tool), newAbort(tool), newRetry(tool), newRollback(tool), newFit(tool))
 	add("sleep", newSleep(tool), newWake(tool))
-	add("operate", newDoctor(tool), newEmit(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool))
+	add("operate", newDoctor(tool), newEmit(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool), newInstall(tool), newUninstall(tool))
 	return root
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// consent asks the user the question, unless yes is true. It returns an error if the answer is no, if the user interrupts it, or if there is
-// no terminal to ask on.
+// consent asks the user the question, unless yes is true. It returns an error if the answer is no, if the user interrupts it, or if there
+// is no terminal to ask on.
 func (t *tool) consent(ctx context.Context, question string, yes bool) error {
 	switch {
 	case yes:

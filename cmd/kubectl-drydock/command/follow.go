@@ -65,8 +65,8 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 
 // interrupted returns the error of a wait that the user or a timeout has ended.
 func (s *session) interrupted(ctx context.Context) error {
-	return fmt.Errorf("%w. The operation goes on. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx), s.namespace,
-		s.name)
+	return fmt.Errorf("%w. The operation goes on. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx),
+		s.namespace, s.name)
 }
 
 // passesByItself reports whether another try may succeed: the API server is restarted or overloaded, or the network failed.

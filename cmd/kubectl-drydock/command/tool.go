@@ -60,7 +60,8 @@ func (t *tool) connect() (*session, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	client := kube.NewClient(config)
-	return &session{client: client, raw: raw, objects: objects, refresh: refreshPeriod, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+	return &session{client: client, raw: raw, objects: objects, refresh: refreshPeriod,
+		apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
 		namespace: namespace, rights: map[string]bool{}}, nil
 }
 
