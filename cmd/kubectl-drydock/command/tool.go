@@ -61,7 +61,7 @@ func (t *tool) connect() (*session, error) {
 	}
 	client := kube.NewClient(config)
 	return &session{client: client, raw: raw, objects: objects, refresh: refreshPeriod,
-		apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+		apply:     apply.New(client, writer, slog.New(slog.DiscardHandler)),
 		namespace: namespace, rights: map[string]bool{}}, nil
 }
 
