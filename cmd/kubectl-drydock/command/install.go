@@ -40,9 +40,9 @@ func newInstall(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Install or upgrade Drydock",
-		Long: "Apply the manifests of this version of Drydock to the cluster: the namespace drydock, accounts, roles, policies, and the functions,\n" +
-			"in one Deployment (--mode standalone) or as Services of Knative (--mode knative). An installation of another version is upgraded,\n" +
-			"and running operations continue. Settings in the ConfigMap drydock-settings that you have added stay.\n\n" +
+		Long: "Apply the manifests of this version of Drydock to the cluster: the namespace drydock, accounts, roles, policies, and the\n" +
+			"functions, in one Deployment (--mode standalone) or as Services of Knative (--mode knative). An installation of another version is\n" +
+			"upgraded, and running operations continue. Settings in the ConfigMap drydock-settings that you have added stay.\n\n" +
 			"The images are named by digest, so that no registry can serve other images later.",
 		Example: "  kubectl drydock install --image example.com/drydock@sha256:… --engine-image example.com/drydock-standalone@sha256:…\n" +
 			"  kubectl drydock install --mode knative --image example.com/drydock@sha256:… --dry-run > drydock.yaml",
