@@ -26,8 +26,9 @@ func newGrow(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grow sts/NAME [TEMPLATE=RULE]...",
 		Short: "Let the volumes of a StatefulSet grow when they are nearly full",
-		Long: "Write the rules by which Drydock expands nearly full volumes, into the annotation " + api.GrowAnnotation + ". A rule consists of\n" +
-			"below:SPACE, inodes:PERCENT, by:SPACE, max:SIZE and every:TIME, with commas between them. Only max is required.\n\n" +
+		Long: "Write the rules by which Drydock expands nearly full volumes, into the annotation " + api.GrowAnnotation + ".\n" +
+			"A rule consists of below:SPACE, inodes:PERCENT, by:SPACE, max:SIZE and every:TIME, with commas between them. Only max is\n" +
+			"required.\n\n" +
 			"Without rules the command shows the present ones. With --off no volume of the set grows.",
 		Example: "  kubectl drydock grow sts/web data=below:15%,by:20%,max:500Gi\n  kubectl drydock grow sts/web\n" +
 			"  kubectl drydock grow sts/web --off",
@@ -85,7 +86,8 @@ func (o *growing) show(ctx context.Context, s *session) error {
 	}
 	rules, found := set.Annotations[api.GrowAnnotation]
 	if !found {
-		fmt.Fprintf(o.Out, "statefulset.apps/%s: no rules of its own. Those of the namespace apply, if the ConfigMap drydock-grow exists\n", s.name)
+		fmt.Fprintf(o.Out, "statefulset.apps/%s: no rules of its own. Those of the namespace apply, if the ConfigMap drydock-grow exists\n",
+			s.name)
 		return nil
 	}
 	if _, err := api.ParseGrow(rules); err != nil {
