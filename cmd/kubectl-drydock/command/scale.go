@@ -37,7 +37,8 @@ func newScale(t *tool) *cobra.Command {
 		Use:   "scale sts/NAME REPLICAS",
 		Short: "Scale a StatefulSet with its hooks",
 		Long: "Scale the Scaler of the StatefulSet. Its hooks run before the set gets the count. For a set without a Scaler, use\n" +
-			"kubectl scale.\n\nThe exit code with --wait is 0 if the set has the count, 1 if the scaling failed, and 3 if it still runs after --timeout.",
+			"kubectl scale.\n\nThe exit code with --wait is 0 if the set has the count, 1 if the scaling failed, and 3 if\n" +
+			"it still runs after --timeout.",
 		Example: "  kubectl drydock scale sts/web 1 --wait",
 		Args:    cobra.ExactArgs(2),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1]) },
