@@ -339,6 +339,14 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "cmd/kubectl-drydock/doctor",
+		why:     "a diagnosis is computed from facts only",
+		own:     []string{"shared/api", "shared/events", "shared/owners", "shared/text"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:     "examples",
 		why:    "users copy them without the code of Drydock",
 		others: []string{"github.com/cloudevents/sdk-go/v2"},

@@ -15,7 +15,7 @@
 //	redeliver  send dead letters again
 //	fit        show which volumes could be smaller
 //	rbac       print the rights to pause operators
-//	doctor     check the cluster for policies
+//	doctor     check the installation
 //	release    release everything before Drydock is uninstalled
 //
 // The commands decide from the live objects. Their writes to a StatefulSet go through plans, as those of the functions do.

@@ -1,0 +1,18 @@
+// Package doctor checks an installation of Drydock. It is pure: Facts has what the command read from the cluster, and Diagnose returns a
+// finding for each check, with the remedy.
+package doctor
+
+import (
+	"slices"
+
+	"drydock.dev/shared/text"
+)
+
+// Diagnose returns the findings. The texts of other users in them have no control characters.
+func Diagnose(f Facts) []Finding {
+	all := slices.Concat(server(f.Server), installation(f), tick(f), policies(f), accounts(f), rights(f), storage(f), owned(f))
+	for i := range all {
+		all[i].State, all[i].Remedy = text.Printable(all[i].State), text.Printable(all[i].Remedy)
+	}
+	return all
+}
