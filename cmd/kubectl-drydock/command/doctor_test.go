@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -247,4 +248,25 @@ func TestTextOfOtherUsersHasNoControlCharacters(t *testing.T) {
 	if err := printFindings(&out, findings); err != nil || strings.ContainsAny(out.String(), "\x1b\r") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+}
+
+// TestLevelsAreColouredOnATerminal: ok is green, a problem is red.
+func TestLevelsAreColouredOnATerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	master, screen, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	if err := printFindings(screen, []doctor.Finding{{Subject: "server", Level: doctor.OK, State: "Kubernetes"},
+		{Subject: "tick", Level: doctor.Problem, State: "none"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := "server   \x1b[32mok\x1b[m        Kubernetes\r\ntick     \x1b[31mproblem\x1b[m   none\r\n"
+	shown := make([]byte, len(want))
+	if _, err := io.ReadFull(master, shown); err != nil || string(shown) != want {
+		t.Errorf("got %q, want %q, error %v", shown, want, err)
+	}
+	screen.Close()
 }

@@ -14,7 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 
 	"drydock.dev/cmd/kubectl-drydock/doctor"
@@ -22,11 +21,6 @@ import (
 )
 
 const admission = "admissionregistration.k8s.io"
-
-// kindOf returns the resource of an API group.
-func kindOf(group, version, resource string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
-}
 
 // facts reads what doctor needs. It returns an error only if the API server does not answer.
 func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error) {

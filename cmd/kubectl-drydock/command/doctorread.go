@@ -22,6 +22,11 @@ const pageSize = 500
 // logLimit is how many bytes of a log are read.
 const logLimit = 8 << 20
 
+// kindOf returns the resource of an API group.
+func kindOf(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
 // unread returns the answer for an error of a read.
 func unread[T any](err error, right doctor.Right) doctor.Answer[T] {
 	if apierrors.IsForbidden(err) {

@@ -28,7 +28,8 @@ func fences(p Policies) Finding {
 	if absent := missing(OptionalPolicies, both(p.Validating.Value, p.enforced())); len(absent) > 0 {
 		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), remedy}
 	}
-	return Finding{subject, OK, fmt.Sprintf("all %d are installed, with bindings that deny", len(ValidatingPolicies)+len(OptionalPolicies)), ""}
+	all := len(ValidatingPolicies) + len(OptionalPolicies)
+	return Finding{subject, OK, fmt.Sprintf("all %d are installed, with bindings that deny", all), ""}
 }
 
 // enforced returns the names of the policies with a binding that denies.
