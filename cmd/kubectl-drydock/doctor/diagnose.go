@@ -8,11 +8,14 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// Diagnose returns the findings. The texts of other users in them have no control characters.
+// maxText is the longest text of a finding, in bytes.
+const maxText = 2000
+
+// Diagnose returns the findings. The texts of other users in them have no control characters, and are not longer than maxText.
 func Diagnose(f Facts) []Finding {
 	all := slices.Concat(server(f.Server), installation(f), tick(f), policies(f), accounts(f), rights(f), storage(f), owned(f))
 	for i := range all {
-		all[i].State, all[i].Remedy = text.Printable(all[i].State), text.Printable(all[i].Remedy)
+		all[i].State, all[i].Remedy = text.Line(all[i].State, maxText), text.Line(all[i].Remedy, maxText)
 	}
 	return all
 }
