@@ -348,6 +348,14 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "cmd/kubectl-drydock/doctor",
+		why:     "a diagnosis is computed from facts only",
+		own:     []string{"shared/api", "shared/events", "shared/owners", "shared/text"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:     "cmd/kubectl-drydock/explain",
 		why:    "an explanation comes from the documentation only",
 		own:    []string{"docs"},

@@ -18,7 +18,7 @@
 //	redeliver  send dead letters again
 //	fit        show which volumes could be smaller
 //	rbac       print the rights to pause operators
-//	doctor     check the cluster for policies
+//	doctor     check the installation
 //	install    install or upgrade Drydock
 //	uninstall  release everything, then remove Drydock
 //	release    release everything before Drydock is uninstalled
