@@ -14,6 +14,8 @@
 //	scale      scale a set with its hooks
 //	cleanup    show the cleanup after a scale-down
 //	explain    explain a reason, and what to do
+//	logs       show what functions and movers logged about an operation
+//	report     write an archive for a bug report
 //	emit       send an event
 //	redeliver  send dead letters again
 //	fit        show which volumes could be smaller
@@ -65,7 +67,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			root.AddCommand(c)
 		}
 	}
-	add("see", newList(tool), newStatus(tool), newExplain(tool))
+	add("see", newList(tool), newStatus(tool), newExplain(tool), newLogs(tool), newReport(tool))
 	add("resize", newPlan(tool), newResize(tool), newApprove(tool), newAbort(tool), newRetry(tool), newRollback(tool), newFit(tool),
 		newGrow(tool))
 	add("sleep", newSleep(tool), newWake(tool))
