@@ -1,5 +1,5 @@
-// Package deploy embeds the Triggers of this folder. They are the only definition of the events that each function gets, so the standalone
-// engine routes events as a cluster does.
+// Package deploy embeds the files of this folder. Its Triggers are the only definition of the events that each function gets, so the
+// standalone engine routes events as a cluster does.
 package deploy
 
 import "embed"
@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed */triggers.yaml
 var Triggers embed.FS
+
+// Files contains the manifests and kustomizations.
+//
+//go:embed kustomization.yaml */*.yaml
+var Files embed.FS

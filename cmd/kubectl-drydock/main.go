@@ -1,5 +1,5 @@
-// Command kubectl-drydock is the command line of Drydock: kubectl drydock plan, status, approve, rollback, emit, retry, redeliver, rbac,
-// release, doctor and fit. On the PATH it is a plugin of kubectl.
+// Command kubectl-drydock is the command line of Drydock. On the PATH it is the plugin kubectl drydock. Package command lists its
+// subcommands.
 package main
 
 import (
@@ -9,7 +9,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 
 	"drydock.dev/cmd/kubectl-drydock/command"
 )
@@ -17,9 +19,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	klog.SetLogger(logr.Discard()) // a watch that the user may not make is repeated, and must not fill the screen with errors
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	if err := command.New(streams).ExecuteContext(ctx); err != nil {
+	err := command.New(streams).ExecuteContext(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1) // the process ends, so stop need not run
 	}
+	os.Exit(command.ExitCode(err)) // the process ends, so stop need not run
 }

@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,24 +45,22 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// deployEngine applies deploy/standalone with the images of this cluster.
+// deployEngine installs Drydock as a user would, and removes it at the end of the test. Nothing of it may be left then.
 func deployEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
-	manifests := s.Kubectl(t, "", "kustomize", filepath.Join(kit.Root(t), "deploy", "standalone"))
-	for image, local := range map[string]string{
-		"image: registry.invalid/drydock-standalone:unset": "image: dev.local/drydock-standalone:dev",
-		`DRYDOCK_IMAGE: ""`: "DRYDOCK_IMAGE: " + stage.Image, "- unset\n": "- " + stage.Image +
-			"\n", `DRYDOCK_ALLOW_TAGS: "false"`: `DRYDOCK_ALLOW_TAGS: "true"`} {
-		if !strings.Contains(manifests, image) {
-			t.Fatalf("deploy/standalone does not say %q", image)
-		}
-		manifests = strings.ReplaceAll(manifests, image, local)
-	}
 	t.Cleanup(func() {
-		s.Kubectl(t, manifests, "delete", "--ignore-not-found", "-f", "-")
+		userRuns(t, s, "uninstall", "--yes")
 		rights.removed()
+		for _, kind := range []string{"namespace", "validatingadmissionpolicies", "mutatingadmissionpolicies", "clusterroles", "crd"} {
+			if left := s.Kubectl(t, "", "get", kind, "-o", "name"); strings.Contains(left, "drydock") {
+				t.Errorf("kubectl drydock uninstall left\n%s", left)
+			}
+		}
+		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
+			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1")) // the cluster of the other tests has it
 	})
-	s.Kubectl(t, manifests, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--engine-image", "dev.local/drydock-standalone:dev")
+	userRuns(t, s, "doctor")
 	s.Eventually("both replicas run", func() string {
 		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
 		if err != nil || d.Status.ReadyReplicas != 2 {
@@ -68,6 +68,18 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 		}
 		return ""
 	})
+}
+
+// userRuns runs kubectl drydock as a user would.
+func userRuns(t *testing.T, s *stage.Stage, args ...string) {
+	t.Helper()
+	program := exec.Command(filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), args...)
+	program.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	output, err := program.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl drydock %q: %v\n%s", args, err, output)
+	}
+	t.Logf("kubectl drydock %q\n%s", args, output)
 }
 
 // leader waits until another replica than not has the lease, and returns its pod.

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,7 +33,11 @@ type cluster struct {
 	posted []*http.Request
 	wrote  []string
 	token  string // the Authorization header of the last request
+	fails  atomic.Bool
 }
+
+// collections are the kinds of which the cluster has no objects.
+var collections = []string{"pods", "persistentvolumeclaims", "persistentvolumes", "jobs", "controllerrevisions", "volumeattachments"}
 
 const proxy = "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:80/proxy/drydock/default"
 
@@ -46,6 +55,10 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.token = r.Header.Get("Authorization")
+		if c.fails.Load() {
+			answer(w, http.StatusServiceUnavailable, metav1.Status{Status: metav1.StatusFailure, Code: 503})
+			return
+		}
 		switch r.Method + " " + r.URL.Path {
 		case "GET /apis/eventing.knative.dev/v1/namespaces/drydock/brokers/default":
 			answer(w, http.StatusOK, map[string]any{"status": map[string]any{"address": map[string]any{
@@ -54,15 +67,30 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 			answer(w, http.StatusOK, map[string]any{})
 		case "GET /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			answer(w, http.StatusOK, set)
+		case "GET /apis/apps/v1/namespaces/shop/statefulsets":
+			answer(w, http.StatusOK, appsv1.StatefulSetList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSetList"},
+				Items: []appsv1.StatefulSet{*set}})
 		case "PATCH /apis/apps/v1/namespaces/shop/statefulsets/" + set.Name:
 			var ops []any
 			_ = json.NewDecoder(r.Body).Decode(&ops)
 			c.wrote = append(c.wrote, fmt.Sprint(ops))
 			answer(w, http.StatusOK, set)
+		case "GET /apis/drydock.dev/v1alpha1/namespaces/shop/scalers":
+			answer(w, http.StatusOK, map[string]any{"apiVersion": "drydock.dev/v1alpha1", "kind": "ScalerList", "items": []any{map[string]any{
+				"apiVersion": "drydock.dev/v1alpha1", "kind": "Scaler", "metadata": map[string]any{"name": "pilot", "namespace": "shop"},
+				"spec": map[string]any{"target": "web"}}}})
+		case "PATCH /apis/drydock.dev/v1alpha1/namespaces/shop/scalers/pilot/scale":
+			body, _ := io.ReadAll(r.Body)
+			c.wrote = append(c.wrote, string(body))
+			answer(w, http.StatusOK, map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"})
 		case "POST " + proxy:
 			c.posted = append(c.posted, r)
 			w.WriteHeader(http.StatusAccepted)
 		default:
+			if r.Method == http.MethodGet && slices.Contains(collections, path.Base(r.URL.Path)) {
+				answer(w, http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": []any{}})
+				return
+			}
 			answer(w, http.StatusNotFound, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
 		}
 	}))
@@ -73,8 +101,14 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 // run runs kubectl drydock against the cluster and returns its output.
 func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	return c.runAt(t, time.Now(), args...)
+}
+
+// runAt runs kubectl drydock at the time.
+func (c *cluster) runAt(t *testing.T, now time.Time, args ...string) (string, error) {
+	t.Helper()
 	var out bytes.Buffer
-	root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return now })
 	root.SetArgs(append(args, "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop"))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
@@ -186,5 +220,17 @@ func TestCredentialsGoOnlyToTheAPIServer(t *testing.T) {
 	}
 	if got := <-seen; got != "" || c.token != "Bearer secret" {
 		t.Errorf("the URL got %q, the API server %q", got, c.token)
+	}
+}
+
+func TestNamesOfSetsAreCompleted(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	for _, args := range [][]string{{"status"}, {"resize"}, {"wake"}} {
+		var out bytes.Buffer
+		root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
+		root.SetArgs(append(append([]string{"__complete"}, args...), "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop", ""))
+		if err := root.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "sts/web\n") {
+			t.Errorf("%q completes to %q, %v", args, out.String(), err)
+		}
 	}
 }

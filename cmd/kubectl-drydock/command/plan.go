@@ -26,6 +26,11 @@ type planning struct {
 	output    string
 }
 
+const (
+	defaultSettings = "drydock/drydock-settings"
+	settingsUsage   = "NAMESPACE/NAME of the ConfigMap with the functions' settings; empty for the defaults"
+)
+
 func newPlan(t *tool) *cobra.Command {
 	o := &planning{tool: t}
 	c := &cobra.Command{
@@ -45,8 +50,7 @@ func newPlan(t *tool) *cobra.Command {
 	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand, expand-offline or copy, instead of the annotation "+
 		api.ResizeMethodAnnotation)
 	c.Flags().StringVar(&o.overrides.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
-	c.Flags().StringVar(&o.settings, "settings", "drydock/drydock-settings", "NAMESPACE/NAME of the ConfigMap with the functions' settings; "+
-		"empty for the defaults")
+	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole plan")
 	return c
 }
@@ -55,11 +59,7 @@ func (o *planning) run(ctx context.Context, argument string) error {
 	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
 		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	}
-	received := &warnings{}
-	o.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
-		config.WarningHandler = received
-		return config
-	}
+	received := o.receiveWarnings()
 	s, err := o.open(argument)
 	if err != nil {
 		return err
@@ -79,6 +79,16 @@ func (o *planning) run(ctx context.Context, argument string) error {
 		err = printAs(o.Out, document, o.output)
 	}
 	return errors.Join(err, refusal(document))
+}
+
+// receiveWarnings collects the warnings of the API server, which the client would print otherwise.
+func (o *planning) receiveWarnings() *warnings {
+	received := &warnings{}
+	o.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.WarningHandler = received
+		return config
+	}
+	return received
 }
 
 // forecast reads the live objects, has the API server try the writes, and returns the forecast from both.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
@@ -20,9 +22,12 @@ import (
 type session struct {
 	client    *kube.Client
 	raw       *raw
+	objects   dynamic.Interface
 	apply     *apply.Executor
 	namespace string
 	name      string
+	// refresh is the time between two looks at the objects around a followed set, for example its pods. The set itself is watched.
+	refresh time.Duration
 	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
 }

@@ -2,8 +2,8 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -14,16 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"drydock.dev/cmd/kubectl-drydock/progress"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
+	"drydock.dev/shared/world"
 )
 
 // statusView holds the state of kubectl drydock status.
 type statusView struct {
 	*tool
-	output string
+	output      string
+	watch, wait bool
+	timeout     time.Duration
+	rates       progress.Rates
 }
 
 func newStatus(t *tool) *cobra.Command {
@@ -32,76 +37,165 @@ func newStatus(t *tool) *cobra.Command {
 		Use:   "status sts/NAME",
 		Short: "Show the progress of a resize, member by member, and why it waits",
 		Long: "Show the progress of the latest resize or rollback of the StatefulSet: the phase of each member, the copied bytes,\n" +
-			"the measured or forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.",
-		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web -o yaml",
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+			"the measured or forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.\n\n" +
+			"With --wait the command ends when the resize or rollback has ended. The exit code is 0 if it succeeded or there is none, 1 if it\n" +
+			"did not succeed, and 3 if it still runs after --timeout. For all sets: kubectl drydock list -A.",
+		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web --watch\n" +
+			"  kubectl drydock status sts/web --wait --timeout 30m\n  kubectl drydock status sts/web -o yaml",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole status")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show each change until you interrupt the command")
+	c.Flags().BoolVar(&o.wait, "wait", false, "show each change until the operation has ended")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 30m; 0 has no limit")
 	return c
 }
 
 func (o *statusView) run(ctx context.Context, argument string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
+	switch {
+	case !slices.Contains([]string{"", "json", "yaml"}, o.output):
 		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
+	case o.output != "" && o.watch:
+		return fmt.Errorf("--watch shows text only. Omit -o, or use --wait, which prints the last status with -o")
+	case o.timeout != 0 && !o.wait:
+		return fmt.Errorf("--timeout limits --wait. Add --wait")
 	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err
 	}
-	set, err := s.live(ctx)
-	if err != nil {
+	if _, err := s.live(ctx); err != nil {
 		return err
 	}
-	observed, err := s.client.Observe(ctx, events.Ref{Namespace: set.Namespace, Name: set.Name})
-	if err != nil {
-		return err
+	err = o.follow(ctx, s)
+	if o.watch && errors.Is(err, context.Canceled) {
+		return nil // the user has seen enough
 	}
-	if observed.Set == nil {
-		return fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
-	}
-	document, err := progress.New(observed)
-	if err != nil {
-		return err
-	}
-	if o.output != "" {
-		return printAs(o.Out, document, o.output)
-	}
-	return printStatus(o.Out, document, observed.Set, observed.Now)
+	return err
 }
 
-// printStatus prints the resize, member by member, and a line for each other operation.
-func printStatus(out io.Writer, d *progress.Document, set *appsv1.StatefulSet, now time.Time) error {
-	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, headline(d, now))
+// follow shows the status once, with --watch until the context ends, and with --wait until the operation has ended.
+func (o *statusView) follow(ctx context.Context, s *session) error {
+	screen := terminal.New(o.Out)
+	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
+		if observed.Set == nil {
+			return false, fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
+		}
+		document, err := progress.New(observed)
+		if err != nil {
+			return false, err
+		}
+		o.rates.Add(document, observed.Now)
+		done, failure := true, error(nil)
+		switch {
+		case o.wait:
+			done, failure = hasEnded(observed.Set)
+		case o.watch:
+			done = false
+		}
+		switch {
+		case o.output != "" && done:
+			err = printAs(o.Out, document, o.output)
+		case o.output != "":
+		case screen.IsTerminal() || !o.wait && !o.watch:
+			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen))
+		default:
+			err = screen.Show(changeLines(document))
+		}
+		return done, errors.Join(failure, err)
+	})
+}
+
+// hasEnded reports whether the requested resize or rollback of the set has ended, and returns an error if it did not succeed.
+func hasEnded(set *appsv1.StatefulSet) (ended bool, err error) {
+	record, err := statusOf(set)
+	if err != nil {
+		return false, err
+	}
+	request, requested := set.Annotations[api.ResizeAnnotation]
+	_, retried := set.Annotations[api.RetryAnnotation]
+	_, returning := set.Annotations[api.RollbackAnnotation]
+	isNew := record == nil || record.Request != request
+	begins := requested && (isNew || retried && world.Answered(record, request)) || returning
+	switch {
+	case record.Active(), begins && statefulset.Managed(set):
+		return false, nil
+	case record == nil || record.Phase == api.Succeeded:
+		return true, nil
+	}
+	return true, fmt.Errorf("StatefulSet %s/%s: operation %s is %s: %s: %s", set.Namespace, set.Name, record.Operation, record.Phase,
+		record.Reason, text.Printable(record.Message))
+}
+
+// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
+func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
+	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
-		fmt.Fprintf(out, "%s: %s\n", d.Reason, text.Printable(d.Message))
+		lines = append(lines, fmt.Sprintf("%s: %s", d.Reason, text.Printable(d.Message)))
 	}
 	for _, line := range d.Waits {
-		fmt.Fprintf(out, "waits for: %s\n", text.Printable(line))
+		lines = append(lines, "waits for: "+text.Printable(line))
 	}
 	for _, record := range activeOthers(set) {
-		fmt.Fprintf(out, "%s: %s\n", strings.ToLower(string(record.Head().Kind)), outcomeWords(record))
+		lines = append(lines, strings.ToLower(string(record.Head().Kind))+": "+outcomeWords(record))
 	}
-	printGrowthByUsage(out, d.GrowthByUsage, now)
-	return printProgress(out, d)
+	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
+	lines = append(lines, progressLines(d, t)...)
+	if next := nextStep(d); next != "" {
+		lines = append(lines, "", "next: "+next)
+	}
+	return lines
 }
 
-// printGrowthByUsage prints a line for each template that has grown by usage, and one for each that does not grow.
-func printGrowthByUsage(out io.Writer, growth *api.Growth, now time.Time) {
-	if growth == nil {
-		return
+// changeLines returns the status without the values that change with the time, for logs.
+func changeLines(d *progress.Document) []string {
+	if d.Operation == "" {
+		return nil
 	}
+	lines := []string{fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, text.Printable(d.Message))}
+	for _, wait := range d.Waits {
+		lines = append(lines, "waits for: "+text.Printable(wait))
+	}
+	for _, m := range d.Members {
+		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s-%d is %s, waits for %s", d.Set, m.Ordinal, m.Phase, text.Printable(m.Waits)),
+			", waits for "))
+	}
+	return lines
+}
+
+// nextStep returns what the user can do about an operation that has not succeeded. It is empty if there is nothing to do.
+func nextStep(d *progress.Document) string {
+	set := fmt.Sprintf("-n %s sts/%s", d.Namespace, d.Set)
+	switch {
+	case d.Phase == api.Refused && d.Kind == api.KindResize:
+		return "kubectl drydock plan " + set + "   # shows every cause. The resize begins when they are removed"
+	case d.Phase == api.Failed && d.Kind == api.KindRollback:
+		return "kubectl drydock rollback " + set
+	case d.Phase == api.Failed:
+		return "kubectl drydock retry " + set + "   # when the cause is removed"
+	}
+	return ""
+}
+
+// growthByUsageLines returns a line for each template that has grown by usage, and one for each that does not grow.
+func growthByUsageLines(growth *api.Growth, now time.Time) []string {
+	if growth == nil {
+		return nil
+	}
+	var lines []string
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
-		fmt.Fprintf(out, "grew by usage: template %s to %s, %s ago: %s\n", text.Printable(template), text.Printable(asked.Size),
-			duration.HumanDuration(now.Sub(asked.At.Time)), text.Printable(asked.Cause))
+		lines = append(lines, fmt.Sprintf("grew by usage: template %s to %s, %s ago: %s", text.Printable(template), text.Printable(asked.Size),
+			duration.HumanDuration(now.Sub(asked.At.Time)), text.Printable(asked.Cause)))
 	}
 	for _, w := range growth.Warnings {
-		fmt.Fprintf(out, "does not grow: %s (%s)\n", text.Printable(w.Message), text.Printable(string(w.Reason)))
+		lines = append(lines, fmt.Sprintf("does not grow: %s (%s)", text.Printable(w.Message), text.Printable(string(w.Reason))))
 	}
+	return lines
 }
 
-func headline(d *progress.Document, now time.Time) string {
+func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string {
 	if d.Operation == "" {
 		return "no resize yet"
 	}
@@ -117,7 +211,18 @@ func headline(d *progress.Document, now time.Time) string {
 	if len(d.Members) > 0 {
 		words = append([]string{string(d.Strategy)}, words...)
 	}
-	return fmt.Sprintf("%s is %s (%s)", what, d.Phase, strings.Join(words, ", "))
+	return fmt.Sprintf("%s is %s (%s)", what, t.Styled(phaseStyle(d.Phase), string(d.Phase)), strings.Join(words, ", "))
+}
+
+// phaseStyle returns the look of the phase of an operation.
+func phaseStyle(phase api.Phase) terminal.Style {
+	switch phase {
+	case api.Succeeded:
+		return terminal.Good
+	case api.Failed, api.Refused:
+		return terminal.Bad
+	}
+	return terminal.Attention
 }
 
 // activeOthers returns the records of the set's sleep and cleanup, if they are active.

@@ -11,11 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/cmd/kubectl-drydock/progress"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
+
+// statusText returns the status as kubectl drydock prints it into a pipe.
+func statusText(d *progress.Document, set *appsv1.StatefulSet) string {
+	return strings.Join(statusLines(d, set, build.Now, terminal.New(&bytes.Buffer{})), "\n") + "\n"
+}
 
 func TestStatusShowsEachMember(t *testing.T) {
 	q := resource.MustParse
@@ -34,6 +40,7 @@ func TestStatusShowsEachMember(t *testing.T) {
 				Phase:           api.MemberFinalPass,
 				Claims:          claim,
 				Copied:          3 << 29,
+				Rate:            20 << 20,
 				Bytes:           3 << 30,
 				DownSeconds:     ptr.To[int64](2),
 				ForecastSeconds: 3,
@@ -41,19 +48,11 @@ func TestStatusShowsEachMember(t *testing.T) {
 			},
 			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its turn"},
 		}}
-	var out bytes.Buffer
-	if err := printStatus(&out, d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep))), build.Now); err != nil {
-		t.Fatal(err)
-	}
-	golden.Equal(t, out.String())
+	golden.Equal(t, statusText(d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep)))))
 }
 
 func TestStatusWithoutAResizeIsOneLine(t *testing.T) {
-	var out bytes.Buffer
-	if err := printStatus(&out, &progress.Document{Set: "web"}, build.Set("web"), build.Now); err != nil {
-		t.Fatal(err)
-	}
-	golden.Equal(t, out.String())
+	golden.Equal(t, statusText(&progress.Document{Set: "web"}, build.Set("web")))
 }
 
 func TestApprovalIsRefusedWhereItHasNoEffect(t *testing.T) {
@@ -101,9 +100,56 @@ func TestStatusShowsGrowthByUsage(t *testing.T) {
 		Latest: map[string]api.RequestedGrowth{"data": {At: *operation.Moment(build.Now.Add(-time.Hour)), Size: "12Gi",
 			Cause: "claim data-web-1 is full"}},
 		Warnings: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "a volume of template logs is\nfull"}}}
-	var out bytes.Buffer
-	if err := printStatus(&out, &progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web"), build.Now); err != nil {
-		t.Fatal(err)
+	golden.Equal(t, statusText(&progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web")))
+}
+
+// TestOutcomeOfWait: --wait ends when the operation of the present request has ended, and not before it has begun.
+func TestOutcomeOfWait(t *testing.T) {
+	requested := build.Annotation(api.ResizeAnnotation, "data=30Gi")
+	same := func(phase api.Phase) build.Option {
+		record := build.Operation(phase)
+		record.Request = "data=30Gi"
+		return build.Status(record)
 	}
-	golden.Equal(t, out.String())
+	for _, row := range []struct {
+		situation     string
+		set           *appsv1.StatefulSet
+		ended, failed bool
+	}{
+		{"no resize", build.Set("web"), true, false},
+		{"a resize is requested", build.Set("web", requested), false, false},
+		{"a resize is requested after another", build.Set("web", requested, build.Status(build.Operation(api.Failed))), false, false},
+		{"the set has not opted in", build.Set("web", requested, build.Label(api.ManagedLabel, "")), true, false},
+		{"it runs", build.Set("web", requested, same(api.Moving)), false, false},
+		{"it succeeded", build.Set("web", requested, same(api.Succeeded)), true, false},
+		{"it failed", build.Set("web", requested, same(api.Failed)), true, true},
+		{"it was refused", build.Set("web", requested, same(api.Refused)), true, true},
+		{"a retry is requested", build.Set("web", requested, same(api.Failed), build.Annotation(api.RetryAnnotation, "now")), false, false},
+		{"a rollback is requested", build.Set("web", requested, same(api.Succeeded), build.Annotation(api.RollbackAnnotation, build.ID)), false,
+			false},
+		{"the record is unreadable", build.Set("web", build.Annotation(api.StatusAnnotation, "{")), false, true},
+	} {
+		ended, err := hasEnded(row.set)
+		if ended != row.ended || (err != nil) != row.failed {
+			t.Errorf("%s: ended %v, error %v", row.situation, ended, err)
+		}
+	}
+}
+
+func TestLogOfAWaitHasNoNumbersThatChange(t *testing.T) {
+	d := &progress.Document{Namespace: "shop", Set: "web", Operation: build.ID, Phase: api.Moving, Reason: api.CopyRunning, Message: "copying",
+		Waits: []string{"an approval"},
+		Members: []progress.Member{{Ordinal: 1, Phase: api.MemberMoved, Copied: 5, Bytes: 5, DownSeconds: ptr.To[int64](6)},
+			{Ordinal: 0, Phase: api.MemberCopying, Copied: 3, Bytes: 5, Waits: "the first passes beside its pod"}}}
+	golden.Equal(t, strings.Join(changeLines(d), "\n")+"\n")
+}
+
+func TestFailedOperationsHaveANextStep(t *testing.T) {
+	file := golden.Open(t)
+	for _, kind := range []api.Kind{api.KindResize, api.KindRollback} {
+		for _, phase := range []api.Phase{api.Moving, api.Succeeded, api.Failed, api.Refused} {
+			next := nextStep(&progress.Document{Namespace: "shop", Set: "web", Kind: kind, Phase: phase})
+			file.Entry(t, string(kind)+" "+string(phase), next)
+		}
+	}
 }

@@ -5,12 +5,16 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 )
 
 // writer names this program for the executor of plans.
@@ -51,7 +55,34 @@ func (t *tool) connect() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
 	client := kube.NewClient(config)
-	return &session{client: client, raw: raw, apply: apply.New(client, writer, slog.New(slog.DiscardHandler)),
+	return &session{client: client, raw: raw, objects: objects, refresh: refreshPeriod,
+		apply:     apply.New(client, writer, slog.New(slog.DiscardHandler)),
 		namespace: namespace, rights: map[string]bool{}}, nil
+}
+
+// completeSets completes the first argument of a command with the opted-in StatefulSets of the namespace. Without a cluster there are none.
+func (t *tool) completeSets(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := t.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	err = kube.Pages(c.Context(), s.client, plan.StatefulSets, s.namespace, api.ManagedLabel+"=true", &appsv1.StatefulSetList{},
+		func(l *appsv1.StatefulSetList) {
+			for i := range l.Items {
+				names = append(names, "sts/"+l.Items[i].Name)
+			}
+		})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

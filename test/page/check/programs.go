@@ -12,7 +12,7 @@ import (
 // programs are the commands that pages may use beside files of the project: those of a shell and of POSIX, and the tools that a page
 // names as a requirement.
 var programs = []string{"docker", "func", "curl", "git", "jq", "openssl", "pv-migrate",
-	"[", "date", "echo", "exit", "export", "grep", "printf", "sed", "sleep", "sh", "sort", "true"}
+	"[", "date", "echo", "exec", "exit", "export", "grep", "printf", "sed", "sleep", "sh", "sort", "true"}
 
 // pathFlags are flags whose value is a file, a folder, or - for the input.
 var pathFlags = []string{"-f", "--filename", "-k", "--kustomize", "--patch-file", "--file", "--token-file", "--from-file"}

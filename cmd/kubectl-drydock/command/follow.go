@@ -1,0 +1,102 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/world"
+)
+
+// refreshPeriod is the default of session.refresh.
+const refreshPeriod = 5 * time.Second
+
+// apiPatience is how long a command that follows a set waits for an API server that does not answer.
+const apiPatience = 2 * time.Minute
+
+var setResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
+
+// follow calls look with the state of the set: at once, after each change of the set, and in each s.refresh. It ends when look
+// reports that it is done or returns an error. A timeout of 0 means no limit.
+func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*world.Observed) (done bool, err error)) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w (%s)", errTimeout, timeout))
+		defer cancel()
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := s.changes(watching)
+	refresh := time.NewTicker(s.refresh)
+	defer refresh.Stop()
+	var seen time.Time // the last look
+	for {
+		observed, err := s.client.Observe(ctx, events.Ref{Namespace: s.namespace, Name: s.name})
+		switch {
+		case ctx.Err() != nil:
+			return s.interrupted(ctx)
+		case err != nil && (!passesByItself(err) || time.Since(seen) > apiPatience):
+			return err
+		case err == nil:
+			seen = time.Now()
+			if done, err := look(observed); done || err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return s.interrupted(ctx)
+		case <-changed:
+		case <-refresh.C:
+		}
+	}
+}
+
+// interrupted returns the error of a wait that the user or a timeout has ended.
+func (s *session) interrupted(ctx context.Context) error {
+	return fmt.Errorf("%w. The operation continues. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx),
+		s.namespace, s.name)
+}
+
+// passesByItself reports whether another try may succeed: the API server is restarted or overloaded, or the network failed.
+func passesByItself(err error) bool {
+	return !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) && !apierrors.IsBadRequest(err)
+}
+
+// changes reports changes of the set until the context ends. A change that nobody has read yet stands for all that follow it. Without the
+// right to watch the set it reports none.
+func (s *session) changes(ctx context.Context) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	sets := s.objects.Resource(setResource).Namespace(s.namespace)
+	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = byName
+			return sets.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = byName
+			return sets.Watch(ctx, options)
+		},
+	}
+	note := func(watch.Event) (bool, error) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+		return false, nil
+	}
+	go func() { _, _ = watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, note) }() // ends with the context
+	return changed
+}

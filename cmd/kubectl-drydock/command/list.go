@@ -1,0 +1,158 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"drydock.dev/cmd/kubectl-drydock/overview"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
+)
+
+// listing holds the state of kubectl drydock list.
+type listing struct {
+	*tool
+	all              bool
+	selector, output string
+}
+
+func newList(t *tool) *cobra.Command {
+	o := &listing{tool: t}
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the StatefulSets that have opted in: what runs on them, who sleeps, and what keeps the others awake",
+		Long: "List the StatefulSets that have opted in, with the operation that runs or did not succeed, and whether they sleep. For a set\n" +
+			"that sleeps, WHY is what it gets back when it wakes. For a set that is awake, WHY is what keeps it awake.",
+		Example: "  kubectl drydock list\n  kubectl drydock list -A\n  kubectl drydock list -A -l app=db -o wide",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+	}
+	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "every namespace of the cluster")
+	c.Flags().StringVarP(&o.selector, "selector", "l", "", "only sets with these labels, for example app=db")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json or yaml")
+	return c
+}
+
+func (o *listing) run(ctx context.Context) error {
+	if !slices.Contains([]string{"", "wide", "name", "json", "yaml"}, o.output) {
+		return fmt.Errorf("-o %s is not supported. Use -o wide, -o name, -o json or -o yaml", o.output)
+	}
+	selector, err := labels.Parse(o.selector)
+	if err != nil {
+		return fmt.Errorf("reading --selector: %w", err)
+	}
+	s, err := o.connect()
+	if err != nil {
+		return err
+	}
+	if o.all {
+		s.namespace = metav1.NamespaceAll
+	}
+	var sets []*appsv1.StatefulSet
+	matching := map[string]bool{} // by namespace and name; others may belong to the same groups
+	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, api.ManagedLabel+"=true", &appsv1.StatefulSetList{},
+		func(l *appsv1.StatefulSetList) {
+			for i := range l.Items {
+				set := &l.Items[i]
+				sets = append(sets, set)
+				matching[set.Namespace+"/"+set.Name] = selector.Matches(labels.Set(set.Labels))
+			}
+		})
+	if err != nil {
+		return err
+	}
+	document := overview.New(sets, o.now())
+	document.Sets = slices.DeleteFunc(document.Sets, func(s overview.Set) bool { return !matching[s.Namespace+"/"+s.Name] })
+	switch {
+	case o.output == "json" || o.output == "yaml":
+		return printAs(o.Out, document, o.output)
+	case len(document.Sets) == 0:
+		fmt.Fprintf(o.ErrOut, "No StatefulSet has opted in here. Opt in with: kubectl label sts NAME %s=true\n", api.ManagedLabel)
+		return nil
+	case o.output == "name":
+		for _, set := range document.Sets {
+			fmt.Fprintln(o.Out, "statefulset.apps/"+set.Name)
+		}
+		return nil
+	}
+	return o.print(o.Out, document)
+}
+
+// columnWidth is the longest text in a column of the list, except with -o wide.
+const columnWidth = 60
+
+func (o *listing) print(out io.Writer, d overview.Document) error {
+	screen := terminal.New(out)
+	header := []string{"NAME", "READY", "STATE", "SINCE", "OPERATION", "WHY"}
+	if o.all {
+		header = append([]string{"NAMESPACE"}, header...)
+	}
+	rows := [][]string{header}
+	for _, set := range d.Sets {
+		row := []string{set.Name, fmt.Sprintf("%d/%d", set.Ready, set.Replicas), string(set.State), since(set.Since, o.now()),
+			o.clip(operationInList(set.Operation)), o.clip(orDash(text.Printable(set.Why)))}
+		if o.all {
+			row = append([]string{set.Namespace}, row...)
+		}
+		rows = append(rows, row)
+	}
+	for i, line := range align(rows) {
+		if i > 0 {
+			set := d.Sets[i-1]
+			line = strings.Replace(line, string(set.State), screen.Styled(stateStyle(set.State), string(set.State)), 1)
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *listing) clip(words string) string {
+	if o.output == "wide" {
+		return words
+	}
+	return text.Clip(words, columnWidth)
+}
+
+func operationInList(o *overview.Operation) string {
+	if o == nil {
+		return "-"
+	}
+	words := strings.ToLower(string(o.Kind)) + " " + string(o.Phase)
+	if o.Phase == api.Failed || o.Phase == api.Refused {
+		words += ": " + string(o.Reason)
+	}
+	return text.Printable(words)
+}
+
+func since(at *metav1.Time, now time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return duration.HumanDuration(now.Sub(at.Time))
+}
+
+func stateStyle(state overview.State) terminal.Style {
+	switch state {
+	case overview.Asleep, overview.AtZero:
+		return terminal.Dim
+	case overview.FallingAsleep, overview.WakingUp:
+		return terminal.Attention
+	}
+	return terminal.Good
+}

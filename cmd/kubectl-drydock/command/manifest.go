@@ -1,0 +1,58 @@
+package command
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
+)
+
+// manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the volumeClaimTemplates. It
+// is empty if the templates of the set agree with the request.
+func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) {
+	var changed []api.TemplateTarget
+	for _, template := range slices.Sorted(maps.Keys(request.Targets)) {
+		if target := request.Targets[template]; statefulset.TemplateNeedsChange(set, template, target) {
+			changed = append(changed, statefulset.TemplateFor(set, template, target))
+		}
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	if err != nil {
+		return "", fmt.Errorf("reading the templates of StatefulSet %s/%s: %w", set.Namespace, set.Name, err)
+	}
+	before := &unstructured.Unstructured{Object: content}
+	old, err := templatesText(before)
+	if err != nil {
+		return "", err
+	}
+	wanted, err := templatesText(resources.MakeSet(before, changed, &api.Resize{}))
+	if err != nil {
+		return "", err
+	}
+	return udiff.Unified("the present manifest", "the new manifest", old, wanted), nil
+}
+
+// templatesText returns the volumeClaimTemplates of the set as YAML, without the fields that only the API server writes.
+func templatesText(set *unstructured.Unstructured) (string, error) {
+	all, _, err := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
+	if err != nil {
+		return "", err
+	}
+	for _, item := range all {
+		if template, ok := item.(map[string]any); ok {
+			delete(template, "status")
+			unstructured.RemoveNestedField(template, "metadata", "creationTimestamp")
+		}
+	}
+	text, err := yaml.Marshal(map[string]any{"volumeClaimTemplates": all})
+	return string(text), err
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/world"
+)
+
+// resizing holds the state of kubectl drydock resize.
+type resizing struct {
+	planning
+	rolling, wait, yes bool
+	timeout            time.Duration
+}
+
+func newResize(t *tool) *cobra.Command {
+	o := &resizing{planning: planning{tool: t}}
+	c := &cobra.Command{
+		Use:   "resize sts/NAME TEMPLATE=SIZE[@CLASS]...",
+		Short: "Plan a resize, ask you, and request it",
+		Long: "Show the plan of the resize, ask for your consent, and write the request into the annotation " + api.ResizeAnnotation + ".\n" +
+			"A resize that would be refused is not requested. With --wait the command shows the progress until the resize has ended.\n" +
+			"At the end it prints what you have to change in the manifest of the StatefulSet.\n\n" +
+			"The exit code is 0 if the resize was requested, and with --wait if it succeeded. It is 1 after an error, without your consent or\n" +
+			"if the resize did not succeed, and 3 if it still runs after --timeout.",
+		Example: "  kubectl drydock resize sts/web data=20Gi\n  kubectl drydock resize sts/web data=20Gi@fast --rolling --wait\n" +
+			"  kubectl drydock resize sts/web data=20Gi logs=5Gi --yes --wait --timeout 2h",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.run(c.Context(), args[0], strings.Join(args[1:], ","))
+		},
+	}
+	c.Flags().BoolVar(&o.rolling, "rolling", false, "stop one member at a time, and the next one when all others are ready")
+	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand, expand-offline or copy")
+	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "request the resize without a question")
+	c.Flags().BoolVar(&o.wait, "wait", false, "show the progress until the resize has ended")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 2h; 0 has no limit")
+	return c
+}
+
+func (o *resizing) run(ctx context.Context, argument, request string) error {
+	if o.timeout != 0 && !o.wait {
+		return fmt.Errorf("--timeout limits --wait. Add --wait")
+	}
+	parsed, err := api.ParseRequest(request)
+	if err != nil {
+		return err
+	}
+	o.overrides.Request = request
+	if o.rolling {
+		o.overrides.Strategy = string(api.StrategyRolling)
+	}
+	received := o.receiveWarnings()
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	set, err := s.managed(ctx)
+	if err != nil {
+		return err
+	}
+	document, err := o.forecast(ctx, s, set)
+	if err != nil {
+		return err
+	}
+	document.Warnings = append(document.Warnings, received.texts...)
+	if err := printPlan(o.Out, document); err != nil {
+		return err
+	}
+	switch err := refusal(document); {
+	case err != nil:
+		return err
+	case document.Verdict == forecast.Nothing:
+		return nil // the plan says so
+	}
+	if err := o.consent(ctx, fmt.Sprintf("\nResize StatefulSet %s/%s as planned?", s.namespace, s.name), o.yes); err != nil {
+		return err
+	}
+	diff, err := manifestDiff(set, parsed)
+	if err != nil {
+		return err
+	}
+	if err := s.write(ctx, o.patch); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "\nstatefulset.apps/%s: resize %s is requested\n", s.name, request)
+	if o.wait {
+		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout}
+		err = follower.follow(ctx, s)
+	} else {
+		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
+	}
+	if diff != "" && !errors.Is(err, errTimeout) {
+		fmt.Fprintf(o.Out, "\nChange the manifest of the set in the same way, so that the next apply agrees:\n%s", diff)
+	}
+	return err
+}
+
+// patch requests the resize on the live set. A request that was refused or has failed has no effect again without a retry.
+func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
+	record, err := statusOf(set)
+	if err != nil {
+		return nil, err
+	}
+	patch := plan.PatchOf(plan.StatefulSets, set)
+	_, retried := set.Annotations[api.RetryAnnotation]
+	if world.Answered(record, o.overrides.Request) && !record.Active() && !retried {
+		patch = patch.Annotate(api.RetryAnnotation, record.Operation)
+	}
+	for _, a := range []struct{ key, value string }{
+		{api.ResizeMethodAnnotation, o.overrides.Method},
+		{api.StrategyAnnotation, o.overrides.Strategy},
+		{api.ResizeAnnotation, o.overrides.Request},
+	} {
+		if a.value != "" && set.Annotations[a.key] != a.value {
+			patch = patch.Annotate(a.key, a.value)
+		}
+	}
+	return patch, nil
+}

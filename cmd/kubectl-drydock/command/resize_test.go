@@ -1,0 +1,168 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/world"
+	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
+	"drydock.dev/test/kit/screen"
+)
+
+// TestManifestDiffShowsWhatToChange: only the named templates change, and a template that agrees does not.
+func TestManifestDiffShowsWhatToChange(t *testing.T) {
+	set := build.Set("web", build.Template("data", "10Gi", "standard"), build.Template("logs", "1Gi", "standard"))
+	file := golden.Open(t)
+	for _, request := range []string{"data=20Gi@fast", "data=5Gi:RWX,logs=2Gi%gold", "data=10Gi", "data=5Gi+"} {
+		parsed, err := api.ParseRequest(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff, err := manifestDiff(set, parsed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Entry(t, request, diff)
+	}
+}
+
+// TestConsentNeedsATerminalOrYes: a script that forgets --yes changes nothing.
+func TestConsentNeedsATerminalOrYes(t *testing.T) {
+	seen := screen.New(t, 80, 24)
+	for _, row := range []struct {
+		answer string
+		agreed bool
+	}{{"y\n", true}, {"YES\n", true}, {"n\n", false}, {"\n", false}, {"yesterday\n", false}} {
+		seen.Type(t, row.answer)
+		var asked bytes.Buffer
+		on := &tool{IOStreams: genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &asked}}
+		err := on.consent(t.Context(), "Resize?", false)
+		if (err == nil) != row.agreed || asked.String() != "Resize? [y/N] " {
+			t.Errorf("%q: %v, asked %q", row.answer, err, asked.String())
+		}
+	}
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	on := &tool{IOStreams: genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}}
+	if err := on.consent(interrupted, "Resize?", false); err == nil {
+		t.Error("an interrupted question counts as consent")
+	}
+	silent := &tool{IOStreams: genericiooptions.IOStreams{In: strings.NewReader("y\n"), Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}}}
+	if err := silent.consent(t.Context(), "Resize?", false); err == nil {
+		t.Error("a pipe agreed")
+	}
+	if err := silent.consent(t.Context(), "Resize?", true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAbortNamesTheRunningOperation(t *testing.T) {
+	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Moving))))
+	if out, err := c.run(t, "abort", "sts/web"); err == nil || len(c.wrote) > 0 {
+		t.Fatalf("without consent: %q, %v, wrote %q", out, err, c.wrote)
+	}
+	out, err := c.run(t, "abort", "sts/web", "--yes")
+	if err != nil || len(c.wrote) != 1 || !strings.Contains(c.wrote[0], "drydock.dev~1abort value:"+build.ID) {
+		t.Fatalf("%q, %v, wrote %q", out, err, c.wrote)
+	}
+	idle := newCluster(t, build.Set("web", build.Status(build.Operation(api.Succeeded))))
+	if out, err := idle.run(t, "abort", "sts/web", "--yes"); err == nil || len(idle.wrote) > 0 {
+		t.Errorf("nothing runs: %q, %v, wrote %q", out, err, idle.wrote)
+	}
+}
+
+func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
+	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
+	paused := build.Annotation(api.PausedAnnotation, "true")
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation, args string
+		options         []build.Option
+	}{
+		{"a set with a timeout sleeps until it is used", "sleep sts/web", []build.Option{timeout}},
+		{"a set without a timeout sleeps until it is woken", "sleep sts/web", nil},
+		{"a set with a timeout sleeps until it is woken", "sleep sts/web --until-woken", []build.Option{timeout}},
+		{"a set at zero", "sleep sts/web", []build.Option{timeout, build.Replicas(0)}},
+		{"a set with invalid annotations", "sleep sts/web", []build.Option{build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
+		{"a paused set wakes", "wake sts/web --for 2h", []build.Option{paused, build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}},
+		{"a set at zero that nobody put to sleep", "wake sts/web", []build.Option{timeout, build.Replicas(0)}},
+		{"an awake set stays awake", "wake sts/web", []build.Option{timeout}},
+	} {
+		c := newCluster(t, build.Set("web", row.options...))
+		out, err := c.runAt(t, build.Now, strings.Fields(row.args)...)
+		file.Entry(t, row.situation, fmt.Sprintf("kubectl drydock %s\n%serror: %v\nwrites: %s", row.args, out, err, strings.Join(c.wrote, "\n")))
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for want, err := range map[int]error{0: nil, 1: errors.New("failed"), 3: fmt.Errorf("waiting: %w", errTimeout)} {
+		if got := ExitCode(err); got != want {
+			t.Errorf("%v ends with %d, want %d", err, got, want)
+		}
+	}
+}
+
+// TestWaitEndsAfterItsTimeout with the exit code 3, although the operation runs on.
+func TestWaitEndsAfterItsTimeout(t *testing.T) {
+	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Moving))))
+	start := time.Now()
+	_, err := c.run(t, "status", "sts/web", "--wait", "--timeout", "50ms")
+	if ExitCode(err) != ExitTimeout || errors.Is(err, context.Canceled) || time.Since(start) > time.Minute {
+		t.Errorf("%v after %s", err, time.Since(start))
+	}
+}
+
+// TestSameRequestAfterAFailureIsRetried: the same text alone has no effect again.
+func TestSameRequestAfterAFailureIsRetried(t *testing.T) {
+	o := &resizing{}
+	o.overrides.Request = "data=128Mi" // the request of build.Operation
+	for phase, want := range map[api.Phase]bool{api.Failed: true, api.Refused: true, api.Succeeded: false, api.Moving: false} {
+		patch, err := o.patch(build.Set("web", build.Status(build.Operation(phase))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(fmt.Sprint(patch.Actions()), "retry"); got != want {
+			t.Errorf("%s: retry %v, want %v", phase, got, want)
+		}
+	}
+}
+
+// TestFollowSurvivesAnAPIServerThatDoesNotAnswer, but does not start without one.
+func TestFollowSurvivesAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	config := genericclioptions.NewConfigFlags(false)
+	config.APIServer, config.Insecure, config.Namespace = &c.URL, ptr.To(true), ptr.To("shop")
+	s, err := (&tool{config: config}).open("sts/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refresh = time.Millisecond
+	c.fails.Store(true)
+	looks := 0
+	look := func(*world.Observed) (bool, error) {
+		looks++
+		if looks == 1 {
+			c.fails.Store(true)
+			time.AfterFunc(20*time.Millisecond, func() { c.fails.Store(false) })
+		}
+		return looks == 2, nil
+	}
+	if err := s.follow(t.Context(), 0, look); err == nil || looks > 0 {
+		t.Errorf("a first look without an answer: %v, %d looks", err, looks)
+	}
+	c.fails.Store(false)
+	if err := s.follow(t.Context(), 0, look); err != nil || looks != 2 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+}

@@ -1,0 +1,194 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/cmd/kubectl-drydock/terminal"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
+	"drydock.dev/shared/world"
+)
+
+// sleeping holds the state of kubectl drydock sleep and wake.
+type sleeping struct {
+	*tool
+	untilWoken bool
+	awakeFor   time.Duration
+	wait       bool
+	timeout    time.Duration
+	// ended is the latest sleep if it had ended before the command. It says nothing about the sleep or wake-up that was requested.
+	ended string
+}
+
+func newSleep(t *tool) *cobra.Command {
+	o := &sleeping{tool: t}
+	c := &cobra.Command{
+		Use:   "sleep sts/NAME",
+		Short: "Put a StatefulSet to sleep now",
+		Long: "Put the StatefulSet to sleep. If it has the annotation " + api.IdleTimeoutAnnotation + ", its whole group falls asleep,\n" +
+			"and wakes up when it is used. Otherwise, and with --until-woken, the set sleeps until kubectl drydock wake.",
+		Example: "  kubectl drydock sleep sts/web\n  kubectl drydock sleep sts/web --until-woken --wait",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return o.sleep(c.Context(), args[0]) },
+	}
+	c.Flags().BoolVar(&o.untilWoken, "until-woken", false, "sleep until kubectl drydock wake, even if the set is used")
+	o.addWait(c, "asleep")
+	return c
+}
+
+func newWake(t *tool) *cobra.Command {
+	o := &sleeping{tool: t}
+	c := &cobra.Command{
+		Use:   "wake sts/NAME",
+		Short: "Wake a StatefulSet",
+		Long: "Wake the StatefulSet and its group, and keep them awake for the time of --for.\n\n" +
+			"The exit code with --wait is 0 if the set woke up, 1 if it did not, and 3 if it still wakes up after --timeout.",
+		Example: "  kubectl drydock wake sts/web --wait\n  kubectl drydock wake sts/web --for 8h",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return o.wake(c.Context(), args[0]) },
+	}
+	c.Flags().DurationVar(&o.awakeFor, "for", time.Hour, "how long the set stays awake at least")
+	o.addWait(c, "awake and ready")
+	return c
+}
+
+func (o *sleeping) addWait(c *cobra.Command, state string) {
+	c.Flags().BoolVar(&o.wait, "wait", false, "wait until the set is "+state)
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 10m; 0 has no limit")
+}
+
+func (o *sleeping) sleep(ctx context.Context, argument string) error {
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	until := ""
+	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
+		member := o.memberOf(set)
+		switch {
+		case member.Err != nil:
+			return nil, member.Err
+		case member.SleepErr != nil:
+			return nil, member.SleepErr
+		case !member.Sleep.Active() && statefulset.Replicas(set) == 0:
+			return nil, fmt.Errorf("StatefulSet %s/%s already has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s "+
+				"sts %s --replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
+		}
+		patch := plan.PatchOf(plan.StatefulSets, set)
+		if o.untilWoken || member.Rules.Timeout == 0 {
+			until = "until kubectl drydock wake"
+			return patch.Annotate(api.PausedAnnotation, "true"), nil
+		}
+		until = "until it is used"
+		return patch.Annotate(api.SleepRequestedAnnotation, idle.FormatTime(o.now())), nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: goes to sleep with the next event or tick, %s\n", s.name, until)
+	return o.waitFor(ctx, s, o.asleep)
+}
+
+func (o *sleeping) wake(ctx context.Context, argument string) error {
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	until := o.now().Add(o.awakeFor)
+	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
+		member := o.memberOf(set)
+		switch {
+		case member.SleepErr != nil:
+			return nil, member.SleepErr
+		case !member.CanWake() && !member.Rules.Paused:
+			return nil, fmt.Errorf("StatefulSet %s/%s has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s sts %s "+
+				"--replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
+		}
+		patch := plan.PatchOf(plan.StatefulSets, set)
+		if until.After(member.Rules.AwakeUntil) {
+			patch = patch.Annotate(api.AwakeUntilAnnotation, idle.FormatTime(until))
+		}
+		if _, paused := set.Annotations[api.PausedAnnotation]; paused {
+			patch = patch.Unannotate(api.PausedAnnotation)
+		}
+		return patch, nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(until))
+	return o.waitFor(ctx, s, o.awake)
+}
+
+// memberOf returns the set's settings and records, and remembers the sleep that has ended.
+func (o *sleeping) memberOf(set *appsv1.StatefulSet) idle.Member {
+	member := idle.MemberOf(set)
+	o.ended = ""
+	if member.Sleep != nil && !member.Sleep.Active() {
+		o.ended = member.Sleep.Operation
+	}
+	return member
+}
+
+// waitFor shows the set's sleep until done, if the user wants to wait.
+func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.StatefulSet) (bool, error)) error {
+	if !o.wait {
+		return nil
+	}
+	screen := terminal.New(o.Out)
+	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
+		if observed.Set == nil {
+			return false, fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
+		}
+		if err := screen.Show(sleepLines(observed.Set)); err != nil {
+			return false, err
+		}
+		return done(observed.Set)
+	})
+}
+
+// sleepLines returns a line about the set's sleep, and one about its replicas.
+func sleepLines(set *appsv1.StatefulSet) []string {
+	var lines []string
+	if sleep := operation.Of(set).Sleep; sleep != nil {
+		lines = append(lines, text.Printable(fmt.Sprintf("sleep %s is %s: %s: %s", sleep.Operation, sleep.Phase, sleep.Reason, sleep.Message)))
+	}
+	return append(lines, fmt.Sprintf("%d of %d replicas are ready", set.Status.ReadyReplicas, statefulset.Replicas(set)))
+}
+
+// asleep reports whether the set has fallen asleep. It returns an error if the sleep was refused or has failed.
+func (o *sleeping) asleep(set *appsv1.StatefulSet) (bool, error) {
+	records := operation.Of(set)
+	switch sleep := records.Sleep; {
+	case records.SleepErr != nil:
+		return false, records.SleepErr
+	case sleep == nil || sleep.Operation == o.ended:
+		return false, nil
+	case sleep.Phase == api.Refused || sleep.Phase == api.Failed:
+		return true, fmt.Errorf("StatefulSet %s/%s does not sleep: %s: %s", set.Namespace, set.Name, sleep.Reason, text.Printable(sleep.Message))
+	default:
+		return sleep.Phase == api.Asleep, nil
+	}
+}
+
+// awake reports whether the set has no active sleep and is ready. It returns an error if the wake-up has failed.
+func (o *sleeping) awake(set *appsv1.StatefulSet) (bool, error) {
+	records := operation.Of(set)
+	switch sleep := records.Sleep; {
+	case records.SleepErr != nil:
+		return false, records.SleepErr
+	case sleep != nil && sleep.Phase == api.Failed && sleep.Operation != o.ended:
+		return true, fmt.Errorf("StatefulSet %s/%s did not wake up: %s: %s", set.Namespace, set.Name, sleep.Reason, text.Printable(sleep.Message))
+	default:
+		return !sleep.Active() && statefulset.Replicas(set) > 0 && statefulset.Ready(set), nil
+	}
+}

@@ -1,0 +1,203 @@
+// Package install renders the manifests of an installation from the files of config and deploy. It is pure.
+package install
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	"drydock.dev/config"
+	"drydock.dev/deploy"
+	"drydock.dev/shared/api"
+)
+
+// Mode says how the functions run.
+type Mode string
+
+// The modes of an installation.
+const (
+	// Standalone: all functions in one Deployment.
+	Standalone Mode = "standalone"
+	// Knative: each function as a Service of Knative that scales to zero.
+	Knative Mode = "knative"
+)
+
+// Namespace is the namespace of Drydock's own objects.
+const Namespace = "drydock"
+
+// Options choose an installation.
+type Options struct {
+	Mode Mode
+	// Image is the image of the movers and, on Knative, of the functions.
+	Image string
+	// EngineImage is the image of the process that runs all functions. Only Standalone needs it.
+	EngineImage string
+	// AllowTags accepts images without a digest.
+	AllowTags bool
+	// Templates is the API version of MutatingAdmissionPolicy with which edited manifests become requests: v1 or v1beta1. Empty leaves the
+	// policy out.
+	Templates string
+}
+
+// Check returns an error if an image is missing, or may change without notice.
+func (o Options) Check() error {
+	if err := (api.Settings{Image: o.Image, AllowTags: o.AllowTags}).CheckImage(); err != nil {
+		return fmt.Errorf("--image: %w", err)
+	}
+	if o.Mode != Standalone {
+		return nil
+	}
+	if err := (api.Settings{Image: o.EngineImage, AllowTags: o.AllowTags}).CheckImage(); err != nil {
+		return fmt.Errorf("--engine-image: %w", err)
+	}
+	return nil
+}
+
+// Render returns the objects of the installation, in the order in which they are applied.
+func Render(o Options) ([]*unstructured.Unstructured, error) {
+	files := filesys.MakeFsInMemory()
+	for folder, from := range map[string]fs.FS{"config": config.Files, "deploy": deploy.Files} {
+		if err := copyFiles(from, files, folder); err != nil {
+			return nil, err
+		}
+	}
+	overlay, err := yaml.Marshal(o.overlay())
+	if err != nil {
+		return nil, err
+	}
+	if err := files.WriteFile("installation/kustomization.yaml", overlay); err != nil {
+		return nil, err
+	}
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "installation")
+	if err != nil {
+		return nil, fmt.Errorf("rendering the manifests: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range rendered.Resources() {
+		content, err := resource.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(content); err != nil {
+			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
+		}
+		if err := o.nameMover(object); err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(Rank(a), Rank(b)) })
+	return objects, nil
+}
+
+func copyFiles(from fs.FS, to filesys.FileSystem, folder string) error {
+	return fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(from, name)
+		if err != nil {
+			return err
+		}
+		return to.WriteFile(path.Join(folder, name), content)
+	})
+}
+
+// overlay returns the kustomization that names the parts and the images.
+func (o Options) overlay() map[string]any {
+	resources := []string{"../deploy/standalone"}
+	images := []map[string]string{image("registry.invalid/drydock-standalone", o.EngineImage)}
+	if o.Mode == Knative {
+		resources = []string{"../config/overlays/cluster", "../deploy"}
+		images = []map[string]string{image("drydock", o.Image)}
+	}
+	switch o.Templates {
+	case "v1":
+		resources = append(resources, "../config/overlays/apply")
+	case "v1beta1":
+		resources = append(resources, "../config/overlays/apply-v1beta1")
+	}
+	return map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources, "images": images}
+}
+
+// image returns an entry of images in a kustomization.
+func image(name, reference string) map[string]string {
+	if repository, digest, ok := strings.Cut(reference, "@"); ok {
+		return map[string]string{"name": name, "newName": repository, "digest": digest}
+	}
+	colon := strings.LastIndex(reference, ":")
+	return map[string]string{"name": name, "newName": reference[:max(colon, 0)], "newTag": reference[colon+1:]}
+}
+
+// nameMover sets the image of the movers in the objects that name it: the settings, the Role with the allowed images
+// (config/policy/fence-jobs.yaml), and the functions that create pods.
+func (o Options) nameMover(object *unstructured.Unstructured) error {
+	switch {
+	case object.GetKind() == "ConfigMap" && object.GetName() == "drydock-settings":
+		settings := map[string]string{"DRYDOCK_IMAGE": o.Image, "DRYDOCK_ALLOW_TAGS": fmt.Sprint(o.AllowTags)}
+		for key, value := range settings {
+			if err := unstructured.SetNestedField(object.Object, value, "data", key); err != nil {
+				return err
+			}
+		}
+	case object.GetKind() == "Role" && object.GetName() == "drydock-mover-image":
+		rule := map[string]any{"apiGroups": []any{"drydock.dev"}, "resources": []any{"images"}, "verbs": []any{"use"},
+			"resourceNames": []any{o.Image}}
+		return unstructured.SetNestedSlice(object.Object, []any{rule}, "rules")
+	case object.GetKind() == "Service" && strings.HasPrefix(object.GetAPIVersion(), "serving.knative.dev/"):
+		return o.nameMoverInFunction(object)
+	}
+	return nil
+}
+
+func (o Options) nameMoverInFunction(service *unstructured.Unstructured) error {
+	where := []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(service.Object, where...)
+	if err != nil {
+		return err
+	}
+	for _, container := range containers {
+		variables, _, err := unstructured.NestedSlice(container.(map[string]any), "env")
+		if err != nil {
+			return err
+		}
+		for _, variable := range variables {
+			if v := variable.(map[string]any); v["name"] == "DRYDOCK_IMAGE" {
+				v["value"] = o.Image
+				container.(map[string]any)["env"] = variables
+			}
+		}
+	}
+	return unstructured.SetNestedSlice(service.Object, containers, where...)
+}
+
+// The ranks of objects. Those of a lower rank must exist before the others, and end after them. So no function runs without the policies
+// that protect users from it.
+const (
+	RankScope     = iota // the namespace and the kinds
+	RankRights           // accounts, roles, settings
+	RankPolicies         // and everything else
+	RankFunctions        // what runs, and what calls it
+)
+
+// Rank returns the rank of the object.
+func Rank(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "Namespace", "CustomResourceDefinition":
+		return RankScope
+	case "ServiceAccount", "ConfigMap", "Role", "ClusterRole":
+		return RankRights
+	case "Deployment", "Service", "Trigger", "PingSource", "ApiServerSource":
+		return RankFunctions
+	}
+	return RankPolicies
+}

@@ -1,0 +1,75 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/test/golden"
+)
+
+const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// TestRenderedObjects lists the objects of each installation, in their order.
+func TestRenderedObjects(t *testing.T) {
+	file := golden.Open(t)
+	for _, o := range []Options{
+		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine" + digest},
+		{Mode: Knative, Image: "example.com/drydock" + digest, Templates: "v1beta1"},
+	} {
+		objects, err := Render(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, object := range objects {
+			names = append(names, fmt.Sprintf("%s %s", object.GetKind(), object.GetName()))
+		}
+		file.Entry(t, string(o.Mode), strings.Join(names, "\n"))
+	}
+}
+
+// TestImagesAreNamedEverywhere: no placeholder of the files is left.
+func TestImagesAreNamedEverywhere(t *testing.T) {
+	for _, o := range []Options{
+		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com:5000/engine:v1", AllowTags: true},
+		{Mode: Knative, Image: "example.com/drydock" + digest},
+	} {
+		objects, err := Render(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := fmt.Sprint(objects)
+		for _, placeholder := range []string{"registry.invalid", "resourceNames:[unset]", "DRYDOCK_IMAGE value:]", "image:drydock]",
+			"DRYDOCK_IMAGE:]"} {
+			if strings.Contains(all, placeholder) {
+				t.Errorf("%s: %s is left", o.Mode, placeholder)
+			}
+		}
+		want := "example.com:5000/engine:v1"
+		if o.Mode == Knative {
+			want = o.Image
+		}
+		if !slices.ContainsFunc(objects, func(object *unstructured.Unstructured) bool {
+			return strings.Contains(fmt.Sprint(object), "image:"+want)
+		}) {
+			t.Errorf("%s: nothing runs image %s", o.Mode, want)
+		}
+	}
+}
+
+func TestImagesNeedDigests(t *testing.T) {
+	for _, o := range []Options{
+		{Mode: Standalone, Image: "example.com/drydock" + digest},
+		{Mode: Standalone, EngineImage: "example.com/engine" + digest},
+		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine:v1"},
+		{Mode: Knative, Image: "drydock:dev", AllowTags: true},
+	} {
+		if err := o.Check(); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}

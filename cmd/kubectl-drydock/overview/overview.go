@@ -1,0 +1,142 @@
+// Package overview lists StatefulSets with their operations, and says why each is awake or asleep. It is pure.
+package overview
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
+)
+
+// Version is the version of the documents. New fields do not change it.
+const Version = 1
+
+// Document is the output of kubectl drydock list -o json or -o yaml.
+type Document struct {
+	Version int   `json:"version"`
+	Sets    []Set `json:"sets"`
+}
+
+// State says whether a set runs.
+type State string
+
+// The states of a set.
+const (
+	Awake         State = "Awake"
+	FallingAsleep State = "FallingAsleep"
+	Asleep        State = "Asleep"
+	WakingUp      State = "WakingUp"
+	// AtZero: another client scaled the set to zero.
+	AtZero State = "AtZero"
+)
+
+// Set is a StatefulSet that has opted in.
+type Set struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Group     string `json:"group,omitempty"`
+	// Ready and Replicas count the ready and the requested replicas. A sleeping set has 0 of both.
+	Ready    int32 `json:"ready"`
+	Replicas int32 `json:"replicas"`
+	// Saved is how many replicas a sleeping set gets back when it wakes.
+	Saved int32 `json:"saved,omitempty"`
+	State State `json:"state"`
+	// Since is when the set began to fall asleep or to wake up, fell asleep, or became ready after its latest sleep. It is nil if the set
+	// never slept.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Why is why the set is in this state, or what keeps it awake.
+	Why string `json:"why,omitempty"`
+	// Operation is the active resize, rollback, cleanup or scaling, or the latest resize if it did not succeed.
+	Operation *Operation `json:"operation,omitempty"`
+}
+
+// Operation is an operation on a set.
+type Operation struct {
+	Kind    api.Kind   `json:"kind"`
+	Phase   api.Phase  `json:"phase"`
+	Request string     `json:"request,omitempty"`
+	Reason  api.Reason `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+}
+
+// New returns the overview of the sets, sorted by namespace and name. The list must contain every set of each group.
+func New(sets []*appsv1.StatefulSet, now time.Time) Document {
+	type key struct{ namespace, group, single string }
+	groups := map[key]idle.Group{}
+	for _, set := range sets {
+		k := key{set.Namespace, set.Labels[api.GroupLabel], ""}
+		if k.group == "" {
+			k.single = set.Name
+		}
+		groups[k] = append(groups[k], idle.MemberOf(set))
+	}
+	d := Document{Version: Version, Sets: []Set{}}
+	for _, group := range groups {
+		for i, verdict := range group.Verdicts(now, time.Time{}) {
+			d.Sets = append(d.Sets, setOf(group[i], verdict))
+		}
+	}
+	slices.SortFunc(d.Sets, func(a, b Set) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return d
+}
+
+func setOf(m idle.Member, verdict idle.Verdict) Set {
+	s := Set{Namespace: m.Set.Namespace, Name: m.Set.Name, Group: m.Set.Labels[api.GroupLabel], Ready: m.Set.Status.ReadyReplicas,
+		Replicas: statefulset.Replicas(m.Set), Operation: operationOf(m.Set), State: Awake, Why: verdict.Why}
+	switch sleep := m.Sleep; {
+	case m.SleepErr != nil:
+		s.Why = m.SleepErr.Error()
+	case sleep.Active():
+		s.State, s.Since, s.Why = stateOf(sleep), &sleep.Started, sleep.Message
+		if s.State != WakingUp {
+			s.Saved = sleep.Replicas
+		}
+		if s.State == Asleep && sleep.PodsGoneAt != nil {
+			s.Since = sleep.PodsGoneAt
+		}
+	case s.Replicas == 0:
+		s.State, s.Why = AtZero, "another client scaled it to zero"
+	case sleep != nil && sleep.ReadyAt != nil:
+		s.Since = sleep.ReadyAt
+	}
+	return s
+}
+
+func stateOf(sleep *api.Sleep) State {
+	switch sleep.Phase {
+	case api.Asleep:
+		return Asleep
+	case api.Waking:
+		return WakingUp
+	}
+	return FallingAsleep
+}
+
+// operationOf returns the operation to show for the set, or nil. Sleeps are in the state.
+func operationOf(set *appsv1.StatefulSet) *Operation {
+	records := operation.Of(set)
+	var shown operation.Record
+	switch {
+	case records.Resize.Active():
+		shown = records.Resize
+	case records.Cleanup.Active():
+		shown = records.Cleanup
+	case records.Scale.Active():
+		shown = records.Scale
+	case records.Resize != nil && records.Resize.Phase != api.Succeeded:
+		shown = records.Resize
+	default:
+		return nil
+	}
+	head := shown.Head()
+	return &Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Request, Reason: head.Reason, Message: head.Message}
+}

@@ -1,0 +1,48 @@
+package overview
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
+)
+
+// TestListShowsWhoSleepsAndWhatKeepsOthersAwake: the reasons are those of idle-timeout.
+func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
+	zero := build.Replicas(0)
+	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
+	active := build.Annotation(api.LastActivityAnnotation, idle.FormatTime(build.Now.Add(-time.Minute)))
+	asleep := build.Sleep(api.Asleep)
+	asleep.PodsGoneAt = operation.Moment(build.Now.Add(-time.Hour))
+	resize := func(name string, phase api.Phase) *appsv1.StatefulSet {
+		record := build.Operation(phase)
+		record.Set.Name, record.Set.UID = name, types.UID("uid-"+name)
+		return build.Set(name, build.Status(record))
+	}
+	sets := []*appsv1.StatefulSet{
+		build.Set("active", timeout, active),
+		build.Set("asleep", timeout, zero, build.WithSleep(asleep)),
+		build.Set("waking", timeout, build.WithSleep(build.Sleep(api.Waking))),
+		build.Set("plain"),
+		build.Set("scaled", zero),
+		build.Set("invalid", build.Annotation(api.IdleTimeoutAnnotation, "soon")),
+		build.Set("db", build.Label(api.GroupLabel, "shop"), timeout),
+		build.Set("front", build.Label(api.GroupLabel, "shop"), timeout, active),
+		resize("moving", api.Moving),
+		resize("refused", api.Refused),
+		resize("resized", api.Succeeded),
+	}
+	text, err := json.MarshalIndent(New(sets, build.Now), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Equal(t, string(text))
+}
