@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/overview"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/overview"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/text"
 )

@@ -13,10 +13,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/progress"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )

@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
 )
 
