@@ -147,7 +147,7 @@ func TestFailedOperationsHaveANextStep(t *testing.T) {
 	file := golden.Open(t)
 	for _, kind := range []api.Kind{api.KindResize, api.KindRollback} {
 		for _, phase := range []api.Phase{api.Moving, api.Succeeded, api.Failed, api.Refused} {
-			next := nextStep(&progress.Document{Namespace: "shop", Set: "web", Kind: kind, Phase: phase})
+			next := (&progress.Document{Namespace: "shop", Set: "web", Kind: kind, Phase: phase}).NextStep()
 			file.Entry(t, string(kind)+" "+string(phase), next)
 		}
 	}
