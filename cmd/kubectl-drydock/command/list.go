@@ -133,8 +133,11 @@ func operationInList(o *overview.Operation) string {
 	if o == nil {
 		return "-"
 	}
-	words := strings.ToLower(string(o.Kind)) + " " + string(o.Phase)
-	if o.Phase == api.Failed || o.Phase == api.Refused {
+	words := strings.ToLower(string(o.Kind))
+	if o.Phase != "" {
+		words += " " + string(o.Phase)
+	}
+	if o.Phase == api.Failed || o.Phase == api.Refused || o.Phase == "" {
 		words += ": " + string(o.Reason)
 	}
 	return text.Printable(words)
