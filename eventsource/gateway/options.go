@@ -1,10 +1,6 @@
 package gateway
 
-import (
-	"time"
-
-	"drydock.dev/shared/token"
-)
+import "time"
 
 // Options are the gateway's own settings. A zero value selects the default.
 type Options struct {
@@ -13,7 +9,7 @@ type Options struct {
 	Namespace      string        `envconfig:"DRYDOCK_GATEWAY_NAMESPACE" desc:"default namespace of names and groups in a request to the wake gateway; empty: a request without namespace is refused"`
 	BasePath       string        `envconfig:"DRYDOCK_GATEWAY_BASE_PATH" desc:"path before /api at the wake gateway, for example /sablier"`
 	Waiters        int           `envconfig:"DRYDOCK_GATEWAY_WAITERS" default:"100" desc:"blocking requests and streams of events that a wake gateway holds open at once; more get 503"`
-	Token          token.Secret  `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway send; take it from a Secret"`
+	Token          Secret        `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway send; take it from a Secret"`
 	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with the token of DRYDOCK_GATEWAY_TOKEN; it is read again when it changes"`
 }
 

@@ -45,9 +45,12 @@ func fleet(n int) build.Lists {
 	failed.Set.Name, failed.Set.UID = "orders", "uid-orders"
 	failed.Reason, failed.Message = "CopyFailed", "claim data-orders-0 cannot be read. Repair its file system, then retry."
 	sets := []metav1.Object{asleep("nightly"), asleep("preview"), build.Set("orders", build.Status(failed)),
-		build.Set("cache", build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(time.Minute))}
+		build.Set("cache", build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(time.Minute)),
+		build.Set("database", build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(9*time.Minute)),
+		build.Set("search", build.Annotation(api.KeepWarmAnnotation, "Mon-Sun 00:00-23:59 UTC"), build.IdleTimeout("15m")),
+		build.Set("mail", build.IdleTimeout("1h"), build.AwakeFor(2*time.Hour))}
 	for i := range n {
-		sets = append(sets, build.Set("shard-"+strconv.Itoa(i)))
+		sets = append(sets, build.Set("shard-"+strconv.Itoa(i), build.Replicas(3)))
 	}
 	objects["statefulsets"] = append(objects["statefulsets"], sets...)
 	return objects
@@ -137,7 +140,7 @@ func TestBrowserShowsHostileTextAsText(t *testing.T) {
 
 // TestPicturesOfThePage takes pictures in light and dark mode. With -update, those of the README are written.
 func TestPicturesOfThePage(t *testing.T) {
-	c := newCluster(t, fleet(40))
+	c := newCluster(t, fleet(9))
 	address := site(t, c)
 	folder := os.Getenv("DRYDOCK_TEST_PICTURES")
 	if folder == "" {

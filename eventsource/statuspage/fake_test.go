@@ -72,8 +72,9 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // page returns a page that reads the cluster, and needs the token secret.
 func (c *cluster) page(t *testing.T, namespaces ...string) *Page {
 	t.Helper()
-	p := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{Namespaces: namespaces}, Access{Token: secret}, slog.New(slog.DiscardHandler))
-	p.live.pause = 20 * time.Millisecond
+	p := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{Namespaces: namespaces}, Access{Token: secret},
+		slog.New(slog.DiscardHandler))
+	p.live.pause, p.now = 20*time.Millisecond, func() time.Time { return build.Now }
 	t.Cleanup(p.Stop)
 	return p
 }
@@ -126,7 +127,8 @@ func resizing(copied int64) build.Lists {
 		"statefulsets":           {set},
 		"persistentvolumeclaims": {build.Claim("data-web-0", "10Gi"), build.Claim("data-web-1", "10Gi"), claim},
 		"persistentvolumes":      {old},
-		"pods":                   {build.PodOf("web", 0, "data"), resources.MakeLock(set, build.ID, 1, build.Settings()), build.PodOf("web", 2, "data")},
+		"pods": {build.PodOf("web", 0, "data"), resources.MakeLock(set, build.ID, 1, build.Settings()),
+			build.PodOf("web", 2, "data")},
 		"events": {event("one", corev1.EventTypeNormal, "MemberMoved", "member 2 is on its new volumes", 30*time.Second),
 			event("two", corev1.EventTypeWarning, "CopySlow", "the copy of data-web-1 is slow", 3*time.Minute)},
 	}
@@ -138,7 +140,7 @@ func asleep(name string) *appsv1.StatefulSet {
 	sleep.Set.Name, sleep.Set.UID = name, types.UID("uid-"+name)
 	sleep.Message = "nothing was active for 30m0s"
 	sleep.PodsGoneAt = operation.Moment(build.Now.Add(-time.Hour))
-	return build.Set(name, build.ReplicaCounts(0, 0), build.IdleTimeout("30m"), build.WithSleep(sleep))
+	return build.Set(name, build.Replicas(0), build.IdleTimeout("30m"), build.WithSleep(sleep))
 }
 
 // hostile is text that a user of a namespace may write.

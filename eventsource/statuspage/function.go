@@ -36,6 +36,7 @@ type Page struct {
 	token       token.Token
 	log         *slog.Logger
 	live        *live
+	now         func() time.Time
 	reads       chan struct{} // holds a value for each read that may begin
 	lastWarning atomic.Int64  // Unix time in seconds of the last logged refusal
 }
@@ -43,7 +44,7 @@ type Page struct {
 // New returns the page for the namespaces of the settings.
 func New(client *kube.Client, settings api.Settings, access Access, log *slog.Logger) *Page {
 	p := &Page{
-		client: client, namespaces: settings.Namespaces, log: log, reads: make(chan struct{}, maxReads),
+		client: client, namespaces: settings.Namespaces, log: log, now: time.Now, reads: make(chan struct{}, maxReads),
 		token: token.Token{Value: access.Token, File: access.TokenFile, FileSetting: "DRYDOCK_STATUS_TOKEN_FILE"},
 	}
 	for range maxReads {
@@ -128,7 +129,7 @@ func (p *Page) read(ctx context.Context, v view) (fragment, error) {
 	if err != nil {
 		return fragment{}, err
 	}
-	return renderList(v, document, time.Now()), nil
+	return renderList(v, document, p.now()), nil
 }
 
 // refresh returns the results of the views, which browsers show at the moment. All lists share one read.
@@ -154,7 +155,7 @@ func (p *Page) refresh(ctx context.Context, views []view) map[view]update {
 	for _, v := range lists {
 		var f fragment
 		if err == nil {
-			f = renderList(v, document, time.Now())
+			f = renderList(v, document, p.now())
 		}
 		updates[v] = p.updateOf(f, err)
 	}
@@ -171,12 +172,4 @@ func (p *Page) updateOf(f fragment, err error) update {
 		p.warn("reading for the status page failed", err)
 	}
 	return update{problem: problem.Detail}
-}
-
-// warn logs a warning, at most one a second.
-func (p *Page) warn(what string, err error) {
-	second := time.Now().Unix()
-	if last := p.lastWarning.Load(); last != second && p.lastWarning.CompareAndSwap(last, second) {
-		p.log.Warn(what, "function", api.StatusPage, "error", err.Error())
-	}
 }

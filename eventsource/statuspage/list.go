@@ -6,42 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/shared/overview"
 )
-
-// filter selects sets of the list.
-type filter struct {
-	Key, Label string
-	selects    func(overview.Set) bool
-}
-
-// filters are the filters of the list. The key is the parameter show.
-var filters = []filter{
-	{"", "All", func(overview.Set) bool { return true }},
-	{"active", "Active", isActive},
-	{"failed", "Failed", hasFailed},
-	{"asleep", "Asleep", func(s overview.Set) bool { return s.State == overview.Asleep || s.State == overview.FallingAsleep }},
-	{"letters", "Dead letters", func(s overview.Set) bool { return s.DeadLetters > 0 }},
-}
-
-// filterOf returns the filter with the key, or nil.
-func filterOf(key string) *filter {
-	i := slices.IndexFunc(filters, func(f filter) bool { return f.Key == key })
-	if i < 0 {
-		return nil
-	}
-	return &filters[i]
-}
-
-func isActive(s overview.Set) bool {
-	return s.Operation != nil && !s.Operation.Phase.Terminal() && s.Operation.Phase != "" || s.State == overview.WakingUp ||
-		s.State == overview.FallingAsleep
-}
-
-func hasFailed(s overview.Set) bool {
-	return s.Operation != nil && (s.Operation.Phase == api.Failed || s.Operation.Phase == api.Refused || s.Operation.Phase == "")
-}
 
 // listData is the input of the template of the list.
 type listData struct {
@@ -151,6 +117,9 @@ func rowOf(s overview.Set, now time.Time) row {
 		ID: "set-" + s.Namespace + "/" + s.Name, URL: view{namespace: s.Namespace, name: s.Name}.url(), Namespace: s.Namespace, Name: s.Name,
 		Group: printable(s.Group), Ready: s.Ready, Replicas: s.Replicas, State: stateWords(s.State), Mood: moodOfState(s.State),
 		Since: past(s.Since, now), Why: printable(s.Why), DeadLetters: s.DeadLetters,
+	}
+	if s.Saved > 0 {
+		r.Why = printable(joinedBy("; ", s.Why, plural(int(s.Saved), "replica")+" when it wakes"))
 	}
 	if r.Mood == good && s.Ready < s.Replicas {
 		r.Mood = busy

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +46,7 @@ func (p *Page) readOverview(ctx context.Context) (overview.Document, error) {
 			return overview.Document{}, err
 		}
 	}
-	return overview.New(sets, time.Now()), nil
+	return overview.New(sets, p.now()), nil
 }
 
 // reduced returns a copy with the fields that the overview needs, because a cluster may have thousands of sets.
@@ -69,7 +68,7 @@ func reduced(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 // readSet reads what the page of one set shows.
 func (p *Page) readSet(ctx context.Context, v view) (setFacts, error) {
 	if len(p.namespaces) > 0 && !slices.Contains(p.namespaces, v.namespace) {
-		return setFacts{}, setNotFound(v)
+		return setFacts{}, setNotFound(v.namespace, v.name)
 	}
 	managed := func(o *world.Observed) bool { return o.Set != nil && statefulset.Managed(o.Set) }
 	observed, err := p.client.ObserveIf(ctx, events.Ref{Namespace: v.namespace, Name: v.name}, managed)
@@ -77,8 +76,9 @@ func (p *Page) readSet(ctx context.Context, v view) (setFacts, error) {
 		return setFacts{}, err
 	}
 	if !managed(observed) {
-		return setFacts{}, setNotFound(v)
+		return setFacts{}, setNotFound(v.namespace, v.name)
 	}
+	observed.Now = p.now()
 	facts := setFacts{Observed: observed}
 	if facts.group, err = p.readGroup(ctx, observed.Set); err != nil {
 		return setFacts{}, err

@@ -5,11 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
-
-	"drydock.dev/shared/text"
-	"drydock.dev/shared/token"
 )
 
 // Problem is an error with its own HTTP answer (RFC 7807).
@@ -51,9 +46,9 @@ func invalidQuery() error {
 }
 
 // setNotFound is the same for a set that does not exist, has not opted in, or is in a namespace that this Drydock does not serve.
-func setNotFound(v view) error {
+func setNotFound(namespace, name string) error {
 	return problem(http.StatusNotFound, "StatefulSet %s/%s does not exist, or has not opted in with the label drydock.dev/managed=true. "+
-		"While a resize creates the set again, it is missing for moments", v.namespace, v.name)
+		"While a resize creates the set again, it is missing for moments", namespace, name)
 }
 
 func tooManyRequests() error {
@@ -84,48 +79,7 @@ func problemOf(err error) *Problem {
 	return unavailable("the API server cannot be read at the moment. The log of the status page says why")
 }
 
-// checkToken returns a problem if the request does not have the token. Without a configured token, no request has it.
-func (p *Page) checkToken(r *http.Request) error {
-	if !p.token.Required() {
-		return noToken()
-	}
-	err := p.token.Check(r)
-	switch {
-	case errors.Is(err, token.ErrWrong):
-		return wrongToken()
-	case err != nil:
-		p.warn("reading the token of the status page failed", err)
-		return unavailable("the token cannot be read. The log of the status page says why")
-	}
-	return nil
-}
-
-// refuse answers with the problem of the error: as a page for a browser, else as JSON.
-func (p *Page) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	answer := *problemOf(err)
-	answer.Instance = text.Line(r.URL.Path, 200)
-	if answer.Status >= http.StatusInternalServerError {
-		p.warn("answering a request failed", err)
-	}
-	h := w.Header()
-	switch answer.Status {
-	case http.StatusMethodNotAllowed:
-		h.Set("Allow", http.MethodGet)
-	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Basic realm="Drydock", charset="UTF-8"`) // a browser asks its user for the password
-	}
-	if answer.retry > 0 {
-		h.Set("Retry-After", strconv.Itoa(answer.retry))
-	}
-	kind, body := "application/problem+json", answer.encode()
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
-		kind, body = htmlKind, renderProblem(answer)
-	}
-	h.Set("Content-Type", kind)
-	w.WriteHeader(answer.Status)
-	_, _ = w.Write(body) // the caller may have disconnected
-}
-
+// encode returns the problem as JSON.
 func (p *Problem) encode() []byte {
 	raw, err := json.Marshal(p)
 	if err != nil {

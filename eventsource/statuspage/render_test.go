@@ -25,7 +25,6 @@ func factsOf(t *testing.T, objects build.Lists) setFacts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts.Now = build.Now
 	return facts
 }
 
@@ -115,11 +114,12 @@ func TestStepsShowTheWayOfTheOperation(t *testing.T) {
 		record *api.Resize
 		want   string
 	}{
-		"moving":           {build.Operation(api.Moving, members), "Planned done, Moving now, Finishing later, Succeeded later"},
-		"succeeded":        {build.Operation(api.Succeeded, members), "Planned done, Moving done, Finishing done, Succeeded now"},
-		"growing only":     {build.Operation(api.Expanding, grows), "Expanding now, Succeeded later"},
-		"growing failed":   {build.Operation(api.Failed, grows, failedAt(api.Expanding)), "Expanding done, Failed now"},
-		"growing first":    {build.Operation(api.Moving, grows, members), "Expanding done, Planned done, Moving now, Finishing later, Succeeded later"},
+		"moving":         {build.Operation(api.Moving, members), "Planned done, Moving now, Finishing later, Succeeded later"},
+		"succeeded":      {build.Operation(api.Succeeded, members), "Planned done, Moving done, Finishing done, Succeeded now"},
+		"growing only":   {build.Operation(api.Expanding, grows), "Expanding now, Succeeded later"},
+		"growing failed": {build.Operation(api.Failed, grows, failedAt(api.Expanding)), "Expanding done, Failed now"},
+		"growing first": {build.Operation(api.Moving, grows, members),
+			"Expanding done, Planned done, Moving now, Finishing later, Succeeded later"},
 		"reverting":        {build.Operation(api.Reverting, members), "Planned done, Moving done, Reverting now, Failed later"},
 		"failed at moving": {build.Operation(api.Failed, members, failedAt(api.Moving)), "Planned done, Moving done, Reverting done, Failed now"},
 		"refused":          {build.Operation(api.Refused), "Refused now"},

@@ -3,7 +3,6 @@ package statuspage
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/overview"
 	"drydock.dev/shared/progress"
-	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
@@ -137,21 +135,4 @@ func isoOrLast(w *when) string {
 		return "~" // after every digit
 	}
 	return w.ISO
-}
-
-// growthByUsage returns the sentences about growth by usage.
-func growthByUsage(growth *api.Growth, now time.Time) []string {
-	if growth == nil {
-		return nil
-	}
-	var lines []string
-	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
-		asked := growth.Latest[template]
-		lines = append(lines, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
-			rough(now.Sub(asked.At.Time)), asked.Cause)))
-	}
-	for _, w := range growth.Warnings {
-		lines = append(lines, printable(fmt.Sprintf("does not grow by usage: %s", text.Clip(w.Message, maxText))))
-	}
-	return lines
 }

@@ -2,6 +2,8 @@ package statuspage
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,4 +146,21 @@ func (d *setData) said() string {
 	}
 	const most = 6 // a longer sentence delays the next one
 	return strings.Join(words[:min(len(words), most)], ", ")
+}
+
+// growthByUsage returns the sentences about growth by usage.
+func growthByUsage(growth *api.Growth, now time.Time) []string {
+	if growth == nil {
+		return nil
+	}
+	var lines []string
+	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
+		asked := growth.Latest[template]
+		lines = append(lines, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
+			rough(now.Sub(asked.At.Time)), asked.Cause)))
+	}
+	for _, w := range growth.Warnings {
+		lines = append(lines, printable(fmt.Sprintf("does not grow by usage: %s", text.Clip(w.Message, maxText))))
+	}
+	return lines
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,11 +97,6 @@ func (t *timeline) addEvent(e *corev1.Event) {
 	if len(t.entries) > before {
 		t.entries[before].Event = true
 	}
-}
-
-// joined joins the texts that are not empty with a colon.
-func joined(texts ...string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ": ")
 }
 
 // step is a phase on the way of an operation.

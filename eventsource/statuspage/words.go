@@ -2,6 +2,7 @@ package statuspage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,4 +124,11 @@ func operationWords(kind api.Kind, request string) string {
 		words = strings.TrimSpace(words + " " + request)
 	}
 	return printable(words)
+}
+
+// joined joins the texts that are not empty with a colon.
+func joined(texts ...string) string { return joinedBy(": ", texts...) }
+
+func joinedBy(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), separator)
 }

@@ -16,8 +16,8 @@ import (
 // maxEventPages limits the pages of Events that are read for one object. Any user of a namespace can write Events about it.
 const maxEventPages = 10
 
-// EventsOf returns the latest Events about the object with the kind and name, at most limit, the latest first. Any user who may write Events
-// can have written them, so they are only shown, and decide nothing.
+// EventsOf returns the latest Events about the object with the kind and name, at most limit, the latest first. Any user who may write
+// Events can have written them, so they are only shown, and decide nothing.
 func (c *Client) EventsOf(ctx context.Context, namespace, kind, name string, limit int) ([]corev1.Event, error) {
 	selector := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.String()
 	options := metav1.ListOptions{FieldSelector: selector, Limit: pageSize}

@@ -75,7 +75,8 @@ func TestFileIsReadAtEachCheck(t *testing.T) {
 }
 
 func TestSecretIsNotPrinted(t *testing.T) {
-	if text := fmt.Sprintf("%v %s %+v", Secret("hidden word"), Secret("hidden word"), Token{Value: "hidden word"}); strings.Contains(text, "word") {
+	text := fmt.Sprintf("%v %s %+v", Secret("hidden word"), Secret("hidden word"), Token{Value: "hidden word"})
+	if strings.Contains(text, "word") {
 		t.Error(text)
 	}
 }

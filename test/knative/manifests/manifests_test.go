@@ -232,7 +232,8 @@ func expectCommonSettings(t *testing.T, service *servingv1.Service) {
 	if template.Annotations["autoscaling.knative.dev/min-scale"] != "0" {
 		t.Error("the Service does not scale to zero")
 	}
-	// The timeout is between that of a function, 25 s, and that of the Broker, 60 s. A request to the gateway or the status page may take 300 s.
+	// The timeout is between that of a function, 25 s, and that of the Broker, 60 s. A request to the gateway or the status page may
+	// take 300 s.
 	least, most := int64(25), int64(60)
 	if service.Name == "wake-gateway" || service.Name == "status-page" {
 		least, most = 300, 600
