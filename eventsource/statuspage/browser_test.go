@@ -140,7 +140,7 @@ func TestBrowserShowsHostileTextAsText(t *testing.T) {
 
 // TestPicturesOfThePage takes pictures in light and dark mode. With -update, those of the README are written.
 func TestPicturesOfThePage(t *testing.T) {
-	c := newCluster(t, fleet(9))
+	c := newCluster(t, fleet(2))
 	address := site(t, c)
 	folder := os.Getenv("DRYDOCK_TEST_PICTURES")
 	if folder == "" {
@@ -149,12 +149,14 @@ func TestPicturesOfThePage(t *testing.T) {
 	for name, page := range map[string]struct {
 		path, scheme string
 		width        int
+		height       int
 	}{
-		"list-light": {"/", "light", 1200}, "list-dark": {"/", "dark", 1200}, "phone-light": {"/", "light", 400},
-		"light": {"/sets/" + build.Namespace + "/web", "light", 1200}, "dark": {"/sets/" + build.Namespace + "/web", "dark", 1200},
-		"phone-dark": {"/sets/" + build.Namespace + "/web", "dark", 400},
+		"list-light": {"/", "light", 1200, 1010}, "list-dark": {"/", "dark", 1200, 1010}, "phone-light": {"/", "light", 400, 900},
+		"light":      {"/sets/" + build.Namespace + "/web", "light", 1200, 1560},
+		"dark":       {"/sets/" + build.Namespace + "/web", "dark", 1200, 1560},
+		"phone-dark": {"/sets/" + build.Namespace + "/web", "dark", 400, 900},
 	} {
-		b := newBrowser(t, page.width, 1100)
+		b := newBrowser(t, page.width, page.height)
 		b.scheme(page.scheme)
 		b.open(address + page.path)
 		b.until(`document.getElementById("live").textContent === "Live"`)

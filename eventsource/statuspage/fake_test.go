@@ -32,12 +32,13 @@ type cluster struct {
 	lists build.Lists
 	reads atomic.Int64
 	fail  atomic.Bool
+	seen  map[string]bool // the rights that the requests needed, for example "list pods"
 	url   string
 }
 
 func newCluster(t *testing.T, objects build.Lists) *cluster {
 	t.Helper()
-	c := &cluster{}
+	c := &cluster{seen: map[string]bool{}}
 	c.put(objects)
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
@@ -65,8 +66,26 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	lists := c.lists
+	c.seen[rightOf(r)] = true
 	c.mu.Unlock()
 	lists.ServeHTTP(w, r)
+}
+
+// rightOf returns the right that the request needs. Paths are /api/v1/[namespaces/NAMESPACE/]RESOURCE[/NAME], or the same below
+// /apis/GROUP/v1.
+func rightOf(r *http.Request) string {
+	verb, parts := strings.ToLower(r.Method), strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if parts[0] == "apis" {
+		parts = parts[1:]
+	}
+	parts = parts[2:]
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	if verb == "get" && len(parts) == 1 {
+		verb = "list"
+	}
+	return verb + " " + parts[0]
 }
 
 // page returns a page that reads the cluster, and needs the token secret.
@@ -129,8 +148,9 @@ func resizing(copied int64) build.Lists {
 		"persistentvolumes":      {old},
 		"pods": {build.PodOf("web", 0, "data"), resources.MakeLock(set, build.ID, 1, build.Settings()),
 			build.PodOf("web", 2, "data")},
-		"events": {event("one", corev1.EventTypeNormal, "MemberMoved", "member 2 is on its new volumes", 30*time.Second),
-			event("two", corev1.EventTypeWarning, "CopySlow", "the copy of data-web-1 is slow", 3*time.Minute)},
+		"events": {event("one", corev1.EventTypeNormal, "ClaimsSwapped", "claim data-web-2 is on its new volume", 30*time.Second),
+			event("two", corev1.EventTypeWarning, "CopyWarning",
+				"data-web-1: 2 files changed while they were read; the final pass copies them again", 3*time.Minute)},
 	}
 }
 
