@@ -178,3 +178,16 @@ func TestPageShowsOnlySetsThatItMayShow(t *testing.T) {
 		}
 	}
 }
+
+// TestTenThousandSetsAreShown reads and renders the list of a large cluster.
+func TestTenThousandSetsAreShown(t *testing.T) {
+	objects := build.Lists{}
+	for i := range 10_000 {
+		objects["statefulsets"] = append(objects["statefulsets"], build.Set(fmt.Sprintf("set-%05d", i)))
+	}
+	p := newCluster(t, objects).page(t)
+	body := get(t, p, "/?page=100").Body.String()
+	if !strings.Contains(body, "10000 StatefulSets") || !strings.Contains(body, "set-09999") || len(body) > 100<<10 {
+		t.Errorf("%d bytes: %.500s", len(body), body)
+	}
+}

@@ -18,17 +18,17 @@ var templates = template.Must(template.New("page.html").Parse(pageSource))
 
 // documentData is the input of the template of a whole page.
 type documentData struct {
-	Title, Said string
-	Events      string // the address of the stream of changes
-	Search      string
-	Show        string
-	Main        template.HTML // a rendered fragment
+	Title  string
+	Events string // the address of the stream of changes
+	Search string
+	Show   string
+	Main   template.HTML // a rendered fragment
 }
 
 // renderDocument returns the whole page around the fragment.
 func renderDocument(v view, f fragment) []byte {
 	return render("document", documentData{
-		Title: f.title, Said: f.said, Events: v.events(), Search: v.search, Show: v.show,
+		Title: f.title, Events: v.events(), Search: v.search, Show: v.show,
 		Main: template.HTML(f.html), // the output of another template of this package
 	})
 }
