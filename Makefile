@@ -25,7 +25,8 @@ KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
 TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
 IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
-FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks grow-volumes wake-gateway
+FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks grow-volumes wake-gateway \
+  status-page
 
 # Debian packages of test-mover: rsync checks the copies, the others make file systems and attributes.
 MOVER_PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs
@@ -106,9 +107,9 @@ test-mover: ## the data mover on real file systems and devices; needs root
 	$(call install,$(MOVER_PACKAGES))
 	go test -tags root ./cmd/drydock/...
 
-test-page: ## the waiting page of the wake gateway, in a browser
+test-page: ## the waiting page of the wake gateway and the status page, in a browser
 	$(call install,chromium)
-	go test -tags page ./eventsource/gateway
+	go test -tags page ./eventsource/gateway ./eventsource/statuspage
 
 test-demo: ## the scripts that the demo runs in its pods
 	$(call install,busybox-static)

@@ -21,6 +21,7 @@ import (
 
 	"drydock.dev/eventsource/engine"
 	"drydock.dev/eventsource/gateway"
+	"drydock.dev/eventsource/statuspage"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
@@ -59,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// runAll runs the engine, the server for probes and metrics, and the wake gateway until the context ends.
+// runAll runs the engine, the server for probes and metrics, the wake gateway and the status page until the context ends.
 func runAll(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) error {
 	config, err := kube.Config()
 	if err != nil {
@@ -91,6 +92,11 @@ func runAll(ctx context.Context, o options, stdout io.Writer, log *slog.Logger) 
 		return err
 	}
 	defer stopGateway()
+	stopPage, err := listenStatusPage(o, config, log)
+	if err != nil {
+		return err
+	}
+	defer stopPage()
 
 	lead := func(ctx context.Context) error {
 		health.SetReady(true)
@@ -143,6 +149,22 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 	}
 	return func() {
 		wake.Stop()
+		stop()
+	}, nil
+}
+
+// listenStatusPage serves the status page, unless --status-page is none. Every replica serves it, because it only reads.
+func listenStatusPage(o options, config *rest.Config, log *slog.Logger) (func(), error) {
+	if o.StatusPage == "none" {
+		return func() {}, nil
+	}
+	page := statuspage.New(kube.NewClient(o.configFor(config, api.StatusPage)), o.Settings, o.Access, log)
+	stop, err := listen("status page", "--status-page", o.StatusPage, serve.NewServer(page, time.Minute, log), log)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		page.Stop()
 		stop()
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/eventsource/engine"
+	"drydock.dev/eventsource/statuspage"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/telemetry/export"
 )
@@ -101,5 +102,46 @@ func TestGatewayAcceptsURLWithTrailingSlash(t *testing.T) {
 	defer response.Body.Close() // read only
 	if response.StatusCode != http.StatusOK {
 		t.Error(response.Status)
+	}
+}
+
+// TestStatusPageIsServedWithItsToken: without a configured token it only says how to create one.
+func TestStatusPageIsServedWithItsToken(t *testing.T) {
+	for name, row := range map[string]struct {
+		access statuspage.Access
+		code   int
+	}{
+		"no token": {statuspage.Access{}, http.StatusForbidden},
+		"a token":  {statuspage.Access{Token: "right"}, http.StatusOK},
+	} {
+		var log bytes.Buffer
+		o := options{StatusPage: "127.0.0.1:0", Access: row.access}
+		stop, err := listenStatusPage(o, &rest.Config{}, slog.New(slog.NewJSONHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		var line struct{ URL string }
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.URL == "" {
+			t.Fatalf("%s: %v", &log, err)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line.URL+"/page.css", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.SetBasicAuth("any", "right")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != row.code {
+			t.Errorf("%s: %s, want %d", name, response.Status, row.code)
+		}
+	}
+	if stop, err := listenStatusPage(options{StatusPage: "none"}, nil, nil); err != nil {
+		t.Error(err)
+	} else {
+		stop()
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/eventsource/gateway"
+	"drydock.dev/eventsource/statuspage"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/settings"
@@ -25,6 +26,7 @@ type options struct {
 	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
 	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address of the Broker for posted CloudEvents; empty for none"`
 	Gateway        string        `envconfig:"DRYDOCK_GATEWAY" flag:"gateway" desc:"address of the wake gateway (127.0.0.1:9092; in a cluster :9092); none for none"`
+	StatusPage     string        `envconfig:"DRYDOCK_STATUS_PAGE" flag:"status-page" desc:"address of the status page (127.0.0.1:9093; in a cluster :9093); none for none"`
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
 	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: only ticks and posted events"`
 	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file for the events that pass the Broker, a line of JSON each; - for standard output"`
@@ -36,6 +38,7 @@ type options struct {
 	LogLevel       slog.Level    `envconfig:"LOG_LEVEL" flag:"log-level" default:"info" desc:"lowest level of log lines: debug, info, warn or error"`
 	api.Settings
 	gateway.Options
+	statuspage.Access
 	settings.Kubeconfig
 }
 
@@ -52,6 +55,9 @@ func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
 	}
 	if o.Gateway == "" {
 		o.Gateway = defaultAddress(9092)
+	}
+	if o.StatusPage == "" {
+		o.StatusPage = defaultAddress(9093)
 	}
 	if o.LeaseNamespace == "" {
 		o.LeaseNamespace = ownNamespace()
@@ -77,6 +83,7 @@ func (o *options) flags() *flag.FlagSet {
 	f.StringVar(&o.Listen, "listen", o.Listen, "")
 	f.StringVar(&o.Broker, "broker", o.Broker, "")
 	f.StringVar(&o.Gateway, "gateway", o.Gateway, "")
+	f.StringVar(&o.StatusPage, "status-page", o.StatusPage, "")
 	f.Func("namespace", "", func(text string) error {
 		o.Namespaces = strings.Split(text, ",")
 		return nil

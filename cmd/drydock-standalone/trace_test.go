@@ -76,7 +76,8 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, []string{
-			"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--leader-elect=false", "--tick", "3s",
+			"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--status-page", "none",
+			"--leader-elect=false", "--tick", "3s",
 		}, io.Discard, &log)
 	}()
 	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))

@@ -17,6 +17,7 @@ import (
 
 	"drydock.dev"
 	"drydock.dev/eventsource/gateway"
+	"drydock.dev/eventsource/statuspage"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
@@ -32,6 +33,7 @@ type environment struct {
 	Deadline time.Duration `envconfig:"DRYDOCK_EVENT_TIMEOUT" default:"25s" desc:"time limit of a function for one event"`
 	function.Environment
 	gateway.Options
+	statuspage.Access
 	settings.Kubeconfig
 }
 
@@ -59,7 +61,7 @@ func serveUsage(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
 		out, code = stdout, exitOK
 	}
-	names := append(function.Names(), string(api.WakeGateway))
+	names := append(function.Names(), string(api.StatusPage), string(api.WakeGateway))
 	fmt.Fprintf(out, "Usage: drydock serve FUNCTION\n\nFunctions: %s\n\nSettings, from the environment:\n", strings.Join(names, ", "))
 	if err := settings.Print(out, &environment{}); err != nil {
 		fmt.Fprintln(stderr, "drydock serve:", err)
@@ -78,9 +80,12 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 	health, mux := &serve.Health{}, http.NewServeMux()
 	health.Register(mux, measure.Page)
 	server := serve.NewServer(mux, env.Deadline, log)
-	if name == api.WakeGateway {
-		err = handleRequests(mux, server, env, measure, log)
-	} else {
+	switch name {
+	case api.WakeGateway:
+		err = handleVisits(mux, server, env, measure, log)
+	case api.StatusPage:
+		err = handleViews(mux, server, env, log)
+	default:
 		err = handleEvents(mux, name, env, measure, log)
 	}
 	if err != nil {
@@ -105,8 +110,8 @@ func handleEvents(mux *http.ServeMux, name api.Function, env environment, measur
 	return nil
 }
 
-// handleRequests serves the wake gateway, which takes no events.
-func handleRequests(mux *http.ServeMux, server *http.Server, env environment, measure *export.Export, log *slog.Logger) error {
+// handleVisits serves the wake gateway, which takes no events.
+func handleVisits(mux *http.ServeMux, server *http.Server, env environment, measure *export.Export, log *slog.Logger) error {
 	config, err := kube.Config()
 	if err != nil {
 		return err
@@ -118,5 +123,17 @@ func handleRequests(mux *http.ServeMux, server *http.Server, env environment, me
 	server.RegisterOnShutdown(wake.Stop)
 	mux.Handle("/", wake)
 	server.Handler = gateway.CleanPaths(mux)
+	return nil
+}
+
+// handleViews serves the status page, which takes no events.
+func handleViews(mux *http.ServeMux, server *http.Server, env environment, log *slog.Logger) error {
+	config, err := kube.Config()
+	if err != nil {
+		return err
+	}
+	page := statuspage.New(kube.NewClient(config), env.Settings, env.Access, log)
+	server.RegisterOnShutdown(page.Stop)
+	mux.Handle("/", page)
 	return nil
 }

@@ -30,6 +30,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/token"
 )
 
 // maxCached limits the cached sessions, because anonymous callers choose them.
@@ -42,7 +43,7 @@ type Gateway struct {
 	namespaces  []string
 	options     Options
 	base        string
-	token       token
+	token       token.Token
 	log         *slog.Logger
 	meters      *measure.Meters
 	cache       *share.Cache[[]Unit]
@@ -63,8 +64,9 @@ func New(client *kube.Client, settings api.Settings, options Options, log *slog.
 	ending, end := context.WithCancel(context.Background())
 	return &Gateway{
 		client: client, apply: apply.New(client, api.WakeGateway, log), namespaces: settings.Namespaces,
-		options: options, base: strings.TrimSuffix(path.Join("/", options.BasePath), "/"), token: token{options.Token, options.TokenFile},
-		log: log, ending: ending, end: end,
+		options: options, base: strings.TrimSuffix(path.Join("/", options.BasePath), "/"),
+		token: token.Token{Value: options.Token, File: options.TokenFile, FileSetting: "DRYDOCK_GATEWAY_TOKEN_FILE"},
+		log:   log, ending: ending, end: end,
 		cache: share.NewCache[[]Unit](maxCached), waiters: share.NewLimiter(cmp.Or(options.Waiters, defaultWaiters)),
 	}
 }
@@ -127,7 +129,7 @@ func (g *Gateway) answer(r *http.Request, route string) answer {
 	if r.Method != http.MethodGet {
 		return refuse(r.URL.Path, wrongMethod(r.Method))
 	}
-	if err := g.token.check(r); err != nil && route != pathHealth {
+	if err := checkToken(g.token, r); err != nil && route != pathHealth {
 		return refuse(r.URL.Path, err)
 	}
 	return serve(r)

@@ -172,7 +172,7 @@ func (g *Gateway) observeGroup(ctx context.Context, group Ref) ([]Unit, error) {
 	if u := (Unit{Members: members}); u.optedIn() {
 		return []Unit{u}, nil
 	}
-	if !g.token.required() { // anonymous callers do not learn the names of other groups
+	if !g.token.Required() { // anonymous callers do not learn the names of other groups
 		return nil, groupNotFound(group, nil, "none of its sets is opted in")
 	}
 	others, err := g.list(ctx, group.Namespace, api.ManagedLabel+"=true")

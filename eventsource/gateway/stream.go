@@ -45,7 +45,7 @@ func (g *Gateway) streamQuery(r *http.Request) (Query, []string, error) {
 	}
 	types := values["types"]
 	if len(values["names"]) == 0 && len(values["group"]) == 0 {
-		if !g.token.required() {
+		if !g.token.Required() {
 			return Query{}, nil, streamNeedsToken()
 		}
 		return Query{All: true}, types, nil

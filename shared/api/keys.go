@@ -324,6 +324,7 @@ const (
 	Restore      Function = "restore"
 	IdleTimeout  Function = "idle-timeout"
 	WakeGateway  Function = "wake-gateway"
+	StatusPage   Function = "status-page"
 	CleanupPod   Function = "cleanup-pod"
 	ScaleHooks   Function = "scale-hooks"
 	DeadLetter   Function = "dead-letter"

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,6 +60,18 @@ func Printable(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r)
 	}), " ")
+}
+
+// Bytes returns the number of bytes with a unit, for example "1.5 GiB".
+func Bytes(n int64) string {
+	value, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if value < 1024 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + unit
 }
 
 // head returns at most the first n bytes of the text, without half a rune at the end.

@@ -22,7 +22,7 @@ import (
 
 // accounts are the accounts in config/accounts.
 var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore",
-	"scale-hooks", "sift", "source", "wake-gateway"}
+	"scale-hooks", "sift", "source", "status-page", "wake-gateway"}
 
 // theft is an attempt with a stolen token, in the words of docs/security.md.
 type theft struct {

@@ -57,7 +57,7 @@ func startChild(o options, folder string, onEvent func(brokerEvent)) (*child, er
 	ctx, stop := context.WithCancel(context.Background())
 	c := &child{log: log.Name(), stop: stop, exited: make(chan struct{}), ready: make(chan struct{})}
 	command := exec.CommandContext(ctx, o.standalone,
-		"--namespace="+o.namespace, "--events-log=-", "--listen=127.0.0.1:0", "--broker=", "--gateway=none")
+		"--namespace="+o.namespace, "--events-log=-", "--listen=127.0.0.1:0", "--broker=", "--gateway=none", "--status-page=none")
 	command.Env = append(os.Environ(), "DRYDOCK_IMAGE="+o.image, "DRYDOCK_ALLOW_TAGS=true")
 	command.SysProcAttr = ownGroup()
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }

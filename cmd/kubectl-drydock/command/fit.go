@@ -183,11 +183,11 @@ func printRows(out io.Writer, rows []fit.Row) error {
 		case r.UnknownReason != "":
 			fits = "not known: " + r.UnknownReason
 		case r.Fits != nil:
-			fits, saves = r.Fits.String(), bytesWords(r.SavedBytes())
+			fits, saves = r.Fits.String(), text.Bytes(r.SavedBytes())
 		}
 		used := "-"
 		if r.Fullest != "" {
-			used = bytesWords(r.Used)
+			used = text.Bytes(r.Used)
 		}
 		cells := []string{r.Set, r.Template, fmt.Sprint(r.Claims), r.Size.String(), orDash(r.Fullest), used, text.Printable(fits), saves}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))

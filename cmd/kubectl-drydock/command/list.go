@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/overview"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/overview"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/text"
 )
@@ -133,8 +133,11 @@ func operationInList(o *overview.Operation) string {
 	if o == nil {
 		return "-"
 	}
-	words := strings.ToLower(string(o.Kind)) + " " + string(o.Phase)
-	if o.Phase == api.Failed || o.Phase == api.Refused {
+	words := strings.ToLower(string(o.Kind))
+	if o.Phase != "" {
+		words += " " + string(o.Phase)
+	}
+	if o.Phase == api.Failed || o.Phase == api.Refused || o.Phase == "" {
 		words += ": " + string(o.Reason)
 	}
 	return text.Printable(words)

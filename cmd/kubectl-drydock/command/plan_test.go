@@ -19,6 +19,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/text"
 	"drydock.dev/test/golden"
 )
 
@@ -72,7 +73,7 @@ func TestUsageIsReadFromTheKubeletsSummary(t *testing.T) {
 
 func TestBytesAreShownWithAUnit(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 3 << 29: "1.5 GiB", 1 << 40: "1 TiB"} {
-		if got := bytesWords(n); got != want {
+		if got := text.Bytes(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}

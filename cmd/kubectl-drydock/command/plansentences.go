@@ -12,6 +12,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/text"
 )
 
 func setWords(d *forecast.Document) string {
@@ -50,12 +51,12 @@ func copyWords(c forecast.Copy) string {
 	case c.Claims == 0:
 		return "nothing"
 	case c.Unmeasured == 0:
-		return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it", c.Claims, bytesWords(c.Measured))
+		return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it", c.Claims, text.Bytes(c.Measured))
 	case c.Measured == 0:
-		return fmt.Sprintf("%d claims: at most %s, because their usage is not measured", c.Claims, bytesWords(c.Unmeasured))
+		return fmt.Sprintf("%d claims: at most %s, because their usage is not measured", c.Claims, text.Bytes(c.Unmeasured))
 	}
 	return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it, and at most %s where it is not measured",
-		c.Claims, bytesWords(c.Measured), bytesWords(c.Unmeasured))
+		c.Claims, text.Bytes(c.Measured), text.Bytes(c.Unmeasured))
 }
 
 func strategyWords(d *forecast.Document) string {
@@ -181,16 +182,4 @@ func triedWords(checks []forecast.Check) []string {
 		words += ": " + strings.Join(kinds, ", ")
 	}
 	return append([]string{words}, untried...)
-}
-
-// bytesWords returns the bytes with a unit, for example "1.5 GiB".
-func bytesWords(n int64) string {
-	value, unit := float64(n), "B"
-	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
-		if value < 1024 {
-			break
-		}
-		value, unit = value/1024, next
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0") + " " + unit
 }

@@ -134,9 +134,9 @@ func inUse(c forecast.Claim) string {
 	case c.Method != api.MethodCopy:
 		return "-"
 	case c.Used != nil:
-		return bytesWords(*c.Used)
+		return text.Bytes(*c.Used)
 	}
-	return "at most " + bytesWords(c.Capacity)
+	return "at most " + text.Bytes(c.Capacity)
 }
 
 func users(all []forecast.User) string {

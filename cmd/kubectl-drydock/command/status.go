@@ -13,10 +13,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
@@ -142,7 +142,7 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	}
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	lines = append(lines, progressLines(d, t)...)
-	if next := nextStep(d); next != "" {
+	if next := d.NextStep(); next != "" {
 		lines = append(lines, "", "next: "+next)
 	}
 	return lines
@@ -162,20 +162,6 @@ func changeLines(d *progress.Document) []string {
 			", waits for "))
 	}
 	return lines
-}
-
-// nextStep returns what the user can do about an operation that has not succeeded. It is empty if there is nothing to do.
-func nextStep(d *progress.Document) string {
-	set := fmt.Sprintf("-n %s sts/%s", d.Namespace, d.Set)
-	switch {
-	case d.Phase == api.Refused && d.Kind == api.KindResize:
-		return "kubectl drydock plan " + set + "   # shows every cause. The resize begins when they are removed"
-	case d.Phase == api.Failed && d.Kind == api.KindRollback:
-		return "kubectl drydock rollback " + set
-	case d.Phase == api.Failed:
-		return "kubectl drydock retry " + set + "   # when the cause is removed"
-	}
-	return ""
 }
 
 // growthByUsageLines returns a line for each template that has grown by usage, and one for each that does not grow.

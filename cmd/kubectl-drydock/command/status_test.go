@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/progress"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -148,7 +148,7 @@ func TestFailedOperationsHaveANextStep(t *testing.T) {
 	file := golden.Open(t)
 	for _, kind := range []api.Kind{api.KindResize, api.KindRollback} {
 		for _, phase := range []api.Phase{api.Moving, api.Succeeded, api.Failed, api.Refused} {
-			next := nextStep(&progress.Document{Namespace: "shop", Set: "web", Kind: kind, Phase: phase})
+			next := (&progress.Document{Namespace: "shop", Set: "web", Kind: kind, Phase: phase}).NextStep()
 			file.Entry(t, string(kind)+" "+string(phase), next)
 		}
 	}

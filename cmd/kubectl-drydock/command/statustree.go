@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"drydock.dev/cmd/kubectl-drydock/progress"
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
 )
 
@@ -120,12 +120,12 @@ func copied(m progress.Member) string {
 	case m.Bytes == 0:
 		return "-"
 	case m.Copied >= m.Bytes:
-		return bar(1) + " " + bytesWords(m.Bytes)
+		return bar(1) + " " + text.Bytes(m.Bytes)
 	}
-	words := fmt.Sprintf("%s %s of %s", bar(float64(m.Copied)/float64(m.Bytes)), bytesWords(m.Copied), bytesWords(m.Bytes))
+	words := fmt.Sprintf("%s %s of %s", bar(float64(m.Copied)/float64(m.Bytes)), text.Bytes(m.Copied), text.Bytes(m.Bytes))
 	if m.Rate > 0 {
 		left := time.Duration((m.Bytes-m.Copied)/m.Rate) * time.Second
-		words += fmt.Sprintf(", %s/s, %s left", bytesWords(m.Rate), duration.HumanDuration(left))
+		words += fmt.Sprintf(", %s/s, %s left", text.Bytes(m.Rate), duration.HumanDuration(left))
 	}
 	return words
 }

@@ -35,11 +35,13 @@ const patience = 8 * time.Minute
 
 // functions are the deployed functions.
 var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-	"restore", "scale-hooks", "sift", "wake-gateway"}
+	"restore", "scale-hooks", "sift", "status-page", "wake-gateway"}
 
-// listeners returns the functions that receive events: all but the wake gateway.
+// listeners returns the functions that receive events: all but the wake gateway and the status page.
 func listeners() []string {
-	return slices.DeleteFunc(slices.Clone(functions), func(name string) bool { return name == "wake-gateway" })
+	return slices.DeleteFunc(slices.Clone(functions), func(name string) bool {
+		return name == "wake-gateway" || name == "status-page"
+	})
 }
 
 // knative is a stage with Drydock on Knative.

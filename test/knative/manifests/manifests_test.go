@@ -30,7 +30,7 @@ const root = "../../.."
 
 // functions are the folders of functions in deploy/.
 var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-	"restore", "scale-hooks", "sift", "wake-gateway"}
+	"restore", "scale-hooks", "sift", "status-page", "wake-gateway"}
 
 // overlays are the overlays of a whole installation.
 var overlays = []string{"cluster", "namespace", "kafka", "oidc"}
@@ -232,9 +232,10 @@ func expectCommonSettings(t *testing.T, service *servingv1.Service) {
 	if template.Annotations["autoscaling.knative.dev/min-scale"] != "0" {
 		t.Error("the Service does not scale to zero")
 	}
-	// The timeout is between that of a function, 25 s, and that of the Broker, 60 s. A request to the gateway may take 300 s.
+	// The timeout is between that of a function, 25 s, and that of the Broker, 60 s. A request to the gateway or the status page may
+	// take 300 s.
 	least, most := int64(25), int64(60)
-	if service.Name == "wake-gateway" {
+	if service.Name == "wake-gateway" || service.Name == "status-page" {
 		least, most = 300, 600
 	}
 	if seconds := template.Spec.TimeoutSeconds; seconds == nil || *seconds >= most || *seconds <= least {

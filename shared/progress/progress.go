@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -79,4 +80,18 @@ func downSeconds(m *api.Member, now time.Time) *int64 {
 func secondsBetween(from *metav1.Time, to time.Time) *int64 {
 	n := int64(to.Sub(from.Time) / time.Second)
 	return &n
+}
+
+// NextStep returns the command that a user can run about an operation that has not succeeded. It is empty if there is nothing to do.
+func (d *Document) NextStep() string {
+	set := fmt.Sprintf("-n %s sts/%s", d.Namespace, d.Set)
+	switch {
+	case d.Phase == api.Refused && d.Kind == api.KindResize:
+		return "kubectl drydock plan " + set + "   # shows every cause. The resize begins when they are removed"
+	case d.Phase == api.Failed && d.Kind == api.KindRollback:
+		return "kubectl drydock rollback " + set
+	case d.Phase == api.Failed:
+		return "kubectl drydock retry " + set + "   # when the cause is removed"
+	}
+	return ""
 }

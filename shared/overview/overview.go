@@ -55,12 +55,14 @@ type Set struct {
 	Why string `json:"why,omitempty"`
 	// Operation is the active resize, rollback, cleanup or scaling, or the latest resize if it did not succeed.
 	Operation *Operation `json:"operation,omitempty"`
+	// DeadLetters is the number of the set's dead letters. An unreadable list counts as one.
+	DeadLetters int `json:"deadLetters,omitempty"`
 }
 
-// Operation is an operation on a set.
+// Operation is an operation on a set. Its phase is empty if the record cannot be read.
 type Operation struct {
 	Kind    api.Kind   `json:"kind"`
-	Phase   api.Phase  `json:"phase"`
+	Phase   api.Phase  `json:"phase,omitempty"`
 	Request string     `json:"request,omitempty"`
 	Reason  api.Reason `json:"reason,omitempty"`
 	Message string     `json:"message,omitempty"`
@@ -91,7 +93,7 @@ func New(sets []*appsv1.StatefulSet, now time.Time) Document {
 
 func setOf(m idle.Member, verdict idle.Verdict) Set {
 	s := Set{Namespace: m.Set.Namespace, Name: m.Set.Name, Group: m.Set.Labels[api.GroupLabel], Ready: m.Set.Status.ReadyReplicas,
-		Replicas: statefulset.Replicas(m.Set), Operation: operationOf(m.Set), State: Awake, Why: verdict.Why}
+		Replicas: statefulset.Replicas(m.Set), Operation: operationOf(m.Set), State: Awake, Why: verdict.Why, DeadLetters: deadLettersOf(m.Set)}
 	switch sleep := m.Sleep; {
 	case m.SleepErr != nil:
 		s.Why = m.SleepErr.Error()
@@ -111,6 +113,14 @@ func setOf(m idle.Member, verdict idle.Verdict) Set {
 	return s
 }
 
+func deadLettersOf(set *appsv1.StatefulSet) int {
+	letters, err := api.LoadDeadLetters(set)
+	if err != nil {
+		return 1
+	}
+	return len(letters)
+}
+
 func stateOf(sleep *api.Sleep) State {
 	switch sleep.Phase {
 	case api.Asleep:
@@ -124,6 +134,9 @@ func stateOf(sleep *api.Sleep) State {
 // operationOf returns the operation to show for the set, or nil. Sleeps are in the state.
 func operationOf(set *appsv1.StatefulSet) *Operation {
 	records := operation.Of(set)
+	if records.ResizeErr != nil {
+		return &Operation{Kind: api.KindResize, Reason: api.StatusInvalid, Message: records.ResizeErr.Error()}
+	}
 	var shown operation.Record
 	switch {
 	case records.Resize.Active():

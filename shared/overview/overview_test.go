@@ -39,6 +39,7 @@ func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
 		resize("moving", api.Moving),
 		resize("refused", api.Refused),
 		resize("resized", api.Succeeded),
+		build.Set("garbled", build.Annotation(api.StatusAnnotation, "{"), build.Annotation(api.DeadLettersAnnotation, "{")),
 	}
 	text, err := json.MarshalIndent(New(sets, build.Now), "", "  ")
 	if err != nil {

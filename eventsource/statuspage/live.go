@@ -1,0 +1,183 @@
+package statuspage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// pause is the time between two reads of the API server, and how long a fragment counts as new.
+const pause = 2 * time.Second
+
+// fragment is the part of a page that changes: the content of its main element.
+type fragment struct {
+	html  []byte
+	title string // of the document
+	said  string // one sentence, which a screen reader says after a change
+}
+
+func (f fragment) equal(other fragment) bool {
+	return bytes.Equal(f.html, other.html) && f.title == other.title && f.said == other.said
+}
+
+// update is the result of one read: a fragment, or why there is none.
+type update struct {
+	fragment fragment
+	problem  string
+}
+
+func (u update) equal(other update) bool {
+	return u.problem == other.problem && u.fragment.equal(other.fragment)
+}
+
+// refresher reads the views and returns an update for each.
+type refresher func(context.Context, []view) map[view]update
+
+// live keeps the views up to date that browsers show at the moment. One loop reads for all of them. It ends with the last viewer.
+type live struct {
+	refresh refresher
+	log     *slog.Logger
+	limit   int
+	pause   time.Duration
+	ending  context.Context
+	stop    context.CancelFunc
+
+	mu      sync.Mutex
+	viewers int
+	topics  map[view]*topic
+	running bool
+}
+
+// topic is a view with its viewers and its latest update.
+type topic struct {
+	viewers int
+	latest  *update // nil before the first read
+	at      time.Time
+	changed chan struct{} // closed at the next change
+}
+
+func newLive(limit int, refresh refresher, log *slog.Logger) *live {
+	ending, stop := context.WithCancel(context.Background())
+	return &live{refresh: refresh, log: log, limit: limit, pause: pause, ending: ending, stop: stop, topics: map[view]*topic{}}
+}
+
+// join adds a viewer and starts the loop if it is the first. It returns false if there are too many viewers.
+func (l *live) join(v view) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.viewers >= l.limit {
+		return false
+	}
+	l.viewers++
+	t := l.topics[v]
+	if t == nil {
+		t = &topic{changed: make(chan struct{})}
+		l.topics[v] = t
+	}
+	t.viewers++
+	if !l.running {
+		l.running = true
+		go l.run()
+	}
+	return true
+}
+
+// leave removes a viewer. The fragment of a view without viewers is dropped.
+func (l *live) leave(v view) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.viewers--
+	t := l.topics[v]
+	t.viewers--
+	if t.viewers == 0 {
+		delete(l.topics, v)
+	}
+}
+
+// run reads all views again and again, until there are no viewers.
+func (l *live) run() {
+	for {
+		views := l.current()
+		if len(views) == 0 {
+			return
+		}
+		for v, u := range l.guarded(views) {
+			l.publish(v, u)
+		}
+		select {
+		case <-l.ending.Done():
+		case <-time.After(l.pause):
+		}
+	}
+}
+
+// guarded refreshes the views. It turns a panic into a problem, because a panic outside of a request would end the process.
+func (l *live) guarded(views []view) (updates map[view]update) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("refreshing the status page panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			updates = map[view]update{}
+			for _, v := range views {
+				updates[v] = update{problem: "the page cannot be rendered. The log of the status page says why"}
+			}
+		}
+	}()
+	return l.refresh(l.ending, views)
+}
+
+// current returns the views with viewers. If there are none, or the page stops, the loop counts as ended.
+func (l *live) current() []view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var views []view
+	if l.ending.Err() == nil {
+		for v := range l.topics {
+			views = append(views, v)
+		}
+	}
+	l.running = len(views) > 0
+	return views
+}
+
+// publish stores the update, and wakes the viewers if it differs. With a problem, the former fragment stays.
+func (l *live) publish(v view, u update) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[v]
+	if t == nil {
+		return // the last viewer has left meanwhile
+	}
+	if u.problem != "" && t.latest != nil {
+		u.fragment = t.latest.fragment
+	}
+	t.at = time.Now()
+	if t.latest != nil && t.latest.equal(u) {
+		return
+	}
+	t.latest = &u
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// state returns the latest update of a view with viewers, nil before the first, and a channel that is closed at the next.
+func (l *live) state(v view) (*update, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[v]
+	return t.latest, t.changed
+}
+
+// latest returns the latest fragment of the view. fresh is false if no browser shows the view, or if it could not be read lately.
+func (l *live) latest(v view) (f fragment, fresh bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.topics[v]
+	if t == nil || t.latest == nil || t.latest.problem != "" || time.Since(t.at) > 2*l.pause {
+		return fragment{}, false
+	}
+	return t.latest.fragment, true
+}

@@ -1,0 +1,106 @@
+package statuspage
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/overview"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
+)
+
+// maxEvents limits the Events of a set that a page shows.
+const maxEvents = 50
+
+const optedIn = api.ManagedLabel + "=true"
+
+// setFacts are the objects that the page of one set shows.
+type setFacts struct {
+	*world.Observed
+	group  []*appsv1.StatefulSet // the opted-in sets of its group, or only the set
+	events []corev1.Event        // the latest first
+}
+
+// readOverview reads every opted-in set of the namespaces that this Drydock serves.
+func (p *Page) readOverview(ctx context.Context) (overview.Document, error) {
+	namespaces := p.namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	var sets []*appsv1.StatefulSet
+	for _, namespace := range namespaces {
+		err := kube.Pages(ctx, p.client, plan.StatefulSets, namespace, optedIn, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+			for i := range l.Items {
+				sets = append(sets, reduced(&l.Items[i]))
+			}
+		})
+		if err != nil {
+			return overview.Document{}, err
+		}
+	}
+	return overview.New(sets, p.now()), nil
+}
+
+// reduced returns a copy with the fields that the overview needs, because a cluster may have thousands of sets.
+func reduced(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	small := &appsv1.StatefulSet{}
+	small.Namespace, small.Name, small.UID, small.Labels = set.Namespace, set.Name, set.UID, set.Labels
+	small.CreationTimestamp, small.DeletionTimestamp, small.Generation = set.CreationTimestamp, set.DeletionTimestamp, set.Generation
+	small.Annotations = map[string]string{}
+	for key, value := range set.Annotations {
+		if strings.HasPrefix(key, api.Prefix) && key != api.CleanupTemplateAnnotation && key != api.MoverAnnotation {
+			small.Annotations[key] = value
+		}
+	}
+	small.Spec.Replicas, small.Status = set.Spec.Replicas, set.Status
+	small.Status.Conditions = nil
+	return small
+}
+
+// readSet reads what the page of one set shows.
+func (p *Page) readSet(ctx context.Context, v view) (setFacts, error) {
+	if len(p.namespaces) > 0 && !slices.Contains(p.namespaces, v.namespace) {
+		return setFacts{}, setNotFound(v.namespace, v.name)
+	}
+	managed := func(o *world.Observed) bool { return o.Set != nil && statefulset.Managed(o.Set) }
+	observed, err := p.client.ObserveIf(ctx, events.Ref{Namespace: v.namespace, Name: v.name}, managed)
+	if err != nil {
+		return setFacts{}, err
+	}
+	if !managed(observed) {
+		return setFacts{}, setNotFound(v.namespace, v.name)
+	}
+	observed.Now = p.now()
+	facts := setFacts{Observed: observed}
+	if facts.group, err = p.readGroup(ctx, observed.Set); err != nil {
+		return setFacts{}, err
+	}
+	facts.events, err = p.client.EventsOf(ctx, v.namespace, "StatefulSet", v.name, maxEvents)
+	return facts, err
+}
+
+// readGroup reads the opted-in sets of the set's group. A set without a group is alone.
+func (p *Page) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]*appsv1.StatefulSet, error) {
+	group := []*appsv1.StatefulSet{set}
+	name := set.Labels[api.GroupLabel]
+	if name == "" {
+		return group, nil
+	}
+	selector := optedIn + "," + api.GroupLabel + "=" + name
+	err := kube.Pages(ctx, p.client, plan.StatefulSets, set.Namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+		for i := range l.Items {
+			if l.Items[i].Name != set.Name {
+				group = append(group, reduced(&l.Items[i]))
+			}
+		}
+	})
+	return group, err
+}

@@ -1,0 +1,42 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"drydock.dev/shared/plan"
+)
+
+// maxEventPages limits the pages of Events that are read for one object. Any user of a namespace can write Events about it.
+const maxEventPages = 10
+
+// EventsOf returns the latest Events about the object with the kind and name, at most limit, the latest first. Any user who may write
+// Events can have written them, so they are only shown, and decide nothing.
+func (c *Client) EventsOf(ctx context.Context, namespace, kind, name string, limit int) ([]corev1.Event, error) {
+	selector := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.String()
+	options := metav1.ListOptions{FieldSelector: selector, Limit: pageSize}
+	var latest []corev1.Event
+	for range maxEventPages {
+		list := &corev1.EventList{}
+		size, err := c.listPage(ctx, plan.Events, namespace, &options, list)
+		if err != nil {
+			return nil, fmt.Errorf("reading Events of %s: %w", name, err)
+		}
+		latest = append(latest, list.Items...)
+		slices.SortStableFunc(latest, func(a, b corev1.Event) int {
+			return cmp.Or(HappenedAt(&b).Compare(HappenedAt(&a)), cmp.Compare(a.Name, b.Name))
+		})
+		latest = latest[:min(len(latest), limit)]
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+		options.Limit = nextLimit(options.Limit, size)
+	}
+	return latest, nil
+}
