@@ -41,8 +41,8 @@ define install
 endef
 
 .PHONY: help build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo \
-  test test-unit test-mover test-page test-demo test-api test-sim test-e2e test-knative test-func sim model mutants traces bench \
-  bench-knative fences rights generate golden lint presubmit
+  test test-unit test-mover test-monitoring test-page test-demo test-api test-sim test-e2e test-knative test-func sim model mutants traces \
+  bench bench-knative fences rights generate golden lint presubmit
 
 help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,7 +87,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-mover test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
+test: test-unit test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -106,6 +106,10 @@ test-unit: ## the quick part: needs only Go, on Linux or macOS
 test-mover: ## the data mover on real file systems and devices; needs root
 	$(call install,$(MOVER_PACKAGES))
 	go test -tags root ./cmd/drydock/...
+
+# Without -count=1, go test does not notice a change of config/monitoring, which is outside of the module.
+test-monitoring: ## the alerts with Prometheus' evaluation, and the dashboard with Grafana's schema; the first run compiles both
+	cd test/monitoring && go test -count=1 .
 
 test-page: ## the waiting page of the wake gateway and the status page, in a browser
 	$(call install,chromium)
@@ -212,6 +216,7 @@ lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up
 	cd test/cluster/csi && go vet ./driver
 	cd test/gitops && go vet .
 	cd test/gitops/argo && go vet .
+	cd test/monitoring && go vet .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
 presubmit: lint test ## runs all checks that a change must pass

@@ -1,10 +1,13 @@
 package sift
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 )
@@ -15,8 +18,9 @@ type findings struct {
 	sets    int
 	order   []events.Ref
 	notices map[events.Ref]notice
-	// active holds the ids of active operations that a record on their set names.
-	active map[string]bool
+	figures *figures
+	// active maps the ids of active operations that a record on their set names to their kinds.
+	active map[string]api.Kind
 	// replicasRestored holds the ids of operations that have restored the replicas of their set. Their paused owner must be resumed.
 	replicasRestored map[string]bool
 	// scaledSets holds the sets with a scale record: a Scaler scales them, or has scaled them.
@@ -29,6 +33,17 @@ type findings struct {
 type scaledSet struct {
 	members int32
 	notice  notice
+}
+
+func newFindings(now time.Time) *findings {
+	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(), active: map[string]api.Kind{},
+		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}}
+}
+
+// isActive reports whether a record on a set names the operation as active.
+func (r *findings) isActive(operation string) bool {
+	_, active := r.active[operation]
+	return active
 }
 
 // addJournal adds an operation that a journal names.
@@ -65,7 +80,7 @@ func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records
 	for _, record := range records.All() {
 		id := record.Head().Operation
 		if record.Active() {
-			r.active[id] = true
+			r.active[id] = record.Head().Kind
 		}
 		if operation.NoLongerStops(set, record) {
 			r.replicasRestored[id] = true

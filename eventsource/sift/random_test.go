@@ -355,7 +355,7 @@ func (w *randomWorld) lists() build.Lists {
 // concerned returns the functions that the sweep or an event of the set wakes.
 func (w *randomWorld) concerned(t *testing.T, f *Function) []api.Function {
 	t.Helper()
-	found := &findings{tick: "1", notices: map[events.Ref]notice{}, active: map[string]bool{}, replicasRestored: map[string]bool{}}
+	found := newFindings(time.Unix(1, 0))
 	if err := f.sweepAll(t.Context(), build.Now, found); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/resources"
@@ -51,7 +50,7 @@ func sweptSets(t *testing.T, objects ...metav1.Object) string {
 		lists[plural] = append(lists[plural], o)
 	}
 	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
-	found := &findings{tick: "1", notices: map[events.Ref]notice{}, active: map[string]bool{}, replicasRestored: map[string]bool{}}
+	found := newFindings(time.Unix(1, 0))
 	now := build.Now.Add(time.Minute) // not a minute that checks paused owners
 	if err := f.sweepSets(t.Context(), "", now, found); err != nil {
 		t.Fatal(err)

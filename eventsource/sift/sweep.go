@@ -23,6 +23,7 @@ import (
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/telemetry"
 )
 
 // sweep finds all unfinished work from the objects alone, so that a lost event only delays an operation. It finds opted-in sets with an
@@ -30,11 +31,12 @@ import (
 // one event for each set that a function must observe.
 func (f *Function) sweep(ctx context.Context) error {
 	now := time.Now()
-	found := &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, active: map[string]bool{},
-		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}}
+	found := newFindings(now)
 	if err := f.sweepAll(ctx, now, found); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
+	found.figures.At = now
+	telemetry.From(ctx).SetSweep(telemetry.Sweep(found.figures.sums))
 	err := f.sendAll(ctx, found)
 	if err == nil {
 		f.lastSweep = now
@@ -73,6 +75,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			set := &l.Items[i]
 			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, Retry: f.retry}
 			found.addRecords(set, change.Records)
+			found.figures.addSet(set, change.Records, now)
 			concerns := resize.Concerned(change)
 			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
@@ -145,7 +148,10 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 					continue
 				}
 				found.addJournal(link.Operation)
-				active := found.active[link.Operation]
+				kind, active := found.active[link.Operation]
+				if link.Role == api.RoleOwner {
+					found.figures.addOwner(&l.Items[i], kind)
+				}
 				switch {
 				case !active && link.Role == api.RoleSleep:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout}))
@@ -168,9 +174,10 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 			link, err := api.LoadLink(&l.Items[i])
 			switch {
 			case err != nil || link == nil:
-			case link.Role == api.RoleCleaner && !found.active[link.Operation]:
+			case link.Role == api.RoleCleaner && !found.isActive(link.Operation):
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
 			case link.Role == api.RoleHeld && statefulset.Held(&l.Items[i]):
+				found.figures.addHeld(&l.Items[i])
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore}))
 			}
 		}
@@ -193,7 +200,7 @@ func (f *Function) sweepHooks(ctx context.Context, namespace string, found *find
 	return kube.Pages(ctx, f.client, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Role == api.RoleScaleHook &&
-				!found.active[link.Operation] {
+				!found.isActive(link.Operation) {
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.ScaleHooks}))
 			}
 		}

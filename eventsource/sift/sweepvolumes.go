@@ -35,6 +35,9 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 			}
 			orphaned := found.isOrphaned(&l.Items[i], link, now)
 			countVolume(&counts, &l.Items[i], orphaned)
+			if !orphaned && world.IsRetained(&l.Items[i]) {
+				found.figures.addRetained(&l.Items[i])
+			}
 			if !orphaned && !world.Expired(&l.Items[i], now) {
 				continue
 			}
@@ -50,7 +53,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 
 // isOrphaned reports whether the sweep found no set and no journal that names the volume's operation.
 func (r *findings) isOrphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
-	return !r.active[link.Operation] && !r.inJournals[link.Operation] && world.MayBeOrphan(volume, now)
+	return !r.isActive(link.Operation) && !r.inJournals[link.Operation] && world.MayBeOrphan(volume, now)
 }
 
 func countVolume(counts *telemetry.ProtectedVolumes, volume *corev1.PersistentVolume, orphaned bool) {

@@ -3,6 +3,7 @@ package idletimeout
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -22,7 +23,7 @@ func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reas
 
 // wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
 func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
-	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
+	next := enterWaking(sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	var resume []plan.Action
@@ -47,6 +48,15 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	// sleep ends at zero.
 	actions := slices.Concat(resume, patch.Actions(), []plan.Action{operation.NoteOf(m.Set, next, warning)})
 	return plan.Do(reason, actions...).Then(events.WakeDecided, sleep.Operation)
+}
+
+// enterWaking returns a copy of the sleep in phase Waking. The first such record stores when the wake-up began.
+func enterWaking(sleep *api.Sleep, now time.Time, timeout time.Duration) *api.Sleep {
+	next := operation.Enter(sleep, api.Waking, now, timeout)
+	if sleep.Phase != api.Waking {
+		next.WakingAt = operation.Moment(now)
+	}
+	return next
 }
 
 // handleWaking waits until the set is ready. While the set is at zero the sleep does not end, unless another client scaled the set
@@ -110,7 +120,7 @@ func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
 // startReplicas restores the replicas of a waking set that is at zero.
 func startReplicas(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := operation.Enter(m.Sleep, api.Waking, in.Now, in.Settings.ReadyTimeout)
+	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout)
 	next.Reason, next.Message = reason, message
 	patch := operation.Store(m.Set, next)
 	resume := in.scale(patch, m, wantedReplicas(m.Sleep))
@@ -123,7 +133,7 @@ func startReplicas(in Input, m idle.Member, reason api.Reason, message string) p
 
 // retryStartLater keeps the sleep of a set whose replicas the API server rejected, and schedules the next try.
 func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
-	next := operation.Enter(sleep, api.Waking, in.Now, in.Settings.SleepRetry)
+	next := enterWaking(sleep, in.Now, in.Settings.SleepRetry)
 	next.Reason = api.StartRefused
 	next.Message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; "+
 		"the next try is in %s", wantedReplicas(sleep), in.Rejected, in.Settings.SleepRetry)

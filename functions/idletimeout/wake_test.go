@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
@@ -116,5 +117,22 @@ func TestSetStartsEventuallyWithoutItsOperator(t *testing.T) {
 	s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
 	if sleep := s.sleepOf("web"); sleep.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 {
 		t.Errorf("%d replicas, %s %s\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase, sleep.Message, strings.Join(s.log, "\n"))
+	}
+}
+
+// TestWakeKeepsItsStart: the metrics measure a wake-up from its start, although a rejected start is tried again.
+func TestWakeKeepsItsStart(t *testing.T) {
+	asleep := web(zero, build.LastActivity(0), sleep(api.Asleep, build.AsleepFor(time.Hour)))
+	for situation, in := range map[string]Input{"accepted": on(asleep), "rejected": on(asleep).withRejection("quota exceeded")} {
+		next := build.StoredSleep(Decide(in))
+		if next.Phase != api.Waking || next.WakingAt == nil || !next.WakingAt.Time.Equal(build.Now) {
+			t.Errorf("%s: %s", situation, next.Encode())
+		}
+	}
+	earlier := build.Now.Add(-time.Minute)
+	waking := sleep(api.Waking, build.AsleepFor(time.Hour), build.SleepDue(-time.Second), build.SleepReason(api.StartRefused, "no"),
+		func(s *api.Sleep) { s.WakingAt = operation.Moment(earlier) })
+	if next := build.StoredSleep(Decide(on(web(zero, waking)))); !next.WakeBegan().Time.Equal(earlier) {
+		t.Error(next.Encode())
 	}
 }

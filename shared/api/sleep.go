@@ -22,6 +22,8 @@ type Sleep struct {
 	ScaledToZeroAt *metav1.Time `json:"stopping,omitempty"`
 	// PodsGoneAt is when the last pod of the set was gone.
 	PodsGoneAt *metav1.Time `json:"quiesced,omitempty"`
+	// WakingAt is when the set began to wake. It is nil before, and for a record that began with the wake-up.
+	WakingAt *metav1.Time `json:"waking,omitempty"`
 	// ReadyAt is when the set became ready again.
 	ReadyAt *metav1.Time `json:"ready,omitempty"`
 	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
@@ -47,6 +49,14 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 
 // Active reports whether the sleep still has work to do. A nil sleep has none.
 func (s *Sleep) Active() bool { return s != nil && s.active() }
+
+// WakeBegan returns when the latest wake-up of this sleep began.
+func (s *Sleep) WakeBegan() *metav1.Time {
+	if s.WakingAt != nil {
+		return s.WakingAt
+	}
+	return &s.Started
+}
 
 // Clone returns a copy. Changing it does not change s.
 func (s *Sleep) Clone() *Sleep {

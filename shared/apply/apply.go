@@ -182,6 +182,24 @@ func (x *Executor) count(ctx context.Context, p plan.Plan) {
 	}
 }
 
+// measure records what has ended with the action, which has succeeded. The precondition of a patch makes it succeed at most once. If the
+// process ends before this, the figures are lost.
+func measure(ctx context.Context, a plan.Action) {
+	hop := telemetry.From(ctx)
+	for _, m := range a.Measurements {
+		switch m.Figure {
+		case plan.OperationSeconds:
+			hop.RecordOperation(ctx, string(m.Kind), string(m.Phase), m.Value)
+		case plan.DowntimeSeconds:
+			hop.RecordDowntime(ctx, string(m.Kind), m.Value)
+		case plan.WakeSeconds:
+			hop.RecordWake(ctx, m.Value)
+		case plan.CopiedBytes:
+			hop.CountCopied(ctx, int64(m.Value))
+		}
+	}
+}
+
 // onlyRecords reports whether the plan only records Kubernetes Events, so that another step would see no change.
 func onlyRecords(p plan.Plan) bool {
 	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbRecord })
@@ -213,6 +231,7 @@ func (x *Executor) do(ctx context.Context, p plan.Plan) error {
 		if err != nil {
 			return failure{a, err}
 		}
+		measure(ctx, a)
 		left = plan.Rebase(a, version, left[1:])
 	}
 	return nil

@@ -12,6 +12,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +27,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/telemetry"
 )
 
 // writer records writes and answers each with the next of its errors. It repeats the last error, and answers nil without errors.
@@ -438,5 +443,46 @@ func TestLogLinesNameTheSet(t *testing.T) {
 		if strings.Count(line, `"set":"shop/web"`) != 1 || !strings.Contains(line, `"function":"restore"`) {
 			t.Error(line)
 		}
+	}
+}
+
+// TestFiguresOfFailedWriteAreNotMeasured: after a conflict, the next plan has the same figures, and only its write ends something.
+func TestFiguresOfFailedWriteAreNotMeasured(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	measure, err := telemetry.New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(telemetry.ScopeName), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, _ := measure.Receive(t.Context(), "restore", event.New(), nil)
+	patch := plan.PatchOf(plan.Claims, claim).Annotate("a", "b").Measure(
+		plan.Measurement{Figure: plan.OperationSeconds, Kind: api.KindResize, Phase: api.Succeeded, Value: 60},
+		plan.Measurement{Figure: plan.DowntimeSeconds, Kind: api.KindResize, Value: 7},
+		plan.Measurement{Figure: plan.WakeSeconds, Value: 8},
+		plan.Measurement{Figure: plan.CopiedBytes, Value: 9})
+	w, plans := &writer{errs: []error{conflict, nil}}, []plan.Plan{plan.Do(api.CleaningUp, patch.Actions()...),
+		plan.Do(api.CleaningUp, patch.Actions()...), plan.Noop(api.UpToDate)}
+	if _, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).Run(ctx, func(context.Context) (plan.Plan, error) {
+		next := plans[0]
+		plans = plans[1:]
+		return next, nil
+	}); err != nil || len(w.writes) != 2 {
+		t.Fatal(w.writes, err)
+	}
+	var collected metricdata.ResourceMetrics
+	if err := reader.Collect(ctx, &collected); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, m := range collected.ScopeMetrics[0].Metrics {
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			got[m.Name] = data.DataPoints[0].Sum
+		case metricdata.Sum[int64]:
+			got[m.Name] = float64(data.DataPoints[0].Value)
+		}
+	}
+	want := map[string]float64{"drydock.operation.duration": 60, "drydock.member.downtime": 7, "drydock.wake.duration": 8, "drydock.copied": 9}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

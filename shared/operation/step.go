@@ -60,9 +60,10 @@ func ConcludeResize(resize *api.Resize, phase api.Phase, now time.Time) *api.Res
 	return next
 }
 
-// Store returns a patch that writes the record to the StatefulSet. It is empty if the set already has the same record.
+// Store returns a patch that writes the record to the StatefulSet. It is empty if the set already has the same record. The metrics get what
+// ends with this write.
 func Store(set *appsv1.StatefulSet, record Record) *plan.Patch {
-	return plan.PatchOf(plan.StatefulSets, set).Annotate(record.Annotation(), record.Encode())
+	return plan.PatchOf(plan.StatefulSets, set).Annotate(record.Annotation(), record.Encode()).Measure(Measure(set, record)...)
 }
 
 // Overdue reports whether the deadline of the present phase is over.

@@ -152,6 +152,12 @@ func (p *Patch) RemoveFinalizers(names ...string) *Patch {
 	return p
 }
 
+// Measure adds figures that the metrics get once the patch has succeeded.
+func (p *Patch) Measure(figures ...Measurement) *Patch {
+	p.action.Measurements = append(p.action.Measurements, figures...)
+	return p
+}
+
 // Empty reports whether the patch changes nothing.
 func (p *Patch) Empty() bool { return len(p.action.Ops) == 0 }
 

@@ -54,6 +54,28 @@ type Outcome struct {
 	Took           time.Duration
 }
 
+// Figure is what a Measurement measures.
+type Figure string
+
+const (
+	// OperationSeconds is the duration of an operation that has ended, by kind and terminal phase.
+	OperationSeconds Figure = "operation"
+	// DowntimeSeconds is how long a member did not serve, by kind of the operation.
+	DowntimeSeconds Figure = "downtime"
+	// WakeSeconds is the duration of a wake-up.
+	WakeSeconds Figure = "wake"
+	// CopiedBytes is the size of a verified copy.
+	CopiedBytes Figure = "copied"
+)
+
+// Measurement is a figure that the metrics get when the write of the action has succeeded.
+type Measurement struct {
+	Figure Figure
+	Kind   api.Kind
+	Phase  api.Phase // of OperationSeconds
+	Value  float64
+}
+
 // Values of Outcome.Result.
 const (
 	Succeeded = "succeeded"
@@ -194,6 +216,8 @@ type Action struct {
 	Object runtime.Object // create, try
 	Ops    []Op           // patch
 	Words  []string       // patch: the changes, for readers
+
+	Measurements []Measurement // patch: what the metrics get once the patch has succeeded
 
 	UID             types.UID // delete, evict, check
 	ResourceVersion string    // delete, check

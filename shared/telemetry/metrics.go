@@ -55,7 +55,13 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	if t.volumes, err = newVolumes(meter); err != nil {
 		return err
 	}
-	t.growth, err = newGrowth(meter)
+	if t.growth, err = newGrowth(meter); err != nil {
+		return err
+	}
+	if t.operations, err = newOperations(meter); err != nil {
+		return err
+	}
+	t.sweep, err = newSweep(meter)
 	return err
 }
 

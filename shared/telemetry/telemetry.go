@@ -23,12 +23,14 @@ const ScopeName = "drydock.dev"
 
 // Telemetry holds the instruments and the tracer of a process.
 type Telemetry struct {
-	tracer   trace.Tracer // nil if tracing is off
-	handled  metric.Float64Histogram
-	requests metric.Float64Histogram
-	cleanups *cleanups
-	volumes  *volumes
-	growth   *growth
+	tracer     trace.Tracer // nil if tracing is off
+	handled    metric.Float64Histogram
+	requests   metric.Float64Histogram
+	cleanups   *cleanups
+	volumes    *volumes
+	growth     *growth
+	operations *operations
+	sweep      *sweep
 
 	warm  atomic.Bool // true after the first event
 	mu    sync.Mutex

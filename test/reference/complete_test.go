@@ -97,10 +97,11 @@ func TestKeysOfManifestsAreDescribed(t *testing.T) {
 			described[k.String()] = true
 		}
 	}
-	word := regexp.MustCompile(`\bdrydock\.dev/[a-z][a-z0-9-]*[a-z0-9]`)
+	word := regexp.MustCompile(`(?m)(?:^|[^/])\b(drydock\.dev/[a-z][a-z0-9-]*[a-z0-9])`) // a URL has a slash before
 	found := map[string]bool{}
 	sources(t, ".yaml", []string{"config", "deploy"}, func(name, text string) {
-		for _, key := range word.FindAllString(text, -1) {
+		for _, match := range word.FindAllStringSubmatch(text, -1) {
+			key := match[1]
 			found[key] = true
 			if !described[key] {
 				t.Errorf("%s has the key %s. Describe it in test/reference/keys.yaml", name, key)

@@ -1,0 +1,154 @@
+package sift
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
+)
+
+// requests gives the pods of a set a request of 500m CPU and 1 KiB of memory.
+var requests = build.Edit(func(s *appsv1.StatefulSet) {
+	s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Ki")}}}}
+})
+
+// deadLetters gives a set undelivered events.
+func deadLetters(n int) build.Option {
+	letter := api.UndeliveredEvent{Type: "t", Source: "s", ID: "1", Subject: "p", Time: *operation.Moment(build.Now)}
+	return build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters(slices.Repeat([]api.UndeliveredEvent{letter}, n)))
+}
+
+// pauseRecord is the record of a pause of an owner by an operation.
+func pauseRecord(id string, owner types.UID, ago time.Duration) *appsv1.ControllerRevision {
+	link := api.Link{Operation: id, Role: api.RoleOwner, Namespace: build.Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"}}
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace,
+		Name: api.OwnerRecordName(id, owner), CreationTimestamp: metav1.NewTime(build.Now.Add(-ago))}}
+	revision.Data = runtime.RawExtension{Raw: api.PausedOwner{Version: api.PauseVersion, Resource: "dbs", Name: "db", UID: owner}.Encode()}
+	return build.With(revision, build.LinkOf(link))
+}
+
+func heldPod(ago time.Duration, grace int64) *corev1.Pod {
+	return build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Edit(func(p *corev1.Pod) {
+		p.DeletionTimestamp = ptr.To(metav1.NewTime(build.Now.Add(-ago).Add(time.Duration(grace) * time.Second)))
+		p.DeletionGracePeriodSeconds = ptr.To(grace)
+	}))
+}
+
+// TestSweepComputesFigures: the figures come from the objects that the sweep reads for its work.
+func TestSweepComputesFigures(t *testing.T) {
+	type list = []metav1.Object
+	failed := func(set string, reason api.Reason) metav1.Object {
+		return build.Set(set, build.Status(build.Operation(api.Failed, func(r *api.Resize) {
+			r.Set, r.Reason = api.SetRef{Name: set, UID: types.UID("uid-" + set)}, reason
+		})))
+	}
+	overdue := build.Operation(api.Moving, build.Due(-time.Second))
+	asleep := build.Sleep(api.Asleep, build.SleepStarted(48*time.Hour))
+	waking := build.Sleep(api.Waking, build.SleepStarted(48*time.Hour), func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now) })
+	retained := build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleOldVolume, "data-web-0"),
+		build.Annotation(api.RetainedUntilAnnotation, build.Now.Add(time.Hour).UTC().Format(time.RFC3339)))
+	cases := map[string]cluster{
+		"nothing":                    {},
+		"a set without an operation": {"statefulsets": list{build.Set("web")}},
+		"a set that is not opted in": {"statefulsets": list{build.With(failed("web", api.CopyFailed), build.Label(api.ManagedLabel, ""))}},
+		"active, failed and aborted operations": {"statefulsets": list{build.Set("web", build.Status(overdue)), failed("db", api.CopyFailed),
+			failed("api", api.NotReady), failed("queue", api.Aborted)}},
+		"a succeeded operation":         {"statefulsets": list{build.Set("web", build.Status(build.Operation(api.Succeeded)))}},
+		"a record that cannot be read":  {"statefulsets": list{build.Set("web", build.Annotation(api.StatusAnnotation, "{"))}},
+		"a set that is asleep":          {"statefulsets": list{build.Set("web", requests, build.WithSleep(asleep), build.Replicas(0))}},
+		"a set that another one starts": {"statefulsets": list{build.Set("web", requests, build.WithSleep(asleep), build.Replicas(2))}},
+		"a set that wakes":              {"statefulsets": list{build.Set("web", requests, build.WithSleep(waking))}},
+		"held members": {"pods": list{heldPod(time.Hour, 30), build.With(heldPod(2*time.Hour, 0),
+			build.Edit(func(p *corev1.Pod) { p.Name = "web-1" }))}},
+		"a locked name": {"pods": list{build.With(heldPod(0, 0), build.Edit(func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.CreationTimestamp = nil, metav1.NewTime(build.Now.Add(-time.Minute))
+		}))}},
+		"an owner that a sleep and an ended operation have paused": {
+			"statefulsets": list{build.Set("web", build.WithSleep(asleep), build.Replicas(0))},
+			"controllerrevisions": list{pauseRecord(build.SleepID, "uid-db", time.Hour), pauseRecord("000000000001", "uid-db", 2*time.Hour),
+				pauseRecord("000000000002", "uid-db", 3*time.Hour)}},
+		"old volumes":        {"persistentvolumes": list{retained}},
+		"undelivered events": {"statefulsets": list{build.Set("web", deadLetters(2)), build.Set("db", deadLetters(1))}},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		lists := build.EmptyLists()
+		maps.Copy(lists, cases[name])
+		f := New(kube.NewClient(lists.Serve(t)), build.Settings(), nil, slog.New(slog.DiscardHandler))
+		found := newFindings(build.Now)
+		if err := f.sweepAll(t.Context(), build.Now, found); err != nil {
+			t.Fatal(err)
+		}
+		file.Entry(t, name, render(found.figures))
+	}
+}
+
+// render returns the figures that are not zero, one a line. Times are relative to build.Now.
+func render(f *figures) string {
+	var lines []string
+	add := func(name string, value float64) {
+		if value != 0 {
+			lines = append(lines, fmt.Sprintf("%s %g", name, value))
+		}
+	}
+	for state, n := range f.Operations {
+		add("operations "+state[0]+" "+state[1], float64(n))
+	}
+	for kind, n := range f.Overdue {
+		add("overdue "+kind, float64(n))
+	}
+	for kind, n := range f.OwnersPaused {
+		add("owners paused "+kind, float64(n))
+	}
+	for kind, at := range f.Oldest {
+		lines = append(lines, fmt.Sprintf("oldest %s began %s ago", kind, build.Now.Sub(at)))
+	}
+	for kind, at := range f.OldestPause {
+		lines = append(lines, fmt.Sprintf("oldest pause %s began %s ago", kind, build.Now.Sub(at)))
+	}
+	if f.MembersHeld > 0 {
+		lines = append(lines, fmt.Sprintf("members held %d, first %s ago", f.MembersHeld, build.Now.Sub(f.OldestHold)))
+	}
+	add("awake", float64(f.Awake))
+	add("asleep", float64(f.Asleep))
+	add("saved members", f.SavedMembers)
+	add("saved CPU", f.SavedCPU)
+	add("saved memory", f.SavedMemory)
+	add("retained bytes", f.RetainedBytes)
+	add("dead letters", float64(f.DeadLetters))
+	slices.Sort(lines)
+	if lines == nil {
+		return "all are zero"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestFiguresHaveEverySeries: a series that exists only sometimes is hard to alert on.
+func TestFiguresHaveEverySeries(t *testing.T) {
+	f := newFigures()
+	want := 0
+	for _, phases := range api.Phases {
+		want += len(phases) // Unreadable replaces Succeeded
+	}
+	if len(f.Operations) != want || len(f.Overdue) != len(api.Phases) || len(f.OwnersPaused) != len(api.Phases)+1 {
+		t.Errorf("%v\n%v\n%v", f.Operations, f.Overdue, f.OwnersPaused)
+	}
+}
