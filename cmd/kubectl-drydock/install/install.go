@@ -163,8 +163,8 @@ func (o Options) nameMover(object *unstructured.Unstructured) error {
 // moverRoleName is the name of the Role with the allowed images of movers.
 const moverRoleName = "drydock-mover-image"
 
-// moverRole returns the Role with the allowed image of movers. deploy/standalone contains it. On Knative, deploy/apply and make fences write
-// it, so the files of config and deploy do not.
+// moverRole returns the Role with the allowed image of movers. deploy/standalone contains it. On Knative, deploy/apply writes it, so the
+// files of config and deploy do not.
 func (o Options) moverRole() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1",

@@ -1,5 +1,5 @@
-// Package chart makes Drydock's Helm chart from the objects that kubectl drydock install applies. The chart has no manifests of its own: the
-// templates are these objects, with a value in a few places.
+// Package chart makes Drydock's Helm chart from the objects that kubectl drydock install applies. The chart has no manifests of its own:
+// the templates are these objects, with a value in a few places.
 package chart
 
 import (
