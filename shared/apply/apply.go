@@ -59,7 +59,7 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 		return nil, fault.Permanent(err)
 	}
 	telemetry.From(ctx).SetObject(ref.Namespace, ref.Name, ref.Operation)
-	done, err := x.Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
+	done, err := x.about(ref).Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
 	if err != nil || done.Announce == "" {
 		return nil, err
 	}
@@ -70,6 +70,13 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 		err = answer.SetData(event.ApplicationJSON, done.Data)
 	}
 	return &answer, err
+}
+
+// about returns the executor with the set in each line of its log, so that kubectl drydock logs finds the lines of a set.
+func (x *Executor) about(ref events.Ref) *Executor {
+	one := *x
+	one.log = x.log.With("set", ref.String())
+	return &one
 }
 
 // HandleDenied does the same as Handle, for functions that continue after a permanent refusal of a write. It then calls step with that
@@ -326,6 +333,6 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := x.write.Create(ctx, plan.Events, a.Namespace, e, false); err != nil && !apierrors.IsAlreadyExists(err) {
-		x.log.WarnContext(ctx, "recording a Kubernetes Event", "set", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
+		x.log.WarnContext(ctx, "recording a Kubernetes Event", "object", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -417,5 +418,25 @@ func TestStepGetsTheErrorOfAFailedWrite(t *testing.T) {
 				t.Errorf("writes %v, status %d (%v); want %d and %d", w.writes, fault.Status(err), err, row.writes, row.status)
 			}
 		})
+	}
+}
+
+// TestLogLinesNameTheSet: kubectl drydock logs finds the lines of a set by it.
+func TestLogLinesNameTheSet(t *testing.T) {
+	var log bytes.Buffer
+	e := events.NewStep(api.Backup, events.BackupCompleted, events.Ref{Namespace: "shop", Name: "web"})
+	executor := New(&writer{}, api.Restore, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	for range 2 {
+		_, err := executor.Handle(t.Context(), e, func(context.Context, events.Ref) (plan.Plan, error) {
+			return plan.Wait(api.InProgress, "its turn"), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+		if strings.Count(line, `"set":"shop/web"`) != 1 || !strings.Contains(line, `"function":"restore"`) {
+			t.Error(line)
+		}
 	}
 }

@@ -62,8 +62,9 @@ func ExitCodesPage() string {
 	b.WriteString("# Exit codes\n\n" + wrap("The exit codes of `drydock copy`, which runs in the pods of movers. "+
 		"`drydock serve` and `drydock call` end with 0, or with 1 after an error and 2 after wrong arguments. "+
 		"`drydock call` ends with 3 if the answer of the URL rules out a retry. "+
-		"`kubectl drydock` ends with 0. It ends with 1 after an error, if a request would be refused, without consent, and if an operation that "+
-		"it waits for does not succeed. It ends with 3 if such an operation still runs after `--timeout`.") +
+		"`kubectl drydock` ends with 0. It ends with 1 after an error, if a request would be refused, if `kubectl drydock doctor` finds a "+
+		"problem, without consent, and if an operation that it waits for does not succeed. It ends with 3 if such an operation still runs "+
+		"after `--timeout`.") +
 		generated(file("shared/moverreport/codes.go")))
 	b.WriteString("\n| code | meaning | may a retry succeed? |\n|---|---|---|\n")
 	for _, code := range moverreport.Codes() {

@@ -10,12 +10,17 @@
 //	rollback   put old volumes back
 //	sleep      put a set to sleep
 //	wake       wake a set
+//	grow       let nearly full volumes grow
+//	scale      scale a set with its hooks
+//	cleanup    show the cleanup after a scale-down
 //	explain    explain a reason, and what to do
+//	logs       show what functions and movers logged about an operation
+//	report     write an archive for a bug report
 //	emit       send an event
 //	redeliver  send dead letters again
 //	fit        show which volumes could be smaller
 //	rbac       print the rights to pause operators
-//	doctor     check the cluster for policies
+//	doctor     check the installation
 //	install    install or upgrade Drydock
 //	uninstall  release everything, then remove Drydock
 //	release    release everything before Drydock is uninstalled
@@ -51,7 +56,8 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: now}
 	root.AddGroup(&cobra.Group{ID: "see", Title: "See what happens:"}, &cobra.Group{ID: "resize", Title: "Resize volumes:"},
-		&cobra.Group{ID: "sleep", Title: "Sleep:"}, &cobra.Group{ID: "operate", Title: "Look after Drydock:"})
+		&cobra.Group{ID: "sleep", Title: "Sleep:"}, &cobra.Group{ID: "scale", Title: "Scale:"},
+		&cobra.Group{ID: "operate", Title: "Look after Drydock:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -61,9 +67,11 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			root.AddCommand(c)
 		}
 	}
-	add("see", newList(tool), newStatus(tool), newExplain(tool))
-	add("resize", newPlan(tool), newResize(tool), newApprove(tool), newAbort(tool), newRetry(tool), newRollback(tool), newFit(tool))
+	add("see", newList(tool), newStatus(tool), newExplain(tool), newLogs(tool), newReport(tool))
+	add("resize", newPlan(tool), newResize(tool), newApprove(tool), newAbort(tool), newRetry(tool), newRollback(tool), newFit(tool),
+		newGrow(tool))
 	add("sleep", newSleep(tool), newWake(tool))
+	add("scale", newScale(tool), newCleanup(tool))
 	add("operate", newDoctor(tool), newEmit(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool), newInstall(tool), newUninstall(tool))
 	return root
 }

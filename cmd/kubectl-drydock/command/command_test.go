@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -74,6 +75,14 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 			_ = json.NewDecoder(r.Body).Decode(&ops)
 			c.wrote = append(c.wrote, fmt.Sprint(ops))
 			answer(w, http.StatusOK, set)
+		case "GET /apis/drydock.dev/v1alpha1/namespaces/shop/scalers":
+			answer(w, http.StatusOK, map[string]any{"apiVersion": "drydock.dev/v1alpha1", "kind": "ScalerList", "items": []any{map[string]any{
+				"apiVersion": "drydock.dev/v1alpha1", "kind": "Scaler", "metadata": map[string]any{"name": "pilot", "namespace": "shop"},
+				"spec": map[string]any{"target": "web"}}}})
+		case "PATCH /apis/drydock.dev/v1alpha1/namespaces/shop/scalers/pilot/scale":
+			body, _ := io.ReadAll(r.Body)
+			c.wrote = append(c.wrote, string(body))
+			answer(w, http.StatusOK, map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"})
 		case "POST " + proxy:
 			c.posted = append(c.posted, r)
 			w.WriteHeader(http.StatusAccepted)

@@ -3,188 +3,102 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/cmd/kubectl-drydock/doctor"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
 )
 
-const (
-	policyGroup = "admissionregistration.k8s.io"
-	// applyPolicy (config/overlays/apply) turns applied templates into requests. fencePolicy (config/policy) protects Drydock's records.
-	applyPolicy = "drydock-templates"
-	fencePolicy = "drydock-records"
-)
-
-// mutatingVersions are the API versions of MutatingAdmissionPolicy, the newest first (kubernetes KEP-3962).
-var mutatingVersions = []string{"v1", "v1beta1"}
-
-// presence says whether an object exists.
-type presence int
-
-const (
-	absent presence = iota
-	present
-	hidden // the user has no right to read it
-)
-
-// examined has the facts that doctor reads from the cluster.
-type examined struct {
-	Server string
-	// Mutating is the API version of MutatingAdmissionPolicy; empty if the API server does not offer it.
-	Mutating string
-	// Apply is the presence of applyPolicy, Fences that of fencePolicy.
-	Apply, Fences presence
-}
-
-// finding is a line of the output: the checked thing, its state, and the remedy if it needs one.
-type finding struct {
-	Subject, State, Remedy string
+// doctoring holds the state of kubectl drydock doctor.
+type doctoring struct {
+	*tool
+	all    bool
+	output string
 }
 
 func newDoctor(t *tool) *cobra.Command {
-	return &cobra.Command{
+	o := &doctoring{tool: t}
+	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the cluster for the policies that Drydock uses",
-		Long: "Show whether this cluster turns edited manifests into requests, and whether the policies that protect Drydock's records are\n" +
-			"installed. The command reads the API server's versions and admission policies, and changes nothing.",
-		Example: "  kubectl drydock doctor",
+		Short: "Check the installation of Drydock, and show the remedy for each problem",
+		Long: "Check the API server, the installation, the tick, policies, accounts, your rights, StorageClasses, images and the operators of\n" +
+			"sets. Each line is ok, a note, unknown or a problem, with its remedy. A note is about an optional part. What you may not read\n" +
+			"is unknown. The command changes nothing. It fails only if it finds a problem.",
+		Example: "  kubectl drydock doctor\n  kubectl drydock doctor -n shop\n  kubectl drydock doctor -A -o yaml",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := t.examine(c.Context())
-			if err != nil {
-				return err
-			}
-			return t.printFindings(diagnose(found))
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
+	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "check the sets and movers of every namespace")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml")
+	return c
 }
 
-// examine reads the facts from the API server.
-func (t *tool) examine(ctx context.Context) (examined, error) {
-	config, err := t.config.ToRESTConfig()
+func (o *doctoring) run(ctx context.Context) error {
+	if o.output != "" && o.output != "json" && o.output != "yaml" {
+		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
+	}
+	o.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.QPS, config.Burst = 50, 100 // the checks are many small requests
+		return config
+	}
+	s, err := o.connect()
 	if err != nil {
-		return examined{}, fmt.Errorf("finding the cluster: %w", err)
+		return err
 	}
-	versions, err := discovery.NewDiscoveryClientForConfig(config)
+	if o.all {
+		s.namespace = metav1.NamespaceAll
+	}
+	facts, err := s.facts(ctx, o.now())
 	if err != nil {
-		return examined{}, err
+		return err
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return examined{}, err
-	}
-	server, err := versions.ServerVersion()
-	if err != nil {
-		return examined{}, fmt.Errorf("asking the API server for its version: %w", err)
-	}
-	found := examined{Server: server.GitVersion}
-	for _, version := range mutatingVersions {
-		offered, err := offers(versions, version)
-		if err != nil {
-			return examined{}, err
-		}
-		if !offered {
-			continue
-		}
-		found.Mutating = version
-		if found.Apply, err = presenceOf(ctx, objects, "mutatingadmissionpolicies", version, applyPolicy); err != nil {
-			return examined{}, err
-		}
-		break
-	}
-	found.Fences, err = presenceOf(ctx, objects, "validatingadmissionpolicies", "v1", fencePolicy)
-	return found, err
-}
-
-// offers reports whether the API server offers MutatingAdmissionPolicy in the version.
-func offers(versions discovery.DiscoveryInterface, version string) (bool, error) {
-	list, err := versions.ServerResourcesForGroupVersion(policyGroup + "/" + version)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+	findings := doctor.Diagnose(facts)
+	if o.output == "" {
+		err = printFindings(o.Out, findings)
+	} else {
+		err = printAs(o.Out, doctor.Document{Version: doctor.Version, Findings: findings}, o.output)
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking the API server for %s/%s: %w", policyGroup, version, err)
+		return err
 	}
-	for _, r := range list.APIResources {
-		if r.Name == "mutatingadmissionpolicies" {
-			return true, nil
-		}
+	if problems := doctor.Problems(findings); len(problems) > 0 {
+		return fmt.Errorf("the checks found problems: %s", strings.Join(problems, ", "))
 	}
-	return false, nil
+	return nil
 }
 
-// presenceOf reports whether the cluster-wide policy object exists.
-func presenceOf(ctx context.Context, objects dynamic.Interface, resource, version, name string) (presence, error) {
-	kind := schema.GroupVersionResource{Group: policyGroup, Version: version, Resource: resource}
-	_, err := objects.Resource(kind).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return absent, nil
-	case apierrors.IsForbidden(err):
-		return hidden, nil
-	case err != nil:
-		return absent, fmt.Errorf("reading %s %s: %w", resource, name, err)
+// printFindings prints a line for each finding, and another one for its remedy.
+func printFindings(out io.Writer, findings []doctor.Finding) error {
+	const gap = "   "
+	var subjects, levels int // the widths of the columns
+	for _, f := range findings {
+		subjects, levels = max(subjects, len(f.Subject)), max(levels, len(f.Level))
 	}
-	return present, nil
-}
-
-// diagnose returns a finding for each check.
-func diagnose(c examined) []finding {
-	return []finding{{"server", "Kubernetes " + c.Server, ""}, diagnoseApply(c), diagnoseFences(c)}
-}
-
-func diagnoseApply(c examined) finding {
-	f := finding{Subject: "edited manifests"}
-	switch {
-	case c.Mutating == "":
-		f.State = "refused: this API server offers no MutatingAdmissionPolicy"
-		f.Remedy = "request a resize with the annotation drydock.dev/resize. Or use Kubernetes 1.36, or 1.34 and later with " +
-			"--feature-gates=MutatingAdmissionPolicy=true --runtime-config=" + policyGroup + "/v1beta1=true"
-	case c.Apply == present:
-		f.State = "turned into requests by MutatingAdmissionPolicy " + applyPolicy + " (" + c.Mutating + ")"
-	case c.Apply == hidden:
-		f.State, f.Remedy = "unknown: you may not read MutatingAdmissionPolicies", "ask an administrator"
-	default:
-		f.State, f.Remedy = "refused: MutatingAdmissionPolicy "+applyPolicy+" is not installed", "kubectl apply -k "+overlayOf(c.Mutating)
-	}
-	return f
-}
-
-func overlayOf(version string) string {
-	if version == "v1" {
-		return "config/overlays/apply"
-	}
-	return "config/overlays/apply-" + version
-}
-
-func diagnoseFences(c examined) finding {
-	f := finding{Subject: "policies"}
-	switch c.Fences {
-	case present:
-		f.State = "installed"
-	case hidden:
-		f.State, f.Remedy = "unknown: you may not read ValidatingAdmissionPolicies", "ask an administrator"
-	default:
-		f.State = "ValidatingAdmissionPolicy " + fencePolicy + " is not installed: every user who may edit a StatefulSet can forge Drydock's " +
-			"records"
-		f.Remedy = "install Drydock from config or deploy/standalone, which contain the policies"
-	}
-	return f
-}
-
-func (t *tool) printFindings(all []finding) error {
-	table := tabwriter.NewWriter(t.Out, 0, 0, 3, ' ', 0)
-	for _, f := range all {
-		fmt.Fprintln(table, strings.TrimRight(f.Subject+"\t"+f.State, "\t"))
+	screen := terminal.New(out)
+	for _, f := range findings {
+		level := screen.Styled(levelStyle(f.Level), string(f.Level)) + strings.Repeat(" ", levels-len(f.Level))
+		lines := fmt.Sprintf("%-*s%s%s%s%s\n", subjects, f.Subject, gap, level, gap, f.State)
 		if f.Remedy != "" {
-			fmt.Fprintln(table, "\t-> "+f.Remedy)
+			lines += fmt.Sprintf("%*s-> %s\n", subjects+levels+2*len(gap), "", f.Remedy)
+		}
+		if _, err := io.WriteString(out, lines); err != nil {
+			return err
 		}
 	}
-	return table.Flush()
+	return nil
+}
+
+func levelStyle(level doctor.Level) terminal.Style {
+	switch level {
+	case doctor.OK:
+		return terminal.Good
+	case doctor.Problem:
+		return terminal.Bad
+	}
+	return terminal.Attention
 }

@@ -65,7 +65,7 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 
 // interrupted returns the error of a wait that the user or a timeout has ended.
 func (s *session) interrupted(ctx context.Context) error {
-	return fmt.Errorf("%w. The operation goes on. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx),
+	return fmt.Errorf("%w. The operation continues. Follow it with: kubectl drydock status -n %s sts/%s --watch", context.Cause(ctx),
 		s.namespace, s.name)
 }
 

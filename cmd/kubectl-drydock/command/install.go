@@ -40,9 +40,9 @@ func newInstall(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Install or upgrade Drydock",
-		Long: "Apply the manifests of this version of Drydock to the cluster: the namespace drydock, accounts, roles, policies, and the functions,\n" +
-			"in one Deployment (--mode standalone) or as Services of Knative (--mode knative). An installation of another version is upgraded,\n" +
-			"and running operations continue. Settings in the ConfigMap drydock-settings that you have added stay.\n\n" +
+		Long: "Apply the manifests of this version of Drydock to the cluster: the namespace drydock, accounts, roles, policies, and the\n" +
+			"functions, in one Deployment (--mode standalone) or as Services of Knative (--mode knative). An installation of another version is\n" +
+			"upgraded, and running operations continue. Settings in the ConfigMap drydock-settings that you have added stay.\n\n" +
 			"The images are named by digest, so that no registry can serve other images later.",
 		Example: "  kubectl drydock install --image example.com/drydock@sha256:… --engine-image example.com/drydock-standalone@sha256:…\n" +
 			"  kubectl drydock install --mode knative --image example.com/drydock@sha256:… --dry-run > drydock.yaml",
@@ -73,7 +73,7 @@ func (o *installing) install(ctx context.Context) error {
 		return err
 	}
 	if o.templates {
-		if o.options.Templates, err = mutatingVersion(to.discovery); err != nil {
+		if o.options.Templates, err = to.mutatingVersion(); err != nil {
 			return err
 		}
 	}
@@ -117,17 +117,6 @@ func printManifests(out io.Writer, objects []*unstructured.Unstructured) error {
 		fmt.Fprintf(out, "---\n%s", text)
 	}
 	return nil
-}
-
-// mutatingVersion returns the newest API version of MutatingAdmissionPolicy that the API server offers, or "".
-func mutatingVersion(server discovery.DiscoveryInterface) (string, error) {
-	for _, version := range mutatingVersions {
-		offered, err := offers(server, version)
-		if offered || err != nil {
-			return version, err
-		}
-	}
-	return "", nil
 }
 
 // target is the cluster to install on.
@@ -271,6 +260,20 @@ func (c *target) installed(ctx context.Context, mode install.Mode) (bool, error)
 	return true, nil
 }
 
+// mutatingVersion returns the newest API version of MutatingAdmissionPolicy (kubernetes KEP-3962) that the API server offers, or "".
+func (c *target) mutatingVersion() (string, error) {
+	kind := schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}
+	for _, version := range []string{"v1", "v1beta1"} {
+		switch _, err := c.mapper.RESTMapping(kind, version); {
+		case err == nil:
+			return version, nil
+		case !meta.IsNoMatchError(err):
+			return "", fmt.Errorf("asking the API server for MutatingAdmissionPolicies: %w", err)
+		}
+	}
+	return "", nil
+}
+
 // refuseBoth returns an error if Drydock is installed in the other mode. Both would work on the same sets.
 func (c *target) refuseBoth(ctx context.Context, mode install.Mode) error {
 	for other := range markers {
@@ -344,7 +347,7 @@ func (o *installing) installedObjects(ctx context.Context, from *target) ([]*uns
 	if knative {
 		options.Mode = install.Knative
 	}
-	if options.Templates, err = mutatingVersion(from.discovery); err != nil {
+	if options.Templates, err = from.mutatingVersion(); err != nil {
 		return nil, err
 	}
 	return install.Render(options)

@@ -19,6 +19,7 @@ type raw struct {
 
 func newRaw(config *rest.Config) (*raw, error) {
 	config = rest.CopyConfig(config)
+	config.QPS = -1 // as in package kube
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {

@@ -43,7 +43,8 @@ func TestImagesAreNamedEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := fmt.Sprint(objects)
-		for _, placeholder := range []string{"registry.invalid", "resourceNames:[unset]", "DRYDOCK_IMAGE value:]", "image:drydock]", "DRYDOCK_IMAGE:]"} {
+		for _, placeholder := range []string{"registry.invalid", "resourceNames:[unset]", "DRYDOCK_IMAGE value:]", "image:drydock]",
+			"DRYDOCK_IMAGE:]"} {
 			if strings.Contains(all, placeholder) {
 				t.Errorf("%s: %s is left", o.Mode, placeholder)
 			}

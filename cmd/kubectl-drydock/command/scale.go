@@ -1,0 +1,132 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/cmd/kubectl-drydock/terminal"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/text"
+	"drydock.dev/shared/world"
+)
+
+var scalerResource = schema.GroupVersionResource{Group: "drydock.dev", Version: "v1alpha1", Resource: "scalers"}
+
+// scaling holds the state of kubectl drydock scale.
+type scaling struct {
+	*tool
+	wait    bool
+	timeout time.Duration
+}
+
+func newScale(t *tool) *cobra.Command {
+	o := &scaling{tool: t}
+	c := &cobra.Command{
+		Use:   "scale sts/NAME REPLICAS",
+		Short: "Scale a StatefulSet with its hooks",
+		Long: "Scale the Scaler of the StatefulSet. Its hooks run before the set gets the count. For a set without a Scaler, use\n" +
+			"kubectl scale.\n\nThe exit code with --wait is 0 if the set has the count, 1 if the scaling failed, and 3 if\n" +
+			"it still runs after --timeout.",
+		Example: "  kubectl drydock scale sts/web 1 --wait",
+		Args:    cobra.ExactArgs(2),
+		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0], args[1]) },
+	}
+	c.Flags().BoolVar(&o.wait, "wait", false, "wait until the set has the count")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 10m; 0 has no limit")
+	return c
+}
+
+func (o *scaling) run(ctx context.Context, argument, count string) error {
+	replicas, err := strconv.ParseInt(count, 10, 32)
+	if err != nil || replicas < 0 {
+		return fmt.Errorf("%q is no count of replicas. Write a number from 0", count)
+	}
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	scaler, err := s.scalerOf(ctx)
+	if err != nil {
+		return err
+	}
+	scalers := s.objects.Resource(scalerResource).Namespace(s.namespace)
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	_, err = scalers.Patch(ctx, scaler.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "scale")
+	if err != nil {
+		return fmt.Errorf("scaling Scaler %s/%s: %w", s.namespace, scaler.Name, err)
+	}
+	fmt.Fprintf(o.Out, "scaler.drydock.dev/%s: %d replicas are requested for sts/%s\n", scaler.Name, replicas, s.name)
+	if !o.wait {
+		return nil
+	}
+	screen := terminal.New(o.Out)
+	return s.follow(ctx, o.timeout, func(*world.Observed) (bool, error) {
+		live, err := s.scalerOf(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := screen.Show([]string{scalerLine(live)}); err != nil {
+			return false, err
+		}
+		return hasScaled(live, int32(replicas))
+	})
+}
+
+// scalerOf returns the Scaler of the set.
+func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
+	list, err := s.objects.Resource(scalerResource).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("this cluster does not know the kind Scaler. Install Drydock first: kubectl drydock install")
+	case err != nil:
+		return nil, fmt.Errorf("listing the Scalers of namespace %s: %w", s.namespace, err)
+	}
+	i := slices.IndexFunc(list.Items, func(item unstructured.Unstructured) bool {
+		target, _, _ := unstructured.NestedString(item.Object, "spec", "target")
+		return target == s.name
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("StatefulSet %s/%s has no Scaler. Scale it with: kubectl scale -n %s sts %s --replicas=N", s.namespace, s.name,
+			s.namespace, s.name)
+	}
+	scaler := &v1alpha1.Scaler{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, scaler); err != nil {
+		return nil, fmt.Errorf("reading Scaler %s/%s: %w", s.namespace, list.Items[i].GetName(), err)
+	}
+	return scaler, nil
+}
+
+// scalerLine returns the state of the Scaler on one line.
+func scalerLine(s *v1alpha1.Scaler) string {
+	line := fmt.Sprintf("%d replicas", s.Status.Replicas)
+	for _, name := range []string{"Progressing", "Failed"} {
+		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionTrue {
+			line += fmt.Sprintf(", %s: %s: %s", name, c.Reason, text.Printable(c.Message))
+		}
+	}
+	return line
+}
+
+// hasScaled reports whether the scaling of the latest spec has ended with the count. It returns an error if it failed.
+func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
+	if s.Status.ObservedGeneration < s.Generation {
+		return false, nil
+	}
+	if failed := meta.FindStatusCondition(s.Status.Conditions, "Failed"); failed != nil && failed.Status == metav1.ConditionTrue {
+		return true, fmt.Errorf("Scaler %s/%s: %s: %s. Retry it with: kubectl -n %s annotate scaler %s drydock.dev/retry=", s.Namespace, s.Name,
+			failed.Reason, text.Printable(failed.Message), s.Namespace, s.Name)
+	}
+	return !meta.IsStatusConditionTrue(s.Status.Conditions, "Progressing") && s.Status.Replicas == replicas, nil
+}

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
+)
+
+// TestGrowAndCleanupAndScale: what each prints and writes.
+func TestGrowAndCleanupAndScale(t *testing.T) {
+	data := build.Template("data", "10Gi", "standard")
+	template := build.Annotation(api.CleanupTemplateAnnotation, "{}")
+	cleanup := func(ordinals ...api.OrdinalStatus) build.Option {
+		record := &api.Cleanup{Header: build.Operation(api.Moving).Header, Ordinals: ordinals}
+		record.Kind, record.Phase, record.Request = api.KindCleanup, "Cleaning", "0123456789ab"
+		return build.Annotation(api.CleanupAnnotation, record.Encode())
+	}
+	failed := api.OrdinalStatus{Ordinal: 2, Tries: 1, NextTry: operation.Moment(build.Now.Add(time.Minute)), Reason: api.CleanupTried,
+		Message: "the pod ended\nwith 1"}
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation, args string
+		options         []build.Option
+	}{
+		{"rules for growth", "grow sts/web data=below:15%,max:500Gi", []build.Option{data}},
+		{"the same rules again", "grow sts/web data=max:500Gi", []build.Option{data, build.Annotation(api.GrowAnnotation, "data=max:500Gi")}},
+		{"rules for another template", "grow sts/web logs=max:5Gi", []build.Option{data}},
+		{"rules without a limit", "grow sts/web data=below:15%", []build.Option{data}},
+		{"no growth", "grow sts/web --off", []build.Option{data}},
+		{"the present rules", "grow sts/web", []build.Option{build.Annotation(api.GrowAnnotation, "data=max:500Gi")}},
+		{"no rules", "grow sts/web", nil},
+		{"unreadable rules", "grow sts/web", []build.Option{build.Annotation(api.GrowAnnotation, "data")}},
+		{"no cleanup is wanted", "cleanup sts/web", nil},
+		{"no cleanup yet", "cleanup sts/web", []build.Option{data, template}},
+		{"a cleanup pod failed", "cleanup sts/web", []build.Option{template, cleanup(failed)}},
+		{"an unreadable record", "cleanup sts/web", []build.Option{template, build.Annotation(api.CleanupAnnotation, "{")}},
+		{"a Scaler", "scale sts/web 1", nil},
+		{"no count", "scale sts/web many", nil},
+	} {
+		c := newCluster(t, build.Set("web", row.options...))
+		out, err := c.runAt(t, build.Now, strings.Fields(row.args)...)
+		file.Entry(t, row.situation, fmt.Sprintf("kubectl drydock %s\n%serror: %v\nwrites: %s", row.args, out, err, strings.Join(c.wrote, "\n")))
+	}
+	none := newCluster(t, build.Set("db"))
+	if _, err := none.run(t, "scale", "sts/db", "1"); err == nil || !strings.Contains(err.Error(), "kubectl scale -n shop sts db") {
+		t.Errorf("a set without a Scaler: %v", err)
+	}
+}
+
+func TestScalingHasEndedWithTheCountOrAFailure(t *testing.T) {
+	condition := func(name string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: name, Status: status, Reason: "HookFailed", Message: "the hook failed"}
+	}
+	for _, row := range []struct {
+		situation     string
+		observed      int64
+		replicas      int32
+		conditions    []metav1.Condition
+		ended, failed bool
+	}{
+		{"the status is old", 1, 3, nil, false, false},
+		{"it runs", 2, 3, []metav1.Condition{condition("Progressing", metav1.ConditionTrue)}, false, false},
+		{"it has ended", 2, 1, []metav1.Condition{condition("Progressing", metav1.ConditionFalse)}, true, false},
+		{"it has failed", 2, 3, []metav1.Condition{condition("Failed", metav1.ConditionTrue)}, true, true},
+	} {
+		scaler := &v1alpha1.Scaler{}
+		scaler.Generation, scaler.Status.ObservedGeneration = 2, row.observed
+		scaler.Status.Replicas, scaler.Status.Conditions = row.replicas, row.conditions
+		ended, err := hasScaled(scaler, 1)
+		if ended != row.ended || (err != nil) != row.failed {
+			t.Errorf("%s: ended %v, %v", row.situation, ended, err)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"drydock.dev/shared/api"
+)
+
+const (
+	// leaseLimit is how long ago a working process may have renewed its Lease. It renews it every two seconds.
+	leaseLimit = time.Minute
+	install    = "standalone: kubectl apply -k deploy/standalone, with your images. On Knative: make configure, then make deploy IMAGE=…"
+)
+
+// isStandalone and isKnative report whether parts of the installation exist in namespace drydock.
+func (i Installed) isStandalone() bool { return i.Deployment.Value != nil }
+
+func (i Installed) isKnative() bool {
+	return len(missing(Functions, names(i.Services.Value))) < len(Functions) ||
+		len(missing(Triggers, names(i.Triggers.Value))) < len(Triggers) || find(i.APISources.Value, "drydock") != nil
+}
+
+// working returns the Leases that a process has renewed lately, first that of namespace drydock.
+func (i Installed) working(now time.Time) []Lease {
+	var all []Lease
+	for _, l := range i.Leases.Value {
+		switch {
+		case l.Holder == "" || now.Sub(l.Renewed) > leaseLimit:
+		case l.Namespace == api.HomeNamespace:
+			all = append([]Lease{l}, all...)
+		default:
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func names(parts []Part) []string {
+	var all []string
+	for _, p := range parts {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
+func find(parts []Part, name string) *Part {
+	for i := range parts {
+		if parts[i].Name == name {
+			return &parts[i]
+		}
+	}
+	return nil
+}
+
+func installation(f Facts) []Finding {
+	const subject = "installation"
+	i := f.Installed
+	switch working := i.working(f.Now); {
+	case i.isStandalone() && i.isKnative():
+		return append([]Finding{{subject, Problem, "Drydock is installed twice, standalone and on Knative, and both work on the same sets",
+			"remove one of them: make undeploy. Or: kubectl delete -n drydock deployment drydock-standalone"},
+			standalone(f)}, knative(i)...)
+	case i.isKnative() && len(working) > 0:
+		return append([]Finding{{subject, Note, "on Knative. drydock-standalone also works, and holds the Lease in namespace " + places(working),
+			"two installations must not work on the same namespaces. Stop one of them"}}, knative(i)...)
+	case i.isKnative():
+		return append([]Finding{{subject, OK, "on Knative", ""}}, knative(i)...)
+	case i.isStandalone():
+		return []Finding{{subject, OK, "standalone", ""}, standalone(f)}
+	case len(working) > 0:
+		return []Finding{outside(working)}
+	}
+	return []Finding{absent(subject, i)}
+}
+
+// absent returns the finding if no part of Drydock was found. The parts that were not read may exist.
+func absent(subject string, i Installed) Finding {
+	for _, a := range []Answer[[]Part]{i.Services, i.Triggers, i.APISources} {
+		if !a.Known() {
+			return a.unknown(subject)
+		}
+	}
+	switch {
+	case !i.Deployment.Known():
+		return i.Deployment.unknown(subject)
+	case !i.Leases.Known():
+		return i.Leases.unknown(subject)
+	}
+	return Finding{subject, Problem, "namespace drydock has no Drydock, and no process outside it holds a Lease", install}
+}
+
+// outside describes processes without the Deployment, which usually run outside the cluster.
+func outside(working []Lease) Finding {
+	f := Finding{"installation", OK, "drydock-standalone holds the Lease in namespace " + places(working), ""}
+	if len(working) > 1 {
+		f.Level, f.Remedy = Note, "give each process other namespaces, with --namespace"
+	}
+	return f
+}
+
+// places returns the namespaces of the Leases.
+func places(working []Lease) string {
+	var namespaces []string
+	for _, l := range working {
+		namespaces = append(namespaces, l.Namespace)
+	}
+	return list(namespaces)
+}
+
+func standalone(f Facts) Finding {
+	const subject = "standalone"
+	d, leases := f.Installed.Deployment.Value, f.Installed.Leases
+	ready := fmt.Sprintf("%d of %s ready", d.Ready, count(int(d.Replicas), "replica"))
+	switch {
+	case d.Ready == 0:
+		return Finding{subject, Problem, ready, "kubectl -n drydock describe pods -l app.kubernetes.io/component=standalone"}
+	case !leases.Known():
+		return leases.unknown(subject)
+	}
+	working := f.Installed.working(f.Now)
+	if len(working) == 0 || working[0].Namespace != api.HomeNamespace {
+		return Finding{subject, Problem,
+			ready + ", but none has renewed the Lease in the last minute by the clock of this machine, so none works",
+			"kubectl -n drydock logs deployment/drydock-standalone"}
+	}
+	pod, _, _ := strings.Cut(working[0].Holder, "_")
+	state := fmt.Sprintf("%s; %s works and renewed the Lease %s ago", ready, pod, age(f.Now, working[0].Renewed))
+	if d.Ready < d.Replicas {
+		return Finding{subject, Note, state, "kubectl -n drydock describe pods -l app.kubernetes.io/component=standalone"}
+	}
+	return Finding{subject, OK, state, ""}
+}
+
+// age returns the time since then, for example 2m. The clock of the cluster may be ahead of that of this machine.
+func age(now, then time.Time) string { return duration.HumanDuration(max(0, now.Sub(then))) }
+
+// knative returns a finding for each kind of Knative object.
+func knative(i Installed) []Finding {
+	return []Finding{
+		parts("functions", i.Services, Functions, "services.serving.knative.dev", "make deploy IMAGE=…"),
+		parts("triggers", i.Triggers, Triggers, "triggers.eventing.knative.dev", "make deploy IMAGE=…"),
+		parts("broker", i.Brokers, []string{"default"}, "brokers.eventing.knative.dev", "make configure"),
+		parts("source", i.APISources, []string{"drydock"}, "apiserversources.sources.knative.dev", "make configure"),
+		parts("tick source", i.PingSources, []string{"tick"}, "pingsources.sources.knative.dev", "make configure"),
+	}
+}
+
+// parts checks that the expected objects exist and are ready.
+func parts(subject string, found Answer[[]Part], expected []string, kind, create string) Finding {
+	if !found.Known() {
+		return found.unknown(subject)
+	}
+	if absent := missing(expected, names(found.Value)); len(absent) > 0 {
+		return Finding{subject, Problem, "not installed: " + list(absent), create}
+	}
+	var unready []string
+	for _, name := range expected {
+		if p := find(found.Value, name); !p.Ready {
+			unready = append(unready, strings.TrimSuffix(name+": "+p.Message, ": "))
+		}
+	}
+	if len(unready) > 0 {
+		return Finding{subject, Problem, "not ready: " + list(unready), "kubectl -n drydock describe " + kind}
+	}
+	return Finding{subject, OK, list(expected) + areReady(len(expected)), ""}
+}
+
+func areReady(n int) string {
+	if n == 1 {
+		return " is ready"
+	}
+	return " are ready"
+}

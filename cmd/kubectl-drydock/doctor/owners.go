@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+)
+
+// Rights returns the rights that pause-owner needs.
+func (o Owner) Rights() []Right {
+	var all []Right
+	for _, verb := range o.Verbs {
+		all = append(all, Right{Verb: verb, Group: o.Group, Resource: o.Plural, Namespace: o.Namespace})
+	}
+	return all
+}
+
+// OwnersOf returns the kinds that control the sets, without the sets whose owners Drydock ignores.
+func OwnersOf(sets []appsv1.StatefulSet, registry owners.Registry) []Owner {
+	found := map[ownerKey]int{}
+	for i := range sets {
+		set := &sets[i]
+		controller := metav1.GetControllerOf(set)
+		if controller == nil || set.Annotations[api.OwnerPolicyAnnotation] == string(api.OwnerIgnore) {
+			continue
+		}
+		if group, err := schema.ParseGroupVersion(controller.APIVersion); err == nil {
+			found[ownerKey{set.Namespace, group.Group, controller.Kind}]++
+		}
+	}
+	var all []Owner
+	for key, sets := range found {
+		o := Owner{Namespace: key.namespace, Group: key.group, Kind: key.kind, Sets: sets}
+		if row, known := registry.Find(o.Group, o.Kind); known {
+			o.Operator, o.Plural, o.Verbs = row.Operator, row.Plural(o.Kind), []string{"get", "patch"}
+			if row.PausedThroughController {
+				o.Verbs = []string{"get"}
+			}
+		}
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
+	})
+	return all
+}
+
+// owned checks that pause-owner may pause the operators of the sets.
+func owned(f Facts) []Finding {
+	const subject = "owners"
+	switch {
+	case f.OwnersMistake != "":
+		return []Finding{{subject, Problem, "DRYDOCK_OWNERS has a mistake, so pause-owner and detect-resize do not start: " + f.OwnersMistake,
+			"correct the rows in ConfigMap drydock-settings"}}
+	case !f.Owners.Known():
+		return []Finding{f.Owners.unknown(subject)}
+	}
+	var unknown, lacking, operators []string
+	for _, o := range f.Owners.Value {
+		where := fmt.Sprintf("%s of %s in namespace %s", o.Kind, o.Group, o.Namespace)
+		switch {
+		case o.Operator == "":
+			unknown = append(unknown, where)
+		case len(o.Lacking) > 0:
+			lacking = append(lacking, strings.Join(o.Lacking, " and ")+" "+where)
+			operators = append(operators, o.Operator)
+		}
+	}
+	slices.Sort(operators)
+	var findings []Finding
+	if len(lacking) > 0 {
+		findings = append(findings, Finding{subject, Problem, "pause-owner may not " + list(lacking),
+			"kubectl drydock rbac --owners " + strings.Join(slices.Compact(operators), ",") + " | kubectl apply -f -"})
+	}
+	if len(unknown) > 0 && !f.Settings.Known() {
+		findings = append(findings, f.Settings.unknown(subject)) // its rows may name the kinds
+	} else if len(unknown) > 0 {
+		findings = append(findings, Finding{subject, Note, "Drydock does not know how to pause " + list(unknown),
+			"add a row to DRYDOCK_OWNERS. Or pause the operator yourself, and set drydock.dev/owner-policy=ignore on the sets"})
+	}
+	if len(findings) == 0 {
+		findings = append(findings, Finding{subject, OK, ownedState(f.Owners.Value), ""})
+	}
+	return findings
+}
+
+func ownedState(all []Owner) string {
+	if len(all) == 0 {
+		return "no custom resource controls an opted-in set"
+	}
+	return "pause-owner has the rights to pause the operators of opted-in sets"
+}
+
+// ownerKey identifies a kind of custom resource in a namespace.
+type ownerKey struct{ namespace, group, kind string }

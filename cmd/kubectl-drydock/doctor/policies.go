@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+)
+
+func policies(f Facts) []Finding {
+	return []Finding{fences(f.Policies), edited(f)}
+}
+
+// fences checks the ValidatingAdmissionPolicies. A policy without a binding that denies rejects nothing.
+func fences(p Policies) Finding {
+	const subject, remedy = "policies", "kubectl apply --server-side -k config/policy"
+	switch {
+	case !p.Validating.Known():
+		return p.Validating.unknown(subject)
+	case !p.Bindings.Known():
+		return p.Bindings.unknown(subject)
+	}
+	if absent := missing(ValidatingPolicies, p.Validating.Value); len(absent) > 0 {
+		return Finding{subject, Problem, "not installed: " + list(absent) + ". Users can forge Drydock's records, or a stolen token can do more",
+			remedy}
+	}
+	if unbound := missing(ValidatingPolicies, p.enforced()); len(unbound) > 0 {
+		return Finding{subject, Problem, "no binding that denies, so they reject nothing: " + list(unbound), remedy}
+	}
+	if absent := missing(OptionalPolicies, both(p.Validating.Value, p.enforced())); len(absent) > 0 {
+		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), remedy}
+	}
+	all := len(ValidatingPolicies) + len(OptionalPolicies)
+	return Finding{subject, OK, fmt.Sprintf("all %d are installed, with bindings that deny", all), ""}
+}
+
+// enforced returns the names of the policies with a binding that denies.
+func (p Policies) enforced() []string {
+	var enforced []string
+	for _, b := range p.Bindings.Value {
+		if b.Denies {
+			enforced = append(enforced, b.Policy)
+		}
+	}
+	return enforced
+}
+
+// both returns the names that are in both lists.
+func both(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
+}
+
+// edited says whether applied manifests become requests. That is optional: a request can always be an annotation.
+func edited(f Facts) Finding {
+	const subject = "edited manifests"
+	version, apply := f.Server.Mutating, f.Policies.Apply
+	switch {
+	case !version.Known():
+		return version.unknown(subject)
+	case version.Value == "":
+		return Finding{subject, Note, "refused: this API server offers no MutatingAdmissionPolicy",
+			"request a resize with the annotation drydock.dev/resize. Or use Kubernetes 1.36, or 1.34 and later with " +
+				"--feature-gates=MutatingAdmissionPolicy=true --runtime-config=admissionregistration.k8s.io/v1beta1=true"}
+	case !apply.Known():
+		return apply.unknown(subject)
+	case !apply.Value:
+		return Finding{subject, Note, "refused: MutatingAdmissionPolicy drydock-templates is not installed",
+			"kubectl apply -k " + overlay(version.Value)}
+	}
+	return Finding{subject, OK, "turned into requests by MutatingAdmissionPolicy drydock-templates (" + version.Value + ")", ""}
+}
+
+func overlay(version string) string {
+	if version == "v1" {
+		return "config/overlays/apply"
+	}
+	return "config/overlays/apply-" + version
+}

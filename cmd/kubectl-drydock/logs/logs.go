@@ -1,0 +1,93 @@
+// Package logs selects the log lines that belong to one operation on a StatefulSet, and merges those of several containers in order of
+// time. The text of a log is hostile: every part of a line becomes printable, and loses its credentials. The package is pure.
+package logs
+
+import (
+	"slices"
+	"time"
+
+	"drydock.dev/shared/moverreport"
+)
+
+// Version is the version of the documents. New fields do not change it.
+const Version = 1
+
+// Kind says what a container does.
+type Kind string
+
+// The kinds of containers.
+const (
+	Function Kind = "function"
+	Mover    Kind = "mover"
+	Hook     Kind = "hook"
+	Cleanup  Kind = "cleanup"
+)
+
+// Source is a container whose log is read.
+type Source struct {
+	Kind      Kind
+	Namespace string
+	Pod       string
+	Container string
+	// Previous is true for the log of the container before its last restart.
+	Previous bool
+}
+
+// Name returns the name of the source for readers: pod/container.
+func (s Source) Name() string { return s.Pod + "/" + s.Container }
+
+// MoverContainers are the containers of a mover's pod that write reports. Injected containers have other names.
+var MoverContainers = []string{moverreport.FirstContainer, moverreport.FinalContainer, moverreport.PinContainer}
+
+// Line is a line of a log.
+type Line struct {
+	// Time is when the container runtime received the line, as the API server returns it.
+	Time time.Time `json:"time"`
+	// Origin is the name of a function, or pod/container.
+	Origin string `json:"origin"`
+	Kind   Kind   `json:"kind"`
+	// Fields has the line of a function or mover, and Text any other line.
+	Fields map[string]any `json:"fields,omitempty"`
+	Text   string         `json:"text,omitempty"`
+}
+
+// Document is the output of kubectl drydock logs -o json.
+type Document struct {
+	Version   int    `json:"version"`
+	Namespace string `json:"namespace"`
+	Set       string `json:"set"`
+	Operation string `json:"operation"`
+	Lines     []Line `json:"lines"`
+	// Notes say which lines are missing, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// maxKept limits the lines that are kept, in bytes of what the containers wrote. Decoded, they take a few times as much.
+const maxKept = 16 << 20
+
+// Collector keeps the lines of all sources, within a limit.
+type Collector struct {
+	lines []Line
+	size  int
+	left  int // lines that did not fit
+}
+
+// Add keeps the line, which had that many bytes.
+func (c *Collector) Add(line Line, size int) {
+	if c.size+size > maxKept {
+		c.left++
+		return
+	}
+	c.size += size
+	c.lines = append(c.lines, line)
+}
+
+// Omitted returns how many lines did not fit.
+func (c *Collector) Omitted() int { return c.left }
+
+// Merged returns the lines in order of time. Lines with the same time stay in the order in which they were added.
+func (c *Collector) Merged() []Line {
+	merged := slices.Clone(c.lines)
+	slices.SortStableFunc(merged, func(a, b Line) int { return a.Time.Compare(b.Time) })
+	return merged
+}
