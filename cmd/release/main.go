@@ -14,11 +14,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
 
 	"drydock.dev/cmd/release/chart"
+	"drydock.dev/shared/api"
 )
 
 func main() {
@@ -62,6 +64,10 @@ func (r release) check(rest []string) error {
 		return fmt.Errorf("--version %q is no version. Write it like v1.2.3 or v1.2.3-rc.1", r.version)
 	case r.to == "" || r.commit == "" || r.time.Unix() <= 0:
 		return errors.New("--to, --commit or --time is missing. Use make release VERSION=v1.2.3")
+	}
+	example := api.Settings{Image: r.registry + "/" + functions + "@sha256:" + strings.Repeat("0", 64)}
+	if err := example.CheckImage(); err != nil {
+		return fmt.Errorf("--registry %s: %w", r.registry, err)
 	}
 	if _, err := os.Stat(r.to); err == nil {
 		return fmt.Errorf("%s exists. Remove it, so that it contains nothing of an older release", r.to)

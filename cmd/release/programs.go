@@ -9,6 +9,9 @@ const (
 	plugin     = "kubectl-drydock"
 )
 
+// commandPackage is the package of the plugin's commands.
+const commandPackage = "drydock.dev/cmd/kubectl-drydock/command"
+
 var (
 	amd64Linux = build.Platform{OS: "linux", Arch: "amd64"}
 	arm64Linux = build.Platform{OS: "linux", Arch: "arm64"}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"drydock.dev/cmd/release/build"
 	"drydock.dev/cmd/release/changelog"
 	"drydock.dev/cmd/release/chart"
@@ -34,7 +36,7 @@ type release struct {
 	time     time.Time
 }
 
-// write writes all files of the release. It starts with what fails without much work.
+// write writes all files of the release. Nothing is written before everything is compiled.
 func (r release) write(ctx context.Context) error {
 	page, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
 	if err != nil {
@@ -44,42 +46,100 @@ func (r release) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	binaries, remove, err := r.compile(ctx)
+	folder, err := os.MkdirTemp("", "drydock-release-")
 	if err != nil {
 		return err
 	}
-	defer remove()
+	defer os.RemoveAll(folder)
+	all, err := r.compileAll(ctx, folder)
+	if err != nil {
+		return err
+	}
 	if err := r.add("CHANGELOG.md", []byte(entry)); err != nil {
 		return err
 	}
-	if err := r.writeArchives(binaries); err != nil {
+	if err := r.writeArchives(all.binaries); err != nil {
 		return err
 	}
-	if err := r.writeLists(binaries); err != nil {
+	if err := r.writeLists(all.binaries); err != nil {
 		return err
 	}
-	if err := r.writeInstallation(binaries); err != nil {
+	if err := r.writeInstallation(all); err != nil {
 		return err
 	}
 	return writeChecksums(r.to)
 }
 
-// compile compiles all programs in a temporary folder. The caller removes it.
-func (r release) compile(ctx context.Context) (binaries []build.Binary, remove func(), err error) {
-	folder, err := os.MkdirTemp("", "drydock-release-")
-	if err != nil {
-		return nil, nil, err
+// compiled is what the files of a release are made from.
+type compiled struct {
+	binaries                  []build.Binary
+	functionsImage, engine    v1.ImageIndex
+	functionsName, engineName string // of the images, with their digests
+}
+
+// compileAll compiles all programs. The plugin comes last, because it knows the digests of the images.
+func (r release) compileAll(ctx context.Context, folder string) (compiled, error) {
+	var all compiled
+	var err error
+	version := map[string]string{"main.version": r.version}
+	if all.binaries, err = r.compile(ctx, build.Compiler{Root: r.root, To: folder, Variables: version}, functions, standalone); err != nil {
+		return compiled{}, err
 	}
-	remove = func() { _ = os.RemoveAll(folder) }
+	if all.functionsImage, all.functionsName, err = r.image(functions, all.binaries); err != nil {
+		return compiled{}, err
+	}
+	if all.engine, all.engineName, err = r.image(standalone, all.binaries); err != nil {
+		return compiled{}, err
+	}
+	variables := map[string]string{
+		"main.version":                          r.version,
+		commandPackage + ".releasedImage":       all.functionsName,
+		commandPackage + ".releasedEngineImage": all.engineName,
+	}
+	plugins, err := r.compile(ctx, build.Compiler{Root: r.root, To: folder, Variables: variables}, plugin)
+	all.binaries = append(all.binaries, plugins...)
+	return all, err
+}
+
+// compile compiles the named programs.
+func (r release) compile(ctx context.Context, compiler build.Compiler, names ...string) ([]build.Binary, error) {
+	var binaries []build.Binary
 	for _, program := range r.programs {
-		made, err := build.Compiler{Root: r.root, To: folder, Version: r.version}.Compile(ctx, program)
+		if !slices.Contains(names, program.Name) {
+			continue
+		}
+		made, err := compiler.Compile(ctx, program)
 		if err != nil {
-			remove()
-			return nil, nil, err
+			return nil, err
 		}
 		binaries = append(binaries, made...)
 	}
-	return binaries, remove, nil
+	return binaries, nil
+}
+
+// image returns the image of the program, and its name in the registry.
+func (r release) image(program string, binaries []build.Binary) (v1.ImageIndex, string, error) {
+	var programs []image.Binary
+	for _, binary := range binaries {
+		if binary.Program != program {
+			continue
+		}
+		content, err := os.ReadFile(binary.Path)
+		if err != nil {
+			return nil, "", fmt.Errorf("reading %s for %s: %w", program, binary.Platform, err)
+		}
+		programs = append(programs, image.Binary{Arch: binary.Platform.Arch, Content: content})
+	}
+	described := image.Image{Program: program, Description: descriptions[program], Version: r.version, Commit: r.commit, Created: r.time}
+	index, err := described.Index(programs)
+	if err != nil {
+		return nil, "", err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return nil, "", fmt.Errorf("computing the digest of %s: %w", program, err)
+	}
+	return index, r.registry + "/" + program + "@" + digest.String(), nil
 }
 
 // add writes a file of the release.
@@ -155,19 +215,16 @@ func (r release) writeLists(binaries []build.Binary) error {
 }
 
 // writeInstallation writes the images, and the chart and manifests that name them.
-func (r release) writeInstallation(binaries []build.Binary) error {
-	functionsImage, err := r.writeImage(functions, binaries)
-	if err != nil {
+func (r release) writeInstallation(all compiled) error {
+	for program, index := range map[string]v1.ImageIndex{functions: all.functionsImage, standalone: all.engine} {
+		if err := image.Write(filepath.Join(r.to, "images", program), r.version, index); err != nil {
+			return err
+		}
+	}
+	if err := r.add("images.txt", []byte(all.functionsName+"\n"+all.engineName+"\n")); err != nil {
 		return err
 	}
-	engineImage, err := r.writeImage(standalone, binaries)
-	if err != nil {
-		return err
-	}
-	if err := r.add("images.txt", []byte(functionsImage+"\n"+engineImage+"\n")); err != nil {
-		return err
-	}
-	manifests, err := manifest.Files(functionsImage, engineImage)
+	manifests, err := manifest.Files(all.functionsName, all.engineName)
 	if err != nil {
 		return fmt.Errorf("making the manifests: %w", err)
 	}
@@ -176,7 +233,7 @@ func (r release) writeInstallation(binaries []build.Binary) error {
 			return err
 		}
 	}
-	files, err := chart.Files(chart.Options{Version: r.version, Image: functionsImage, EngineImage: engineImage})
+	files, err := chart.Files(chart.Options{Version: r.version, Image: all.functionsName, EngineImage: all.engineName})
 	if err != nil {
 		return fmt.Errorf("making the chart: %w", err)
 	}
@@ -185,30 +242,4 @@ func (r release) writeInstallation(binaries []build.Binary) error {
 		return fmt.Errorf("archiving the chart: %w", err)
 	}
 	return r.add(chart.Name+"-"+strings.TrimPrefix(r.version, "v")+".tgz", archive.Bytes())
-}
-
-// writeImage writes the image of the program, and returns its name in the registry.
-func (r release) writeImage(program string, binaries []build.Binary) (string, error) {
-	var programs []image.Binary
-	for _, binary := range binaries {
-		if binary.Program != program {
-			continue
-		}
-		content, err := os.ReadFile(binary.Path)
-		if err != nil {
-			return "", fmt.Errorf("reading %s for %s: %w", program, binary.Platform, err)
-		}
-		programs = append(programs, image.Binary{Arch: binary.Platform.Arch, Content: content})
-	}
-	described := image.Image{Program: program, Description: descriptions[program], Version: r.version, Commit: r.commit, Created: r.time}
-	index, err := described.Index(programs)
-	if err != nil {
-		return "", err
-	}
-	folder := filepath.Join(r.to, "images", program)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
-	digest, err := image.Write(folder, r.version, index)
-	return r.registry + "/" + program + "@" + digest, err
 }

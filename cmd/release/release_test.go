@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -15,8 +16,14 @@ import (
 	"drydock.dev/test/golden"
 )
 
-// standIn is a program that compiles fast.
-const standIn = "package main\n\nvar version string\n\nfunc main() { println(version) }\n"
+// These programs compile fast.
+const (
+	standIn       = "package main\n\nvar version string\n\nfunc main() { println(version) }\n"
+	standInPlugin = "package main\n\nimport \"drydock.dev/cmd/kubectl-drydock/command\"\n\nvar version string\n\n" +
+		"func main() { println(version); command.Print() }\n"
+	standInCommand = "package command\n\nvar releasedImage, releasedEngineImage string\n\n" +
+		"func Print() { println(releasedImage); println(releasedEngineImage) }\n"
+)
 
 // standIns makes a module with the programs of a release. The folder differs in each call.
 func standIns(t *testing.T) string {
@@ -30,6 +37,8 @@ func standIns(t *testing.T) string {
 	for _, program := range programs {
 		files["cmd/"+program.Name+"/main.go"] = standIn
 	}
+	files["cmd/kubectl-drydock/main.go"] = standInPlugin
+	files["cmd/kubectl-drydock/command/install.go"] = standInCommand
 	for name, text := range files {
 		if err := writeFile(filepath.Join(root, filepath.FromSlash(name)), []byte(text)); err != nil {
 			t.Fatal(err)
@@ -110,11 +119,34 @@ func TestEverythingNamesTheSameImages(t *testing.T) {
 	if !strings.Contains(read("drydock-knative.yaml"), "image: "+images[0]) {
 		t.Errorf("drydock-knative.yaml does not run %s", images[0])
 	}
+	plugin := filepath.Join(t.TempDir(), "kubectl-drydock")
+	archive := filepath.Join(folder, "kubectl-drydock_v1.2.3_linux_"+runtime.GOARCH+".tar.gz")
+	extract := exec.CommandContext(t.Context(), "tar", "-xzf", archive, "-C", filepath.Dir(plugin), "kubectl-drydock")
+	if output, err := extract.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	said, err := exec.CommandContext(t.Context(), plugin).CombinedOutput()
+	if want := "v1.2.3\n" + strings.Join(images, "\n") + "\n"; err != nil || string(said) != want {
+		t.Errorf("the plugin says %q (%v), want %q", said, err, want)
+	}
 	unpack := exec.CommandContext(t.Context(), "tar", "-xzOf", filepath.Join(folder, "drydock-1.2.3.tgz"), "drydock/values.yaml")
 	values, err := unpack.Output()
 	if err != nil || !strings.Contains(string(values), fmt.Sprintf("image: %q\n", images[0])) ||
 		!strings.Contains(string(values), fmt.Sprintf("engineImage: %q\n", images[1])) {
 		t.Errorf("the chart has other images (%v)\n%s", err, values)
+	}
+}
+
+// TestPluginDeclaresItsVariables: the linker ignores a variable that does not exist.
+func TestPluginDeclaresItsVariables(t *testing.T) {
+	for file, declaration := range map[string]string{
+		"main.go":            "var version string",
+		"command/install.go": "var releasedImage, releasedEngineImage string",
+	} {
+		text, err := os.ReadFile(filepath.Join("..", plugin, filepath.FromSlash(file)))
+		if err != nil || !strings.Contains(string(text), "\n"+declaration+"\n") {
+			t.Errorf("cmd/%s/%s does not declare %q (%v)", plugin, file, declaration, err)
+		}
 	}
 }
 
@@ -126,6 +158,7 @@ func TestIncompleteReleaseIsRefused(t *testing.T) {
 		{"a short version", "--version v1.2 --to x --commit abc --time 1"},
 		{"a version without v", "--version 1.2.3 --to x --commit abc --time 1"},
 		{"no commit", "--version v1.2.3 --to x --time 1"},
+		{"a registry without a host", "--version v1.2.3 --to x --commit abc --time 1 --registry drydock"},
 		{"the folder exists", "--version v1.2.3 --commit abc --time 1 --to " + exists},
 		{"an unknown subcommand", "charts x"},
 	} {

@@ -4,9 +4,11 @@ package build
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // Platform is an operating system and an architecture, with the names of Go.
@@ -38,18 +40,22 @@ func (b Binary) FileName() string {
 
 // Compiler compiles programs of a module.
 type Compiler struct {
-	Root    string // folder of the module
-	To      string // folder of the binaries
-	Version string
+	Root      string            // folder of the module
+	To        string            // folder of the binaries
+	Variables map[string]string // values of variables of type string, by package and name
 }
 
 // Compile compiles the program for each of its platforms. It needs every module in the cache, because it uses no network.
 func (c Compiler) Compile(ctx context.Context, program Program) ([]Binary, error) {
+	flags := "-s -w"
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		flags += " -X " + name + "=" + c.Variables[name]
+	}
 	var made []Binary
 	for _, platform := range program.Platforms {
 		binary := Binary{program.Name, platform, filepath.Join(c.To, platform.String(), program.Name)}
-		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+c.Version,
-			"-o", binary.Path, "./cmd/"+program.Name)
+		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary.Path,
+			"./cmd/"+program.Name)
 		command.Dir = c.Root
 		command.Env = append(os.Environ(), environment(platform)...)
 		if output, err := command.CombinedOutput(); err != nil {

@@ -95,18 +95,14 @@ func (i Image) labels() map[string]string {
 	}
 }
 
-// Write writes the index as an OCI layout with one tag, and returns the digest by which a registry knows the image.
-func Write(folder, tag string, index v1.ImageIndex) (string, error) {
+// Write writes the index as an OCI layout with one tag.
+func Write(folder, tag string, index v1.ImageIndex) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
-		return "", fmt.Errorf("writing the layout %s: %w", folder, err)
+		return fmt.Errorf("writing the layout %s: %w", folder, err)
 	}
 	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{nameAnnotation: tag})); err != nil {
-		return "", fmt.Errorf("writing the layout %s: %w", folder, err)
+		return fmt.Errorf("writing the layout %s: %w", folder, err)
 	}
-	digest, err := index.Digest()
-	if err != nil {
-		return "", fmt.Errorf("computing the digest of %s: %w", folder, err)
-	}
-	return digest.String(), nil
+	return nil
 }

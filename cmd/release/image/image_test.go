@@ -50,7 +50,11 @@ func TestIndexHasBothArchitectures(t *testing.T) {
 
 func TestLayoutHasOneTagWithTheDigest(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "drydock")
-	digest, err := Write(folder, "v1.2.3", indexOf(t, sample))
+	written := indexOf(t, sample)
+	if err := Write(folder, "v1.2.3", written); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := written.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +71,7 @@ func TestLayoutHasOneTagWithTheDigest(t *testing.T) {
 	}
 	only := manifest.Manifests[0]
 	tag := only.Annotations[nameAnnotation]
-	if len(manifest.Manifests) != 1 || only.Digest.String() != digest || tag != "v1.2.3" || !only.MediaType.IsIndex() {
+	if len(manifest.Manifests) != 1 || only.Digest != digest || tag != "v1.2.3" || !only.MediaType.IsIndex() {
 		t.Errorf("digest %s, got %+v", digest, manifest)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "oci-layout")); err != nil {
