@@ -51,7 +51,7 @@ build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
 	$(BUILD) -o bin/kubectl-drydock ./cmd/kubectl-drydock
 
-# Needs every module in the cache, because nothing may come from the network: run make test-release once.
+# Needs every module in the cache, because nothing may come from the network: run go mod download once, here and in cmd/release.
 release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=example.com/drydock BASE_URL=https://example.com/v1.2.3
 	@[ -n "$(VERSION)" ] || { echo "say which version, and where users find it: make release VERSION=v1.2.3 REGISTRY=... BASE_URL=..."; \
 	  exit 2; }
