@@ -27,8 +27,8 @@ var values = strings.NewReplacer(
 	versionMark, "{{ .Values.editedManifests }}",
 )
 
-// braces writes a text that looks like an action of a template as a text.
-var braces = strings.NewReplacer("{{", `{{ "{{" }}`, "}}", `{{ "}}" }}`)
+// braces quotes the text that begins an action of a template.
+var braces = strings.NewReplacer("{{", `{{ "{{" }}`)
 
 // part is a template: objects that are installed under one condition.
 type part struct {
