@@ -40,9 +40,9 @@ define install
 	echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null
 endef
 
-.PHONY: help build images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy demo \
-  test test-unit test-mover test-monitoring test-page test-demo test-api test-sim test-e2e test-knative test-func sim model mutants traces \
-  bench bench-knative fences rights generate golden lint presubmit
+.PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
+  demo test test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e test-knative test-func \
+  e2e-tools sim model mutants traces bench bench-knative fences rights generate golden lint presubmit
 
 help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock ./cmd/drydock
 	$(BUILD) -o bin/drydock-standalone ./cmd/drydock-standalone
 	$(BUILD) -o bin/kubectl-drydock ./cmd/kubectl-drydock
+
+# Needs every module in the cache, because nothing may come from the network: run go mod download once, here and in cmd/release.
+release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=example.com/drydock BASE_URL=https://example.com/v1.2.3
+	@[ -n "$(VERSION)" ] || { echo "say which version, and where users find it: make release VERSION=v1.2.3 REGISTRY=... BASE_URL=..."; \
+	  exit 2; }
+	@[ -z "$$(git status --porcelain)" ] || { echo "commit your changes: a release is made from a commit"; exit 2; }
+	GOPROXY=off go run -C cmd/release . --version=$(VERSION) --root=$(CURDIR) --to=$(CURDIR)/dist/$(VERSION) \
+	  --commit=$$(git rev-parse HEAD) --time=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
+	  $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(BASE_URL),--base-url=$(BASE_URL))
 
 cluster: ## starts a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), with the policies for applied manifests
 	$(CLUSTER) up --size=$(SIZE)
@@ -87,7 +96,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
+test: test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -102,6 +111,9 @@ traces: ## records the actions of real controllers in a resize, which the model 
 
 test-unit: ## the quick part: needs only Go, on Linux or macOS
 	go test ./...
+
+test-release: ## the archives, images, chart and manifests of a release; needs only Go
+	cd cmd/release && go test ./...
 
 test-mover: ## the data mover on real file systems and devices; needs root
 	$(call install,$(MOVER_PACKAGES))
@@ -135,11 +147,16 @@ sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
+# Programs that install Drydock in test/e2e: the chart, and Helm.
+e2e-tools:
+	cd cmd/release && go build -o ../../bin/release .
+	cd test/gitops && go build -o ../../bin/gitops .
+
 ifdef KUBECONFIG
-test-e2e: build ## tests resizes on a real node, and verifies the data
+test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
 	go test -tags cluster -count=1 -timeout 45m -parallel 3 ./test/e2e
 else
-test-e2e: build ## tests resizes on a real node, and verifies the data
+test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images etcd-image redis-image
@@ -202,8 +219,9 @@ generate: # writes the custom resources in config/crd, their generated Go code, 
 
 golden: ## writes the expected texts of tests into their golden files (PKG=./functions/backup for one package); review the difference
 	go test -count=1 $(or $(PKG),$$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- \
-	  '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' | \
+	  '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' ':!cmd/release' | \
 	  xargs -n 1 dirname | sort -u | sed 's,^,./,')) -update
+	$(if $(PKG),,cd cmd/release && go test -count=1 . ./chart ./krew ./sbom -update)
 
 lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up to date
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted"; exit 1; }
@@ -215,6 +233,7 @@ lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up
 	cd test/cluster && go vet . ./config ./host ./image ./build ./knative ./pause
 	cd test/cluster/csi && go vet ./driver
 	cd test/gitops && go vet .
+	cd cmd/release && go vet ./...
 	cd test/gitops/argo && go vet .
 	cd test/monitoring && go vet .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1

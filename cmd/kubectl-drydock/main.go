@@ -16,12 +16,17 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/command"
 )
 
+// version is the version of the release. cmd/release sets it with the linker.
+var version string
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	klog.SetLogger(logr.Discard()) // a watch that the user may not make is repeated, and must not fill the screen with errors
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	err := command.New(streams).ExecuteContext(ctx)
+	root := command.New(streams)
+	root.Version = version // empty: there is no flag --version
+	err := root.ExecuteContext(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}

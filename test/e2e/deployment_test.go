@@ -59,27 +59,27 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
 			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1")) // the cluster of the other tests has it
 	})
-	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--engine-image", "dev.local/drydock-standalone:dev")
+	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--engine-image", engineImage)
 	userRuns(t, s, "doctor")
-	s.Eventually("both replicas run", func() string {
-		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
-		if err != nil || d.Status.ReadyReplicas != 2 {
-			return fmt.Sprintf("%d of 2 (%v)", d.Status.ReadyReplicas, err)
-		}
-		return ""
-	})
+	awaitEngine(t, s)
 }
 
 // userRuns runs kubectl drydock as a user would.
 func userRuns(t *testing.T, s *stage.Stage, args ...string) {
 	t.Helper()
-	program := exec.Command(filepath.Join(kit.Root(t), "bin", "kubectl-drydock"), args...)
+	programRuns(t, s, "kubectl-drydock", args...)
+}
+
+// programRuns runs a program of bin on the cluster.
+func programRuns(t *testing.T, s *stage.Stage, name string, args ...string) {
+	t.Helper()
+	program := exec.Command(filepath.Join(kit.Root(t), "bin", name), args...)
 	program.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
 	output, err := program.CombinedOutput()
 	if err != nil {
-		t.Fatalf("kubectl drydock %q: %v\n%s", args, err, output)
+		t.Fatalf("%s %q: %v\n%s", name, args, err, output)
 	}
-	t.Logf("kubectl drydock %q\n%s", args, output)
+	t.Logf("%s %q\n%s", name, args, output)
 }
 
 // leader waits until another replica than not has the lease, and returns its pod.

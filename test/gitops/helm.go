@@ -9,6 +9,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/cli"
 )
 
@@ -23,8 +24,14 @@ func helm(namespace string) (*action.Configuration, error) {
 	return config, err
 }
 
+// options are the options of an installation or an upgrade.
+type options struct {
+	atomic bool
+	values string // file with values; empty for none
+}
+
 // release installs a chart, or upgrades a release to the chart.
-func release(ctx context.Context, how, namespace, name, folder string, atomic bool) error {
+func release(ctx context.Context, how, namespace, name, folder string, o options) error {
 	config, err := helm(namespace)
 	if err != nil {
 		return err
@@ -33,15 +40,21 @@ func release(ctx context.Context, how, namespace, name, folder string, atomic bo
 	if err != nil {
 		return err
 	}
+	var values map[string]any
+	if o.values != "" {
+		if values, err = chartutil.ReadValuesFile(o.values); err != nil {
+			return err
+		}
+	}
 	switch how {
 	case "install":
 		install := action.NewInstall(config)
 		install.Namespace, install.ReleaseName = namespace, name
-		_, err = install.RunWithContext(ctx, chart, nil)
+		_, err = install.RunWithContext(ctx, chart, values)
 	case "upgrade":
 		upgrade := action.NewUpgrade(config)
-		upgrade.Namespace, upgrade.Atomic, upgrade.Wait, upgrade.Timeout = namespace, atomic, atomic, waitTimeout
-		_, err = upgrade.RunWithContext(ctx, name, chart, nil)
+		upgrade.Namespace, upgrade.Atomic, upgrade.Wait, upgrade.Timeout = namespace, o.atomic, o.atomic, waitTimeout
+		_, err = upgrade.RunWithContext(ctx, name, chart, values)
 	default:
 		return fmt.Errorf("unknown command helm %s. Use install, upgrade or rollback", how)
 	}
@@ -55,4 +68,14 @@ func rollback(namespace, name string) error {
 		return err
 	}
 	return action.NewRollback(config).Run(name)
+}
+
+// uninstall removes the release and its objects.
+func uninstall(namespace, name string) error {
+	config, err := helm(namespace)
+	if err != nil {
+		return err
+	}
+	_, err = action.NewUninstall(config).Run(name)
+	return err
 }

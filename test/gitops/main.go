@@ -2,7 +2,8 @@
 // in config/gitops for a set, with the libraries of Argo CD and Flux. The tests on the API server run it. It is a separate module because
 // of its many dependencies.
 //
-//	gitops helm install|upgrade|rollback NAMESPACE RELEASE [CHART] [--atomic]
+//	gitops helm install|upgrade NAMESPACE RELEASE CHART [--atomic] [--values=FILE]
+//	gitops helm rollback|uninstall NAMESPACE RELEASE
 //	gitops flux NAMESPACE FILE
 //	gitops health NAMESPACE SET FOLDER
 //
@@ -13,7 +14,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
+	"strings"
 )
 
 func main() {
@@ -24,18 +25,34 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	atomic := slices.Contains(args, "--atomic")
-	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--atomic" })
+	args, o := optionsOf(args)
 	switch {
-	case len(args) == 5 && args[0] == "helm" && args[1] != "rollback":
-		return release(ctx, args[1], args[2], args[3], args[4], atomic)
+	case len(args) == 5 && args[0] == "helm":
+		return release(ctx, args[1], args[2], args[3], args[4], o)
 	case len(args) == 4 && args[0] == "helm" && args[1] == "rollback":
 		return rollback(args[2], args[3])
+	case len(args) == 4 && args[0] == "helm" && args[1] == "uninstall":
+		return uninstall(args[2], args[3])
 	case len(args) == 3 && args[0] == "flux":
 		return reconcile(ctx, args[1], args[2])
 	case len(args) == 4 && args[0] == "health":
 		return health(ctx, args[1], args[2], args[3])
 	}
-	return fmt.Errorf("invalid arguments %q. Use helm install|upgrade NAMESPACE RELEASE CHART [--atomic], helm rollback NAMESPACE RELEASE, "+
-		"flux NAMESPACE FILE, or health NAMESPACE SET FOLDER", args)
+	return fmt.Errorf("invalid arguments %q. Use helm install|upgrade NAMESPACE RELEASE CHART [--atomic] [--values=FILE], "+
+		"helm rollback|uninstall NAMESPACE RELEASE, flux NAMESPACE FILE, or health NAMESPACE SET FOLDER", args)
+}
+
+// optionsOf returns the arguments without the options, and the options.
+func optionsOf(args []string) (rest []string, o options) {
+	for _, arg := range args {
+		switch {
+		case arg == "--atomic":
+			o.atomic = true
+		case strings.HasPrefix(arg, "--values="):
+			o.values = strings.TrimPrefix(arg, "--values=")
+		default:
+			rest = append(rest, arg)
+		}
+	}
+	return rest, o
 }

@@ -24,6 +24,10 @@ import (
 // installer is the field manager of installed objects.
 const installer = "drydock-install"
 
+// releasedImage and releasedEngineImage are the images of the release, with their digests. cmd/release sets them with the linker. Other
+// programs have none.
+var releasedImage, releasedEngineImage string
+
 // installing holds the state of kubectl drydock install and uninstall.
 type installing struct {
 	*tool
@@ -50,8 +54,8 @@ func newInstall(t *tool) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return o.install(c.Context()) },
 	}
 	c.Flags().StringVar(&o.mode, "mode", string(install.Standalone), "standalone or knative")
-	c.Flags().StringVar(&o.options.Image, "image", "", "the image of the movers and, on Knative, of the functions")
-	c.Flags().StringVar(&o.options.EngineImage, "engine-image", "", "the image drydock-standalone, for --mode standalone")
+	c.Flags().StringVar(&o.options.Image, "image", releasedImage, "the image of the movers and, on Knative, of the functions")
+	c.Flags().StringVar(&o.options.EngineImage, "engine-image", releasedEngineImage, "the image drydock-standalone, for --mode standalone")
 	c.Flags().BoolVar(&o.options.AllowTags, "allow-tags", false, "accept images without a digest")
 	c.Flags().BoolVar(&o.templates, "edited-manifests", true, "turn edited volumeClaimTemplates into requests, if the API server can do that")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the manifests and change nothing")

@@ -95,6 +95,9 @@ func Render(o Options) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, object)
 	}
+	if o.Mode == Knative {
+		objects = append(objects, o.moverRole())
+	}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(Rank(a), Rank(b)) })
 	return objects, nil
 }
@@ -149,14 +152,35 @@ func (o Options) nameMover(object *unstructured.Unstructured) error {
 				return err
 			}
 		}
-	case object.GetKind() == "Role" && object.GetName() == "drydock-mover-image":
-		rule := map[string]any{"apiGroups": []any{"drydock.dev"}, "resources": []any{"images"}, "verbs": []any{"use"},
-			"resourceNames": []any{o.Image}}
-		return unstructured.SetNestedSlice(object.Object, []any{rule}, "rules")
+	case object.GetKind() == "Role" && object.GetName() == moverRoleName:
+		return unstructured.SetNestedSlice(object.Object, o.moverRules(), "rules")
 	case object.GetKind() == "Service" && strings.HasPrefix(object.GetAPIVersion(), "serving.knative.dev/"):
 		return o.nameMoverInFunction(object)
 	}
 	return nil
+}
+
+// moverRoleName is the name of the Role with the allowed images of movers.
+const moverRoleName = "drydock-mover-image"
+
+// moverRole returns the Role with the allowed image of movers. deploy/standalone contains it. On Knative, deploy/apply writes it, so the
+// files of config and deploy do not.
+func (o Options) moverRole() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1",
+		"kind":       "Role",
+		"metadata": map[string]any{
+			"name":      moverRoleName,
+			"namespace": Namespace,
+			"labels":    map[string]any{"app.kubernetes.io/name": "drydock"},
+		},
+		"rules": o.moverRules(),
+	}}
+}
+
+func (o Options) moverRules() []any {
+	return []any{map[string]any{"apiGroups": []any{"drydock.dev"}, "resources": []any{"images"}, "verbs": []any{"use"},
+		"resourceNames": []any{o.Image}}}
 }
 
 func (o Options) nameMoverInFunction(service *unstructured.Unstructured) error {

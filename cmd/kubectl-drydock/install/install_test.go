@@ -61,6 +61,25 @@ func TestImagesAreNamedEverywhere(t *testing.T) {
 	}
 }
 
+// TestMoversImageIsAllowed: without the Role no mover can be created.
+func TestMoversImageIsAllowed(t *testing.T) {
+	for _, mode := range []Mode{Standalone, Knative} {
+		objects, err := Render(Options{Mode: mode, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine" + digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := 0
+		for _, object := range objects {
+			if object.GetKind() == "Role" && strings.Contains(fmt.Sprint(object), "resourceNames:[example.com/drydock"+digest+"]") {
+				allowed++
+			}
+		}
+		if allowed != 1 {
+			t.Errorf("%s: %d Roles allow the movers' image, want 1", mode, allowed)
+		}
+	}
+}
+
 func TestImagesNeedDigests(t *testing.T) {
 	for _, o := range []Options{
 		{Mode: Standalone, Image: "example.com/drydock" + digest},

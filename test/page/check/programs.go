@@ -68,7 +68,7 @@ func checkPaths(c *checker, line int, arguments []string) {
 	}
 }
 
-var makeVariable = regexp.MustCompile(`^([A-Z]+)=(.*)$`)
+var makeVariable = regexp.MustCompile(`^([A-Z_]+)=(.*)$`)
 
 // checkMake checks targets and variables of the Makefile.
 func checkMake(c *checker, line int, arguments []string) {

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"drydock.dev/cmd/release/build"
+	"drydock.dev/cmd/release/changelog"
+	"drydock.dev/cmd/release/chart"
+	"drydock.dev/cmd/release/image"
+	"drydock.dev/cmd/release/krew"
+	"drydock.dev/cmd/release/manifest"
+	"drydock.dev/cmd/release/manual"
+	"drydock.dev/cmd/release/pack"
+	"drydock.dev/cmd/release/sbom"
+)
+
+// release describes a release.
+type release struct {
+	programs []build.Program
+	version  string
+	root     string
+	to       string
+	registry string
+	baseURL  string
+	commit   string
+	time     time.Time
+}
+
+// write writes all files of the release. Nothing is written before everything is compiled.
+func (r release) write(ctx context.Context) error {
+	page, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
+	if err != nil {
+		return fmt.Errorf("reading the changes: %w", err)
+	}
+	entry, err := changelog.Entry(string(page), r.version)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "drydock-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	all, err := r.compileAll(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if err := r.add("CHANGELOG.md", []byte(entry)); err != nil {
+		return err
+	}
+	if err := r.writeArchives(all.binaries); err != nil {
+		return err
+	}
+	if err := r.writeLists(all.binaries); err != nil {
+		return err
+	}
+	if err := r.writeInstallation(all); err != nil {
+		return err
+	}
+	return writeChecksums(r.to)
+}
+
+// compiled is what the files of a release are made from.
+type compiled struct {
+	binaries                  []build.Binary
+	functionsImage, engine    v1.ImageIndex
+	functionsName, engineName string // of the images, with their digests
+}
+
+// compileAll compiles all programs. The plugin comes last, because it knows the digests of the images.
+func (r release) compileAll(ctx context.Context, folder string) (compiled, error) {
+	var all compiled
+	var err error
+	version := map[string]string{"main.version": r.version}
+	if all.binaries, err = r.compile(ctx, build.Compiler{Root: r.root, To: folder, Variables: version}, functions, standalone); err != nil {
+		return compiled{}, err
+	}
+	if all.functionsImage, all.functionsName, err = r.image(functions, all.binaries); err != nil {
+		return compiled{}, err
+	}
+	if all.engine, all.engineName, err = r.image(standalone, all.binaries); err != nil {
+		return compiled{}, err
+	}
+	variables := map[string]string{
+		"main.version":                          r.version,
+		commandPackage + ".releasedImage":       all.functionsName,
+		commandPackage + ".releasedEngineImage": all.engineName,
+	}
+	plugins, err := r.compile(ctx, build.Compiler{Root: r.root, To: folder, Variables: variables}, plugin)
+	all.binaries = append(all.binaries, plugins...)
+	return all, err
+}
+
+// compile compiles the named programs.
+func (r release) compile(ctx context.Context, compiler build.Compiler, names ...string) ([]build.Binary, error) {
+	var binaries []build.Binary
+	for _, program := range r.programs {
+		if !slices.Contains(names, program.Name) {
+			continue
+		}
+		made, err := compiler.Compile(ctx, program)
+		if err != nil {
+			return nil, err
+		}
+		binaries = append(binaries, made...)
+	}
+	return binaries, nil
+}
+
+// image returns the image of the program, and its name in the registry.
+func (r release) image(program string, binaries []build.Binary) (v1.ImageIndex, string, error) {
+	var programs []image.Binary
+	for _, binary := range binaries {
+		if binary.Program != program {
+			continue
+		}
+		content, err := os.ReadFile(binary.Path)
+		if err != nil {
+			return nil, "", fmt.Errorf("reading %s for %s: %w", program, binary.Platform, err)
+		}
+		programs = append(programs, image.Binary{Arch: binary.Platform.Arch, Content: content})
+	}
+	described := image.Image{Program: program, Description: descriptions[program], Version: r.version, Commit: r.commit, Created: r.time}
+	index, err := described.Index(programs)
+	if err != nil {
+		return nil, "", err
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return nil, "", fmt.Errorf("computing the digest of %s: %w", program, err)
+	}
+	return index, r.registry + "/" + program + "@" + digest.String(), nil
+}
+
+// add writes a file of the release.
+func (r release) add(name string, content []byte) error {
+	if err := writeFile(filepath.Join(r.to, filepath.FromSlash(name)), content); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+// writeArchives writes an archive of each binary, and the manifest for krew, which names the plugin's archives.
+func (r release) writeArchives(binaries []build.Binary) error {
+	manuals, err := manual.Files(r.version, r.time)
+	if err != nil {
+		return err
+	}
+	var plugins []krew.Archive
+	for _, binary := range binaries {
+		var more []pack.File
+		if binary.Program == plugin {
+			more = manuals
+		}
+		name, content, err := r.archive(binary, more)
+		if err != nil {
+			return fmt.Errorf("archiving %s for %s: %w", binary.Program, binary.Platform, err)
+		}
+		if err := r.add(name, content); err != nil {
+			return err
+		}
+		if binary.Program == plugin {
+			plugins = append(plugins, krew.Archive{Platform: binary.Platform, Name: name, SHA256: hashOf(content), Program: binary.FileName()})
+		}
+	}
+	text, err := krew.Manifest(r.version, r.baseURL, plugins)
+	if err != nil {
+		return fmt.Errorf("making the manifest for krew: %w", err)
+	}
+	return r.add("krew/drydock.yaml", text)
+}
+
+// archive returns the name and the content of the archive of a binary.
+func (r release) archive(binary build.Binary, more []pack.File) (string, []byte, error) {
+	program, err := pack.Read(binary.Path, binary.FileName(), pack.Executable)
+	if err != nil {
+		return "", nil, err
+	}
+	license, err := pack.Read(filepath.Join(r.root, "LICENSE"), "LICENSE", pack.Plain)
+	if err != nil {
+		return "", nil, err
+	}
+	write, suffix := pack.TarGz, ".tar.gz"
+	if binary.Platform.OS == "windows" {
+		write, suffix = pack.Zip, ".zip"
+	}
+	var content bytes.Buffer
+	err = write(&content, r.time, append([]pack.File{program, license}, more...))
+	return strings.Join([]string{binary.Program, r.version, binary.Platform.String()}, "_") + suffix, content.Bytes(), err
+}
+
+// writeLists writes the list of modules of each binary.
+func (r release) writeLists(binaries []build.Binary) error {
+	for _, binary := range binaries {
+		var list bytes.Buffer
+		program := sbom.Program{Name: binary.Program, Version: r.version, Path: binary.Path, Created: r.time}
+		if err := sbom.Write(&list, program); err != nil {
+			return err
+		}
+		if err := r.add(fmt.Sprintf("sbom/%s_%s.cdx.json", binary.Program, binary.Platform), list.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeInstallation writes the images, and the chart and manifests that name them.
+func (r release) writeInstallation(all compiled) error {
+	for program, index := range map[string]v1.ImageIndex{functions: all.functionsImage, standalone: all.engine} {
+		if err := image.Write(filepath.Join(r.to, "images", program), r.version, index); err != nil {
+			return err
+		}
+	}
+	if err := r.add("images.txt", []byte(all.functionsName+"\n"+all.engineName+"\n")); err != nil {
+		return err
+	}
+	manifests, err := manifest.Files(all.functionsName, all.engineName)
+	if err != nil {
+		return fmt.Errorf("making the manifests: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(manifests)) {
+		if err := r.add(name, manifests[name]); err != nil {
+			return err
+		}
+	}
+	files, err := chart.Files(chart.Options{Version: r.version, Image: all.functionsName, EngineImage: all.engineName})
+	if err != nil {
+		return fmt.Errorf("making the chart: %w", err)
+	}
+	var archive bytes.Buffer
+	if err := pack.TarGz(&archive, r.time, files); err != nil {
+		return fmt.Errorf("archiving the chart: %w", err)
+	}
+	return r.add(chart.Name+"-"+strings.TrimPrefix(r.version, "v")+".tgz", archive.Bytes())
+}

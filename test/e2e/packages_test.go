@@ -1,0 +1,130 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/stage"
+	"drydock.dev/test/page"
+)
+
+// The tests of this file install Drydock in the ways that docs/release.md shows. They manage the whole cluster, so no other test runs in
+// parallel.
+
+// engineImage is the image of the standalone process on the cluster.
+const engineImage = "dev.local/drydock-standalone:dev"
+
+// chartValues are the values for images that have no digest, on an API server with policies of version v1beta1.
+const chartValues = `image: ` + stage.Image + `
+engineImage: ` + engineImage + `
+editedManifests: v1beta1
+settings:
+  DRYDOCK_ALLOW_TAGS: "true"
+`
+
+// TestChartInstallsDrydock installs the Helm chart without replicas, upgrades it to two, resizes a set, and removes the chart.
+func TestChartInstallsDrydock(t *testing.T) {
+	s := newSetWithoutDrydock(t)
+	before := s.Data(t)
+	folder := t.TempDir()
+	values := filepath.Join(folder, "values.yaml")
+	if err := os.WriteFile(values, []byte(chartValues+"replicas: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	programRuns(t, s, "release", "chart", folder)
+	chart := filepath.Join(folder, "drydock")
+	programRuns(t, s, "gitops", "helm", "install", s.Namespace, "drydock", chart, "--values="+values)
+	if err := os.WriteFile(values, []byte(chartValues), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	programRuns(t, s, "gitops", "helm", "upgrade", s.Namespace, "drydock", chart, "--values="+values)
+	awaitEngine(t, s)
+	userRuns(t, s, "doctor")
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.ExpectResized(t, before)
+
+	userRuns(t, s, "release", "--all-namespaces", "--yes")
+	programRuns(t, s, "gitops", "helm", "uninstall", s.Namespace, "drydock")
+	for _, kind := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicies", "clusterroles"} {
+		if left := s.Kubectl(t, "", "get", kind, "-o", "name"); strings.Contains(left, "drydock") {
+			t.Errorf("helm uninstall left\n%s", left)
+		}
+	}
+	if left := s.Kubectl(t, "", "get", "crd", "-o", "name"); !strings.Contains(left, "scalers.drydock.dev") {
+		t.Errorf("helm uninstall removed the kind Scaler, and with it every Scaler. The kinds are\n%s", left)
+	}
+}
+
+// TestKustomizationInstallsDrydock runs the commands of docs/getting-started.md that make and apply an overlay of deploy/standalone.
+func TestKustomizationInstallsDrydock(t *testing.T) {
+	s := newSetWithoutDrydock(t)
+	before := s.Data(t)
+	reader := newReader(t, s, tutorial{replace: []string{
+		"local/drydock-standalone", "dev.local/drydock-standalone",
+		"local/drydock:dev", stage.Image,
+	}})
+	for _, folder := range []string{"config", "deploy"} {
+		reader.copyFolder(t, folder)
+	}
+	reader.run(t, installation(t))
+	awaitEngine(t, s)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.ExpectResized(t, before)
+}
+
+// installation returns the commands of docs/getting-started.md that install Drydock.
+func installation(t *testing.T) page.Step {
+	t.Helper()
+	blocks, err := page.Blocks(fileOf(t, "docs/getting-started.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range blocks {
+		if block.Language == "sh" && strings.Contains(block.Text, "my-drydock/kustomization.yaml") {
+			return page.Step{Line: block.Line, Commands: block.Text}
+		}
+	}
+	t.Fatal("docs/getting-started.md has no block that writes my-drydock/kustomization.yaml")
+	return page.Step{}
+}
+
+// newSetWithoutDrydock returns a stage with a set, on a cluster without any object of Drydock. At the end of the test it removes Drydock
+// again, and applies what the cluster of the other tests has.
+func newSetWithoutDrydock(t *testing.T) *stage.Stage {
+	t.Helper()
+	s := stage.New(t)
+	s.CreateSet(stage.Workload("64Mi"))
+	remove := func() {
+		userRuns(t, s, "uninstall", "--yes")
+		rights.removed()
+	}
+	remove()
+	t.Cleanup(func() {
+		remove()
+		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
+			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1"))
+	})
+	return s
+}
+
+// awaitEngine waits until both replicas of the standalone process run.
+func awaitEngine(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	s.Eventually("both replicas run", func() string {
+		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
+		if err != nil || d.Status.ReadyReplicas != 2 {
+			return fmt.Sprintf("%d of 2 (%v)", d.Status.ReadyReplicas, err)
+		}
+		return ""
+	})
+}
