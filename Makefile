@@ -96,7 +96,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests that do not need Knative
+test: test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests but Knative's
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model

@@ -65,8 +65,8 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 // constructor makes a function, or says which setting it cannot use.
 type constructor = func() (Handler, error)
 
-// constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of owners
-// takes longer to read than everything else at the start.
+// constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
+// owners takes longer to read than everything else at the start.
 func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]constructor {
 	valid := func(make func() Handler) constructor {
 		return func() (Handler, error) { return make(), nil }
