@@ -289,7 +289,7 @@ func (c *target) refuseBoth(ctx context.Context, mode install.Mode) error {
 			return err
 		}
 		if found {
-			return fmt.Errorf("Drydock is installed with --mode %s, and both would work on the same sets. Remove it first: "+
+			return fmt.Errorf("an installation of Drydock with --mode %s exists, and both would work on the same sets. Remove it first: "+
 				"kubectl drydock uninstall", other)
 		}
 	}
