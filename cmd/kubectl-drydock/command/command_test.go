@@ -34,6 +34,7 @@ type cluster struct {
 	wrote  []string
 	token  string // the Authorization header of the last request
 	fails  atomic.Bool
+	gone   atomic.Bool // the set
 }
 
 // collections are the kinds of which the cluster has no objects.
@@ -57,6 +58,10 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		c.token = r.Header.Get("Authorization")
 		if c.fails.Load() {
 			answer(w, http.StatusServiceUnavailable, metav1.Status{Status: metav1.StatusFailure, Code: 503})
+			return
+		}
+		if c.gone.Load() && strings.HasSuffix(r.URL.Path, "/statefulsets/"+set.Name) {
+			answer(w, http.StatusNotFound, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
 			return
 		}
 		switch r.Method + " " + r.URL.Path {

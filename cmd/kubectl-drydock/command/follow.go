@@ -22,13 +22,14 @@ import (
 // refreshPeriod is the default of session.refresh.
 const refreshPeriod = 5 * time.Second
 
-// apiPatience is how long a command that follows a set waits for an API server that does not answer.
+// apiPatience is how long a command that follows a set waits for an API server that does not answer, and for a set that is gone.
 const apiPatience = 2 * time.Minute
 
 var setResource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 
-// follow calls look with the state of the set: at once, after each change of the set, and in each s.refresh. It ends when look
-// reports that it is done or returns an error. A timeout of 0 means no limit.
+// follow calls look with the state of the set: at once, after each change of the set, and in each s.refresh. It ends when look reports that
+// it is done or returns an error. A timeout of 0 means no limit. A resize may delete the set and create it again, so a set that was seen
+// may be gone for apiPatience.
 func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*world.Observed) (done bool, err error)) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -48,7 +49,9 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 			return s.interrupted(ctx)
 		case err != nil && (!passesByItself(err) || time.Since(seen) > apiPatience):
 			return err
-		case err == nil:
+		case err == nil && observed.Set == nil && time.Since(seen) > apiPatience:
+			return fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
+		case err == nil && observed.Set != nil:
 			seen = time.Now()
 			if done, err := look(observed); done || err != nil {
 				return err

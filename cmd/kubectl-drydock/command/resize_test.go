@@ -166,3 +166,31 @@ func TestFollowSurvivesAnAPIServerThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("%v after %d looks", err, looks)
 	}
 }
+
+// TestFollowWaitsForASetThatIsCreatedAgain: a resize deletes the set and creates it again. A set that never existed is an error.
+func TestFollowWaitsForASetThatIsCreatedAgain(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	config := genericclioptions.NewConfigFlags(false)
+	config.APIServer, config.Insecure, config.Namespace = &c.URL, ptr.To(true), ptr.To("shop")
+	s, err := (&tool{config: config}).open("sts/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refresh = time.Millisecond
+	looks := 0
+	err = s.follow(t.Context(), 0, func(o *world.Observed) (bool, error) {
+		looks++
+		if looks == 1 {
+			c.gone.Store(true)
+			time.AfterFunc(20*time.Millisecond, func() { c.gone.Store(false) })
+		}
+		return looks == 2, nil
+	})
+	if err != nil || looks != 2 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+	c.gone.Store(true)
+	if err := s.follow(t.Context(), 0, func(*world.Observed) (bool, error) { return true, nil }); err == nil {
+		t.Error("a set that does not exist was followed")
+	}
+}

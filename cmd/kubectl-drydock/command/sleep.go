@@ -146,9 +146,6 @@ func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.St
 	}
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
-		if observed.Set == nil {
-			return false, fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
-		}
 		if err := screen.Show(sleepLines(observed.Set)); err != nil {
 			return false, err
 		}

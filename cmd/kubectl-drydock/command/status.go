@@ -79,9 +79,6 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 func (o *statusView) follow(ctx context.Context, s *session) error {
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
-		if observed.Set == nil {
-			return false, fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
-		}
 		document, err := progress.New(observed)
 		if err != nil {
 			return false, err
