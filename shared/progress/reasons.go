@@ -105,7 +105,10 @@ func (w waitReasons) memberReason(m *api.Member) string {
 		case m.Locked:
 			return "the name of pod " + name + " to become free"
 		case pod != nil:
-			return w.MayWrite(m, pod)
+			if why := w.MayWrite(m, pod); why != "" {
+				return "the end of its processes: " + why
+			}
+			return ""
 		}
 		return "pod " + name
 	case api.MemberFinalPass:
