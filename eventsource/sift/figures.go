@@ -118,7 +118,7 @@ func keepEarliest(times map[string]time.Time, key string, at time.Time) {
 	}
 }
 
-// addSaving adds what the pods of a sleeping set would request.
+// addSaving adds the requests of the pods that a sleeping set would have.
 func (f *figures) addSaving(set *appsv1.StatefulSet, sleep *api.Sleep) {
 	members := float64(max(0, sleep.Replicas-set.Status.Replicas))
 	cpu := statefulset.PodRequest(&set.Spec.Template.Spec, corev1.ResourceCPU)

@@ -14,7 +14,7 @@ import (
 // TickWindow is the time in which a working installation hears a tick.
 const TickWindow = 2 * time.Minute
 
-// LogOf returns what the lines of a log say about ticks. The functions write a line of JSON for each event that they have handled.
+// LogOf returns the ticks in the lines of a log. The functions write a line of JSON for each event that they have handled.
 func LogOf(pod string, since time.Time, lines string) Log {
 	log := Log{Pod: pod, Since: since}
 	for line := range strings.Lines(lines) {

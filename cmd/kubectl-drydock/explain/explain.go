@@ -1,4 +1,4 @@
-// Package explain finds what the documentation says about a reason. It is pure.
+// Package explain finds the documentation of a reason. It is pure.
 package explain
 
 import (
@@ -9,11 +9,11 @@ import (
 	"drydock.dev/docs"
 )
 
-// Explanation is what the documentation says about a reason.
+// Explanation is the documentation of a reason.
 type Explanation struct {
 	Reason  string `json:"reason"`
 	Meaning string `json:"meaning"`
-	// Cases are the situations in which the reason appears, with what to do. There may be none.
+	// Cases are the situations with this reason, and their remedies. There may be none.
 	Cases []Case `json:"cases,omitempty"`
 	// Notes are further facts.
 	Notes []string `json:"notes,omitempty"`

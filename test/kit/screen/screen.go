@@ -1,4 +1,4 @@
-// Package screen runs programs on a real pseudo terminal, and shows what a person would see.
+// Package screen runs programs on a real pseudo terminal, and shows the screen of a person at it.
 package screen
 
 import (
@@ -48,7 +48,7 @@ func New(t testing.TB, columns, rows int) *Screen {
 	return s
 }
 
-// read draws what the program writes, until its side is closed.
+// read draws the output of the program, until its side is closed.
 func (s *Screen) read() {
 	defer close(s.ended)
 	buffer := make([]byte, 64<<10)
@@ -91,7 +91,7 @@ func (s *Screen) Close() string {
 	return s.Text()
 }
 
-// Text returns what the screen shows now, without trailing spaces and lines.
+// Text returns the text on the screen now, without trailing spaces and lines.
 func (s *Screen) Text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Screen) Text() string {
 	return s.frames[len(s.frames)-1]
 }
 
-// Frames returns what the screen showed after each write of the program.
+// Frames returns the text on the screen after each write of the program.
 func (s *Screen) Frames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
