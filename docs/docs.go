@@ -12,3 +12,8 @@ var Reasons string
 //
 //go:embed troubleshooting.md
 var Troubleshooting string
+
+// Alerts has a section for each alert.
+//
+//go:embed alerts.md
+var Alerts string

@@ -1,7 +1,7 @@
 // Package command implements kubectl drydock. Its subcommands
 //
 //	list       list the sets: what runs on them, who sleeps, what keeps the others awake
-//	status     show the progress of a resize, or wait for its end
+//	status     show the progress of a resize, or wait for its end; without a name, like list
 //	plan       show the consequences of a resize
 //	resize     plan a resize, ask, and request it
 //	approve    let a resize stop members
@@ -73,5 +73,6 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	add("sleep", newSleep(tool), newWake(tool))
 	add("scale", newScale(tool), newCleanup(tool))
 	add("operate", newDoctor(tool), newEmit(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool), newInstall(tool), newUninstall(tool))
+	shortenHelp(root)
 	return root
 }

@@ -21,11 +21,13 @@ type explaining struct {
 func newExplain(t *tool) *cobra.Command {
 	o := &explaining{tool: t}
 	c := &cobra.Command{
-		Use:   "explain REASON",
-		Short: "Explain a reason of Drydock, and what to do",
-		Long: "Explain a reason, for example from kubectl drydock status or from an Event, and what to do about it. The command needs no\n" +
-			"cluster.\n\nThe reasons are " + strings.Join(explain.Names(), ", ") + ".",
-		Example:           "  kubectl drydock explain UnknownClass\n  kubectl drydock explain QuotaExceeded -o yaml",
+		Use:   "explain REASON|ALERT",
+		Short: "Explain a reason or an alert of Drydock, and what to do",
+		Long: "Explain a reason, for example from kubectl drydock status or from an Event, or an alert, and what to do about it. The\n" +
+			"command needs no cluster.\n\nThe reasons are " + strings.Join(explain.Reasons(), ", ") + ".\n\n" +
+			"The alerts are " + strings.Join(explain.Alerts(), ", ") + ".",
+		Example: "  kubectl drydock explain UnknownClass\n  kubectl drydock explain QuotaExceeded -o yaml\n" +
+			"  kubectl drydock explain DrydockNoSweep",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(explain.Names(), cobra.ShellCompDirectiveNoFileComp),
 		RunE:              func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
@@ -41,14 +43,14 @@ func (o *explaining) run(reason string) error {
 	found, ok := explain.Find(reason)
 	switch {
 	case !ok:
-		return fmt.Errorf("there is no reason %q.%s All reasons: kubectl drydock explain --help", reason, similar(reason))
+		return fmt.Errorf("there is no reason or alert %q.%s All names: kubectl drydock explain --help", reason, similar(reason))
 	case o.output != "":
 		return printAs(o.Out, found, o.output)
 	}
 	return printExplanation(o.Out, found)
 }
 
-// similar returns a hint with the reasons that contain the text, or "".
+// similar returns a hint with the names that contain the text, or "".
 func similar(text string) string {
 	var names []string
 	for _, name := range explain.Names() {

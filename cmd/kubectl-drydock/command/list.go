@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -41,10 +42,15 @@ func newList(t *tool) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
-	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "every namespace of the cluster")
-	c.Flags().StringVarP(&o.selector, "selector", "l", "", "only sets with these labels, for example app=db")
+	o.addFlags(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json or yaml")
 	return c
+}
+
+// addFlags adds the flags that select sets.
+func (o *listing) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "every namespace of the cluster")
+	flags.StringVarP(&o.selector, "selector", "l", "", "only sets with these labels, for example app=db")
 }
 
 func (o *listing) run(ctx context.Context) error {
@@ -80,6 +86,9 @@ func (o *listing) run(ctx context.Context) error {
 	switch {
 	case o.output == "json" || o.output == "yaml":
 		return printAs(o.Out, document, o.output)
+	case len(document.Sets) == 0 && o.selector != "":
+		fmt.Fprintf(o.ErrOut, "No StatefulSet with the labels %s has opted in here. Without -l, all are listed.\n", o.selector)
+		return nil
 	case len(document.Sets) == 0:
 		fmt.Fprintf(o.ErrOut, "No StatefulSet has opted in here. Opt in with: kubectl label sts NAME %s=true\n", api.ManagedLabel)
 		return nil

@@ -25,6 +25,7 @@ import (
 // statusView holds the state of kubectl drydock status.
 type statusView struct {
 	*tool
+	sets        listing // without the name of a set
 	output      string
 	watch, wait bool
 	timeout     time.Duration
@@ -34,26 +35,43 @@ type statusView struct {
 func newStatus(t *tool) *cobra.Command {
 	o := &statusView{tool: t}
 	c := &cobra.Command{
-		Use:   "status sts/NAME",
+		Use:   "status [sts/NAME]",
 		Short: "Show the progress of a resize, member by member, and why it waits",
 		Long: "Show the progress of the latest resize or rollback of the StatefulSet: the phase of each member, the copied bytes,\n" +
 			"the measured or forecast time of its stop, and why it waits. A sleep and a cleanup get a line each. Nothing is changed.\n\n" +
 			"With --wait the command ends when the resize or rollback has ended. The exit code is 0 if it succeeded or there is none, 1 if it\n" +
-			"did not succeed, and 3 if it still runs after --timeout. For all sets: kubectl drydock list -A.",
+			"did not succeed, and 3 if it still runs after --timeout. Without a name, the command lists the sets, as kubectl drydock list does.",
 		Example: "  kubectl drydock status sts/web\n  kubectl drydock status sts/web --watch\n" +
-			"  kubectl drydock status sts/web --wait --timeout 30m\n  kubectl drydock status sts/web -o yaml",
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+			"  kubectl drydock status sts/web --wait --timeout 30m\n  kubectl drydock status sts/web -o yaml\n  kubectl drydock status -A",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return o.list(c.Context())
+			}
+			return o.run(c.Context(), args[0])
+		},
 	}
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole status")
+	o.sets.addFlags(c.Flags())
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole status; for a list also wide or name")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show each change until you interrupt the command")
 	c.Flags().BoolVar(&o.wait, "wait", false, "show each change until the operation has ended")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 30m; 0 has no limit")
 	return c
 }
 
+// list lists the sets.
+func (o *statusView) list(ctx context.Context) error {
+	if o.watch || o.wait || o.timeout != 0 {
+		return fmt.Errorf("--watch, --wait and --timeout follow one StatefulSet. Name it, for example: kubectl drydock status sts/web --watch")
+	}
+	o.sets.tool, o.sets.output = o.tool, o.output
+	return o.sets.run(ctx)
+}
+
 func (o *statusView) run(ctx context.Context, argument string) error {
 	switch {
+	case o.sets.all || o.sets.selector != "":
+		return fmt.Errorf("-A and -l list sets. Omit them, or omit %s", argument)
 	case !slices.Contains([]string{"", "json", "yaml"}, o.output):
 		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	case o.output != "" && o.watch:

@@ -1,33 +1,18 @@
-// Package explain finds the documentation of a reason. It is pure.
+// Package explain finds the documentation of a reason or of an alert. It is pure.
 package explain
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"drydock.dev/docs"
 )
 
-// Explanation is the documentation of a reason.
-type Explanation struct {
-	Reason  string `json:"reason"`
-	Meaning string `json:"meaning"`
-	// Cases are the situations with this reason, and their remedies. There may be none.
-	Cases []Case `json:"cases,omitempty"`
-	// Notes are further facts.
-	Notes []string `json:"notes,omitempty"`
-}
+// Names returns all reasons and alerts.
+func Names() []string { return append(Reasons(), Alerts()...) }
 
-// Case is one situation.
-type Case struct {
-	Situation string `json:"situation"`
-	Cause     string `json:"cause"`
-	Remedy    string `json:"remedy"`
-}
-
-// Names returns all reasons in alphabetical order.
-func Names() []string {
+// Reasons returns all reasons in alphabetical order.
+func Reasons() []string {
 	var names []string
 	for _, item := range items(docs.Reasons) {
 		if name, _, ok := reasonOf(item); ok {
@@ -38,33 +23,14 @@ func Names() []string {
 	return names
 }
 
-// Find returns the explanation of the reason, in any case of letters. It reports false for an unknown reason.
+// Find returns the explanation of the reason or alert, in any case of letters. It reports false if there is none with this name.
 func Find(reason string) (Explanation, bool) {
 	for _, item := range items(docs.Reasons) {
 		if name, meaning, ok := reasonOf(item); ok && strings.EqualFold(name, reason) {
 			return Explanation{Reason: name, Meaning: plain(meaning), Cases: casesOf(name), Notes: notesOf(name)}, true
 		}
 	}
-	return Explanation{}, false
-}
-
-// items returns the items of the page's lists, each on one line and without its marker.
-func items(page string) []string {
-	var all []string
-	open := false
-	for line := range strings.Lines(page) {
-		line = strings.TrimSuffix(line, "\n")
-		rest, begins := strings.CutPrefix(line, "- ")
-		switch {
-		case begins:
-			all, open = append(all, rest), true
-		case open && strings.HasPrefix(line, "  "):
-			all[len(all)-1] += " " + strings.TrimSpace(line)
-		default:
-			open = false
-		}
-	}
-	return all
+	return alert(reason)
 }
 
 // reasonOf splits an item such as "`UpToDate`: Every claim ...".
@@ -104,18 +70,4 @@ func notesOf(reason string) []string {
 		}
 	}
 	return notes
-}
-
-var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]*)\)`)
-
-// plain returns the text without the marks of Markdown. A link becomes its text, with the page in parentheses.
-func plain(text string) string {
-	text = link.ReplaceAllStringFunc(text, func(found string) string {
-		parts := link.FindStringSubmatch(found)
-		if strings.HasPrefix(parts[2], "#") {
-			return parts[1]
-		}
-		return parts[1] + " (docs/" + parts[2] + ")"
-	})
-	return strings.TrimSpace(strings.NewReplacer("`", "", "**", "").Replace(text))
 }

@@ -7,13 +7,13 @@ import (
 	"drydock.dev/test/golden"
 )
 
-// TestEveryReasonIsExplained: the list of reasons is complete, and each has a sentence.
+// TestEveryReasonIsExplained: the list of reasons is complete. Each reason and each alert has a sentence.
 func TestEveryReasonIsExplained(t *testing.T) {
-	names := Names()
+	names := Reasons()
 	if len(names) < 50 {
 		t.Fatalf("only %d reasons were found", len(names))
 	}
-	for _, name := range names {
+	for _, name := range Names() {
 		if e, ok := Find(name); !ok || e.Meaning == "" {
 			t.Errorf("%s: %+v", name, e)
 		}
@@ -22,7 +22,9 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 func TestExplanations(t *testing.T) {
 	file := golden.Open(t)
-	for _, reason := range []string{"UpToDate", "unknownclass", "RuntimeUnsupported", "DeadlineExceeded"} {
+	for _, reason := range []string{
+		"UpToDate", "unknownclass", "RuntimeUnsupported", "DeadlineExceeded", "drydockmemberheldlong", "DrydockNoSweep",
+	} {
 		e, ok := Find(reason)
 		if !ok {
 			t.Errorf("%s is unknown", reason)

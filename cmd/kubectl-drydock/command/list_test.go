@@ -1,0 +1,41 @@
+package command
+
+import (
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
+)
+
+// TestSetsAreListed: status without a name shows what list shows.
+func TestSetsAreListed(t *testing.T) {
+	c := newCluster(t, build.Set("web", build.Status(build.Operation(api.Moving)), build.Label("app", "web")))
+	file := golden.Open(t)
+	for _, flags := range []string{"", "-o name", "-o json", "-l app=db", "-l app=web", "-l app=(", "-o party"} {
+		listed, failure := c.runAt(t, build.Now, append([]string{"list"}, strings.Fields(flags)...)...)
+		out, err := c.runAt(t, build.Now, append([]string{"status"}, strings.Fields(flags)...)...)
+		if out != listed || (err == nil) != (failure == nil) {
+			t.Errorf("status %s shows\n%s%v\nlist shows\n%s%v", flags, out, err, listed, failure)
+		}
+		if err != nil {
+			out += "error: " + err.Error()
+		}
+		file.Entry(t, "list "+flags, out)
+	}
+}
+
+// TestFlagsOfTheListNeedNoName: flags that have no effect are refused.
+func TestFlagsOfTheListNeedNoName(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	file := golden.Open(t)
+	for _, args := range []string{"status --watch", "status --wait", "status sts/web -A", "status sts/web -l app=web", "status sts/web -o wide"} {
+		out, err := c.runAt(t, build.Now, strings.Fields(args)...)
+		if err == nil {
+			t.Errorf("%s: no error, output %q", args, out)
+			continue
+		}
+		file.Entry(t, args, "error: "+err.Error())
+	}
+}
