@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drydock.dev/cmd/kubectl-drydock/doctor"
+	"drydock.dev/cmd/kubectl-drydock/install"
 	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
@@ -114,12 +115,19 @@ const (
 )
 
 // common has what both installations have.
-func common() tree {
-	var bindings []any
-	policies := slices.Concat(doctor.ValidatingPolicies, doctor.OptionalPolicies)
-	for _, name := range policies {
-		bindings = append(bindings, tree{"metadata": tree{"name": name}, "spec": tree{"policyName": name,
-			"validationActions": []any{"Deny"}}})
+func common(t *testing.T) tree {
+	t.Helper()
+	manifests, err := install.Policies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policies, bindings []any
+	for _, manifest := range manifests {
+		if manifest.GetKind() == "ValidatingAdmissionPolicy" {
+			policies = append(policies, manifest.DeepCopy().Object)
+		} else {
+			bindings = append(bindings, manifest.DeepCopy().Object)
+		}
 	}
 	return tree{
 		"/version":                   tree{"gitVersion": "v1.36.0"},
@@ -129,7 +137,7 @@ func common() tree {
 		home + "/configmaps/drydock-settings": objectOf(tree{"data": tree{
 			"DRYDOCK_IMAGE": "example.com/drydock@sha256:1"}}),
 		admitting + "/mutatingadmissionpolicies/drydock-templates": objectOf(tree{"metadata": tree{"name": "drydock-templates"}}),
-		admitting + "/validatingadmissionpolicies":                 named(nil, policies...),
+		admitting + "/validatingadmissionpolicies":                 listOf(policies...),
 		admitting + "/validatingadmissionpolicybindings":           listOf(bindings...),
 		home + "/serviceaccounts":                                  named(nil, doctor.ServiceAccounts...),
 		rbacPath + "/clusterroles":                                 named(nil, doctor.ClusterRoles...),
@@ -142,8 +150,8 @@ func common() tree {
 }
 
 // standalonePatient is a cluster with deploy/standalone.
-func standalonePatient() *patient {
-	p := &patient{objects: common()}
+func standalonePatient(t *testing.T) *patient {
+	p := &patient{objects: common(t)}
 	p.objects["/apis/apps/v1/namespaces/drydock/deployments/drydock-standalone"] = objectOf(tree{
 		"spec": tree{"replicas": 2}, "status": tree{"readyReplicas": 2}})
 	p.objects["/apis/coordination.k8s.io/v1/leases"] = listOf(tree{"metadata": tree{"namespace": "drydock"}, "spec": tree{
@@ -155,8 +163,8 @@ func standalonePatient() *patient {
 }
 
 // knativePatient is a cluster with Drydock on Knative.
-func knativePatient() *patient {
-	p := &patient{objects: common()}
+func knativePatient(t *testing.T) *patient {
+	p := &patient{objects: common(t)}
 	ready := tree{"status": tree{"conditions": []any{tree{"type": "Ready", "status": "True"}}}}
 	serving, eventing := "/apis/serving.knative.dev/v1/namespaces/drydock", "/apis/eventing.knative.dev/v1/namespaces/drydock"
 	sources := "/apis/sources.knative.dev/v1/namespaces/drydock"
@@ -172,10 +180,22 @@ func knativePatient() *patient {
 	return p
 }
 
+// weaken changes a field of the spec of a policy or binding.
+func weaken(t *testing.T, p *patient, resource, name, field string, value any) {
+	t.Helper()
+	for _, item := range p.objects[admitting+"/"+resource].(tree)["items"].([]any) {
+		if object := item.(tree); object["metadata"].(tree)["name"] == name {
+			object["spec"].(tree)[field] = value
+			return
+		}
+	}
+	t.Fatalf("there is no %s %s", resource, name)
+}
+
 // TestDoctorReadsTheCluster runs the command on API servers with different installations.
 func TestDoctorReadsTheCluster(t *testing.T) {
 	file := golden.Open(t)
-	sick := standalonePatient()
+	sick := standalonePatient(t)
 	sick.denied = []string{"nodes", "rabbitmqclusters"}
 	sick.objects["/apis/apps/v1/namespaces/shop/statefulsets"] = listOf(tree{"metadata": tree{"name": "mq", "namespace": "shop",
 		"labels": tree{api.ManagedLabel: "true"}, "ownerReferences": []any{tree{"apiVersion": "rabbitmq.com/v1beta1",
@@ -184,14 +204,17 @@ func TestDoctorReadsTheCluster(t *testing.T) {
 		"status": tree{"containerStatuses": []any{tree{"image": "example.com/drydock\x1b[2J",
 			"state": tree{"waiting": tree{"reason": "ImagePullBackOff"}}}}}})
 	sick.objects[home+"/pods/drydock-standalone-1/log"] = "no tick\n"
-	asleep := knativePatient()
+	asleep := knativePatient(t)
 	asleep.objects[home+"/pods"] = named(nil)
-	unready := knativePatient()
+	unready := knativePatient(t)
 	unready.objects["/apis/sources.knative.dev/v1/namespaces/drydock/pingsources"] = named(tree{"status": tree{}}, "tick")
 	delete(unready.objects, home+"/pods/sift-00001-deployment-1/log") // the pod has just ended
-	unled := standalonePatient()
+	weaker := standalonePatient(t)
+	weaken(t, weaker, "validatingadmissionpolicies", "drydock-records", "matchConditions", []any{tree{"expression": "false"}})
+	weaken(t, weaker, "validatingadmissionpolicybindings", "drydock-links", "matchResources", tree{"objectSelector": tree{}})
+	unled := standalonePatient(t)
 	delete(unled.objects, "/apis/coordination.k8s.io/v1/leases")
-	badRows := standalonePatient()
+	badRows := standalonePatient(t)
 	badRows.objects[home+"/configmaps/drydock-settings"] = objectOf(tree{"data": tree{
 		"DRYDOCK_IMAGE": "example.com/drydock@sha256:1", "DRYDOCK_OWNERS": "- operator: all"}})
 	empty := &patient{objects: tree{"/version": tree{"gitVersion": "v1.33.1"}}}
@@ -200,9 +223,10 @@ func TestDoctorReadsTheCluster(t *testing.T) {
 		situation string
 		on        *patient
 	}{
-		{"standalone", standalonePatient()},
-		{"Knative", knativePatient()},
+		{"standalone", standalonePatient(t)},
+		{"Knative", knativePatient(t)},
 		{"standalone with problems", sick},
+		{"standalone, and a user has changed policies", weaker},
 		{"standalone, and no replica has the Lease", unled},
 		{"Knative, and no tick for an hour", asleep},
 		{"Knative, and the PingSource is not ready", unready},
@@ -221,16 +245,16 @@ func TestDoctorReadsTheCluster(t *testing.T) {
 // TestDoctorPrintsADocument: the formats for programs have the same findings. The exit code is the same.
 func TestDoctorPrintsADocument(t *testing.T) {
 	for _, format := range []string{"json", "yaml"} {
-		out, err := standalonePatient().run(t, build.Now, "-o", format, "-A")
+		out, err := standalonePatient(t).run(t, build.Now, "-o", format, "-A")
 		if err != nil || !strings.Contains(out, "subject") || strings.HasPrefix(out, "{") != (format == "json") {
 			t.Errorf("%s: %q, %v", format, out, err)
 		}
 	}
-	if out, err := (&patient{objects: common()}).run(t, build.Now, "-o", "json"); err == nil || !strings.Contains(out, `"level": "problem"`) ||
-		ExitCode(err) != ExitFailed {
+	out, err := (&patient{objects: common(t)}).run(t, build.Now, "-o", "json")
+	if err == nil || !strings.Contains(out, `"level": "problem"`) || ExitCode(err) != ExitFailed {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := standalonePatient().run(t, build.Now, "-o", "xml"); err == nil {
+	if _, err := standalonePatient(t).run(t, build.Now, "-o", "xml"); err == nil {
 		t.Error("an unknown format is accepted")
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,8 +17,6 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/doctor"
 	"drydock.dev/shared/api"
 )
-
-const admission = "admissionregistration.k8s.io"
 
 // facts reads what doctor needs. It returns an error only if the API server does not answer.
 func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error) {
@@ -74,26 +70,6 @@ func (s *session) settings(ctx context.Context) doctor.Answer[map[string]string]
 		maps.Copy(data, c.Data)
 		return data
 	})
-}
-
-func (s *session) policies(ctx context.Context, mutating string) doctor.Policies {
-	var p doctor.Policies
-	if mutating != "" {
-		apply := one[metav1.PartialObjectMetadata](ctx, s, kindOf(admission, mutating, "mutatingadmissionpolicies"), "", "drydock-templates")
-		p.Apply = doctor.Convert(apply, func(o *metav1.PartialObjectMetadata) bool { return o != nil })
-	}
-	p.Validating = names(ctx, s, kindOf(admission, "v1", "validatingadmissionpolicies"), "")
-	bindings := listed[admissionv1.ValidatingAdmissionPolicyBinding](ctx, s, kindOf(admission, "v1", "validatingadmissionpolicybindings"), "",
-		metav1.ListOptions{})
-	p.Bindings = doctor.Convert(bindings, func(all []admissionv1.ValidatingAdmissionPolicyBinding) []doctor.Binding {
-		var bindings []doctor.Binding
-		for i := range all {
-			bindings = append(bindings, doctor.Binding{Policy: all[i].Spec.PolicyName,
-				Denies: slices.Contains(all[i].Spec.ValidationActions, admissionv1.Deny)})
-		}
-		return bindings
-	})
-	return p
 }
 
 func (s *session) accounts(ctx context.Context) doctor.Accounts {

@@ -30,7 +30,9 @@ func TestSetsAreListed(t *testing.T) {
 func TestFlagsOfTheListNeedNoName(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	file := golden.Open(t)
-	for _, args := range []string{"status --watch", "status --wait", "status sts/web -A", "status sts/web -l app=web", "status sts/web -o wide"} {
+	for _, args := range []string{
+		"status --watch", "status --wait", "status sts/web -A", "status sts/web -l app=web", "status sts/web -o wide",
+	} {
 		out, err := c.runAt(t, build.Now, strings.Fields(args)...)
 		if err == nil {
 			t.Errorf("%s: no error, output %q", args, out)

@@ -5,8 +5,8 @@ import "slices"
 func accounts(f Facts) []Finding {
 	a := f.Accounts
 	return []Finding{
-		present("accounts", a.Accounts, ServiceAccounts, "kubectl apply -k config/accounts"),
-		present("roles", a.ClusterRoles, ClusterRoles, "kubectl apply -k config/rbac, then kubectl apply -k config/policy"),
+		present("accounts", a.Accounts, ServiceAccounts, reinstall),
+		present("roles", a.ClusterRoles, ClusterRoles, reinstall),
 		bindings(f),
 	}
 }
@@ -30,7 +30,7 @@ func bindings(f Facts) Finding {
 		return a.Bindings.unknown(subject)
 	}
 	if absent := missing(ClusterBindings, a.Bindings.Value); len(absent) > 0 {
-		return Finding{subject, Problem, "not installed: " + list(absent), "kubectl apply -k config/accounts"}
+		return Finding{subject, Problem, "not installed: " + list(absent), reinstall}
 	}
 	absent := missing(FunctionBindings, a.Bindings.Value)
 	switch {

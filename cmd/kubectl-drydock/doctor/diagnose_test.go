@@ -209,6 +209,9 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 			f.Policies.Bindings.Value[1].Denies = false
 			f.Policies.Bindings.Value = f.Policies.Bindings.Value[1:]
 		}, "policies"},
+		{"policies of another version are installed", healthy(), func(f *Facts) {
+			f.Policies.Different = known([]string{"drydock-records"})
+		}, "policies"},
 		{"optional policies are missing", healthy(), func(f *Facts) { f.Policies.Validating = known(ValidatingPolicies) }, "policies"},
 		{"accounts and roles are missing", healthy(), func(f *Facts) {
 			f.Accounts.Accounts, f.Accounts.ClusterRoles = known(ServiceAccounts[1:]), known([]string{})

@@ -89,6 +89,8 @@ type Policies struct {
 	// Validating has the names of the ValidatingAdmissionPolicies.
 	Validating Answer[[]string]
 	Bindings   Answer[[]Binding]
+	// Different are the policies of which the cluster has another text than this version, or a binding with one.
+	Different Answer[[]string]
 }
 
 // Binding is a ValidatingAdmissionPolicyBinding.

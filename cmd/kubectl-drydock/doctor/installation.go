@@ -13,7 +13,8 @@ import (
 const (
 	// leaseLimit is how long ago a working process may have renewed its Lease. It renews it every two seconds.
 	leaseLimit = time.Minute
-	install    = "standalone: kubectl apply -k deploy/standalone, with your images. On Knative: make configure, then make deploy IMAGE=…"
+	// reinstall applies all manifests again. The released command knows its images.
+	reinstall = "kubectl drydock install. On Knative, add --mode knative. If Helm or Git installs Drydock, use them instead"
 )
 
 // isStandalone and isKnative report whether parts of the installation exist in namespace drydock.
@@ -62,7 +63,8 @@ func installation(f Facts) []Finding {
 	switch working := i.working(f.Now); {
 	case i.isStandalone() && i.isKnative():
 		return append([]Finding{{subject, Problem, "Drydock is installed twice, standalone and on Knative, and both work on the same sets",
-			"remove one of them: make undeploy. Or: kubectl delete -n drydock deployment drydock-standalone"},
+			"remove one of them. Standalone: kubectl -n drydock delete deployment drydock-standalone. Knative: " +
+				"kubectl -n drydock delete ksvc,triggers --all"},
 			standalone(f)}, knative(i)...)
 	case i.isKnative() && len(working) > 0:
 		return append([]Finding{{subject, Note, "on Knative. drydock-standalone also works, and holds the Lease in namespace " + places(working),
@@ -90,7 +92,7 @@ func absent(subject string, i Installed) Finding {
 	case !i.Leases.Known():
 		return i.Leases.unknown(subject)
 	}
-	return Finding{subject, Problem, "namespace drydock has no Drydock, and no process outside it holds a Lease", install}
+	return Finding{subject, Problem, "namespace drydock has no Drydock, and no process outside it holds a Lease", reinstall}
 }
 
 // outside describes processes without the Deployment, which usually run outside the cluster.
@@ -141,11 +143,11 @@ func age(now, then time.Time) string { return duration.HumanDuration(max(0, now.
 // knative returns a finding for each kind of Knative object.
 func knative(i Installed) []Finding {
 	return []Finding{
-		parts("functions", i.Services, Functions, "services.serving.knative.dev", "make deploy IMAGE=…"),
-		parts("triggers", i.Triggers, Triggers, "triggers.eventing.knative.dev", "make deploy IMAGE=…"),
-		parts("broker", i.Brokers, []string{"default"}, "brokers.eventing.knative.dev", "make configure"),
-		parts("source", i.APISources, []string{"drydock"}, "apiserversources.sources.knative.dev", "make configure"),
-		parts("tick source", i.PingSources, []string{"tick"}, "pingsources.sources.knative.dev", "make configure"),
+		parts("functions", i.Services, Functions, "services.serving.knative.dev", reinstall),
+		parts("triggers", i.Triggers, Triggers, "triggers.eventing.knative.dev", reinstall),
+		parts("broker", i.Brokers, []string{"default"}, "brokers.eventing.knative.dev", reinstall),
+		parts("source", i.APISources, []string{"drydock"}, "apiserversources.sources.knative.dev", reinstall),
+		parts("tick source", i.PingSources, []string{"tick"}, "pingsources.sources.knative.dev", reinstall),
 	}
 }
 

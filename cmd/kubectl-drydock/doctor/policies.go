@@ -11,7 +11,7 @@ func policies(f Facts) []Finding {
 
 // fences checks the ValidatingAdmissionPolicies. A policy without a binding that denies rejects nothing.
 func fences(p Policies) Finding {
-	const subject, remedy = "policies", "kubectl apply --server-side -k config/policy"
+	const subject = "policies"
 	switch {
 	case !p.Validating.Known():
 		return p.Validating.unknown(subject)
@@ -20,13 +20,19 @@ func fences(p Policies) Finding {
 	}
 	if absent := missing(ValidatingPolicies, p.Validating.Value); len(absent) > 0 {
 		return Finding{subject, Problem, "not installed: " + list(absent) + ". Users can forge Drydock's records, or a stolen token can do more",
-			remedy}
+			reinstall}
 	}
 	if unbound := missing(ValidatingPolicies, p.enforced()); len(unbound) > 0 {
-		return Finding{subject, Problem, "no binding that denies, so they reject nothing: " + list(unbound), remedy}
+		return Finding{subject, Problem, "no binding that denies, so they reject nothing: " + list(unbound), reinstall}
 	}
 	if absent := missing(OptionalPolicies, both(p.Validating.Value, p.enforced())); len(absent) > 0 {
-		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), remedy}
+		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), reinstall}
+	}
+	if !p.Different.Known() {
+		return p.Different.unknown(subject)
+	}
+	if different := p.Different.Value; len(different) > 0 {
+		return Finding{subject, Note, "of another version than this command, or changed by a user: " + list(different), reinstall}
 	}
 	all := len(ValidatingPolicies) + len(OptionalPolicies)
 	return Finding{subject, OK, fmt.Sprintf("all %d are installed, with bindings that deny", all), ""}
@@ -63,14 +69,7 @@ func edited(f Facts) Finding {
 		return apply.unknown(subject)
 	case !apply.Value:
 		return Finding{subject, Note, "refused: MutatingAdmissionPolicy drydock-templates is not installed",
-			"kubectl apply -k " + overlay(version.Value)}
+			reinstall}
 	}
 	return Finding{subject, OK, "turned into requests by MutatingAdmissionPolicy drydock-templates (" + version.Value + ")", ""}
-}
-
-func overlay(version string) string {
-	if version == "v1" {
-		return "config/overlays/apply"
-	}
-	return "config/overlays/apply-" + version
 }

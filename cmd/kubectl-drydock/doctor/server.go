@@ -27,7 +27,7 @@ func scalers(offered Answer[bool]) Finding {
 	case !offered.Known():
 		return offered.unknown(subject)
 	case !offered.Value:
-		return Finding{subject, Problem, "the CustomResourceDefinition of Scalers is not installed", "kubectl apply -k config/crd"}
+		return Finding{subject, Problem, "the CustomResourceDefinition of Scalers is not installed", reinstall}
 	}
 	return Finding{subject, OK, "the API server offers drydock.dev/v1alpha1", ""}
 }

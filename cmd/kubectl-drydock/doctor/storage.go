@@ -42,21 +42,21 @@ func classes(found Answer[[]Class]) Finding {
 
 // moverImage checks the image of the pods that copy volumes. The policies accept only images that the Role names.
 func moverImage(f Facts) Finding {
-	const subject, allow = "mover image", "deploy/mover-image IMAGE | kubectl apply -f -"
+	const subject = "mover image"
 	allowed := slices.DeleteFunc(slices.Clone(f.Images.Allowed.Value), func(image string) bool { return image == "unset" || image == "" })
 	image := f.Settings.Value["DRYDOCK_IMAGE"]
 	switch {
 	case !f.Images.Allowed.Known():
 		return f.Images.Allowed.unknown(subject)
 	case len(allowed) == 0:
-		return Finding{subject, Problem, "Role drydock-mover-image allows no image, so no volume can be copied", allow}
+		return Finding{subject, Problem, "Role drydock-mover-image allows no image, so no volume can be copied", reinstall}
 	case !f.Settings.Known():
 		return f.Settings.unknown(subject)
 	case f.Settings.Value != nil && image == "":
 		return Finding{subject, Problem, "ConfigMap drydock-settings does not set DRYDOCK_IMAGE, so no volume can be copied",
-			"standalone: set the image in your overlay and apply it. On Knative: make deploy FUNCTION=backup IMAGE=…"}
+			reinstall}
 	case image != "" && !slices.Contains(allowed, image):
-		return Finding{subject, Problem, "Role drydock-mover-image does not allow DRYDOCK_IMAGE " + image + ", so no volume can be copied", allow}
+		return Finding{subject, Problem, "Role drydock-mover-image does not allow DRYDOCK_IMAGE " + image + ", so no volume can be copied", reinstall}
 	case image == "":
 		return Finding{subject, OK, "allowed: " + list(allowed), ""}
 	}

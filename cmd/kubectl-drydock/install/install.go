@@ -63,17 +63,35 @@ func (o Options) Check() error {
 
 // Render returns the objects of the installation, in the order in which they are applied.
 func Render(o Options) ([]*unstructured.Unstructured, error) {
+	objects, err := render(o.overlay())
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if err := o.nameMover(object); err != nil {
+			return nil, err
+		}
+	}
+	if o.Mode == Knative {
+		objects = append(objects, o.moverRole())
+	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(Rank(a), Rank(b)) })
+	return objects, nil
+}
+
+// render returns the objects of a kustomization that lies in a folder beside config and deploy.
+func render(overlay map[string]any) ([]*unstructured.Unstructured, error) {
 	files := filesys.MakeFsInMemory()
 	for folder, from := range map[string]fs.FS{"config": config.Files, "deploy": deploy.Files} {
 		if err := copyFiles(from, files, folder); err != nil {
 			return nil, err
 		}
 	}
-	overlay, err := yaml.Marshal(o.overlay())
+	content, err := yaml.Marshal(overlay)
 	if err != nil {
 		return nil, err
 	}
-	if err := files.WriteFile("installation/kustomization.yaml", overlay); err != nil {
+	if err := files.WriteFile("installation/kustomization.yaml", content); err != nil {
 		return nil, err
 	}
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "installation")
@@ -90,15 +108,8 @@ func Render(o Options) ([]*unstructured.Unstructured, error) {
 		if err := object.UnmarshalJSON(content); err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", resource.CurId(), err)
 		}
-		if err := o.nameMover(object); err != nil {
-			return nil, err
-		}
 		objects = append(objects, object)
 	}
-	if o.Mode == Knative {
-		objects = append(objects, o.moverRole())
-	}
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(Rank(a), Rank(b)) })
 	return objects, nil
 }
 
