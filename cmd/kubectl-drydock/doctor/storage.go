@@ -56,7 +56,8 @@ func moverImage(f Facts) Finding {
 		return Finding{subject, Problem, "ConfigMap drydock-settings does not set DRYDOCK_IMAGE, so no volume can be copied",
 			reinstall}
 	case image != "" && !slices.Contains(allowed, image):
-		return Finding{subject, Problem, "Role drydock-mover-image does not allow DRYDOCK_IMAGE " + image + ", so no volume can be copied", reinstall}
+		return Finding{subject, Problem, "Role drydock-mover-image does not allow DRYDOCK_IMAGE " + image + ", so no volume can be copied",
+			reinstall}
 	case image == "":
 		return Finding{subject, OK, "allowed: " + list(allowed), ""}
 	}
