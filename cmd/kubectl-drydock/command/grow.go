@@ -26,7 +26,7 @@ func newGrow(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "grow sts/NAME [TEMPLATE=RULE]...",
 		Short: "Let the volumes of a StatefulSet grow when they are nearly full",
-		Long: "Write the rules by which Drydock expands nearly full volumes, into the annotation " + api.GrowAnnotation + ".\n" +
+		Long: "Write the rules for the growth of nearly full volumes into the annotation " + api.GrowAnnotation + ".\n" +
 			"A rule consists of below:SPACE, inodes:PERCENT, by:SPACE, max:SIZE and every:TIME, with commas between them. Only max is\n" +
 			"required.\n\n" +
 			"Without rules the command shows the present ones. With --off no volume of the set grows.",

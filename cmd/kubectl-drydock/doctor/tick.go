@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// TickWindow is the time in which a working installation hears a tick.
+// TickWindow is how long a working installation waits for a tick at most.
 const TickWindow = 2 * time.Minute
 
 // LogOf returns the ticks in the lines of a log. The functions write a line of JSON for each event that they have handled.
@@ -73,7 +73,7 @@ func hidesEvents(settings Answer[map[string]string]) bool {
 	return strings.HasPrefix(level, "warn") || strings.HasPrefix(level, "error")
 }
 
-// unheard is about pods whose logs have no tick. A young pod may still hear its first one.
+// unheard returns the finding for pods whose logs have no tick. A young pod may still hear its first one.
 func unheard(f Facts) Finding {
 	oldest := slices.MinFunc(f.Tick.Logs.Value, func(a, b Log) int { return a.Since.Compare(b.Since) })
 	if f.Now.Sub(oldest.Since) <= TickWindow {
@@ -83,7 +83,7 @@ func unheard(f Facts) Finding {
 	return Finding{"tick", Problem, "none in the last two minutes, says the log of pod " + oldest.Pod, f.tickRemedy()}
 }
 
-// asleep is about Knative without a pod of sift, whose log would show the tick.
+// asleep returns the finding for Knative without a pod of sift, whose log would show the tick.
 func asleep(f Facts) Finding {
 	changed := f.Tick.SiftChanged
 	switch {

@@ -12,7 +12,7 @@ import (
 // Version is the version of the documents. New fields do not change it.
 const Version = 1
 
-// Kind says what a container does.
+// Kind is the work of a container.
 type Kind string
 
 // The kinds of containers.
@@ -62,7 +62,7 @@ type Document struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// maxKept limits the lines that are kept, in bytes of what the containers wrote. Decoded, they take a few times as much.
+// maxKept limits the lines that are kept, in bytes of the raw lines. Decoded, they take a few times as much.
 const maxKept = 16 << 20
 
 // Collector keeps the lines of all sources, within a limit.
@@ -85,7 +85,7 @@ func (c *Collector) Add(line Line, size int) {
 // Omitted returns how many lines did not fit.
 func (c *Collector) Omitted() int { return c.left }
 
-// Merged returns the lines in order of time. Lines with the same time stay in the order in which they were added.
+// Merged returns the lines in order of time. Lines with the same time keep the order of Add.
 func (c *Collector) Merged() []Line {
 	merged := slices.Clone(c.lines)
 	slices.SortStableFunc(merged, func(a, b Line) int { return a.Time.Compare(b.Time) })

@@ -9,11 +9,11 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// removedText says what a report does not contain.
+// removedText lists the parts that a report leaves out.
 const removedText = `What was removed
   Values that are not known to be harmless are replaced by ` + redact.Removed + `, and their keys stay:
   - the values of environment variables, commands, arguments and probes of containers
-  - the values of labels and annotations that are neither Drydock's nor Kubernetes'
+  - the values of all labels and annotations, except those of Drydock and Kubernetes
   - the names of image pull secrets, the sources of volumes except claims, and the attributes of CSI volumes
   - the output of hooks and cleanup pods, also in messages that quote it
   - the texts of errors of this command, and in messages: the values of labels that a request names, and values that the API server rejected
@@ -21,7 +21,7 @@ const removedText = `What was removed
   - credentials in texts: users and queries of URLs, bearer tokens, values with names such as password, long random words
   managedFields and kubectl's last-applied-configuration are left out. Secrets were not read, and of ConfigMaps only drydock-settings.
 
-What is left
+The rest
   Names of objects, namespaces, nodes, images and mount paths. The text of requests. The messages of Drydock and Kubernetes, which can
   contain names of files on the volumes. A credential that stands alone in such a text cannot be recognized.
   Read all files before you send the archive.
@@ -41,7 +41,7 @@ func readme(in Input, files []File) File {
 		missing = append(missing[:len(missing):len(missing)], in.Logs.Notes...)
 	}
 	if len(missing) > 0 {
-		b.WriteString("\nWhat is missing\n")
+		b.WriteString("\nMissing\n")
 	}
 	for _, sentence := range missing {
 		fmt.Fprintf(&b, "  - %s\n", redact.Message(text.Printable(sentence)))
