@@ -121,15 +121,15 @@ func hasEnded(set *appsv1.StatefulSet) (ended bool, err error) {
 	case record == nil || record.Phase == api.Succeeded:
 		return true, nil
 	}
-	return true, fmt.Errorf("StatefulSet %s/%s: operation %s is %s: %s: %s", set.Namespace, set.Name, record.Operation, record.Phase,
-		record.Reason, text.Printable(record.Message))
+	return true, fmt.Errorf("StatefulSet %s/%s: operation %s is %s: %s", set.Namespace, set.Name, record.Operation, record.Phase,
+		causeOf(record.Head()))
 }
 
 // statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
 func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
-		lines = append(lines, fmt.Sprintf("%s: %s", d.Reason, text.Printable(d.Message)))
+		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
 	}
 	for _, line := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(line))
@@ -150,13 +150,16 @@ func changeLines(d *progress.Document) []string {
 	if d.Operation == "" {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, text.Printable(d.Message))}
+	lines := []string{text.Printable(fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, d.Message))}
 	for _, wait := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(wait))
 	}
 	for _, m := range d.Members {
-		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s-%d is %s, waits for %s", d.Set, m.Ordinal, m.Phase, text.Printable(m.Waits)),
-			", waits for "))
+		line := fmt.Sprintf("%s-%d is %s", d.Set, m.Ordinal, m.Phase)
+		if m.Waits != "" {
+			line += ", waits for " + m.Waits
+		}
+		lines = append(lines, text.Printable(line))
 	}
 	return lines
 }
@@ -192,7 +195,7 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 	}
 	words := []string{"operation " + d.Operation, when}
 	if len(d.Members) > 0 {
-		words = append([]string{string(d.Strategy)}, words...)
+		words = append([]string{text.Printable(string(d.Strategy))}, words...)
 	}
 	return fmt.Sprintf("%s is %s (%s)", what, t.Styled(phaseStyle(d.Phase), string(d.Phase)), strings.Join(words, ", "))
 }
