@@ -2,8 +2,10 @@ package command
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,5 +99,23 @@ func TestErrorOfAnotherUserStaysBehindTheMargin(t *testing.T) {
 	checkScreen(t, "an error", got)
 	if !strings.HasPrefix(got, "error: webhook says: x") || !strings.HasSuffix(got, "\n  second\n") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestAbsurdNumbersOfARecordAreShown: every user who may annotate the set can write them.
+func TestAbsurdNumbersOfARecordAreShown(t *testing.T) {
+	for _, bytes := range [][2]int64{{-100, 10}, {-10, -5}, {-5, -10}, {math.MaxInt64, 1}, {1, math.MinInt64}, {math.MinInt64, math.MaxInt64}} {
+		record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, "data-web-0", "logs-web-0", "data-web-7"))
+		for i, move := range record.Moves() {
+			move.BytesDone, move.BytesTotal, move.Copies = bytes[0], bytes[1], -i
+		}
+		record.Members[0].Forecast, record.Members[0].Ordinal, record.Attempt = math.MaxFloat64, math.MinInt64, -1
+		record.Members[0].HeldAt, record.Started = operation.Moment(time.Unix(-1<<34, 0)), metav1.NewTime(time.Unix(1<<37, 0))
+		c := newCluster(t, build.Set("web", build.Status(record)))
+		for _, args := range [][]string{{"status", "web"}, {"list"}, {"status", "web", "-o", "json"}} {
+			if out, err := c.run(t, args...); err != nil || !strings.Contains(out, "web") {
+				t.Errorf("%d: %v: %q, %v", bytes, args, out, err)
+			}
+		}
 	}
 }

@@ -146,9 +146,9 @@ func copied(m progress.Member) string {
 	return words
 }
 
-// bar returns a bar that is full to this part, from 0 to 1.
+// bar returns a bar that is full to this part, from 0 to 1. Users can write any number into a record, so another part is cut.
 func bar(part float64) string {
-	full := int(part * barWidth)
+	full := int(min(max(part, 0), 1) * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
