@@ -21,6 +21,8 @@ type resizing struct {
 	planning
 	rolling, wait, yes bool
 	timeout            time.Duration
+	// former is the operation that the set had when the request was written, or "".
+	former string
 }
 
 func newResize(t *tool) *cobra.Command {
@@ -96,7 +98,8 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	}
 	fmt.Fprintf(o.Out, "\nstatefulset.apps/%s: resize %s is requested\n", s.name, request)
 	if o.wait {
-		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout}
+		outcome := resizeOutcome{request: request, former: o.former}
+		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
 		err = follower.follow(ctx, s)
 	} else {
 		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
@@ -112,6 +115,10 @@ func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 	record, err := statusOf(set)
 	if err != nil {
 		return nil, err
+	}
+	o.former = ""
+	if record != nil && !record.Active() {
+		o.former = record.Operation
 	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	_, retried := set.Annotations[api.RetryAnnotation]

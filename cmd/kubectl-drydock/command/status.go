@@ -17,7 +17,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/progress"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
@@ -29,10 +28,12 @@ type statusView struct {
 	watch, wait bool
 	timeout     time.Duration
 	rates       progress.Rates
+	// outcome reports whether the wait is over, and the error if the operation did not succeed.
+	outcome func(*world.Observed) (bool, error)
 }
 
 func newStatus(t *tool) *cobra.Command {
-	o := &statusView{tool: t}
+	o := &statusView{tool: t, outcome: hasEnded}
 	c := &cobra.Command{
 		Use:   "status sts/NAME",
 		Short: "Show the progress of a resize, member by member, and why it waits",
@@ -87,7 +88,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		done, failure := true, error(nil)
 		switch {
 		case o.wait:
-			done, failure = hasEnded(observed.Set)
+			done, failure = o.outcome(observed)
 		case o.watch:
 			done = false
 		}
@@ -102,27 +103,6 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		}
 		return done, errors.Join(failure, err)
 	})
-}
-
-// hasEnded reports whether the requested resize or rollback of the set has ended, and returns an error if it did not succeed.
-func hasEnded(set *appsv1.StatefulSet) (ended bool, err error) {
-	record, err := statusOf(set)
-	if err != nil {
-		return false, err
-	}
-	request, requested := set.Annotations[api.ResizeAnnotation]
-	_, retried := set.Annotations[api.RetryAnnotation]
-	_, returning := set.Annotations[api.RollbackAnnotation]
-	isNew := record == nil || record.Request != request
-	begins := requested && (isNew || retried && world.Answered(record, request)) || returning
-	switch {
-	case record.Active(), begins && statefulset.Managed(set):
-		return false, nil
-	case record == nil || record.Phase == api.Succeeded:
-		return true, nil
-	}
-	return true, fmt.Errorf("StatefulSet %s/%s: operation %s is %s: %s", set.Namespace, set.Name, record.Operation, record.Phase,
-		causeOf(record.Head()))
 }
 
 // statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
