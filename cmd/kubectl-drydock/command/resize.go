@@ -93,7 +93,13 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(ctx, o.patch); err != nil {
+	err = s.write(ctx, func(live *appsv1.StatefulSet) (*plan.Patch, error) {
+		if err := unchanged(set, live); err != nil {
+			return nil, err
+		}
+		return o.patch(live)
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\nstatefulset.apps/%s: resize %s is requested\n", s.name, request)
