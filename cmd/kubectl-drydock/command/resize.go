@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
@@ -129,6 +130,10 @@ func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	_, retried := set.Annotations[api.RetryAnnotation]
 	if world.Answered(record, o.overrides.Request) && !record.Active() && !retried {
+		if operation.Of(set).CleanupAwaitingRetry(set) != nil {
+			return nil, fmt.Errorf("StatefulSet %s/%s: the resize needs a retry, but the next retry repeats the cleanup that did not succeed. "+
+				"Repeat that first: kubectl drydock retry -n %s sts/%s", set.Namespace, set.Name, set.Namespace, set.Name)
+		}
 		patch = patch.Annotate(api.RetryAnnotation, record.Operation)
 	}
 	for _, a := range []struct{ key, value string }{

@@ -98,3 +98,17 @@ func TestNothingIsRequestedOnAnotherSetThanShown(t *testing.T) {
 		}
 	}
 }
+
+// TestResizeRetriesNoCleanup: the annotation retry means a failed cleanup first, which deletes claims when its pods succeed.
+func TestResizeRetriesNoCleanup(t *testing.T) {
+	cleanup := &api.Cleanup{Header: build.Operation(api.Failed).Header}
+	cleanup.Kind = api.KindCleanup
+	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(build.Operation(api.Failed)),
+		build.Annotation(api.CleanupAnnotation, cleanup.Encode()),
+		build.Annotation(api.CleanupTemplateAnnotation, "{}"))
+	o := &resizing{}
+	o.overrides.Request = "data=128Mi" // the request of build.Operation
+	if patch, err := o.patch(set); err == nil {
+		t.Errorf("writes %v", patch.Actions())
+	}
+}
