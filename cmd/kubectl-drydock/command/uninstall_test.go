@@ -215,3 +215,17 @@ func TestUninstallSaysThatScalersStay(t *testing.T) {
 		t.Errorf("%v, left %v\n%s", err, c.parts, out)
 	}
 }
+
+// TestUninstallWaitsForAScaling: its hooks may be moving data away from members that it is about to remove.
+func TestUninstallWaitsForAScaling(t *testing.T) {
+	record := &api.Scale{Header: build.Operation(api.Moving).Header, Previous: 3, Target: 1}
+	record.Kind, record.Phase = api.KindScale, api.PreScaling
+	c := newInstalledCluster(t)
+	c.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Annotation(api.ScaleAnnotation, record.Encode()))}
+	if out, err := c.run(t, "uninstall", "--yes"); err == nil || len(c.wrote)+len(c.deleted) > 0 {
+		t.Errorf("%v, wrote %v, deleted %v\n%s", err, c.wrote, c.deleted, out)
+	}
+	if out, err := c.run(t, "release", "--yes", "--holds"); err != nil || len(c.wrote) != 1 {
+		t.Errorf("no function runs any more: %v, wrote %v\n%s", err, c.wrote, out)
+	}
+}
