@@ -28,7 +28,7 @@ func main() {
 	root.Version = version // empty: there is no flag --version
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprint(os.Stderr, command.ErrorText(err))
 	}
 	os.Exit(command.ExitCode(err)) // the process ends, so stop need not run
 }

@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // approval holds the state of kubectl drydock approve.
@@ -46,7 +47,7 @@ func (o *approval) run(ctx context.Context, argument string) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members now (%s), each as soon as it is prepared\n",
-		s.name, record.Operation, record.Strategy)
+		s.name, record.Operation, text.Printable(string(record.Strategy)))
 	return nil
 }
 

@@ -1,6 +1,11 @@
 package command
 
-import "errors"
+import (
+	"errors"
+	"strings"
+
+	"drydock.dev/shared/text"
+)
 
 // Exit codes of kubectl drydock.
 const (
@@ -22,4 +27,14 @@ func ExitCode(err error) int {
 		return ExitTimeout
 	}
 	return ExitFailed
+}
+
+// ErrorText returns the error for a terminal. An error may quote other users, for example in an answer of the API server. So it has no
+// control characters, and only its first line begins at the margin.
+func ErrorText(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		lines = append(lines, text.Printable(line))
+	}
+	return "error: " + strings.Join(lines, "\n  ") + "\n"
 }

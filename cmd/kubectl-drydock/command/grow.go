@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // growing holds the state of kubectl drydock grow.
@@ -101,5 +102,5 @@ func growthWords(rules string) string {
 	if strings.TrimSpace(rules) == api.GrowOff {
 		return "no volume grows by usage"
 	}
-	return "volumes grow by the rules " + rules
+	return "volumes grow by the rules " + text.Printable(rules)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -136,6 +137,8 @@ func (o *installing) target() (*target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // an installation has about a hundred objects, with some requests for each. The API server has its own limits
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -331,12 +334,43 @@ func (o *installing) uninstall(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w (%s)", errTimeout, o.timeout))
 	defer cancel()
+	kept := false
 	for rank := install.RankFunctions; rank >= install.RankScope; rank-- {
-		if err := from.removeRank(ctx, objects, rank); err != nil {
+		keptHere, err := from.removeRank(ctx, objects, rank)
+		if err != nil {
 			return err
+		}
+		kept = kept || keptHere
+		if rank == install.RankFunctions {
+			if err := o.releaseRest(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Fprintln(o.Out, "Drydock is removed. StatefulSets, claims and volumes stay.")
+	if kept {
+		fmt.Fprintln(o.Out, "The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
+			"kubectl delete crd scalers.drydock.dev")
+	}
+	return nil
+}
+
+// releaseRest releases what the functions have begun between the release and their end. Nothing else would do so any more. It returns an
+// error before the policies and roles are removed, so that a new installation can end an operation.
+func (o *installing) releaseRest(ctx context.Context) error {
+	s, err := o.connect()
+	if err != nil {
+		return err
+	}
+	s.namespace = metav1.NamespaceAll
+	held, err := s.holdings(ctx)
+	if err == nil && len(held) > 0 {
+		err = (&releaser{tool: o.tool, all: true, yes: true}).run(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w. Drydock's functions are removed, but not its policies and roles. Install Drydock again with kubectl drydock "+
+			"install, wait for the end of the operations, and run this command again", err)
+	}
 	return nil
 }
 
@@ -357,30 +391,31 @@ func (o *installing) installedObjects(ctx context.Context, from *target) ([]*uns
 	return install.Render(options)
 }
 
-// removeRank deletes the objects of the rank, and waits until they are gone. The kind Scaler stays as long as Scalers exist, because its
+// removeRank deletes the objects of the rank, and waits until they are gone. The kind Scaler is kept as long as Scalers exist, because its
 // removal would delete them.
-func (c *target) removeRank(ctx context.Context, objects []*unstructured.Unstructured, rank int) error {
+func (c *target) removeRank(ctx context.Context, objects []*unstructured.Unstructured, rank int) (kept bool, err error) {
 	var deleted []*unstructured.Unstructured
 	for _, object := range slices.Backward(objects) {
 		if install.Rank(object) != rank {
 			continue
 		}
 		if used, err := c.definesUsedKind(ctx, object); err != nil {
-			return err
+			return kept, err
 		} else if used {
+			kept = true
 			continue
 		}
 		if err := c.remove(ctx, object); err != nil {
-			return err
+			return kept, err
 		}
 		deleted = append(deleted, object)
 	}
 	for _, object := range deleted {
 		if err := c.awaitGone(ctx, object); err != nil {
-			return err
+			return kept, err
 		}
 	}
-	return nil
+	return kept, nil
 }
 
 // remove deletes the object, if it exists. What runs ends before its object does.

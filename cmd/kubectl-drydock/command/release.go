@@ -67,7 +67,7 @@ func (o *releaser) run(ctx context.Context) error {
 		}
 		total++
 		for _, problem := range left {
-			fmt.Fprintf(o.Out, "%s/%s: left: %s\n", in.Namespace, in.Name, text.Printable(problem))
+			fmt.Fprintln(o.Out, text.Printable(fmt.Sprintf("%s/%s: left: %s", in.Namespace, in.Name, problem)))
 		}
 	}
 	if err := o.printOldVolumes(ctx, s); err != nil {
@@ -112,7 +112,7 @@ func (o *releaser) release(ctx context.Context, s *session, in release.Input) (l
 
 func (o *releaser) printActions(in release.Input, actions []plan.Action) {
 	for _, a := range actions {
-		fmt.Fprintf(o.Out, "%s/%s: %s\n", in.Namespace, in.Name, a)
+		fmt.Fprintln(o.Out, text.Printable(fmt.Sprintf("%s/%s: %s", in.Namespace, in.Name, a)))
 	}
 }
 
@@ -120,7 +120,7 @@ func (o *releaser) printActions(in release.Input, actions []plan.Action) {
 func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 	names, err := s.oldVolumes(ctx)
 	if err != nil {
-		fmt.Fprintf(o.Out, "left: old volumes cannot be listed: %v\n", err)
+		fmt.Fprintf(o.Out, "left: old volumes cannot be listed: %s\n", text.Printable(err.Error()))
 		return nil
 	}
 	slices.Sort(names)

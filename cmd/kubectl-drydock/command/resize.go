@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
@@ -21,6 +22,8 @@ type resizing struct {
 	planning
 	rolling, wait, yes bool
 	timeout            time.Duration
+	// former is the operation that the set had when the request was written, or "".
+	former string
 }
 
 func newResize(t *tool) *cobra.Command {
@@ -91,12 +94,19 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.write(ctx, o.patch); err != nil {
+	err = s.write(ctx, func(live *appsv1.StatefulSet) (*plan.Patch, error) {
+		if err := unchanged(set, live); err != nil {
+			return nil, err
+		}
+		return o.patch(live)
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "\nstatefulset.apps/%s: resize %s is requested\n", s.name, request)
 	if o.wait {
-		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout}
+		outcome := resizeOutcome{request: request, former: o.former}
+		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
 		err = follower.follow(ctx, s)
 	} else {
 		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
@@ -113,9 +123,17 @@ func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.former = ""
+	if record != nil && !record.Active() {
+		o.former = record.Operation
+	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	_, retried := set.Annotations[api.RetryAnnotation]
 	if world.Answered(record, o.overrides.Request) && !record.Active() && !retried {
+		if operation.Of(set).CleanupAwaitingRetry(set) != nil {
+			return nil, fmt.Errorf("StatefulSet %s/%s: the resize needs a retry, but the next retry repeats the cleanup that did not succeed. "+
+				"Repeat that first: kubectl drydock retry -n %s sts/%s", set.Namespace, set.Name, set.Namespace, set.Name)
+		}
 		patch = patch.Annotate(api.RetryAnnotation, record.Operation)
 	}
 	for _, a := range []struct{ key, value string }{

@@ -109,7 +109,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
-		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: "+format, append([]any{set.Namespace, set.Name}, args...)...)
+		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: %s", set.Namespace, set.Name, text.Printable(fmt.Sprintf(format, args...)))
 	}
 	switch {
 	case status == nil && !requested:
@@ -122,7 +122,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
 	case status.IsRollback() && status.Phase == api.Failed:
 		return nothing("the last operation was a rollback, which failed (%s). Request it again with kubectl drydock rollback",
-			text.Printable(status.Message))
+			status.Message)
 	case !requested:
 		return nothing("operation %s (%s) is %s, and its request was withdrawn. Request it again with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
@@ -130,15 +130,20 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	return status, nil
 }
 
+// causeOf returns the reason and the message of an operation.
+func causeOf(head *api.Header) string {
+	return text.Printable(fmt.Sprintf("%s: %s", head.Reason, head.Message))
+}
+
 // outcomeWords returns one line about the state of an operation, with the reason.
 func outcomeWords(record operation.Record) string {
 	status := record.Head()
-	words := fmt.Sprintf("operation %s (%s) is %s", status.Operation, text.Printable(status.Request), status.Phase)
+	words := fmt.Sprintf("operation %s (%s) is %s", status.Operation, status.Request, status.Phase)
 	if status.FailedAt != "" {
 		words += fmt.Sprintf(" in phase %s", status.FailedAt)
 	}
-	if status.Reason == "" {
-		return words
+	if status.Reason != "" {
+		words += fmt.Sprintf(": %s: %s", status.Reason, status.Message)
 	}
-	return words + fmt.Sprintf(": %s: %s", status.Reason, text.Printable(status.Message))
+	return text.Printable(words)
 }

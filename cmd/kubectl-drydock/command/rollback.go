@@ -78,8 +78,11 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 	if !o.yes {
 		return fmt.Errorf("nothing was changed. To put these volumes back, add --yes")
 	}
-	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
-		return plan.PatchOf(plan.StatefulSets, set).Annotate(api.RollbackAnnotation, operation), nil
+	err = s.write(ctx, func(live *appsv1.StatefulSet) (*plan.Patch, error) {
+		if err := unchanged(in.Set, live); err != nil {
+			return nil, err
+		}
+		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, operation), nil
 	})
 	if err != nil {
 		return err

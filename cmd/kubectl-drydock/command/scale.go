@@ -113,7 +113,7 @@ func scalerLine(s *v1alpha1.Scaler) string {
 	line := fmt.Sprintf("%d replicas", s.Status.Replicas)
 	for _, name := range []string{"Progressing", "Failed"} {
 		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionTrue {
-			line += fmt.Sprintf(", %s: %s: %s", name, c.Reason, text.Printable(c.Message))
+			line += text.Printable(fmt.Sprintf(", %s: %s: %s", name, c.Reason, c.Message))
 		}
 	}
 	return line
@@ -125,8 +125,8 @@ func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 		return false, nil
 	}
 	if failed := meta.FindStatusCondition(s.Status.Conditions, "Failed"); failed != nil && failed.Status == metav1.ConditionTrue {
-		return true, fmt.Errorf("scaling by Scaler %s/%s failed: %s: %s. Retry it with: kubectl -n %s annotate scaler %s drydock.dev/retry=",
-			s.Namespace, s.Name, failed.Reason, text.Printable(failed.Message), s.Namespace, s.Name)
+		return true, fmt.Errorf("scaling by Scaler %s/%s failed: %s. Retry it with: kubectl -n %s annotate scaler %s drydock.dev/retry=",
+			s.Namespace, s.Name, text.Printable(failed.Reason+": "+failed.Message), s.Namespace, s.Name)
 	}
 	return !meta.IsStatusConditionTrue(s.Status.Conditions, "Progressing") && s.Status.Replicas == replicas, nil
 }

@@ -14,7 +14,9 @@ import (
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -89,6 +91,18 @@ func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*
 		return plan.Do(api.UpToDate, patch.Actions()...).Then("written", ""), nil
 	})
 	return err
+}
+
+// unchanged returns an error if the live set is not the one that the user has seen, or if something that decides about a resize has changed
+// since. A question can stay open for a long time.
+func unchanged(seen, live *appsv1.StatefulSet) error {
+	before, after := operation.Of(seen).Resize, operation.Of(live).Resize
+	same := before == nil && after == nil || before != nil && after != nil && before.Operation == after.Operation
+	if seen.UID == live.UID && same && resize.RefusalDigest(seen) == resize.RefusalDigest(live) {
+		return nil
+	}
+	return fmt.Errorf("StatefulSet %s/%s has changed since it was shown to you. Nothing was requested. Run the command again", live.Namespace,
+		live.Name)
 }
 
 // refOf returns the reference to the set for an event, with the operation of its record.

@@ -171,7 +171,7 @@ func (o *sleeping) asleep(set *appsv1.StatefulSet) (bool, error) {
 	case sleep == nil || sleep.Operation == o.ended:
 		return false, nil
 	case sleep.Phase == api.Refused || sleep.Phase == api.Failed:
-		return true, fmt.Errorf("StatefulSet %s/%s does not sleep: %s: %s", set.Namespace, set.Name, sleep.Reason, text.Printable(sleep.Message))
+		return true, fmt.Errorf("StatefulSet %s/%s does not sleep: %s", set.Namespace, set.Name, causeOf(sleep.Head()))
 	default:
 		return sleep.Phase == api.Asleep, nil
 	}
@@ -184,7 +184,7 @@ func (o *sleeping) awake(set *appsv1.StatefulSet) (bool, error) {
 	case records.SleepErr != nil:
 		return false, records.SleepErr
 	case sleep != nil && sleep.Phase == api.Failed && sleep.Operation != o.ended:
-		return true, fmt.Errorf("StatefulSet %s/%s did not wake up: %s: %s", set.Namespace, set.Name, sleep.Reason, text.Printable(sleep.Message))
+		return true, fmt.Errorf("StatefulSet %s/%s did not wake up: %s", set.Namespace, set.Name, causeOf(sleep.Head()))
 	default:
 		return !sleep.Active() && statefulset.Replicas(set) > 0 && statefulset.Ready(set), nil
 	}

@@ -17,7 +17,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/progress"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
@@ -30,10 +29,12 @@ type statusView struct {
 	watch, wait bool
 	timeout     time.Duration
 	rates       progress.Rates
+	// outcome reports whether the wait is over, and the error if the operation did not succeed.
+	outcome func(*world.Observed) (bool, error)
 }
 
 func newStatus(t *tool) *cobra.Command {
-	o := &statusView{tool: t}
+	o := &statusView{tool: t, outcome: hasEnded}
 	c := &cobra.Command{
 		Use:   "status [sts/NAME]",
 		Short: "Show the progress of a resize, member by member, and why it waits",
@@ -105,7 +106,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		done, failure := true, error(nil)
 		switch {
 		case o.wait:
-			done, failure = hasEnded(observed.Set)
+			done, failure = o.outcome(observed)
 		case o.watch:
 			done = false
 		}
@@ -122,32 +123,11 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 	})
 }
 
-// hasEnded reports whether the requested resize or rollback of the set has ended, and returns an error if it did not succeed.
-func hasEnded(set *appsv1.StatefulSet) (ended bool, err error) {
-	record, err := statusOf(set)
-	if err != nil {
-		return false, err
-	}
-	request, requested := set.Annotations[api.ResizeAnnotation]
-	_, retried := set.Annotations[api.RetryAnnotation]
-	_, returning := set.Annotations[api.RollbackAnnotation]
-	isNew := record == nil || record.Request != request
-	begins := requested && (isNew || retried && world.Answered(record, request)) || returning
-	switch {
-	case record.Active(), begins && statefulset.Managed(set):
-		return false, nil
-	case record == nil || record.Phase == api.Succeeded:
-		return true, nil
-	}
-	return true, fmt.Errorf("StatefulSet %s/%s: operation %s is %s: %s: %s", set.Namespace, set.Name, record.Operation, record.Phase,
-		record.Reason, text.Printable(record.Message))
-}
-
 // statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
 func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
-		lines = append(lines, fmt.Sprintf("%s: %s", d.Reason, text.Printable(d.Message)))
+		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
 	}
 	for _, line := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(line))
@@ -168,13 +148,16 @@ func changeLines(d *progress.Document) []string {
 	if d.Operation == "" {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, text.Printable(d.Message))}
+	lines := []string{text.Printable(fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, d.Message))}
 	for _, wait := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(wait))
 	}
 	for _, m := range d.Members {
-		lines = append(lines, strings.TrimSuffix(fmt.Sprintf("%s-%d is %s, waits for %s", d.Set, m.Ordinal, m.Phase, text.Printable(m.Waits)),
-			", waits for "))
+		line := fmt.Sprintf("%s-%d is %s", d.Set, m.Ordinal, m.Phase)
+		if m.Waits != "" {
+			line += ", waits for " + m.Waits
+		}
+		lines = append(lines, text.Printable(line))
 	}
 	return lines
 }
@@ -210,7 +193,7 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 	}
 	words := []string{"operation " + d.Operation, when}
 	if len(d.Members) > 0 {
-		words = append([]string{string(d.Strategy)}, words...)
+		words = append([]string{text.Printable(string(d.Strategy))}, words...)
 	}
 	return fmt.Sprintf("%s is %s (%s)", what, t.Styled(phaseStyle(d.Phase), string(d.Phase)), strings.Join(words, ", "))
 }

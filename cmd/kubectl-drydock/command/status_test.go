@@ -103,39 +103,6 @@ func TestStatusShowsGrowthByUsage(t *testing.T) {
 	golden.Equal(t, statusText(&progress.Document{Set: "web", GrowthByUsage: growth}, build.Set("web")))
 }
 
-// TestOutcomeOfWait: --wait ends when the operation of the present request has ended, and not before it has begun.
-func TestOutcomeOfWait(t *testing.T) {
-	requested := build.Annotation(api.ResizeAnnotation, "data=30Gi")
-	same := func(phase api.Phase) build.Option {
-		record := build.Operation(phase)
-		record.Request = "data=30Gi"
-		return build.Status(record)
-	}
-	for _, row := range []struct {
-		situation     string
-		set           *appsv1.StatefulSet
-		ended, failed bool
-	}{
-		{"no resize", build.Set("web"), true, false},
-		{"a resize is requested", build.Set("web", requested), false, false},
-		{"a resize is requested after another", build.Set("web", requested, build.Status(build.Operation(api.Failed))), false, false},
-		{"the set has not opted in", build.Set("web", requested, build.Label(api.ManagedLabel, "")), true, false},
-		{"it runs", build.Set("web", requested, same(api.Moving)), false, false},
-		{"it succeeded", build.Set("web", requested, same(api.Succeeded)), true, false},
-		{"it failed", build.Set("web", requested, same(api.Failed)), true, true},
-		{"it was refused", build.Set("web", requested, same(api.Refused)), true, true},
-		{"a retry is requested", build.Set("web", requested, same(api.Failed), build.Annotation(api.RetryAnnotation, "now")), false, false},
-		{"a rollback is requested", build.Set("web", requested, same(api.Succeeded), build.Annotation(api.RollbackAnnotation, build.ID)), false,
-			false},
-		{"the record is unreadable", build.Set("web", build.Annotation(api.StatusAnnotation, "{")), false, true},
-	} {
-		ended, err := hasEnded(row.set)
-		if ended != row.ended || (err != nil) != row.failed {
-			t.Errorf("%s: ended %v, error %v", row.situation, ended, err)
-		}
-	}
-}
-
 func TestLogOfAWaitHasNoNumbersThatChange(t *testing.T) {
 	d := &progress.Document{Namespace: "shop", Set: "web", Operation: build.ID, Phase: api.Moving, Reason: api.CopyRunning, Message: "copying",
 		Waits: []string{"an approval"},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -88,12 +90,17 @@ func memberStyle(phase api.MemberPhase) terminal.Style {
 	return terminal.Plain
 }
 
-// align returns the rows as lines with aligned columns. Every row must have the same number of cells.
+// align returns the rows as lines with aligned columns. Every row must have the same number of cells. A cell may quote other users: it gets
+// no control characters, so that each row is one line and each cell is in its column.
 func align(rows [][]string) []string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(table, strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = strings.Map(printable, cell)
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	_ = table.Flush() // writes to memory
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
@@ -101,6 +108,15 @@ func align(rows [][]string) []string {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return lines
+}
+
+// printable returns the character, or a space in place of one that does not print. Other than text.Printable it keeps every space, because
+// the branches of a tree consist of them.
+func printable(r rune) rune {
+	if r == utf8.RuneError || !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
 }
 
 // sizeAndClass returns the size with the StorageClass and VolumeAttributesClass, as a request writes them.
@@ -130,9 +146,9 @@ func copied(m progress.Member) string {
 	return words
 }
 
-// bar returns a bar that is full to this part, from 0 to 1.
+// bar returns a bar that is full to this part, from 0 to 1. Users can write any number into a record, so another part is cut.
 func bar(part float64) string {
-	full := int(part * barWidth)
+	full := int(min(max(part, 0), 1) * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 

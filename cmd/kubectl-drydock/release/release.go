@@ -61,6 +61,8 @@ func whyNotYet(in Input) string {
 			resize.Phase, api.AbortAnnotation) + in.heldWords()
 	case records.CleaningUp():
 		return "a cleanup runs. Wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
+	case records.Scale.Active() && !in.Holds: // its hooks may be moving data away from members that it removes
+		return "a scaling runs. Wait for its end" + ifFunctionsRun
 	case in.Set.DeletionTimestamp != nil:
 		return "it is being deleted. Wait until the deletion has ended"
 	}
@@ -69,6 +71,9 @@ func whyNotYet(in Input) string {
 	}
 	return ""
 }
+
+// ifFunctionsRun ends the advice to wait.
+const ifFunctionsRun = ". If Drydock's functions do not run any more, release the set with --holds"
 
 // releaseSet wakes the set and removes Drydock's labels and finalizers, in one patch. If an operator has stopped the set for Drydock and
 // has not been released yet, it returns operatorFirst: the operator must start the set.
