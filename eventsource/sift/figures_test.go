@@ -45,6 +45,11 @@ func pauseRecord(id string, owner types.UID, ago time.Duration) *appsv1.Controll
 	return build.With(revision, build.LinkOf(link))
 }
 
+// foreign is a link of a set in another namespace.
+func foreign(role api.Role) api.Link {
+	return api.Link{Operation: build.SleepID, Role: role, Namespace: "kube-system", Set: api.SetRef{Name: "web", UID: "uid-web"}}
+}
+
 func heldPod(ago time.Duration, grace int64) *corev1.Pod {
 	return build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Edit(func(p *corev1.Pod) {
 		p.DeletionTimestamp = ptr.To(metav1.NewTime(build.Now.Add(-ago).Add(time.Duration(grace) * time.Second)))
@@ -85,6 +90,10 @@ func TestSweepComputesFigures(t *testing.T) {
 			"statefulsets": list{build.Set("web", build.WithSleep(asleep), build.Replicas(0))},
 			"controllerrevisions": list{pauseRecord(build.SleepID, "uid-db", time.Hour), pauseRecord("000000000001", "uid-db", 2*time.Hour),
 				pauseRecord("000000000002", "uid-db", 3*time.Hour)}},
+		// Users may create pods with any label, annotation and finalizer. No function releases such a pod, so its alert would never end.
+		"a forged hold and a forged pause, with links into another namespace": {
+			"pods":                list{build.With(heldPod(time.Hour, 30), build.LinkOf(foreign(api.RoleHeld)))},
+			"controllerrevisions": list{build.With(pauseRecord(build.SleepID, "uid-db", time.Hour), build.LinkOf(foreign(api.RoleOwner)))}},
 		"old volumes":        {"persistentvolumes": list{retained}},
 		"undelivered events": {"statefulsets": list{build.Set("web", deadLetters(2)), build.Set("db", deadLetters(1))}},
 	}

@@ -144,8 +144,8 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
 				link := api.LoadRecord(&l.Items[i])
-				if link == nil {
-					continue
+				if link == nil || link.Namespace != l.Items[i].Namespace {
+					continue // forged: no function works on it, so it must not count either
 				}
 				found.addJournal(link.Operation)
 				kind, active := found.active[link.Operation]
@@ -173,7 +173,7 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
 			switch {
-			case err != nil || link == nil:
+			case err != nil || link == nil || link.Namespace != l.Items[i].Namespace: // forged, as in sweepJournals
 			case link.Role == api.RoleCleaner && !found.isActive(link.Operation):
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
 			case link.Role == api.RoleHeld && statefulset.Held(&l.Items[i]):

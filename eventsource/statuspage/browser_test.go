@@ -8,12 +8,14 @@ import (
 	"image"
 	"image/color"
 	_ "image/png"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +87,58 @@ func TestResizeMovesLive(t *testing.T) {
 	if !strings.Contains(b.eval(`document.getElementById("main").textContent`), "Succeeded") {
 		t.Error("the page does not keep the last state")
 	}
+	b.quiet()
+}
+
+// connection drops everything after the moment when the network fails, and says nothing.
+type connection struct {
+	http.ResponseWriter
+	fails *atomic.Bool
+	dead  bool
+}
+
+func (c *connection) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *connection) Write(text []byte) (int, error) {
+	if c.dead = c.dead || c.fails.Load(); c.dead {
+		return len(text), nil
+	}
+	return c.ResponseWriter.Write(text)
+}
+
+// TestSilentConnectionDoesNotPassForLive: a connection may end without a sign, for example when a laptop has slept or a firewall has
+// forgotten it. Neither then nor in a hidden tab, which has no connection, the page may say that it is up to date.
+func TestSilentConnectionDoesNotPassForLive(t *testing.T) {
+	p, fails := newCluster(t, resizing(0)).page(t), &atomic.Bool{}
+	p.live.heartbeat = 100 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.ServeHTTP(&connection{ResponseWriter: w, fails: fails}, r)
+	}))
+	t.Cleanup(func() {
+		p.Stop()
+		server.Close()
+	})
+	b := newBrowser(t, 1200, 900)
+	// The page's time goes 50 times as fast.
+	b.do("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `
+		const wait = window.setTimeout;
+		window.setTimeout = (f, time) => wait(f, time / 50);
+		window.hide = (hidden) => {
+			Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+			document.dispatchEvent(new Event("visibilitychange"));
+		};`})
+	b.open(strings.Replace(server.URL, "http://", "http://viewer:"+url.PathEscape(secret)+"@", 1) + "/")
+	const live, stale = `document.getElementById("live").textContent === "Live"`,
+		`document.getElementById("live").textContent.startsWith("Not up to date")`
+	b.until(live)
+	fails.Store(true)
+	b.until(stale)
+	fails.Store(false)
+	b.until(live)
+	b.eval(`hide(true)`)
+	b.until(stale)
+	b.eval(`hide(false)`)
+	b.until(live)
 	b.quiet()
 }
 

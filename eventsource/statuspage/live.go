@@ -5,13 +5,22 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
 
-// pause is the time between two reads of the API server, and how long a fragment counts as new.
-const pause = 2 * time.Second
+const (
+	// pause is the time between two reads of the API server, and how long a fragment counts as new.
+	pause = 2 * time.Second
+	// patience is how long a read may last before the pages say that they are not up to date.
+	patience = 10 * time.Second
+	// heartbeat is the longest time without a write to a viewer. Only a write shows that the browser has disconnected, and only a heartbeat
+	// shows the browser that the connection still exists.
+	heartbeat = 15 * time.Second
+)
 
 // fragment is the part of a page that changes: the content of its main element.
 type fragment struct {
@@ -39,12 +48,13 @@ type refresher func(context.Context, []view) map[view]update
 
 // live keeps the views up to date that browsers show at the moment. One loop reads for all of them. It ends with the last viewer.
 type live struct {
-	refresh refresher
-	log     *slog.Logger
-	limit   int
-	pause   time.Duration
-	ending  context.Context
-	stop    context.CancelFunc
+	refresh   refresher
+	log       *slog.Logger
+	limit     int
+	pause     time.Duration
+	heartbeat time.Duration
+	ending    context.Context
+	stop      context.CancelFunc
 
 	mu      sync.Mutex
 	viewers int
@@ -62,7 +72,8 @@ type topic struct {
 
 func newLive(limit int, refresh refresher, log *slog.Logger) *live {
 	ending, stop := context.WithCancel(context.Background())
-	return &live{refresh: refresh, log: log, limit: limit, pause: pause, ending: ending, stop: stop, topics: map[view]*topic{}}
+	return &live{refresh: refresh, log: log, limit: limit, pause: pause, heartbeat: heartbeat, ending: ending, stop: stop,
+		topics: map[view]*topic{}}
 }
 
 // join adds a viewer and starts the loop if it is the first. It returns false if there are too many viewers.
@@ -105,7 +116,10 @@ func (l *live) run() {
 		if len(views) == 0 {
 			return
 		}
-		for v, u := range l.guarded(views) {
+		late := time.AfterFunc(patience, l.publishDelay)
+		updates := l.guarded(views)
+		late.Stop()
+		for v, u := range updates {
 			l.publish(v, u)
 		}
 		select {
@@ -127,6 +141,16 @@ func (l *live) guarded(views []view) (updates map[view]update) {
 		}
 	}()
 	return l.refresh(l.ending, views)
+}
+
+// publishDelay tells all viewers that the present read takes long. Its end is a change again.
+func (l *live) publishDelay() {
+	l.mu.Lock()
+	views := slices.Collect(maps.Keys(l.topics))
+	l.mu.Unlock()
+	for _, v := range views {
+		l.publish(v, update{problem: "the API server answers slowly"})
+	}
 }
 
 // current returns the views with viewers. If there are none, or the page stops, the loop counts as ended.

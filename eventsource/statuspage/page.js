@@ -6,6 +6,7 @@
   const said = document.getElementById("said");
   const address = new URL(document.body.dataset.events, location.origin); // without a password in the page's address
   const retryAfter = 10000; // milliseconds
+  const longestSilence = 40000; // milliseconds; the server sends a heartbeat each 15 seconds
 
   const show = (state, text) => {
     live.hidden = false;
@@ -42,19 +43,37 @@
   };
 
   let source = null;
+  let watch = 0; // the timer that ends a silent connection
+  const heard = () => {
+    clearTimeout(watch);
+    watch = setTimeout(reconnect, longestSilence);
+  };
+  const lost = () => show("bad", "Not up to date: the connection is lost. Trying again");
   const connect = () => {
     if (document.hidden || (source && source.readyState !== EventSource.CLOSED)) return;
     source = new EventSource(address);
     source.onmessage = receive;
+    for (const kind of ["open", "message", "heartbeat"]) source.addEventListener(kind, heard);
     source.onerror = (event) => {
-      show("bad", "Not up to date: the connection is lost. Trying again");
+      lost();
       if (event.target.readyState === EventSource.CLOSED) setTimeout(connect, retryAfter);
     };
+    heard();
+  };
+  // A network can fail without closing a connection, for example while a laptop sleeps.
+  const reconnect = () => {
+    source.close();
+    lost();
+    connect();
   };
 
   // A hidden page holds no connection, so that the server reads nothing for it.
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden && source) source.close();
+    if (document.hidden && source) {
+      clearTimeout(watch);
+      source.close();
+      show("bad", "Not up to date: the tab was hidden. Connecting");
+    }
     connect();
   });
   connect();

@@ -10,8 +10,6 @@ import (
 const (
 	// longestStream limits one stream. The browser then connects again and shows its token again.
 	longestStream = 5 * time.Minute
-	// heartbeat is the longest time without a write. Only a write shows that the browser has disconnected.
-	heartbeat = 15 * time.Second
 	// writeTimeout limits one write, so that a browser that does not read holds nothing for long.
 	writeTimeout = 20 * time.Second
 )
@@ -55,8 +53,8 @@ func (p *Page) follow(r *http.Request, v view, s *sink) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(heartbeat):
-			s.write(":\n\n")
+		case <-time.After(p.live.heartbeat):
+			s.write("event: heartbeat\ndata: \n\n") // not a comment, which the script of a page would not see
 		case <-end.C:
 			return
 		case <-r.Context().Done():

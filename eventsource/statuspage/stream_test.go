@@ -152,6 +152,37 @@ func TestNothingIsReadWithoutViewers(t *testing.T) {
 	})
 }
 
+// TestSlowReadsAreShown: while the API server hangs, the page must not pass for up to date. After it, it is up to date again, although the
+// content is the same.
+func TestSlowReadsAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := false
+		l := newLive(10, func(_ context.Context, views []view) map[view]update {
+			if slow {
+				slow = false
+				time.Sleep(time.Minute)
+			}
+			return map[view]update{views[0]: {fragment: fragment{html: []byte("x")}}}
+		}, slog.New(slog.DiscardHandler))
+		v := view{page: 1}
+		l.join(v)
+		time.Sleep(time.Second)
+		slow = true
+		for _, row := range []struct {
+			after   time.Duration
+			problem bool
+		}{{5 * time.Second, false}, {20 * time.Second, true}, {40 * time.Second, false}} {
+			time.Sleep(row.after)
+			if latest, _ := l.state(v); latest == nil || (latest.problem != "") != row.problem || string(latest.fragment.html) != "x" {
+				t.Errorf("after another %s: %+v, want a problem: %t", row.after, latest, row.problem)
+			}
+		}
+		l.leave(v)
+		l.stop()
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestViewersAreLimited(t *testing.T) {
 	c := newCluster(t, resizing(0))
 	p := c.page(t)

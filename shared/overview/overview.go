@@ -53,7 +53,8 @@ type Set struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Why is why the set is in this state, or what keeps it awake.
 	Why string `json:"why,omitempty"`
-	// Operation is the active resize, rollback, cleanup or scaling, or the latest resize if it did not succeed.
+	// Operation is the active resize, rollback, cleanup or scaling. Without one, it is a latest operation that did not succeed or cannot be
+	// read: resize, sleep, cleanup or scaling.
 	Operation *Operation `json:"operation,omitempty"`
 	// DeadLetters is the number of the set's dead letters. An unreadable list counts as one.
 	DeadLetters int `json:"deadLetters,omitempty"`
@@ -131,25 +132,40 @@ func stateOf(sleep *api.Sleep) State {
 	return FallingAsleep
 }
 
-// operationOf returns the operation to show for the set, or nil. Sleeps are in the state.
+// operationOf returns the operation to show for the set, or nil: the active one, else a record that cannot be read, else the first one that
+// did not succeed. Active sleeps are in the state. The alerts count the same operations.
 func operationOf(set *appsv1.StatefulSet) *Operation {
 	records := operation.Of(set)
 	if records.ResizeErr != nil {
-		return &Operation{Kind: api.KindResize, Reason: api.StatusInvalid, Message: records.ResizeErr.Error()}
+		return unreadable(api.KindResize, records.ResizeErr)
 	}
-	var shown operation.Record
 	switch {
 	case records.Resize.Active():
-		shown = records.Resize
+		return shown(records.Resize)
 	case records.Cleanup.Active():
-		shown = records.Cleanup
+		return shown(records.Cleanup)
 	case records.Scale.Active():
-		shown = records.Scale
-	case records.Resize != nil && records.Resize.Phase != api.Succeeded:
-		shown = records.Resize
-	default:
-		return nil
+		return shown(records.Scale)
+	case records.CleanupErr != nil:
+		return unreadable(api.KindCleanup, records.CleanupErr)
+	case records.ScaleErr != nil:
+		return unreadable(api.KindScale, records.ScaleErr)
+	case records.SleepErr != nil:
+		return unreadable(api.KindSleep, records.SleepErr)
 	}
-	head := shown.Head()
+	for _, record := range records.All() {
+		if phase := record.Head().Phase; phase.Terminal() && phase != api.Succeeded {
+			return shown(record)
+		}
+	}
+	return nil
+}
+
+func unreadable(kind api.Kind, err error) *Operation {
+	return &Operation{Kind: kind, Reason: api.StatusInvalid, Message: err.Error()}
+}
+
+func shown(record operation.Record) *Operation {
+	head := record.Head()
 	return &Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Request, Reason: head.Reason, Message: head.Message}
 }

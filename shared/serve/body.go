@@ -3,7 +3,9 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -37,5 +39,21 @@ func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
 	if err := e.Validate(); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("validating the event: %w", err)
 	}
+	if err := checkText(e); err != nil {
+		return nil, http.StatusBadRequest, err
+	}
 	return e, 0, nil
+}
+
+// checkText returns an error if an attribute is not UTF-8. CloudEvents requires UTF-8, but the SDK takes any bytes of a header. They would
+// reach metrics and traces, whose formats accept only UTF-8: all metrics of the process would be lost.
+func checkText(e *event.Event) error {
+	texts := map[string]any{"id": e.ID(), "type": e.Type(), "source": e.Source(), "subject": e.Subject()}
+	maps.Copy(texts, e.Extensions())
+	for name, value := range texts {
+		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+			return fmt.Errorf("attribute %s of the event is not UTF-8", name)
+		}
+	}
+	return nil
 }

@@ -70,6 +70,8 @@ func TestStatusOfEachRequest(t *testing.T) {
 		"without type":                      {binary(`{}`, "ce-type: "), nothing, 400},
 		"an extension with an invalid name": {binary(`{}`, "ce-no_way: x"), nothing, 400},
 		"an invalid time":                   {binary(`{}`, "ce-time: yesterday"), nothing, 400},
+		"a type that is not UTF-8":          {binary(`{}`, "ce-type: a\xff"), nothing, 400},
+		"an extension that is not UTF-8":    {binary(`{}`, "ce-namespace: a\xff"), nothing, 400},
 		"the maximum size":                  {binary(strings.Repeat("x", MaxBytes)), nothing, 204},
 		"too large":                         {binary(strings.Repeat("x", MaxBytes+1)), nothing, 413},
 		"too large, structured":             {structured("application/cloudevents+json", strings.Repeat(" ", MaxBytes+1)), nothing, 413},

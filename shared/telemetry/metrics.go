@@ -28,14 +28,16 @@ const (
 	operationKey  = attribute.Key("drydock.operation")
 )
 
-// maxTypes limits the number of event types with separate series, because senders choose their types.
-const maxTypes = 64
-
-// otherType stands for every type beyond maxTypes. noType stands for a request without a valid event.
 const (
-	otherType = "other"
-	noType    = "none"
+	// maxTypes limits the number of event types with separate series, because senders choose their types.
+	maxTypes = 64
+	// maxTemplates limits the number of paths with separate series. A path contains the version of a set's owner, which the author of the
+	// set chooses.
+	maxTemplates = 300
 )
+
+// noType stands for the type of a request without a valid event.
+const noType = "none"
 
 func (t *Telemetry) instrument(meter metric.Meter) error {
 	var err error
@@ -86,18 +88,10 @@ func (t *Telemetry) RecordAnswer(ctx context.Context, function, method, eventTyp
 }
 
 func (t *Telemetry) typeLabel(eventType string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case eventType == "":
+	if eventType == "" {
 		return noType
-	case t.types[eventType]:
-		return eventType
-	case len(t.types) >= maxTypes:
-		return otherType
 	}
-	t.types[eventType] = true
-	return eventType
+	return t.types.of(eventType)
 }
 
 // methodAttribute returns the method, or a common value for unknown methods, as the semantic conventions demand.

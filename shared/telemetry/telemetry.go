@@ -10,7 +10,6 @@
 package telemetry
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/metric"
@@ -32,9 +31,9 @@ type Telemetry struct {
 	operations *operations
 	sweep      *sweep
 
-	warm  atomic.Bool // true after the first event
-	mu    sync.Mutex
-	types map[string]bool // see typeLabel
+	warm      atomic.Bool // true after the first event
+	types     *labelLimit // of events
+	templates *labelLimit // of the paths of API calls
 }
 
 // Off returns a Telemetry that measures nothing.
@@ -48,7 +47,7 @@ func Off() *Telemetry {
 
 // New returns a Telemetry that measures with the meter, and traces with the tracer unless it is nil.
 func New(meter metric.Meter, tracer trace.Tracer) (*Telemetry, error) {
-	t := &Telemetry{tracer: tracer, types: map[string]bool{}}
+	t := &Telemetry{tracer: tracer, types: newLabelLimit(maxTypes), templates: newLabelLimit(maxTemplates)}
 	return t, t.instrument(meter)
 }
 

@@ -29,7 +29,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	start := time.Now()
 	response, err := t.next.RoundTrip(r)
 	attributes := []attribute.KeyValue{
-		semconv.FaaSName(hop.function), methodAttribute(r.Method), semconv.URLTemplate(Template(r.URL.Path)), semconv.URLScheme(r.URL.Scheme),
+		semconv.FaaSName(hop.function), methodAttribute(r.Method), semconv.URLScheme(r.URL.Scheme),
+		semconv.URLTemplate(hop.telemetry.templates.of(Template(r.URL.Path))),
 	}
 	failed := ""
 	switch {

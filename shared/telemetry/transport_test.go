@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
 func TestTemplate(t *testing.T) {
@@ -93,7 +94,7 @@ func TestMeasurements(t *testing.T) {
 	}
 
 	handled, calls := points(t, reader, "http.server.request.duration"), points(t, reader, "http.client.request.duration")
-	if len(handled) != maxTypes+2 || find(handled, eventTypeKey.String(otherType)).Count != 10 {
+	if len(handled) != maxTypes+2 || find(handled, eventTypeKey.String(otherValue)).Count != 10 {
 		t.Errorf("%d series for %d types, want %d", len(handled), maxTypes+10, maxTypes+2)
 	}
 	none := find(handled, eventTypeKey.String(noType))
@@ -106,6 +107,25 @@ func TestMeasurements(t *testing.T) {
 	}
 	if len(calls) != 1 || calls[0].Count != 3 {
 		t.Errorf("want three calls in one series, got %+v", calls)
+	}
+}
+
+// TestPathsAreLimited: the author of a set chooses the version in an owner reference, and with it the path that pause-owner reads.
+func TestPathsAreLimited(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	measure, err := New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(ScopeName), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, _ := measure.Receive(t.Context(), "pause-owner", change(""), nil)
+	api := Transport(tripper(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 404}, nil }))
+	for i := range maxTemplates + 10 {
+		url := fmt.Sprintf("https://10.0.0.1/apis/rabbitmq.com/v%d/namespaces/n/rabbitmqclusters/web", i)
+		_, _ = api.RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil)) // there is none
+	}
+	calls := points(t, reader, "http.client.request.duration")
+	if len(calls) != maxTemplates+1 || find(calls, semconv.URLTemplate(otherValue)).Count != 10 {
+		t.Errorf("%d series for %d versions of a resource", len(calls), maxTemplates+10)
 	}
 }
 

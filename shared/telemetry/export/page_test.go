@@ -34,6 +34,23 @@ func readPage(t *testing.T) (sdkmetric.Reader, http.Handler) {
 	return reader, page
 }
 
+// TestTypeThatIsNotTextBreaksNoPage: Prometheus accepts only UTF-8, and one other label makes every later scrape fail. Any sender that
+// reaches a function chooses the type.
+func TestTypeThatIsNotTextBreaksNoPage(t *testing.T) {
+	reader, page := readPage(t)
+	measure, err := telemetry.New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter(telemetry.ScopeName), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"a\xff", strings.Repeat("x", 60<<10)} {
+		measure.RecordAnswer(t.Context(), "backup", http.MethodPost, kind, telemetry.Result{Code: 204, Outcome: "done"}, time.Second)
+	}
+	const want = `http_server_request_duration_seconds_count{cloudevents_type="other",`
+	if _, got := get(t, page); !strings.Contains(got, want) || len(got) > 20<<10 {
+		t.Errorf("%d bytes: %.2000s", len(got), got)
+	}
+}
+
 // TestPageShowsCleanups under the names that docs/telemetry.md tells, and a set only while it has something to clean up.
 func TestPageShowsCleanups(t *testing.T) {
 	reader, page := readPage(t)
