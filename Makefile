@@ -56,6 +56,8 @@ build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=example.com/drydock BASE_URL=https://example.com/v1.2.3
 	@[ -n "$(VERSION)" ] || { echo "say which version, and where users find it: make release VERSION=v1.2.3 REGISTRY=... BASE_URL=..."; \
 	  exit 2; }
+	@git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || { echo "run this in a clone of the repository: a release is made from a commit"; \
+	  exit 2; }
 	@[ -z "$$(git status --porcelain)" ] || { echo "commit your changes: a release is made from a commit"; exit 2; }
 	GOPROXY=off go run -C cmd/release . --version=$(VERSION) --root=$(CURDIR) --to=$(CURDIR)/dist/$(VERSION) \
 	  --commit=$$(git rev-parse HEAD) --time=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -65,12 +67,31 @@ func (r release) check(rest []string) error {
 	case r.to == "" || r.commit == "" || r.time.Unix() <= 0:
 		return errors.New("--to, --commit or --time is missing. Use make release VERSION=v1.2.3")
 	}
+	if err := r.checkPlaces(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(r.to); err == nil {
+		return fmt.Errorf("%s exists. Remove it, so that it contains nothing of an older release", r.to)
+	}
+	return nil
+}
+
+// registryName is the grammar of the names of images (github.com/distribution/reference), without a tag and digest.
+var registryName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]+)?(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*$`)
+
+// checkPlaces returns an error if no user could get the images or files from where the release says that they are.
+func (r release) checkPlaces() error {
+	if !registryName.MatchString(r.registry) {
+		return fmt.Errorf("--registry %q is no name of a registry. Write HOST or HOST/PATH, without a scheme, tag or final slash",
+			r.registry)
+	}
 	example := api.Settings{Image: r.registry + "/" + functions + "@sha256:" + strings.Repeat("0", 64)}
 	if err := example.CheckImage(); err != nil {
 		return fmt.Errorf("--registry %s: %w", r.registry, err)
 	}
-	if _, err := os.Stat(r.to); err == nil {
-		return fmt.Errorf("%s exists. Remove it, so that it contains nothing of an older release", r.to)
+	base, err := url.Parse(r.baseURL)
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.RawQuery+base.Fragment != "" {
+		return fmt.Errorf("--base-url %q is no URL of a folder. Write it like https://example.com/v1.2.3", r.baseURL)
 	}
 	return nil
 }

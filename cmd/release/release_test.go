@@ -159,6 +159,12 @@ func TestIncompleteReleaseIsRefused(t *testing.T) {
 		{"a version without v", "--version 1.2.3 --to x --commit abc --time 1"},
 		{"no commit", "--version v1.2.3 --to x --time 1"},
 		{"a registry without a host", "--version v1.2.3 --to x --commit abc --time 1 --registry drydock"},
+		{"a registry with a scheme", "--version v1.2.3 --to x --commit abc --time 1 --registry https://example.com/drydock"},
+		{"a registry with a slash at the end", "--version v1.2.3 --to x --commit abc --time 1 --registry example.com/drydock/"},
+		{"a registry with a tag", "--version v1.2.3 --to x --commit abc --time 1 --registry example.com/drydock:v1"},
+		{"a registry with upper case in its path", "--version v1.2.3 --to x --commit abc --time 1 --registry example.com/Drydock"},
+		{"a base URL without a scheme", "--version v1.2.3 --to x --commit abc --time 1 --base-url example.com/v1.2.3"},
+		{"a base URL without a host", "--version v1.2.3 --to x --commit abc --time 1 --base-url https:///v1.2.3"},
 		{"the folder exists", "--version v1.2.3 --commit abc --time 1 --to " + exists},
 		{"an unknown subcommand", "charts x"},
 	} {

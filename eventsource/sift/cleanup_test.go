@@ -116,7 +116,11 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 		"the set has opted out while a cleanup runs":      {updated, opts(optOut, active), wakes},
 		"the set has lost its label while a cleanup runs": {deleted, opts(optOut, active), wakes},
 		"the set has lost its label without a cleanup":    {deleted, opts(optOut, ready), ""},
-		"a resize is active":                              {updated, opts(resizing, zero), "backup"},
+		// The metrics show the ordinals of a failed cleanup until cleanup-pod observes that the set is gone.
+		"the set is gone after a failed cleanup":            {deleted, opts(failed), wakes},
+		"the set is gone after a refused cleanup":           {deleted, opts(refused), wakes},
+		"the set has lost its label after a failed cleanup": {deleted, opts(optOut, failed), wakes},
+		"a resize is active":                                {updated, opts(resizing, zero), "backup"},
 		"a resize is being reverted": {updated,
 			opts(build.Status(build.Operation(api.Reverting)), zero), "restore"},
 		"the resize record cannot be read": {updated,

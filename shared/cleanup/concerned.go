@@ -27,6 +27,8 @@ func concerned(c operation.Change) bool {
 		return true
 	case set.DeletionTimestamp != nil && HasFinalizer(set):
 		return !c.Gone && dueInDeletion(set, record)
+	case c.Gone && operation.CleanupRests(record):
+		return true // its ordinals would stay in the metrics of cleanup-pod
 	case set.DeletionTimestamp != nil || c.Gone && statefulset.Managed(set):
 		return record.Active()
 	case HasFinalizer(set) != NeedsFinalizer(set):

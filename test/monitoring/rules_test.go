@@ -95,7 +95,9 @@ var situations = map[string]situation{
 	"no sweep for 15 minutes":         silent(25, of(sweeps, "0+60x10 _x40")),
 	"no sweep since the installation": fires("DrydockNoSweep", 6, noSweeps),
 	"sweeps with gaps of ten minutes": silent(40, of(sweeps, "0 _x9 600 _x9 1200 _x9 1800 _x9 2400")),
-	"another pod sweeps":              silent(60, of(sweeps, "0+60x10"), from("sift-2", sweeps, "_x11 660+60x60")),
+	"no sweep in one of two clusters": fires("DrydockNoSweep", 31, of(sweeps, "0+60x40"),
+		sweeps+`{cluster="b",pod="sift-9",instance="sift-9"} 0+60x10 _x40`),
+	"another pod sweeps": silent(60, of(sweeps, "0+60x10"), from("sift-2", sweeps, "_x11 660+60x60")),
 
 	"a member is held for 36 minutes":      fires("DrydockMemberHeldLong", 36, held("1x60", "0x60")...),
 	"a member is held for 30 minutes":      silent(30, held("1x60", "0x60")...),

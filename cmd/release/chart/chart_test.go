@@ -3,8 +3,11 @@ package chart
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +181,8 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		{"an unknown value", map[string]any{"replica": 1}, "default"},
 		{"a setting that is no text", map[string]any{"settings": map[string]any{"DRYDOCK_ALLOW_TAGS": true}}, "default"},
 		{"the image as a setting", map[string]any{"settings": map[string]any{"DRYDOCK_IMAGE": image}}, "default"},
+		{"a setting with a typing error", map[string]any{"settings": map[string]any{"DRYDOCK_RETENTOIN": "48h"}}, "default"},
+		{"a setting in lower case", map[string]any{"settings": map[string]any{"drydock_retention": "48h"}}, "default"},
 		{"the release is in the chart's namespace", nil, "drydock"},
 	} {
 		_, err := helmRenders(chart, row.values, row.namespace)
@@ -186,6 +191,34 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 			continue
 		}
 		file.Entry(t, row.situation, err.Error())
+	}
+}
+
+// TestChartKnowsEverySetting: files/settings.txt has the names of docs/reference/settings.md, which is generated from the code.
+func TestChartKnowsEverySetting(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "reference", "settings.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, match := range regexp.MustCompile("(?m)^- `(DRYDOCK_\\w+)`").FindAllStringSubmatch(string(page), -1) {
+		names[match[1]] = true
+	}
+	delete(names, "DRYDOCK_IMAGE") // a value of its own
+	known, err := written.ReadFile("files/settings.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if difference := cmp.Diff(slices.Sorted(maps.Keys(names)), strings.Fields(string(known))); difference != "" {
+		t.Errorf("correct files/settings.txt: - is in docs/reference/settings.md, + is in the file\n%s", difference)
+	}
+}
+
+// TestOtherVariablesHaveAnyName: the settings may contain variables of OpenTelemetry and Go.
+func TestOtherVariablesHaveAnyName(t *testing.T) {
+	settings := map[string]any{"OTEL_TRACES_EXPORTER": "otlp", "GOMEMLIMIT": "100MiB", "LOG_LEVEL": "debug"}
+	if _, err := helmRenders(load(t), map[string]any{"settings": settings}, "default"); err != nil {
+		t.Error(err)
 	}
 }
 
