@@ -104,7 +104,8 @@ func TestErrorOfAnotherUserStaysBehindTheMargin(t *testing.T) {
 
 // TestAbsurdNumbersOfARecordAreShown: every user who may annotate the set can write them.
 func TestAbsurdNumbersOfARecordAreShown(t *testing.T) {
-	for _, bytes := range [][2]int64{{-100, 10}, {-10, -5}, {-5, -10}, {math.MaxInt64, 1}, {1, math.MinInt64}, {math.MinInt64, math.MaxInt64}} {
+	for _, bytes := range [][2]int64{{-100, 10}, {-10, -5}, {-5, -10}, {math.MaxInt64, 1}, {1, math.MinInt64},
+		{math.MinInt64, math.MaxInt64}} {
 		record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, "data-web-0", "logs-web-0", "data-web-7"))
 		for i, move := range record.Moves() {
 			move.BytesDone, move.BytesTotal, move.Copies = bytes[0], bytes[1], -i

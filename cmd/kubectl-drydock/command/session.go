@@ -30,6 +30,8 @@ type session struct {
 	name      string
 	// refresh is the time between two looks at the objects around a followed set, for example its pods. The set itself is watched.
 	refresh time.Duration
+	// unread says what the user may not read around the followed set, so that only the set was observed; "" if everything was read.
+	unread string
 	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
 }

@@ -50,6 +50,11 @@ func printAs(out io.Writer, document any, format string) error {
 	return err
 }
 
+// causeOf returns the reason and the message of an operation.
+func causeOf(head *api.Header) string {
+	return text.Printable(fmt.Sprintf("%s: %s", head.Reason, head.Message))
+}
+
 // kindAndName returns the last two parts of an object's path.
 func kindAndName(path string) string {
 	parts := strings.Split(path, "/")
