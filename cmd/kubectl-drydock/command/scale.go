@@ -53,6 +53,9 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if err != nil || replicas < 0 {
 		return fmt.Errorf("%q is no count of replicas. Write a number from 0", count)
 	}
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err

@@ -67,6 +67,9 @@ func (o *sleeping) addWait(c *cobra.Command, state string) {
 }
 
 func (o *sleeping) sleep(ctx context.Context, argument string) error {
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err
@@ -99,6 +102,12 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 }
 
 func (o *sleeping) wake(ctx context.Context, argument string) error {
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
+	if o.awakeFor <= 0 {
+		return fmt.Errorf("--for %s is over already. Write a positive duration, for example 8h", o.awakeFor)
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err

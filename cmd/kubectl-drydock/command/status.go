@@ -62,8 +62,9 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	case o.output != "" && o.watch:
 		return fmt.Errorf("--watch shows text only. Omit -o, or use --wait, which prints the last status with -o")
-	case o.timeout != 0 && !o.wait:
-		return fmt.Errorf("--timeout limits --wait. Add --wait")
+	}
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
 	}
 	s, err := o.open(argument)
 	if err != nil {
