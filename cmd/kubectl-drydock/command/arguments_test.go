@@ -62,7 +62,8 @@ func TestEmptyListSaysWhy(t *testing.T) {
 
 // TestFormatsForProgramsAreAlwaysDocuments, also if there is nothing to show.
 func TestFormatsForProgramsAreAlwaysDocuments(t *testing.T) {
-	for _, options := range [][]build.Option{nil, {build.Annotation(api.CleanupTemplateAnnotation, "{}"), build.Template("data", "1Gi", "x")}} {
+	template := build.Annotation(api.CleanupTemplateAnnotation, "{}")
+	for _, options := range [][]build.Option{nil, {template, build.Template("data", "1Gi", "x")}} {
 		c := newCluster(t, build.Set("web", options...))
 		if out, err := c.run(t, "cleanup", "sts/web", "-o", "json"); err != nil || out != "null\n" {
 			t.Errorf("%q, %v", out, err)
