@@ -36,6 +36,15 @@ func TestStatusForAUserWhoMayReadOnlyTheSet(t *testing.T) {
 	}
 }
 
+// TestMissingRightHasARemedy: the error of the API server has none.
+func TestMissingRightHasARemedy(t *testing.T) {
+	s := newLogServer(t)
+	s.forbidden["/statefulsets"] = true
+	if _, _, err := s.run(t, "list", "-A"); err == nil || !strings.Contains(ErrorText(err), "kubectl drydock doctor") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestWaitForAUserWhoMayReadOnlyTheSet: the outcome is in the record.
 func TestWaitForAUserWhoMayReadOnlyTheSet(t *testing.T) {
 	for phase, want := range map[api.Phase]int{api.Succeeded: 0, api.Failed: ExitFailed, api.Moving: ExitTimeout} {
