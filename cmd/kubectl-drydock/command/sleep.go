@@ -112,7 +112,7 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	until := o.now().Add(o.awakeFor)
+	until, stays := o.now().Add(o.awakeFor), time.Time{}
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		member := o.memberOf(set)
 		switch {
@@ -123,6 +123,10 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 				"--replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
+		stays = until
+		if member.Rules.AwakeUntil.After(until) {
+			stays = member.Rules.AwakeUntil // a longer time from before stays
+		}
 		if until.After(member.Rules.AwakeUntil) {
 			patch = patch.Annotate(api.AwakeUntilAnnotation, idle.FormatTime(until))
 		}
@@ -134,7 +138,7 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(until))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
 }
 
