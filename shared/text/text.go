@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -64,17 +63,14 @@ func Printable(text string) string {
 	}), " ")
 }
 
-// EscapeJSON returns the JSON document with escapes in place of characters that do not print. The values stay the same. Such characters
-// move text on a terminal, and converters to YAML reject some of them.
+// EscapeJSON returns the JSON document with escapes in place of characters up to U+FFFF that do not print. The values stay the same. Such
+// characters move text on a terminal, and converters to YAML reject some of them.
 func EscapeJSON(document []byte) []byte {
 	var b bytes.Buffer
 	for _, r := range string(document) {
 		switch {
-		case r < utf8.RuneSelf && r != 0x7f || unicode.IsPrint(r):
+		case r < utf8.RuneSelf && r != 0x7f || unicode.IsPrint(r), r > 0xffff: // JSON escapes these as surrogates, which YAML does not read
 			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
 		default:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
