@@ -33,6 +33,8 @@ type Document struct {
 	// Waits lists why the operation as a whole waits. After its end, it lists the pods that are still held, with the reasons. Reasons of
 	// single members are in Members.
 	Waits []string `json:"waits,omitempty"`
+	// Unread says why the reasons to wait are missing, if the user may not read the objects around the set.
+	Unread string `json:"unread,omitempty"`
 	// Growing are the claims that grow in place, or get another VolumeAttributesClass.
 	Growing []Growth `json:"growing,omitempty"`
 	// Members are the members whose claims get other volumes, the highest ordinal first.

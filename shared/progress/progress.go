@@ -15,6 +15,26 @@ import (
 // New returns the progress of the set's latest resize or rollback. The document of a set without one names no operation. It returns an
 // error if the record cannot be read.
 func New(o *world.Observed) (*Document, error) {
+	d, err := FromRecord(o)
+	if err != nil {
+		return nil, err
+	}
+	record, _ := o.Record() // FromRecord has read it
+	w := waitReasons{o, record}
+	if !record.Active() {
+		d.Waits = w.heldPodReasons()
+		return d, nil
+	}
+	d.Waits = w.operationReasons()
+	for i := range d.Members {
+		d.Members[i].Waits = w.memberReason(record.Member(d.Members[i].Ordinal))
+	}
+	return d, nil
+}
+
+// FromRecord returns what the record on the set says about the progress. Only the set must have been read: the document has no reasons to
+// wait.
+func FromRecord(o *world.Observed) (*Document, error) {
 	record, err := o.Record()
 	if err != nil {
 		return nil, err
@@ -22,10 +42,6 @@ func New(o *world.Observed) (*Document, error) {
 	d := &Document{Version: Version, Namespace: o.Set.Namespace, Set: o.Set.Name}
 	if d.GrowthByUsage, err = api.LoadGrowth(o.Set); err != nil {
 		return nil, err
-	}
-	w := waitReasons{o, record}
-	if !record.Active() {
-		d.Waits = w.heldPodReasons()
 	}
 	if record == nil {
 		return d, nil
@@ -37,18 +53,15 @@ func New(o *world.Observed) (*Document, error) {
 		d.Growing = append(d.Growing, Growth{Claim: e.Claim, From: e.From, To: e.To, Attributes: e.Attributes, Done: e.Done})
 	}
 	for i := range record.Members {
-		d.Members = append(d.Members, w.memberStatus(&record.Members[i]))
+		d.Members = append(d.Members, memberStatus(&record.Members[i], o.Now))
 	}
 	slices.Reverse(d.Members) // the record has the lowest first
-	if record.Active() {
-		d.Waits = w.operationReasons()
-	}
 	return d, nil
 }
 
-// memberStatus returns the progress of the member.
-func (w waitReasons) memberStatus(m *api.Member) Member {
-	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, ForecastSeconds: m.Forecast, DownSeconds: downSeconds(m, w.Now)}
+// memberStatus returns the progress of the member, without the reason why it waits.
+func memberStatus(m *api.Member, now time.Time) Member {
+	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, ForecastSeconds: m.Forecast, DownSeconds: downSeconds(m, now)}
 	for i := range m.Claims {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
@@ -56,9 +69,6 @@ func (w waitReasons) memberStatus(m *api.Member) Member {
 			Class:      move.Class,
 			Attributes: move.Attributes,
 			OldVolume:  move.OldVolume, NewVolume: move.NewVolume, Warnings: move.Warnings})
-	}
-	if w.record.Active() {
-		member.Waits = w.memberReason(m)
 	}
 	return member
 }

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
@@ -60,6 +61,21 @@ func Printable(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r)
 	}), " ")
+}
+
+// EscapeJSON returns the JSON document with escapes in place of characters up to U+FFFF that do not print. The values stay the same. Such
+// characters move text on a terminal, and converters to YAML reject some of them.
+func EscapeJSON(document []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		switch {
+		case r < utf8.RuneSelf && r != 0x7f || unicode.IsPrint(r), r > 0xffff: // JSON escapes these as surrogates, which YAML does not read
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }
 
 // Bytes returns the number of bytes with a unit, for example "1.5 GiB".

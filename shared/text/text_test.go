@@ -1,6 +1,8 @@
 package text
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -59,4 +61,22 @@ func FuzzClip(f *testing.F) {
 			t.Errorf("%q has characters that cannot be printed", got)
 		}
 	})
+}
+
+// TestEscapesKeepTheValues: a document for programs has the same content, and shows nothing else on a terminal.
+func TestEscapesKeepTheValues(t *testing.T) {
+	value := map[string]string{"k\u202e": "a\x00\x1b\x7f\u0085\u009b\u2028\u2066\ufeff\ufffe\U000e0041é漢😀\"\\\t\n"}
+	document, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped := EscapeJSON(document)
+	var got map[string]string
+	if err := json.Unmarshal(escaped, &got); err != nil || !reflect.DeepEqual(got, value) {
+		t.Errorf("%q, %v", got, err)
+	}
+	hidden := strings.ContainsFunc(string(escaped), func(r rune) bool { return !unicode.IsPrint(r) && r <= 0xffff })
+	if hidden || !strings.Contains(string(escaped), "é漢😀") {
+		t.Errorf("%q", escaped)
+	}
 }

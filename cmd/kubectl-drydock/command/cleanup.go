@@ -53,6 +53,8 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 	switch {
 	case err != nil:
 		return err
+	case o.output != "":
+		return printAs(o.Out, cleanup, o.output) // null without a cleanup
 	case cleanup == nil && !statefulset.CleanupAsked(set):
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: no cleanup. To have one after each scale-down, write the annotation %s\n", s.name,
 			api.CleanupTemplateAnnotation)
@@ -60,8 +62,6 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 	case cleanup == nil:
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: no cleanup yet. One begins when the set is scaled down\n", s.name)
 		return nil
-	case o.output != "":
-		return printAs(o.Out, cleanup, o.output)
 	}
 	return printCleanup(o.Out, s.name, cleanup, o.now())
 }

@@ -29,6 +29,7 @@
 package command
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w. See: %s --help", err, c.CommandPath()) })
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, IOStreams: streams, now: now}
 	root.AddGroup(&cobra.Group{ID: "see", Title: "See what happens:"}, &cobra.Group{ID: "resize", Title: "Resize volumes:"},
@@ -64,6 +66,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			if strings.Contains(c.Use, "sts/NAME") {
 				c.ValidArgsFunction = tool.completeSets
 			}
+			acceptAsKubectl(c)
 			root.AddCommand(c)
 		}
 	}

@@ -35,6 +35,8 @@ type cluster struct {
 	token  string // the Authorization header of the last request
 	fails  atomic.Bool
 	gone   atomic.Bool // the set
+	// scalersFail is true if only requests for Scalers get no answer.
+	scalersFail atomic.Bool
 }
 
 // collections are the kinds of which the cluster has no objects.
@@ -56,7 +58,7 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.token = r.Header.Get("Authorization")
-		if c.fails.Load() {
+		if c.fails.Load() || c.scalersFail.Load() && strings.Contains(r.URL.Path, "/scalers") {
 			answer(w, http.StatusServiceUnavailable, metav1.Status{Status: metav1.StatusFailure, Code: 503})
 			return
 		}

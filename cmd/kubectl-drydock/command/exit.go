@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"drydock.dev/shared/text"
 )
 
@@ -30,11 +32,14 @@ func ExitCode(err error) int {
 }
 
 // ErrorText returns the error for a terminal. An error may quote other users, for example in an answer of the API server. So it has no
-// control characters, and only its first line begins at the margin.
+// control characters, and only its first line begins at the margin. Without a right, doctor lists what the user lacks.
 func ErrorText(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		lines = append(lines, text.Printable(line))
+	}
+	if apierrors.IsForbidden(err) {
+		lines = append(lines, "Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace")
 	}
 	return "error: " + strings.Join(lines, "\n  ") + "\n"
 }

@@ -16,6 +16,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
@@ -43,7 +44,7 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 	defer refresh.Stop()
 	var seen time.Time // the last look
 	for {
-		observed, err := s.client.Observe(ctx, events.Ref{Namespace: s.namespace, Name: s.name})
+		observed, err := s.observe(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return s.interrupted(ctx)
@@ -64,6 +65,18 @@ func (s *session) follow(ctx context.Context, timeout time.Duration, look func(*
 		case <-refresh.C:
 		}
 	}
+}
+
+// observe reads the set and the objects around it. If the user may not read all of those, it reads only the set, and s.unread says why.
+func (s *session) observe(ctx context.Context) (*world.Observed, error) {
+	ref := events.Ref{Namespace: s.namespace, Name: s.name}
+	observed, err := s.client.Observe(ctx, ref)
+	if !apierrors.IsForbidden(err) {
+		s.unread = ""
+		return observed, err
+	}
+	s.unread = text.Printable(err.Error())
+	return s.client.ObserveIf(ctx, ref, func(*world.Observed) bool { return false })
 }
 
 // interrupted returns the error of a wait that the user or a timeout has ended.

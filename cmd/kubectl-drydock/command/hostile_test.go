@@ -66,7 +66,9 @@ func hostileSets() map[string][]build.Option {
 // or add lines to the output. An error is printed as main does.
 func TestTextOfTenantsMovesNothingOnTheScreen(t *testing.T) {
 	for situation, options := range hostileSets() {
-		for _, args := range []string{"status web", "status web --wait --timeout 10ms", "list", "list -o wide", "list -A -o name", "retry web",
+		for _, args := range []string{"status web", "status web --wait --timeout 10ms", "list",
+			"list -o wide", "list -o json", "list -A -o yaml", "status web -o yaml",
+			"status web -o json", "cleanup web -o yaml", "plan web -o yaml", "list -A -o name", "retry web",
 			"abort web", "abort web --yes", "approve web", "cleanup web", "grow web", "rollback web", "redeliver web --list", "redeliver web",
 			"sleep web", "wake web", "wake web --wait --timeout 10ms", "sleep web --wait --timeout 10ms", "logs web", "plan web", "emit retry web",
 			"resize web data=1Gi --yes"} {
@@ -75,7 +77,13 @@ func TestTextOfTenantsMovesNothingOnTheScreen(t *testing.T) {
 			if err != nil {
 				out += ErrorText(err)
 			}
+			if strings.HasSuffix(args, "-o yaml") {
+				out = strings.ReplaceAll(out, "\u202e", "") // in quotes, as kubectl shows it
+			}
 			checkScreen(t, situation+": "+args, out)
+			if strings.Contains(out, "control characters") {
+				t.Errorf("%s: %s cannot be encoded: %s", situation, args, out)
+			}
 		}
 	}
 }
@@ -104,7 +112,8 @@ func TestErrorOfAnotherUserStaysBehindTheMargin(t *testing.T) {
 
 // TestAbsurdNumbersOfARecordAreShown: every user who may annotate the set can write them.
 func TestAbsurdNumbersOfARecordAreShown(t *testing.T) {
-	for _, bytes := range [][2]int64{{-100, 10}, {-10, -5}, {-5, -10}, {math.MaxInt64, 1}, {1, math.MinInt64}, {math.MinInt64, math.MaxInt64}} {
+	for _, bytes := range [][2]int64{{-100, 10}, {-10, -5}, {-5, -10}, {math.MaxInt64, 1}, {1, math.MinInt64},
+		{math.MinInt64, math.MaxInt64}} {
 		record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, "data-web-0", "logs-web-0", "data-web-7"))
 		for i, move := range record.Moves() {
 			move.BytesDone, move.BytesTotal, move.Copies = bytes[0], bytes[1], -i
@@ -118,4 +127,20 @@ func TestAbsurdNumbersOfARecordAreShown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestManifestOfATenantMovesNothingOnTheScreen: the diff has the labels and annotations of the templates.
+func TestManifestOfATenantMovesNothingOnTheScreen(t *testing.T) {
+	set := build.Set("web", build.Template("data", "1Gi", "fixed"))
+	set.Spec.VolumeClaimTemplates[0].Annotations = map[string]string{"a": hostile, "b": "z\u202ey\u2066x\u200b"}
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
+	request, err := api.ParseRequest("data=2Gi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff, err := manifestDiff(set, request)
+	if err != nil || !strings.Contains(diff, "+        storage: 2Gi") {
+		t.Fatalf("%q, %v", diff, err)
+	}
+	checkScreen(t, "the diff", diff)
 }

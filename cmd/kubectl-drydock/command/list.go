@@ -86,11 +86,8 @@ func (o *listing) run(ctx context.Context) error {
 	switch {
 	case o.output == "json" || o.output == "yaml":
 		return printAs(o.Out, document, o.output)
-	case len(document.Sets) == 0 && o.selector != "":
-		fmt.Fprintf(o.ErrOut, "No StatefulSet with the labels %s has opted in here. Without -l, all are listed.\n", o.selector)
-		return nil
 	case len(document.Sets) == 0:
-		fmt.Fprintf(o.ErrOut, "No StatefulSet has opted in here. Opt in with: kubectl label sts NAME %s=true\n", api.ManagedLabel)
+		fmt.Fprintln(o.ErrOut, nothingListed(s.namespace, o.selector, len(sets)))
 		return nil
 	case o.output == "name":
 		for _, set := range document.Sets {
@@ -99,6 +96,20 @@ func (o *listing) run(ctx context.Context) error {
 		return nil
 	}
 	return o.print(o.Out, document)
+}
+
+// nothingListed says why no set is listed.
+func nothingListed(namespace, selector string, others int) string {
+	where := "In namespace " + namespace
+	if namespace == metav1.NamespaceAll {
+		where, namespace = "In all namespaces", "NAMESPACE"
+	}
+	if others > 0 {
+		return fmt.Sprintf("%s, %d StatefulSets have opted in, and none has the labels %s. List them without --selector.",
+			where, others, selector)
+	}
+	return fmt.Sprintf("%s, no StatefulSet has opted in. Opt in with: kubectl label -n %s sts NAME %s=true", where, namespace,
+		api.ManagedLabel)
 }
 
 // columnWidth is the longest text in a column of the list, except with -o wide.

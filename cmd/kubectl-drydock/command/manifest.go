@@ -1,9 +1,11 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the volumeClaimTemplates. It
@@ -38,7 +41,15 @@ func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return udiff.Unified("the present manifest", "the new manifest", old, wanted), nil
+	return strings.Map(printableLines, udiff.Unified("the present manifest", "the new manifest", old, wanted)), nil
+}
+
+// printableLines returns the character, or a space in place of one that moves other text.
+func printableLines(r rune) rune {
+	if r == '\n' {
+		return r
+	}
+	return printable(r)
 }
 
 // templatesText returns the volumeClaimTemplates of the set as YAML, without the fields that only the API server writes.
@@ -53,6 +64,10 @@ func templatesText(set *unstructured.Unstructured) (string, error) {
 			unstructured.RemoveNestedField(template, "metadata", "creationTimestamp")
 		}
 	}
-	text, err := yaml.Marshal(map[string]any{"volumeClaimTemplates": all})
-	return string(text), err
+	content, err := json.Marshal(map[string]any{"volumeClaimTemplates": all})
+	if err != nil {
+		return "", err
+	}
+	manifest, err := yaml.JSONToYAML(text.EscapeJSON(content))
+	return string(manifest), err
 }

@@ -11,13 +11,14 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// hasEnded reports whether the requested resize or rollback of the set has ended, and returns an error if it did not succeed.
-func hasEnded(in *world.Observed) (ended bool, err error) {
+// hasEnded reports whether the requested resize or rollback of the set has ended, and returns an error if it did not succeed. It is called
+// without the claims of the set if the user may not read them.
+func hasEnded(in *world.Observed, complete bool) (ended bool, err error) {
 	record, err := in.Record()
 	if err != nil {
 		return false, err
 	}
-	begins, err := willBegin(in, record)
+	begins, err := willBegin(in, record, complete)
 	switch {
 	case err != nil:
 		return true, err
@@ -32,7 +33,7 @@ func hasEnded(in *world.Observed) (ended bool, err error) {
 
 // willBegin reports whether Drydock will begin a resize or a rollback, or refuse it, because of the annotations of the set. A manifest can
 // keep its request for good: a request that the set already matches begins nothing.
-func willBegin(in *world.Observed, record *api.Resize) (bool, error) {
+func willBegin(in *world.Observed, record *api.Resize, complete bool) (bool, error) {
 	request, requested := in.Set.Annotations[api.ResizeAnnotation]
 	if _, returning := in.Set.Annotations[api.RollbackAnnotation]; returning {
 		return statefulset.Managed(in.Set), nil
@@ -46,9 +47,9 @@ func willBegin(in *world.Observed, record *api.Resize) (bool, error) {
 	case world.Answered(record, request):
 		return operation.Of(in.Set).Retried(in.Set), nil
 	case record != nil && record.Request == request:
-		return changes != nil && len(changes.Problems) == 0, nil // it succeeded, and applies to claims that were added later
+		return complete && changes != nil && len(changes.Problems) == 0, nil // it succeeded, and applies to claims that were added later
 	}
-	return reason != api.UpToDate, nil
+	return !complete || reason != api.UpToDate, nil
 }
 
 // resizeOutcome is the outcome of the resize that one command has requested. Another operation on the set says nothing about it.
@@ -58,7 +59,7 @@ type resizeOutcome struct {
 }
 
 // hasEnded reports whether the resize has ended, and returns an error if it did not succeed or was never begun.
-func (o resizeOutcome) hasEnded(in *world.Observed) (bool, error) {
+func (o resizeOutcome) hasEnded(in *world.Observed, complete bool) (bool, error) {
 	record, err := in.Record()
 	if err != nil {
 		return false, err
@@ -75,7 +76,7 @@ func (o resizeOutcome) hasEnded(in *world.Observed) (bool, error) {
 	case other && !record.Active() && record.IsRollback():
 		return true, o.lost(in, "was rolled back by operation "+record.Operation)
 	}
-	return hasEnded(in)
+	return hasEnded(in, complete)
 }
 
 // lost returns the error for a request that has no effect any more.

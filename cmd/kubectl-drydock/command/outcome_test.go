@@ -40,7 +40,7 @@ func TestOutcomeOfWait(t *testing.T) {
 			same(api.Succeeded)), false, false},
 		{"the request is too long for a record", build.Set("web", build.Resize("data="+strings.Repeat("1", 30<<10))), true, true},
 	} {
-		ended, err := hasEnded(build.World(row.set))
+		ended, err := hasEnded(build.World(row.set), true)
 		if ended != row.ended || (err != nil) != row.failed {
 			t.Errorf("%s: ended %v, error %v", row.situation, ended, err)
 		}
@@ -71,15 +71,17 @@ func TestOutcomeOfOwnResize(t *testing.T) {
 		{"another user replaced the request", build.Set("web", small, build.Resize(other)), true, true},
 		{"the replacing request succeeded", build.Set("web", build.Resize(other), record(next, other, api.Succeeded)), true, true},
 		{"another resize runs first", build.Set("web", small, build.Resize(own), record(next, other, api.Moving)), false, false},
-		{"another resize has ended, and ours begins", build.Set("web", small, build.Resize(own), record(next, other, api.Succeeded)), false, false},
+		{"another resize has ended, and ours begins", build.Set("web", small, build.Resize(own),
+			record(next, other, api.Succeeded)), false, false},
 		{"ours runs, and the request was replaced", build.Set("web", build.Resize(other), record(next, own, api.Moving)), false, false},
 		{"ours succeeded", build.Set("web", build.Resize(own), record(next, own, api.Succeeded)), true, false},
 		{"ours succeeded, and the request was replaced", build.Set("web", record(next, own, api.Succeeded)), true, false},
 		{"ours was refused", build.Set("web", build.Resize(own), record(next, own, api.Refused)), true, true},
-		{"ours was rolled back", build.Set("web", build.Resize(own), record(next, own, api.Succeeded, build.RollbackOf("cccccccccccc"))), true, true},
+		{"ours was rolled back", build.Set("web", build.Resize(own),
+			record(next, own, api.Succeeded, build.RollbackOf("cccccccccccc"))), true, true},
 		{"the set matches without an operation", build.Set("web", build.Resize(own), build.Template("data", "30Gi", "fixed")), true, false},
 	} {
-		ended, err := resizeOutcome{request: own, former: former}.hasEnded(build.World(row.set))
+		ended, err := resizeOutcome{request: own, former: former}.hasEnded(build.World(row.set), true)
 		if ended != row.ended || (err != nil) != row.failed {
 			t.Errorf("%s: ended %v, error %v", row.situation, ended, err)
 		}
@@ -95,7 +97,7 @@ func TestResizeThatNobodyBeginsIsNoSuccess(t *testing.T) {
 	if _, err := o.patch(set); err != nil {
 		t.Fatal(err)
 	}
-	if ended, err := (resizeOutcome{request: record.Request, former: o.former}).hasEnded(build.World(set)); ended || err != nil {
+	if ended, err := (resizeOutcome{request: record.Request, former: o.former}).hasEnded(build.World(set), true); ended || err != nil {
 		t.Errorf("ended %v, error %v", ended, err)
 	}
 }

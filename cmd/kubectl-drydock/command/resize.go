@@ -53,8 +53,8 @@ func newResize(t *tool) *cobra.Command {
 }
 
 func (o *resizing) run(ctx context.Context, argument, request string) error {
-	if o.timeout != 0 && !o.wait {
-		return fmt.Errorf("--timeout limits --wait. Add --wait")
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
 	}
 	parsed, err := api.ParseRequest(request)
 	if err != nil {

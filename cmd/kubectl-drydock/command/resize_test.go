@@ -97,6 +97,8 @@ func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
 		{"a set with invalid annotations", "sleep sts/web", []build.Option{build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
 		{"a paused set wakes", "wake sts/web --for 2h", []build.Option{paused, build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}},
 		{"a set at zero that nobody put to sleep", "wake sts/web", []build.Option{timeout, build.Replicas(0)}},
+		{"a set that stays awake for longer already", "wake sts/web", []build.Option{timeout,
+			build.Annotation(api.AwakeUntilAnnotation, "2030-01-01T00:00:00Z")}},
 		{"an awake set stays awake", "wake sts/web", []build.Option{timeout}},
 	} {
 		c := newCluster(t, build.Set("web", row.options...))

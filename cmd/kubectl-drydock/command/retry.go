@@ -130,11 +130,6 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	return status, nil
 }
 
-// causeOf returns the reason and the message of an operation.
-func causeOf(head *api.Header) string {
-	return text.Printable(fmt.Sprintf("%s: %s", head.Reason, head.Message))
-}
-
 // outcomeWords returns one line about the state of an operation, with the reason.
 func outcomeWords(record operation.Record) string {
 	status := record.Head()

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -53,6 +54,9 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if err != nil || replicas < 0 {
 		return fmt.Errorf("%q is no count of replicas. Write a number from 0", count)
 	}
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err
@@ -71,18 +75,29 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if !o.wait {
 		return nil
 	}
+	return o.follow(ctx, s, int32(replicas))
+}
+
+// follow shows the Scaler until the set has the count.
+func (o *scaling) follow(ctx context.Context, s *session, replicas int32) error {
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(*world.Observed) (bool, error) {
 		live, err := s.scalerOf(ctx)
+		if errors.Is(err, errUnanswered) {
+			return false, nil // s.follow ends if the API server stays away
+		}
 		if err != nil {
 			return false, err
 		}
 		if err := screen.Show([]string{scalerLine(live)}); err != nil {
 			return false, err
 		}
-		return hasScaled(live, int32(replicas))
+		return hasScaled(live, replicas)
 	})
 }
+
+// errUnanswered marks errors of reads that may succeed later.
+var errUnanswered = errors.New("the API server does not answer")
 
 // scalerOf returns the Scaler of the set.
 func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
@@ -90,6 +105,8 @@ func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("this cluster does not know the kind Scaler. Install Drydock first: kubectl drydock install")
+	case err != nil && passesByItself(err):
+		return nil, fmt.Errorf("listing the Scalers of namespace %s: %w: %w", s.namespace, errUnanswered, err)
 	case err != nil:
 		return nil, fmt.Errorf("listing the Scalers of namespace %s: %w", s.namespace, err)
 	}

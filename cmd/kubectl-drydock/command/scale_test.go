@@ -1,12 +1,16 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -53,6 +57,23 @@ func TestGrowAndCleanupAndScale(t *testing.T) {
 	none := newCluster(t, build.Set("db"))
 	if _, err := none.run(t, "scale", "sts/db", "1"); err == nil || !strings.Contains(err.Error(), "kubectl scale -n shop sts db") {
 		t.Errorf("a set without a Scaler: %v", err)
+	}
+}
+
+// TestWaitForScalingSurvivesAnAPIServerThatDoesNotAnswer: a script must not read an interruption as a failed scaling.
+func TestWaitForScalingSurvivesAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	c := newCluster(t, build.Set("web"))
+	config := genericclioptions.NewConfigFlags(false)
+	config.APIServer, config.Insecure, config.Namespace = &c.URL, ptr.To(true), ptr.To("shop")
+	o := &scaling{tool: &tool{config: config, IOStreams: genericiooptions.IOStreams{Out: &bytes.Buffer{}}}, timeout: 300 * time.Millisecond}
+	s, err := o.open("sts/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.refresh = time.Millisecond
+	time.AfterFunc(20*time.Millisecond, func() { c.scalersFail.Store(true) })
+	if err := o.follow(t.Context(), s, 1); ExitCode(err) != ExitTimeout {
+		t.Errorf("ends with %v", err)
 	}
 }
 

@@ -3,11 +3,9 @@ package command
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	"drydock.dev/shared/api"
@@ -30,25 +28,10 @@ type session struct {
 	name      string
 	// refresh is the time between two looks at the objects around a followed set, for example its pods. The set itself is watched.
 	refresh time.Duration
+	// unread says what the user may not read around the followed set, so that only the set was observed; "" if everything was read.
+	unread string
 	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
-}
-
-// parseSet returns the name in an argument such as sts/web, statefulset/web, statefulsets.apps/web or web.
-func parseSet(argument string) (string, error) {
-	name := argument
-	if kind, rest, typed := strings.Cut(argument, "/"); typed {
-		switch strings.ToLower(kind) {
-		case "sts", "statefulset", "statefulsets", "statefulset.apps", "statefulsets.apps":
-			name = rest
-		default:
-			return "", fmt.Errorf("%q is a %s, and Drydock works on StatefulSets. Write sts/NAME", argument, kind)
-		}
-	}
-	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("%q does not name a StatefulSet: %s", argument, problems[0])
-	}
-	return name, nil
 }
 
 // live reads the StatefulSet. It returns an error if the set does not exist.

@@ -67,6 +67,9 @@ func (o *sleeping) addWait(c *cobra.Command, state string) {
 }
 
 func (o *sleeping) sleep(ctx context.Context, argument string) error {
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err
@@ -99,11 +102,17 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 }
 
 func (o *sleeping) wake(ctx context.Context, argument string) error {
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
+	}
+	if o.awakeFor <= 0 {
+		return fmt.Errorf("--for %s is over already. Write a positive duration, for example 8h", o.awakeFor)
+	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err
 	}
-	until := o.now().Add(o.awakeFor)
+	until, stays := o.now().Add(o.awakeFor), time.Time{}
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		member := o.memberOf(set)
 		switch {
@@ -114,6 +123,10 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 				"--replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
+		stays = until
+		if member.Rules.AwakeUntil.After(until) {
+			stays = member.Rules.AwakeUntil // a longer time from before stays
+		}
 		if until.After(member.Rules.AwakeUntil) {
 			patch = patch.Annotate(api.AwakeUntilAnnotation, idle.FormatTime(until))
 		}
@@ -125,7 +138,7 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(until))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
 }
 

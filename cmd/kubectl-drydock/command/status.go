@@ -29,8 +29,11 @@ type statusView struct {
 	watch, wait bool
 	timeout     time.Duration
 	rates       progress.Rates
-	// outcome reports whether the wait is over, and the error if the operation did not succeed.
-	outcome func(*world.Observed) (bool, error)
+	// outcome reports whether the wait is over, and the error if the operation did not succeed. The objects around the set are complete, or
+	// none was read.
+	outcome func(in *world.Observed, complete bool) (bool, error)
+	// saidUnread is true when the user knows that reasons are missing.
+	saidUnread bool
 }
 
 func newStatus(t *tool) *cobra.Command {
@@ -77,8 +80,9 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
 	case o.output != "" && o.watch:
 		return fmt.Errorf("--watch shows text only. Omit -o, or use --wait, which prints the last status with -o")
-	case o.timeout != 0 && !o.wait:
-		return fmt.Errorf("--timeout limits --wait. Add --wait")
+	}
+	if err := checkTimeout(o.timeout, o.wait); err != nil {
+		return err
 	}
 	s, err := o.open(argument)
 	if err != nil {
@@ -98,7 +102,7 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 func (o *statusView) follow(ctx context.Context, s *session) error {
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
-		document, err := progress.New(observed)
+		document, err := o.document(s, observed)
 		if err != nil {
 			return false, err
 		}
@@ -106,7 +110,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		done, failure := true, error(nil)
 		switch {
 		case o.wait:
-			done, failure = o.outcome(observed)
+			done, failure = o.outcome(observed, s.unread == "")
 		case o.watch:
 			done = false
 		}
@@ -121,6 +125,22 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		}
 		return done, errors.Join(failure, err)
 	})
+}
+
+// document returns the progress. If the user may not read the objects around the set, it has no reasons to wait, and says so once.
+func (o *statusView) document(s *session, observed *world.Observed) (*progress.Document, error) {
+	if s.unread == "" {
+		return progress.New(observed)
+	}
+	if !o.saidUnread {
+		fmt.Fprintf(o.ErrOut, "The reasons to wait are missing, because you lack a right: %s. Ask an administrator for it.\n", s.unread)
+	}
+	o.saidUnread = true
+	d, err := progress.FromRecord(observed)
+	if err == nil {
+		d.Unread = s.unread
+	}
+	return d, err
 }
 
 // statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.

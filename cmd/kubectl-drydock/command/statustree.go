@@ -5,8 +5,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -108,15 +106,6 @@ func align(rows [][]string) []string {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	return lines
-}
-
-// printable returns the character, or a space in place of one that does not print. Other than text.Printable it keeps every space, because
-// the branches of a tree consist of them.
-func printable(r rune) rune {
-	if r == utf8.RuneError || !unicode.IsPrint(r) {
-		return ' '
-	}
-	return r
 }
 
 // sizeAndClass returns the size with the StorageClass and VolumeAttributesClass, as a request writes them.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
@@ -34,20 +36,34 @@ func printLetters(out io.Writer, letters []api.UndeliveredEvent, now time.Time) 
 	return table.Flush()
 }
 
-// printAs prints the document as json or yaml.
+// printAs prints the document as json or yaml. Users can write any character into it.
 func printAs(out io.Writer, document any, format string) error {
-	text, err := json.MarshalIndent(document, "", "    ")
+	content, err := json.MarshalIndent(document, "", "    ")
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
+	content = append(text.EscapeJSON(content), '\n')
 	if format == "yaml" {
-		if text, err = yaml.JSONToYAML(text); err != nil {
+		if content, err = yaml.JSONToYAML(content); err != nil {
 			return err
 		}
 	}
-	_, err = out.Write(text)
+	_, err = out.Write(content)
 	return err
+}
+
+// causeOf returns the reason and the message of an operation.
+func causeOf(head *api.Header) string {
+	return text.Printable(fmt.Sprintf("%s: %s", head.Reason, head.Message))
+}
+
+// printable returns the character, or a space in place of one that does not print. Other than text.Printable it keeps every space, because
+// the branches of a tree consist of them.
+func printable(r rune) rune {
+	if r == utf8.RuneError || !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
 }
 
 // kindAndName returns the last two parts of an object's path.

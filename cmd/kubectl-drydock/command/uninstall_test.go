@@ -100,7 +100,8 @@ func (c *installedCluster) discovers(w http.ResponseWriter, at string) bool {
 		}
 		if group, v, found := strings.Cut(version, "/"); found {
 			one := metav1.GroupVersionForDiscovery{GroupVersion: version, Version: v}
-			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{one}, PreferredVersion: one})
+			groups.Groups = append(groups.Groups, metav1.APIGroup{Name: group, PreferredVersion: one,
+				Versions: []metav1.GroupVersionForDiscovery{one}})
 		}
 	}
 	switch at {

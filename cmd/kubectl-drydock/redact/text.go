@@ -15,8 +15,14 @@ const Removed = "(removed)"
 
 // secretWord matches the end of a name whose value is a credential.
 const secretWord = `(?:passwords?|passwd|passphrase|pwd|[_.-]pass|secrets?|tokens?|credentials?|authorization|auth|cookie|session|` +
-	`signature|sig|` +
-	`(?:api|access|private|account|shared|encryption|master|client)[_.-]?(?:access)?[_.-]?keys?)`
+	`sess(?:ion)?[_.-]?id|signature|sig|` +
+	`(?:api|access|private|account|shared|encryption|master|client|secret|signing|license)[_.-]?(?:access)?[_.-]?keys?(?:[_.-]base)?)`
+
+// The parts of a name with a value. A text in quotes may contain quotes behind a backslash, and all of it may be behind backslashes.
+const (
+	between = `(?:\s*(?::=|=>|[:=])\s*|%3[ad])`
+	value   = `("(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|\\"[^"]*"?|[^\s,;&"'\\}]+)`
+)
 
 // mask replaces a part of a text that may be a credential.
 type mask struct {
@@ -35,14 +41,24 @@ var masks = []mask{
 		`(["'\\\]]*\s*[:=]\s*)[^"'\n]+`), "${1}${2}" + Removed},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+["'\\]*)[A-Za-z0-9._~+/=:-]{6,}`), "${1}${2}" + Removed},
 	// A name and a value, such as password=x, "password":"x" or --token x.
-	{regexp.MustCompile(`(?i)([a-z0-9_.-]*` + secretWord + `["'\\\]]*\s*[:=]\s*)` +
-		`("[^"]*"?|'[^']*'?|\\"[^"]*"?|[^\s,;&"'\\}]+)`), "${1}" + Removed},
+	{regexp.MustCompile(`(?i)([a-z0-9_.-]*` + secretWord + `["'\\\]]*` + between + `)` + value), "${1}" + Removed},
+	// A variable as Kubernetes writes it: its name, then its value.
+	{regexp.MustCompile(`(?i)(\bname["'\\]*\s*[:=]\s*["'\\]*[a-z0-9_.-]*` + secretWord +
+		`["'\\]*[\s,]+["'\\]*value["'\\]*\s*[:=]\s*)` + value), "${1}" + Removed},
 	{regexp.MustCompile(`(?i)(\bpass["'\\]*\s*[:=]\s*)("[^"]+"?|'[^']+'?|\\"[^"]*"?)`), "${1}" + Removed}, // pass=2 is a number of a mover
+	// A number after pass= is that of a mover.
+	{regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:pass|pw)=)([^\s,;&"'\\}]*[^\s,;&"'\\}0-9][^\s,;&"'\\}]*)`), "${1}" + Removed},
+	// The user of curl, and that of a database of Go.
+	{regexp.MustCompile(`((?:^|\s)(?:-u|--user)[= ]["']?[^\s:"']+:)[^\s"']+`), "${1}" + Removed},
+	{regexp.MustCompile(`([A-Za-z0-9_.-]+:)[^\s"'@]+(@(?:tcp|unix)\()`), "${1}" + Removed + "${2}"},
+	{regexp.MustCompile(`(hooks\.slack\.com/(?:services|workflows|triggers)/)[^\s"'<>]+`), "${1}" + Removed},
 	{regexp.MustCompile(`(?i)((?:^|[\s"'=,\[])--?[a-z0-9-]*` + secretWord + `\s+)("[^"]*"?|'[^']*'?|[^\s,;&"']+)`), "${1}" + Removed},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), Removed},                       // JSON Web Tokens
-	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`), Removed},                                          // AWS
-	{regexp.MustCompile(`\b(?:gh[pousr]|github_pat|glpat|xox[a-z]|sk|pk)[_-][A-Za-z0-9_-]{10,}`), Removed}, // GitHub, GitLab, Slack and others
-	{regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{20,}`), Removed},                                              // Google
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), Removed}, // JSON Web Tokens
+	{regexp.MustCompile(`\b(?:AKIA|ASIA)[0-9A-Z]{12,}`), Removed},                    // AWS
+	{regexp.MustCompile(`\b(?:hvs|hvb|SG)\.[A-Za-z0-9_.-]{10,}`), Removed},           // Vault, SendGrid
+	// GitHub, GitLab, Docker, npm, Slack and others
+	{regexp.MustCompile(`\b(?:gh[pousr]|github_pat|glpat|dckr_pat|npm|xox[a-z]|sk|pk)[_-][A-Za-z0-9_-]{10,}`), Removed},
+	{regexp.MustCompile(`\bAIza[0-9A-Za-z_-]{20,}`), Removed}, // Google
 }
 
 // randomWord matches words that are long enough to be a random credential.
@@ -63,7 +79,7 @@ func Text(text string) string {
 }
 
 // IsSecret reports whether a value with the name may be a credential.
-func IsSecret(name string) bool { return Text(name+"=x") != name+"=x" }
+func IsSecret(name string) bool { return Text(name+"=1") != name+"=1" } // the field pass of a mover is a number
 
 // isRandom reports whether the word has digits, lower and upper case letters. Names and UIDs of Kubernetes and digests have no upper case.
 func isRandom(word string) bool {

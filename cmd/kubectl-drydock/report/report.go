@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -9,13 +10,14 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/logs"
 	"drydock.dev/cmd/kubectl-drydock/redact"
+	"drydock.dev/shared/text"
 )
 
 // Files returns the files of the report, first the README. It returns an error if a fact cannot be encoded.
 func Files(in Input) ([]File, error) {
 	var files []File
 	add := func(name, about string, document any) error {
-		content, err := yaml.Marshal(document)
+		content, err := encode(document)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", name, err)
 		}
@@ -56,10 +58,19 @@ func Files(in Input) ([]File, error) {
 	return append([]File{readme(in, files)}, files...), nil
 }
 
+// encode returns the document as YAML. Users can write any character into it.
+func encode(document any) ([]byte, error) {
+	content, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(text.EscapeJSON(content))
+}
+
 func encodeGroup(group Group) ([]byte, error) {
 	var all bytes.Buffer
 	for _, object := range group.Objects {
-		content, err := yaml.Marshal(redact.Object(group.Kind, object))
+		content, err := encode(redact.Object(group.Kind, object))
 		if err != nil {
 			return nil, fmt.Errorf("encoding %s: %w", group.File, err)
 		}

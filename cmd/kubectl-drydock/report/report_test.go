@@ -106,3 +106,10 @@ func TestArchiveReportsFailedWrites(t *testing.T) {
 		}
 	}
 }
+
+// TestAnyCharacterCanBeReported: a converter to YAML rejects some characters, and users can write them.
+func TestAnyCharacterCanBeReported(t *testing.T) {
+	all := "\u0000\u001b\u007f\u0085\u009b\u202e\ufffe\U000e0041"
+	render(t, Input{Now: build.Now, Status: map[string]any{"message": all}, Groups: []Group{{File: "events.yaml", Kind: "Pod",
+		Objects: []map[string]any{{"status": map[string]any{"message": all}}}}}, Annotations: map[string]string{all: all}})
+}

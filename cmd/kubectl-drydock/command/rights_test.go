@@ -1,0 +1,69 @@
+package command
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/progress"
+	"drydock.dev/test/kit/build"
+)
+
+// TestStatusForAUserWhoMayReadOnlyTheSet: most users of a namespace may not list PersistentVolumes. They still see what the record says,
+// and which reasons are missing.
+func TestStatusForAUserWhoMayReadOnlyTheSet(t *testing.T) {
+	record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, "data-web-0"))
+	for _, kind := range []string{"persistentvolumes", "pods", "jobs", "persistentvolumeclaims", "controllerrevisions"} {
+		s := newLogServer(t)
+		s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Status(record))}
+		s.forbidden["/"+kind] = true
+		out, errOut, err := s.run(t, "status", "sts/web")
+		if err != nil || !strings.Contains(out, "is Moving") || !strings.Contains(out, "FinalPass") || strings.Contains(out, "waits for") {
+			t.Errorf("%s: %q, %v", kind, out, err)
+		}
+		if !strings.Contains(errOut, "missing") || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%s: stderr %q", kind, errOut)
+		}
+		out, _, err = s.run(t, "status", "sts/web", "-o", "json")
+		var d progress.Document
+		if json.Unmarshal([]byte(out), &d) != nil || err != nil || len(d.Members) != 1 || d.Members[0].Waits != "" || d.Unread == "" {
+			t.Errorf("%s: %q, %v", kind, out, err)
+		}
+	}
+}
+
+// TestMissingRightHasARemedy: the error of the API server has none.
+func TestMissingRightHasARemedy(t *testing.T) {
+	s := newLogServer(t)
+	s.forbidden["/statefulsets"] = true
+	if _, _, err := s.run(t, "list", "-A"); err == nil || !strings.Contains(ErrorText(err), "kubectl drydock doctor") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWaitForAUserWhoMayReadOnlyTheSet: the outcome is in the record.
+func TestWaitForAUserWhoMayReadOnlyTheSet(t *testing.T) {
+	for phase, want := range map[api.Phase]int{api.Succeeded: 0, api.Failed: ExitFailed, api.Moving: ExitTimeout} {
+		record := build.Operation(phase)
+		s := newLogServer(t)
+		s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Status(record), build.Resize(record.Request))}
+		s.forbidden["/persistentvolumes"] = true
+		_, errOut, err := s.run(t, "status", "sts/web", "--wait", "--timeout", (100 * time.Millisecond).String())
+		if ExitCode(err) != want || strings.Count(errOut, "missing") != 1 {
+			t.Errorf("%s: %v, stderr %q", phase, err, errOut)
+		}
+	}
+	for _, args := range []string{"status web --wait", "wake web --wait"} {
+		s := newLogServer(t)
+		s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Annotation(api.IdleTimeoutAnnotation, "1h"),
+			build.Annotation(api.AwakeUntilAnnotation, "2200-01-01T00:00:00Z"))}
+		s.forbidden["/pods"] = true
+		if out, _, err := s.run(t, strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %q, %v", args, out, err)
+		}
+	}
+}
