@@ -55,7 +55,7 @@ func (s *session) policies(ctx context.Context, mutating string) doctor.Policies
 	return p
 }
 
-// different returns the policies for which the cluster has another text than this version, in the policy or in its binding. The map has the
+// different returns the policies whose text in the cluster, or that of their binding, is not the text of this version. The map has the
 // cluster's objects by kind. Missing ones are another finding.
 func different(live map[string][]policyObject) doctor.Answer[[]string] {
 	manifests, err := install.Policies()

@@ -32,7 +32,7 @@ func ExitCode(err error) int {
 }
 
 // ErrorText returns the error for a terminal. An error may quote other users, for example in an answer of the API server. So it has no
-// control characters, and only its first line begins at the margin. Without a right, doctor lists what the user lacks.
+// control characters, and only its first line begins at the margin. If a right is missing, doctor lists all missing rights.
 func ErrorText(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {

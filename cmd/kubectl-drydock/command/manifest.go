@@ -44,7 +44,7 @@ func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) 
 	return strings.Map(printableLines, udiff.Unified("the present manifest", "the new manifest", old, wanted)), nil
 }
 
-// printableLines returns the character, or a space in place of one that moves other text.
+// printableLines returns the character, or a space if the character moves other text.
 func printableLines(r rune) rune {
 	if r == '\n' {
 		return r

@@ -13,7 +13,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestStatusForAUserWhoMayReadOnlyTheSet: most users of a namespace may not list PersistentVolumes. They still see what the record says,
+// TestStatusForAUserWhoMayReadOnlyTheSet: most users of a namespace may not list PersistentVolumes. They still see the record,
 // and which reasons are missing.
 func TestStatusForAUserWhoMayReadOnlyTheSet(t *testing.T) {
 	record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, "data-web-0"))

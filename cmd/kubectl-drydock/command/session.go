@@ -28,7 +28,7 @@ type session struct {
 	name      string
 	// refresh is the time between two looks at the objects around a followed set, for example its pods. The set itself is watched.
 	refresh time.Duration
-	// unread says what the user may not read around the followed set, so that only the set was observed; "" if everything was read.
+	// unread is the error of the right that is missing to observe the followed set with its objects. It is "" if all were read.
 	unread string
 	// rights caches the API server's answers about the user's rights.
 	rights map[string]bool
@@ -76,7 +76,7 @@ func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*
 	return err
 }
 
-// unchanged returns an error if the live set is not the one that the user has seen, or if something that decides about a resize has changed
+// unchanged returns an error if the live set is another than the user has seen, or if something that decides about a resize has changed
 // since. A question can stay open for a long time.
 func unchanged(seen, live *appsv1.StatefulSet) error {
 	before, after := operation.Of(seen).Resize, operation.Of(live).Resize

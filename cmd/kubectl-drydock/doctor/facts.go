@@ -63,7 +63,7 @@ type Part struct {
 	Message string
 }
 
-// Tick has what is known about the latest ticks.
+// Tick has the facts about the latest ticks.
 type Tick struct {
 	// Logs are the logs of the pods that may have heard the tick, for the last two minutes.
 	Logs Answer[[]Log]
@@ -71,7 +71,7 @@ type Tick struct {
 	SiftChanged Answer[time.Time]
 }
 
-// Log is what the log of a pod says about ticks.
+// Log has the facts about ticks in the log of a pod.
 type Log struct {
 	Pod string
 	// Since is when the pod began to hear ticks.
@@ -89,14 +89,14 @@ type Policies struct {
 	// Validating has the names of the ValidatingAdmissionPolicies.
 	Validating Answer[[]string]
 	Bindings   Answer[[]Binding]
-	// Different are the policies of which the cluster has another text than this version, or a binding with one.
+	// Different are the policies whose text in the cluster, or that of their binding, is not the text of this version.
 	Different Answer[[]string]
 }
 
 // Binding is a ValidatingAdmissionPolicyBinding.
 type Binding struct {
 	Policy string
-	// Denies says whether the binding rejects what the policy forbids. Other bindings only warn or audit.
+	// Denies says whether the binding rejects the requests that the policy forbids. Other bindings only warn or audit.
 	Denies bool
 }
 
