@@ -51,7 +51,7 @@ var setThefts = []theft{
 		}
 		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
 	}, ""},
-	{"write Drydock's documents on a StatefulSet that has opted in",
+	{"write Drydock's records on a StatefulSet that has opted in",
 		func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
 	{"write the record of a scaling on a StatefulSet that has opted in",
