@@ -112,7 +112,7 @@ func TestPlanShowsEveryConsequence(t *testing.T) {
 		Warnings: []string{"a warning"}, Suggestions: []string{"a suggestion"}, Assumed: []string{"a default"},
 	}
 	var out bytes.Buffer
-	if err := printPlan(&out, d); err != nil {
+	if err := printPlan(&out, d, ""); err != nil {
 		t.Fatal(err)
 	}
 	err := refusal(d)
@@ -137,7 +137,7 @@ func TestPlanWithoutWorkIsShort(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		row.document.Set = "web"
-		if err := printPlan(&out, &row.document); err != nil {
+		if err := printPlan(&out, &row.document, ""); err != nil {
 			t.Fatal(err)
 		}
 		if refused := row.document.Verdict == forecast.Refused; (refusal(&row.document) != nil) != refused {

@@ -17,17 +17,17 @@ import (
 )
 
 // printPlan prints the plan as text: the verdict, the claims, the members, the consequences, and how certain they are.
-func printPlan(out io.Writer, d *forecast.Document) error {
+func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
 	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, verdict(d))
-	printProblems(out, "It would be refused:", d.Refused)
+	printProblems(out, "It would be refused:", d.Refused, flags)
 	if d.Verdict == forecast.Refused || d.Verdict == forecast.Waits {
-		printProblems(out, "Nothing would happen until", d.Conditions)
+		printProblems(out, "Nothing would happen until", d.Conditions, flags)
 	}
 	if err := errors.Join(printClaims(out, d.Claims), printMembers(out, d.Members)); err != nil {
 		return err
 	}
 	if d.Method == "" || isUnjudged(d) {
-		return printFacts(out, d, facts{})
+		return printFacts(out, d, facts{}, flags)
 	}
 	f := facts{}
 	f.add("set", setWords(d))
@@ -50,7 +50,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 		f.add("quota", roomWords(r))
 	}
 	f.add("tried", triedWords(d.Checks)...)
-	return printFacts(out, d, f)
+	return printFacts(out, d, f, flags)
 }
 
 func verdict(d *forecast.Document) string {
@@ -73,13 +73,13 @@ func isUnjudged(d *forecast.Document) bool {
 	return d.Verdict == forecast.Refused && len(d.Claims) == 0 && !d.Recreate
 }
 
-func printProblems(out io.Writer, title string, problems []resize.Problem) {
+func printProblems(out io.Writer, title string, problems []resize.Problem, flags connection) {
 	if len(problems) == 0 {
 		return
 	}
 	fmt.Fprintln(out, "\n"+title)
 	for _, p := range problems {
-		fmt.Fprintf(out, "- %s: %s\n", p.Reason, text.Printable(p.Message))
+		fmt.Fprintf(out, "- %s: %s\n", p.Reason, flags.in(text.Printable(p.Message)))
 	}
 }
 
@@ -164,7 +164,7 @@ func (f *facts) add(title string, words ...string) {
 	}
 }
 
-func printFacts(out io.Writer, d *forecast.Document, f facts) error {
+func printFacts(out io.Writer, d *forecast.Document, f facts, flags connection) error {
 	f.add("warning", d.Warnings...)
 	f.add("suggestion", d.Suggestions...)
 	f.add("unknown", d.Assumed...)
@@ -174,7 +174,7 @@ func printFacts(out io.Writer, d *forecast.Document, f facts) error {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, line := range f {
-		fmt.Fprintln(table, line.title+"\t"+line.words)
+		fmt.Fprintln(table, line.title+"\t"+flags.in(line.words))
 	}
 	return table.Flush()
 }

@@ -78,7 +78,7 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 		return err
 	}
 	document.Warnings = append(document.Warnings, received.texts...)
-	if err := printPlan(o.Out, document); err != nil {
+	if err := printPlan(o.Out, document, o.connection()); err != nil {
 		return err
 	}
 	switch err := refusal(document); {
@@ -109,7 +109,7 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
 		err = follower.follow(ctx, s)
 	} else {
-		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
+		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("Follow it with: kubectl drydock status -n %s sts/%s --watch", s.namespace, s.name)))
 	}
 	if diff != "" && !errors.Is(err, errTimeout) {
 		fmt.Fprintf(o.Out, "\nChange the manifest of the set in the same way, so that the next apply agrees:\n%s", diff)
