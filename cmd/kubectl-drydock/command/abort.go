@@ -65,8 +65,8 @@ func (o *abort) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s ends with the next event or tick. Follow it with: "+
-		"kubectl drydock status -n %s sts/%s --wait\n", s.name, id, s.namespace, s.name)
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s ends with the next event or tick. Follow it with: %s\n", s.name, id,
+		o.connection().in(fmt.Sprintf("kubectl drydock status -n %s sts/%s --wait", s.namespace, s.name)))
 	return nil
 }
 

@@ -42,7 +42,8 @@ func joinKind(args []string) []string {
 }
 
 // acceptAsKubectl makes the command accept a kind and a name as two arguments, and its errors about arguments say what to write.
-func acceptAsKubectl(c *cobra.Command) {
+// The commands that its errors suggest get the flags of the connection.
+func acceptAsKubectl(c *cobra.Command, t *tool) {
 	check, run := c.Args, c.RunE
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, joinKind(args)); err != nil {
@@ -50,7 +51,9 @@ func acceptAsKubectl(c *cobra.Command) {
 		}
 		return nil
 	}
-	c.RunE = func(c *cobra.Command, args []string) error { return run(c, joinKind(args)) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return t.connection().withConnection(run(c, joinKind(args)))
+	}
 }
 
 // checkTimeout returns an error for a --timeout without --wait: a script would believe that the operation has ended.

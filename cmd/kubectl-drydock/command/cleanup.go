@@ -63,11 +63,11 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: no cleanup yet. One begins when the set is scaled down\n", s.name)
 		return nil
 	}
-	return printCleanup(o.Out, s.name, cleanup, o.now())
+	return printCleanup(o.Out, s.name, cleanup, o.now(), o.connection())
 }
 
-func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time) error {
-	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", set, outcomeWords(c))
+func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time, flags connection) error {
+	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", set, flags.in(outcomeWords(c)))
 	if len(c.Ordinals) == 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time) erro
 	}
 	fmt.Fprintln(out)
 	for _, line := range align(rows) {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, flags.in(line))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	root.SetErr(streams.ErrOut)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w. See: %s --help", err, c.CommandPath()) })
 	config.AddFlags(root.PersistentFlags())
-	tool := &tool{config: config, IOStreams: streams, now: now}
+	tool := &tool{config: config, flags: root.PersistentFlags(), IOStreams: streams, now: now}
 	root.AddGroup(&cobra.Group{ID: "see", Title: "See what happens:"}, &cobra.Group{ID: "resize", Title: "Resize volumes:"},
 		&cobra.Group{ID: "sleep", Title: "Sleep:"}, &cobra.Group{ID: "scale", Title: "Scale:"},
 		&cobra.Group{ID: "operate", Title: "Look after Drydock:"})
@@ -66,7 +66,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			if strings.Contains(c.Use, "sts/NAME") {
 				c.ValidArgsFunction = tool.completeSets
 			}
-			acceptAsKubectl(c)
+			acceptAsKubectl(c, tool)
 			root.AddCommand(c)
 		}
 	}

@@ -46,7 +46,6 @@ const proxy = "/api/v1/namespaces/knative-eventing/services/http:broker-ingress:
 
 func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	set.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}
 	c := &cluster{}
 	answer := func(w http.ResponseWriter, code int, body any) {
@@ -114,9 +113,10 @@ func (c *cluster) run(t *testing.T, args ...string) (string, error) {
 // runAt runs kubectl drydock at the time.
 func (c *cluster) runAt(t *testing.T, now time.Time, args ...string) (string, error) {
 	t.Helper()
+	useServer(t, c.URL)
 	var out bytes.Buffer
 	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return now })
-	root.SetArgs(append(args, "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop"))
+	root.SetArgs(append(args, "-n", "shop"))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -232,10 +232,11 @@ func TestCredentialsGoOnlyToTheAPIServer(t *testing.T) {
 
 func TestNamesOfSetsAreCompleted(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
+	useServer(t, c.URL)
 	for _, args := range [][]string{{"status"}, {"resize"}, {"wake"}} {
 		var out bytes.Buffer
 		root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
-		root.SetArgs(append(append([]string{"__complete"}, args...), "--server", c.URL, "--insecure-skip-tls-verify", "-n", "shop", ""))
+		root.SetArgs(append(append([]string{"__complete"}, args...), "-n", "shop", ""))
 		if err := root.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(out.String(), "sts/web\n") {
 			t.Errorf("%q completes to %q, %v", args, out.String(), err)
 		}

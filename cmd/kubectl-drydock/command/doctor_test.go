@@ -70,12 +70,12 @@ func (p *patient) review(body io.Reader) authorizationv1.SubjectAccessReview {
 // run runs kubectl drydock doctor.
 func (p *patient) run(t *testing.T, now time.Time, args ...string) (string, error) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	server := httptest.NewTLSServer(p)
 	defer server.Close()
+	useServer(t, server.URL)
 	var out bytes.Buffer
 	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return now })
-	root.SetArgs(append([]string{"doctor", "--server", server.URL, "--insecure-skip-tls-verify", "-n", "shop"}, args...))
+	root.SetArgs(append([]string{"doctor", "-n", "shop"}, args...))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -269,7 +269,7 @@ func TestDoctorFailsWithoutAnAPIServer(t *testing.T) {
 func TestTextOfOtherUsersHasNoControlCharacters(t *testing.T) {
 	var out bytes.Buffer
 	findings := doctor.Diagnose(doctor.Facts{Server: doctor.Server{Version: "v1.36.0\x1b[2J\n"}})
-	if err := printFindings(&out, findings); err != nil || strings.ContainsAny(out.String(), "\x1b\r") {
+	if err := printFindings(&out, findings, ""); err != nil || strings.ContainsAny(out.String(), "\x1b\r") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -284,7 +284,7 @@ func TestLevelsAreColouredOnATerminal(t *testing.T) {
 	}
 	defer master.Close()
 	if err := printFindings(screen, []doctor.Finding{{Subject: "server", Level: doctor.OK, State: "Kubernetes"},
-		{Subject: "tick", Level: doctor.Problem, State: "none"}}); err != nil {
+		{Subject: "tick", Level: doctor.Problem, State: "none"}}, ""); err != nil {
 		t.Fatal(err)
 	}
 	want := "server   \x1b[32mok\x1b[m        Kubernetes\r\ntick     \x1b[31mproblem\x1b[m   none\r\n"

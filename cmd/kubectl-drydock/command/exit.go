@@ -39,7 +39,9 @@ func ErrorText(err error) string {
 		lines = append(lines, text.Printable(line))
 	}
 	if apierrors.IsForbidden(err) {
-		lines = append(lines, "Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace")
+		var connected connectedError
+		errors.As(err, &connected)
+		lines = append(lines, connected.connection.in("Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace"))
 	}
 	return "error: " + strings.Join(lines, "\n  ") + "\n"
 }

@@ -20,7 +20,6 @@ import (
 // fitCluster has set web with a claim of 100Mi, and a kubelet that answers so.
 func fitCluster(t *testing.T, code int, summary string) *httptest.Server {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	lists := build.EmptyLists()
 	claim := build.Claim("data-web-0", "100Mi")
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("100Mi")}
@@ -43,9 +42,10 @@ func fitCluster(t *testing.T, code int, summary string) *httptest.Server {
 
 func runFit(t *testing.T, server *httptest.Server, args ...string) (string, error) {
 	t.Helper()
+	useServer(t, server.URL)
 	var out bytes.Buffer
 	root := New(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out})
-	root.SetArgs(append([]string{"fit", "--server", server.URL, "--insecure-skip-tls-verify", "-n", "shop"}, args...))
+	root.SetArgs(append([]string{"fit", "-n", "shop"}, args...))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
 }

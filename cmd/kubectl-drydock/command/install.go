@@ -109,7 +109,7 @@ func (o *installing) install(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintln(o.Out, "Drydock is installed. Check it with: kubectl drydock doctor")
+	fmt.Fprintln(o.Out, o.connection().in("Drydock is installed. Check it with: kubectl drydock doctor"))
 	return nil
 }
 
@@ -349,8 +349,8 @@ func (o *installing) uninstall(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.Out, "Drydock is removed. StatefulSets, claims and volumes stay.")
 	if kept {
-		fmt.Fprintln(o.Out, "The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
-			"kubectl delete crd scalers.drydock.dev")
+		fmt.Fprintln(o.Out, o.connection().in("The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
+			"kubectl delete crd scalers.drydock.dev"))
 	}
 	return nil
 }

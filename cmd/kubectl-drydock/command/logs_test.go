@@ -34,7 +34,6 @@ type logServer struct {
 
 func newLogServer(t *testing.T) *logServer {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	s := &logServer{Lists: build.EmptyLists(), logs: map[string]string{}, forbidden: map[string]bool{}}
 	s.Lists["events"] = nil
 	s.Server = httptest.NewTLSServer(s)
@@ -109,9 +108,10 @@ func (s *logServer) serveWithKind(w http.ResponseWriter, r *http.Request) {
 // run runs kubectl drydock at build.Now and returns stdout and stderr.
 func (s *logServer) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	useServer(t, s.URL)
 	var out, errOut bytes.Buffer
 	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &errOut}, func() time.Time { return build.Now })
-	root.SetArgs(append(args, "--server", s.URL, "--insecure-skip-tls-verify", "-n", "shop"))
+	root.SetArgs(append(args, "-n", "shop"))
 	err = root.ExecuteContext(t.Context())
 	return out.String(), errOut.String(), err
 }

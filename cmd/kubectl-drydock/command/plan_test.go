@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/text"
 	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/screen"
 )
 
 func TestOutcomeOfADryRun(t *testing.T) {
@@ -79,9 +81,10 @@ func TestBytesAreShownWithAUnit(t *testing.T) {
 	}
 }
 
-func TestPlanShowsEveryConsequence(t *testing.T) {
+// refusedPlan returns a plan with every kind of consequence, and with a reason to refuse it.
+func refusedPlan() *forecast.Document {
 	q, used := resource.MustParse, int64(3<<29)
-	d := &forecast.Document{Version: 1, Namespace: "shop", Set: "web", Request: "data=20Gi@fast", Verdict: forecast.Refused,
+	return &forecast.Document{Version: 1, Namespace: "shop", Set: "web", Request: "data=20Gi@fast", Verdict: forecast.Refused,
 		Method: api.MethodCopy, Recreate: true, Templates: []api.TemplateTarget{{Name: "data", Size: q("20Gi"), Class: "fast"}},
 		Conditions: []resize.Problem{{Reason: api.NotManaged, Message: "the set opts in"}},
 		Refused:    []resize.Problem{{Reason: api.QuotaExceeded, Message: "no room\nat all"}},
@@ -111,8 +114,12 @@ func TestPlanShowsEveryConsequence(t *testing.T) {
 			{Verb: plan.VerbCreate, Resource: plan.Jobs, Name: "b", Outcome: forecast.Unchecked, Message: "you may not"}},
 		Warnings: []string{"a warning"}, Suggestions: []string{"a suggestion"}, Assumed: []string{"a default"},
 	}
+}
+
+func TestPlanShowsEveryConsequence(t *testing.T) {
+	d := refusedPlan()
 	var out bytes.Buffer
-	if err := printPlan(&out, d); err != nil {
+	if err := printPlan(&out, d, ""); err != nil {
 		t.Fatal(err)
 	}
 	err := refusal(d)
@@ -120,6 +127,19 @@ func TestPlanShowsEveryConsequence(t *testing.T) {
 		t.Fatal("the plan of a refused resize is no error")
 	}
 	golden.Equal(t, out.String()+"error: "+err.Error()+"\n")
+}
+
+// TestPlanFitsTheTerminal: lines break between words, commands stay whole, and the columns that are needed least are left out.
+func TestPlanFitsTheTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	file := golden.Open(t)
+	for _, columns := range []int{80, 120} {
+		seen := screen.New(t, columns, 80)
+		if err := printPlan(seen.Terminal, refusedPlan(), " --context=prod"); err != nil {
+			t.Fatal(err)
+		}
+		file.Entry(t, fmt.Sprint(columns)+" columns", seen.Close())
+	}
 }
 
 // TestPlanWithoutWorkIsShort: where nothing would be done, and where the request is unreadable, the plan is a line or two.
@@ -137,7 +157,7 @@ func TestPlanWithoutWorkIsShort(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		row.document.Set = "web"
-		if err := printPlan(&out, &row.document); err != nil {
+		if err := printPlan(&out, &row.document, ""); err != nil {
 			t.Fatal(err)
 		}
 		if refused := row.document.Verdict == forecast.Refused; (refusal(&row.document) != nil) != refused {

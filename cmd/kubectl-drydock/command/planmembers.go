@@ -1,28 +1,21 @@
 package command
 
 import (
-	"fmt"
-	"io"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
-// printMembers prints the copied members, in the order of their moves.
-func printMembers(out io.Writer, members []forecast.Member) error {
+// addMembers adds the copied members, in the order of their moves.
+func (t *planText) addMembers(members []forecast.Member) {
 	if len(members) == 0 {
-		return nil
+		return
 	}
-	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ORDER\tMEMBER\tNODE\tSTATE\tFIRST PASS")
+	rows := [][]string{{"ORDER", "MEMBER", "NODE", "STATE", "FIRST PASS"}}
 	for i, m := range members {
-		fmt.Fprintln(table, strings.Join([]string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)},
-			"\t"))
+		rows = append(rows, []string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
 	}
-	return table.Flush()
+	t.addTable(rows, "NODE")
 }
 
 func memberState(m forecast.Member) string {

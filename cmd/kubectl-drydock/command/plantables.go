@@ -2,34 +2,71 @@ package command
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/text"
 )
 
+// planText is the text of a plan. Its lines fit the width, unless that is 0.
+type planText struct {
+	lines []string
+	width int
+	flags connection
+}
+
 // printPlan prints the plan as text: the verdict, the claims, the members, the consequences, and how certain they are.
-func printPlan(out io.Writer, d *forecast.Document) error {
-	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", d.Set, verdict(d))
-	printProblems(out, "It would be refused:", d.Refused)
+func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
+	t := &planText{width: terminal.New(out).Width(), flags: flags}
+	t.addWrapped("", fmt.Sprintf("statefulset.apps/%s: %s", d.Set, verdict(d)))
+	t.addProblems("It would be refused:", d.Refused)
 	if d.Verdict == forecast.Refused || d.Verdict == forecast.Waits {
-		printProblems(out, "Nothing would happen until", d.Conditions)
+		t.addProblems("Nothing would happen until", d.Conditions)
 	}
-	if err := errors.Join(printClaims(out, d.Claims), printMembers(out, d.Members)); err != nil {
-		return err
+	t.addClaims(d.Claims)
+	t.addMembers(d.Members)
+	t.addFacts(d, consequences(d))
+	return t.print(out)
+}
+
+func (t *planText) print(out io.Writer) error {
+	_, err := io.WriteString(out, strings.Join(t.lines, "\n")+"\n")
+	return err
+}
+
+// addWrapped adds a text after a prefix. Further lines are indented below its start.
+func (t *planText) addWrapped(prefix, words string) {
+	room := t.width
+	if room > 0 {
+		room = max(1, room-len(prefix))
 	}
-	if d.Method == "" || isUnjudged(d) {
-		return printFacts(out, d, facts{})
+	for i, line := range terminal.Wrap(t.flags.in(words), room) {
+		if i > 0 {
+			prefix = strings.Repeat(" ", len(prefix))
+		}
+		t.lines = append(t.lines, prefix+line)
 	}
+}
+
+// addTable adds a table after an empty line. Of a table that does not fit, the columns leastNeeded are omitted.
+func (t *planText) addTable(rows [][]string, leastNeeded ...string) {
+	t.lines = append(append(t.lines, ""), terminal.Table(rows, t.width, leastNeeded...)...)
+}
+
+// consequences returns the consequences of a resize, if there is one that can be judged.
+func consequences(d *forecast.Document) facts {
 	f := facts{}
+	if d.Method == "" || isUnjudged(d) {
+		return f
+	}
 	f.add("set", setWords(d))
 	f.add("owner", ownerWords(d.Owner))
 	f.add("to copy", copyWords(d.Copy))
@@ -50,7 +87,7 @@ func printPlan(out io.Writer, d *forecast.Document) error {
 		f.add("quota", roomWords(r))
 	}
 	f.add("tried", triedWords(d.Checks)...)
-	return printFacts(out, d, f)
+	return f
 }
 
 func verdict(d *forecast.Document) string {
@@ -73,28 +110,33 @@ func isUnjudged(d *forecast.Document) bool {
 	return d.Verdict == forecast.Refused && len(d.Claims) == 0 && !d.Recreate
 }
 
-func printProblems(out io.Writer, title string, problems []resize.Problem) {
+func (t *planText) addProblems(title string, problems []resize.Problem) {
 	if len(problems) == 0 {
 		return
 	}
-	fmt.Fprintln(out, "\n"+title)
+	if len(t.lines) > 0 {
+		t.lines = append(t.lines, "")
+	}
+	t.addWrapped("", title)
 	for _, p := range problems {
-		fmt.Fprintf(out, "- %s: %s\n", p.Reason, text.Printable(p.Message))
+		t.addWrapped("- ", fmt.Sprintf("%s: %s", p.Reason, text.Printable(p.Message)))
 	}
 }
 
-func printClaims(out io.Writer, claims []forecast.Claim) error {
+func (t *planText) addClaims(claims []forecast.Claim) {
 	if len(claims) == 0 {
-		return nil
+		return
 	}
-	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CLAIM\tMETHOD\tSIZE\tCLASS\tACCESS\tOLD VOLUME\tIN USE\tUSED BY")
+	leastNeeded := []string{"OLD VOLUME", "ACCESS", "IN USE", "METHOD"}
+	if slices.ContainsFunc(claims, func(c forecast.Claim) bool { return len(c.NewModes) > 0 }) {
+		leastNeeded = []string{"OLD VOLUME", "IN USE", "METHOD"} // ACCESS shows what changes
+	}
+	rows := [][]string{{"CLAIM", "METHOD", "SIZE", "CLASS", "ACCESS", "OLD VOLUME", "IN USE", "USED BY"}}
 	for _, c := range claims {
-		fmt.Fprintln(table, strings.Join([]string{c.Name, string(c.Method), change(c.From.String(), c.To.String()), classWords(c),
-			change(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)}, "\t"))
+		rows = append(rows, []string{c.Name, string(c.Method), change(c.From.String(), c.To.String()), classWords(c),
+			change(modes(c.Modes), modes(c.NewModes)), c.Volume, inUse(c), users(c.Users)})
 	}
-	return table.Flush()
+	t.addTable(rows, leastNeeded...)
 }
 
 // classWords returns the StorageClass and, after a percent sign as in a request, the VolumeAttributesClass.
@@ -164,19 +206,19 @@ func (f *facts) add(title string, words ...string) {
 	}
 }
 
-func printFacts(out io.Writer, d *forecast.Document, f facts) error {
+// addFacts adds the facts, the warnings and what is uncertain. If nothing would be done, nothing else matters.
+func (t *planText) addFacts(d *forecast.Document, f facts) {
 	f.add("warning", d.Warnings...)
 	f.add("suggestion", d.Suggestions...)
 	f.add("unknown", d.Assumed...)
 	if len(f) == 0 || d.Verdict == forecast.Nothing {
-		return nil
+		return
 	}
-	fmt.Fprintln(out)
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	var rows [][]string
 	for _, line := range f {
-		fmt.Fprintln(table, line.title+"\t"+line.words)
+		rows = append(rows, []string{line.title, t.flags.in(line.words)})
 	}
-	return table.Flush()
+	t.addTable(rows)
 }
 
 func prefixed(prefix string, words []string) []string {

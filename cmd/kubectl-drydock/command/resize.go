@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +13,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
+	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/world"
 )
 
@@ -33,7 +37,7 @@ func newResize(t *tool) *cobra.Command {
 		Short: "Plan a resize, ask you, and request it",
 		Long: "Show the plan of the resize, ask for your consent, and write the request into the annotation " + api.ResizeAnnotation + ".\n" +
 			"A resize that would be refused is not requested. With --wait the command shows the progress until the resize has ended.\n" +
-			"At the end it prints what you have to change in the manifest of the StatefulSet.\n\n" +
+			"Unless the resize failed, it then prints what you have to change in the manifest of the StatefulSet.\n\n" +
 			"The exit code is 0 if the resize was requested, and with --wait if it succeeded. It is 1 after an error, without your consent or\n" +
 			"if the resize did not succeed, and 3 if it still runs after --timeout.",
 		Example: "  kubectl drydock resize sts/web data=20Gi\n  kubectl drydock resize sts/web data=20Gi@fast --rolling --wait\n" +
@@ -78,13 +82,15 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 		return err
 	}
 	document.Warnings = append(document.Warnings, received.texts...)
-	if err := printPlan(o.Out, document); err != nil {
+	withoutOwnConditions(document)
+	if err := refusal(document); err != nil {
+		return errors.Join(printRefusal(o.Out, document, o.connection()), fmt.Errorf("%w. Nothing was requested. See the whole plan with: %s",
+			err, o.planCommand(set)))
+	}
+	if err := printPlan(o.Out, document, o.connection()); err != nil {
 		return err
 	}
-	switch err := refusal(document); {
-	case err != nil:
-		return err
-	case document.Verdict == forecast.Nothing:
+	if document.Verdict == forecast.Nothing {
 		return nil // the plan says so
 	}
 	if err := o.consent(ctx, fmt.Sprintf("\nResize StatefulSet %s/%s as planned?", s.namespace, s.name), o.yes); err != nil {
@@ -109,12 +115,51 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
 		err = follower.follow(ctx, s)
 	} else {
-		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
+		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("Follow it with: kubectl drydock status -n %s sts/%s --watch", s.namespace, s.name)))
 	}
-	if diff != "" && !errors.Is(err, errTimeout) {
-		fmt.Fprintf(o.Out, "\nChange the manifest of the set in the same way, so that the next apply agrees:\n%s", diff)
+	if words := o.manifestWords(err); diff != "" && words != "" {
+		fmt.Fprintf(o.Out, "\n%s the manifest of the set in the same way, so that the next apply agrees:\n%s", words, diff)
 	}
 	return err
+}
+
+// manifestWords says when the manifest must change. It is empty after a resize that did not succeed: the set is as its manifest says.
+func (o *resizing) manifestWords(outcome error) string {
+	switch {
+	case outcome == nil && o.wait:
+		return "Change"
+	case outcome == nil, errors.Is(outcome, errTimeout), errors.Is(outcome, context.Canceled):
+		return "When the resize has succeeded, change"
+	}
+	return ""
+}
+
+// printRefusal prints only the causes of the refusal. The plan of a resize that cannot happen would hide them.
+func printRefusal(out io.Writer, d *forecast.Document, flags connection) error {
+	t := &planText{width: terminal.New(out).Width(), flags: flags}
+	t.addProblems(fmt.Sprintf("statefulset.apps/%s: %s:", d.Set, verdict(d)), d.Refused)
+	return t.print(out)
+}
+
+// withoutOwnConditions removes the conditions that the command meets itself: it requests the resize and retries a refused request.
+func withoutOwnConditions(d *forecast.Document) {
+	d.Conditions = slices.DeleteFunc(d.Conditions, func(p resize.Problem) bool {
+		return p.Reason == api.NotRequested || p.Reason == api.AlreadyRefused
+	})
+	if d.Verdict == forecast.Waits && len(d.Conditions) == 0 {
+		d.Verdict = forecast.Proceeds
+	}
+}
+
+// planCommand returns the command that shows the whole plan of the request.
+func (o *resizing) planCommand(set *appsv1.StatefulSet) string {
+	words := fmt.Sprintf("kubectl drydock plan -n %s sts/%s --resize %s", set.Namespace, set.Name, shellWord(o.overrides.Request))
+	for _, flag := range []struct{ name, value string }{{"method", o.overrides.Method}, {"strategy", o.overrides.Strategy}} {
+		if flag.value != "" {
+			words += " --" + flag.name + " " + shellWord(flag.value)
+		}
+	}
+	return words
 }
 
 // patch requests the resize on the live set. A request that was refused or has failed has no effect again without a retry.

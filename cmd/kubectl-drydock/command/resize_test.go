@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 
+	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
@@ -34,6 +37,74 @@ func TestManifestDiffShowsWhatToChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		file.Entry(t, request, diff)
+	}
+}
+
+// TestRefusedResizeShowsOnlyTheCauses: the rest of the plan cannot happen, and would hide them.
+func TestRefusedResizeShowsOnlyTheCauses(t *testing.T) {
+	var out bytes.Buffer
+	if err := printRefusal(&out, refusedPlan(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if want := "statefulset.apps/web: data=20Gi@fast would be refused:\n- QuotaExceeded: no room at all\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestResizeNeedsNoRequestAndNoRetryBefore: the command makes them.
+func TestResizeNeedsNoRequestAndNoRetryBefore(t *testing.T) {
+	for _, row := range []struct {
+		waitsFor []api.Reason
+		want     forecast.Verdict
+	}{
+		{[]api.Reason{api.NotRequested}, forecast.Proceeds},
+		{[]api.Reason{api.NotRequested, api.AlreadyRefused}, forecast.Proceeds},
+		{[]api.Reason{api.NotRequested, api.ClaimBusy}, forecast.Waits},
+	} {
+		d := &forecast.Document{Verdict: forecast.Waits}
+		for _, reason := range row.waitsFor {
+			d.Conditions = append(d.Conditions, resize.Problem{Reason: reason})
+		}
+		withoutOwnConditions(d)
+		if wantLeft := len(row.waitsFor) - 1; d.Verdict != row.want || row.want == forecast.Waits && len(d.Conditions) != wantLeft {
+			t.Errorf("%v: %s, %v", row.waitsFor, d.Verdict, d.Conditions)
+		}
+	}
+}
+
+// TestManifestChangesOnlyIfTheSetDoes: after a failure, the set is as its manifest says.
+func TestManifestChangesOnlyIfTheSetDoes(t *testing.T) {
+	const now, later = "Change", "When the resize has succeeded, change"
+	for _, row := range []struct {
+		situation string
+		wait      bool
+		outcome   error
+		want      string
+	}{
+		{"it succeeded", true, nil, now},
+		{"it failed", true, errors.New("operation 0123456789ab is Failed"), ""},
+		{"it still runs after --timeout", true, fmt.Errorf("%w (1h)", errTimeout), later},
+		{"the user has interrupted the wait", true, fmt.Errorf("%w. The operation continues", context.Canceled), later},
+		{"it was only requested", false, nil, later},
+	} {
+		if got := (&resizing{wait: row.wait}).manifestWords(row.outcome); got != row.want {
+			t.Errorf("%s: %q, want %q", row.situation, got, row.want)
+		}
+	}
+}
+
+// TestRefusedResizeNamesTheCommandForThePlan, which has the same request.
+func TestRefusedResizeNamesTheCommandForThePlan(t *testing.T) {
+	claim := build.Claim("data-web-0", "64Mi", build.OfClass("fixed"))
+	c := &changing{Lists: build.EmptyLists(), change: -1}
+	c.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+	c.Lists["persistentvolumeclaims"] = []metav1.Object{claim}
+	c.Lists["persistentvolumes"] = []metav1.Object{build.VolumeOf(claim)}
+	c.Lists["namespaces"] = []metav1.Object{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	out, err := c.run(t, "resize web data=128Mi@none --rolling --yes --context prod")
+	if err == nil || len(c.wrote) > 0 || strings.Contains(out, "CLAIM") || !strings.Contains(out, "- UnknownClass: ") ||
+		!strings.HasSuffix(err.Error(), "kubectl drydock --context=prod plan -n shop sts/web --resize data=128Mi@none --strategy rolling") {
+		t.Errorf("%v, wrote %v\n%s", err, c.wrote, out)
 	}
 }
 

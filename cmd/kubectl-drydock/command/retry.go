@@ -56,7 +56,8 @@ func (o *retry) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. Drydock retries it with the next event or tick\n", s.name, outcomeWords(status))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. Drydock retries it with the next event or tick\n", s.name,
+		o.connection().in(outcomeWords(status)))
 	return nil
 }
 
@@ -85,7 +86,7 @@ func (o *retry) send(ctx context.Context, s *session) error {
 	if err := to.send(ctx, events.NewFromUser(events.Retry, refOf(set), uuid.NewString())); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, outcomeWords(status), to.name)
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, o.connection().in(outcomeWords(status)), to.name)
 	to.warnOfOrderWithoutToken(o.Out, events.Retry)
 	return nil
 }
@@ -121,8 +122,8 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	case status.Phase == api.Succeeded:
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
 	case status.IsRollback() && status.Phase == api.Failed:
-		return nothing("the last operation was a rollback, which failed (%s). Request it again with kubectl drydock rollback",
-			status.Message)
+		return nothing("the last operation was a rollback, which failed (%s). Request it again with: "+
+			"kubectl drydock rollback -n %s sts/%s", status.Message, set.Namespace, set.Name)
 	case !requested:
 		return nothing("operation %s (%s) is %s, and its request was withdrawn. Request it again with the annotation %s",
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)

@@ -88,7 +88,7 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
 		if o.untilWoken || member.Rules.Timeout == 0 {
-			until = "until kubectl drydock wake"
+			until = "until " + o.connection().in(fmt.Sprintf("kubectl drydock wake -n %s sts/%s", set.Namespace, set.Name))
 			return patch.Annotate(api.PausedAnnotation, "true"), nil
 		}
 		until = "until it is used"
@@ -159,7 +159,7 @@ func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.St
 	}
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
-		if err := screen.Show(sleepLines(observed.Set)); err != nil {
+		if err := screen.Show(o.connection().inEach(sleepLines(observed.Set))); err != nil {
 			return false, err
 		}
 		return done(observed.Set)

@@ -119,9 +119,9 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 			err = printAs(o.Out, document, o.output)
 		case o.output != "":
 		case screen.IsTerminal() || !o.wait && !o.watch:
-			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen))
+			err = screen.Show(o.connection().inEach(statusLines(document, observed.Set, observed.Now, screen)))
 		default:
-			err = screen.Show(changeLines(document))
+			err = screen.Show(o.connection().inEach(changeLines(document)))
 		}
 		return done, errors.Join(failure, err)
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -24,6 +25,7 @@ const writer api.Function = "kubectl"
 type tool struct {
 	genericiooptions.IOStreams
 	config *genericclioptions.ConfigFlags
+	flags  *pflag.FlagSet // of all commands
 	now    func() time.Time
 }
 

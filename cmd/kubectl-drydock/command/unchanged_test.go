@@ -49,12 +49,12 @@ func (c *changing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // run runs kubectl drydock on the server.
 func (c *changing) run(t *testing.T, args string) (string, error) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	server := httptest.NewTLSServer(c)
 	defer server.Close()
+	useServer(t, server.URL)
 	var out bytes.Buffer
 	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return build.Now })
-	root.SetArgs(append(strings.Fields(args), "--server", server.URL, "--insecure-skip-tls-verify", "-n", "shop"))
+	root.SetArgs(append(strings.Fields(args), "-n", "shop"))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
 }

@@ -148,13 +148,13 @@ func (c *installedCluster) part(w http.ResponseWriter, r *http.Request, plural s
 
 func (c *installedCluster) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null")
 	t.Setenv("HOME", t.TempDir()) // the cache of the discovery
 	server := httptest.NewTLSServer(c)
 	defer server.Close()
+	useServer(t, server.URL)
 	var out bytes.Buffer
 	root := newAt(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &out}, func() time.Time { return build.Now })
-	root.SetArgs(append(args, "--server", server.URL, "--insecure-skip-tls-verify", "-n", "shop"))
+	root.SetArgs(append(args, "-n", "shop"))
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
 }

@@ -107,3 +107,15 @@ func (t *Terminal) fit(lines []string) []string {
 	}
 	return fitting
 }
+
+// Width returns the number of columns of the terminal. It is 0 if the output is not a terminal: a pipe has no width.
+func (t *Terminal) Width() int {
+	if t.file == nil {
+		return 0
+	}
+	width, _, err := term.GetSize(int(t.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

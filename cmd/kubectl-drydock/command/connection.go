@@ -1,0 +1,105 @@
+package command
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// connection has the flags with which the user chose the cluster and the account, written for a shell, for example " --context=prod". The
+// commands that Drydock suggests need them too: without them, they would change the default cluster.
+type connection string
+
+// connectionFlags are the flags of all commands that choose the cluster or the account.
+var connectionFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "tls-server-name", "insecure-skip-tls-verify",
+	"certificate-authority", "client-certificate", "client-key", "as", "as-uid", "as-group", "as-user-extra"}
+
+// secretFlag is the connection flag whose value must not get into a terminal or a log.
+const secretFlag = "token"
+
+// connection returns the connection flags of the command line.
+func (t *tool) connection() connection {
+	if t.flags == nil {
+		return ""
+	}
+	var words strings.Builder
+	for _, name := range connectionFlags {
+		flag := t.flags.Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		for _, value := range valuesOf(flag) {
+			words.WriteString(" --" + name + "=" + shellWord(value))
+		}
+	}
+	if flag := t.flags.Lookup(secretFlag); flag != nil && flag.Changed {
+		words.WriteString(" --" + secretFlag + "=TOKEN")
+	}
+	return connection(words.String())
+}
+
+// valuesOf returns the values of a flag that may be repeated.
+func valuesOf(flag *pflag.Flag) []string {
+	if list, repeated := flag.Value.(pflag.SliceValue); repeated {
+		return list.GetSlice()
+	}
+	return []string{flag.Value.String()}
+}
+
+// suggestion matches the start of each command that Drydock suggests: kubectl drydock, or kubectl with a verb or -n. It does not match
+// kubectl as the name of a field manager or in an annotation.
+var suggestion = regexp.MustCompile(
+	`\bkubectl (?:drydock\b|(?:-n|annotate|apply|create|delete|describe|get|label|logs|patch|rollout|scale)\s)`)
+
+// in returns the text with the connection flags in each command that it suggests. kubectl and kubectl drydock take the flags before the
+// verb.
+func (c connection) in(text string) string {
+	if c == "" {
+		return text
+	}
+	return suggestion.ReplaceAllStringFunc(text, func(start string) string {
+		if rest, kubectl := strings.CutPrefix(start, "kubectl "); kubectl && rest != "drydock" {
+			return "kubectl" + string(c) + " " + rest
+		}
+		return start + string(c)
+	})
+}
+
+// inEach returns the lines with the connection flags in each command.
+func (c connection) inEach(lines []string) []string {
+	all := make([]string, len(lines))
+	for i, line := range lines {
+		all[i] = c.in(line)
+	}
+	return all
+}
+
+// plainWord matches words that a shell does not interpret.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord quotes a word for a shell.
+func shellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// connectedError is an error whose suggested commands have the connection flags.
+type connectedError struct {
+	error
+	connection connection
+}
+
+func (e connectedError) Error() string { return e.connection.in(e.error.Error()) }
+
+func (e connectedError) Unwrap() error { return e.error }
+
+// withConnection returns the error of a command with the connection flags in each command that it suggests.
+func (c connection) withConnection(err error) error {
+	if err == nil || c == "" {
+		return err
+	}
+	return connectedError{err, c}
+}
