@@ -29,7 +29,7 @@ type Document struct {
 	Reason   api.Reason   `json:"reason,omitempty"`
 	Message  string       `json:"message,omitempty"`
 	// Function is the function that takes the next step of the operation. It is empty when the operation has ended.
-	Function api.Function `json:"by,omitempty"`
+	Function api.Function `json:"function,omitempty"`
 	// Waits lists why the operation as a whole waits. After its end, it lists the pods that are still held, with the reasons. Reasons of
 	// single members are in Members.
 	Waits []string `json:"waits,omitempty"`

@@ -1,19 +1,20 @@
 package command
 
 import (
+	"fmt"
 	"strconv"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
 // addMembers adds the copied members, in the order of their moves.
-func (t *planText) addMembers(members []forecast.Member) {
+func (t *planText) addMembers(set string, members []forecast.Member) {
 	if len(members) == 0 {
 		return
 	}
 	rows := [][]string{{"ORDER", "MEMBER", "NODE", "STATE", "FIRST PASS"}}
 	for i, m := range members {
-		rows = append(rows, []string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
+		rows = append(rows, []string{strconv.Itoa(i + 1), fmt.Sprintf("%s-%d", set, m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
 	}
 	t.addTable(rows, "NODE")
 }

@@ -32,7 +32,7 @@ func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
 		t.addProblems("Nothing would happen until", d.Conditions)
 	}
 	t.addClaims(d.Claims)
-	t.addMembers(d.Members)
+	t.addMembers(d.Set, d.Members)
 	t.addFacts(d, consequences(d))
 	return t.print(out)
 }
