@@ -22,9 +22,9 @@ func (s Settings) CheckImage() error {
 	return fmt.Errorf("DRYDOCK_IMAGE %s. %s", fault, advice)
 }
 
-// ImageFault returns why the image cannot run in users' namespaces, as the rest of a sentence about it; "" if it can. It runs there with the
-// users' pull secrets, perhaps as root, so it must not be possible to replace it: it must name its registry and its digest. With allowTags
-// a tag is enough. tagsWouldDo reports that allowTags would remove the fault.
+// ImageFault returns why the image cannot run in users' namespaces, as the rest of a sentence about it; "" if it can. It runs there with
+// the users' pull secrets, perhaps as root, so it must not be possible to replace it: it must name its registry and its digest. With
+// allowTags a tag is enough. tagsWouldDo reports that allowTags would remove the fault.
 func ImageFault(image string, allowTags bool) (fault string, tagsWouldDo bool) {
 	registry, rest, named := strings.Cut(image, "/")
 	tagged := strings.Contains(rest, ":") && !strings.HasSuffix(rest, ":")
