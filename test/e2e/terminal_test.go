@@ -63,7 +63,7 @@ func TestPersonAtATerminal(t *testing.T) {
 		args  []string
 		shows string
 	}{
-		{[]string{"sleep", "sts/web", "--until-woken", "--wait", "--timeout", "5m"}, "is Asleep"},
+		{[]string{"sleep", "sts/web", "--until-woken", "--yes", "--wait", "--timeout", "5m"}, "is Asleep"},
 		{[]string{"list"}, "Asleep"},
 		{[]string{"wake", "sts/web", "--wait", "--timeout", "5m"}, "2 of 2 replicas are ready"},
 		{[]string{"list"}, "Awake"},

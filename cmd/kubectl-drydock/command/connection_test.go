@@ -89,8 +89,8 @@ func TestSuggestedCommandsKeepTheConnection(t *testing.T) {
 		{"status sts/web --wait --timeout 1ms", []build.Option{moving}},
 		{"abort sts/web --yes", []build.Option{moving}},
 		{"approve sts/web", []build.Option{moving}},
-		{"sleep sts/web", nil},
-		{"sleep sts/web", []build.Option{build.Replicas(0)}},
+		{"sleep sts/web --yes", nil},
+		{"sleep sts/web --yes", []build.Option{build.Replicas(0)}},
 		{"wake sts/web", []build.Option{build.Replicas(0)}},
 	} {
 		said, err := newCluster(t, build.Set("web", row.options...)).run(t, append(strings.Fields(row.args), "--context", "prod")...)

@@ -70,7 +70,8 @@ func TestTextOfTenantsMovesNothingOnTheScreen(t *testing.T) {
 			"list -o wide", "list -o json", "list -A -o yaml", "status web -o yaml",
 			"status web -o json", "cleanup web -o yaml", "plan web -o yaml", "list -A -o name", "retry web",
 			"abort web", "abort web --yes", "approve web", "cleanup web", "grow web", "rollback web", "redeliver web --list", "redeliver web",
-			"sleep web", "wake web", "wake web --wait --timeout 10ms", "sleep web --wait --timeout 10ms", "logs web", "plan web", "emit retry web",
+			"sleep web --yes", "wake web", "wake web --wait --timeout 10ms", "sleep web --yes --wait --timeout 10ms", "logs web", "plan web",
+			"emit retry web",
 			"resize web data=1Gi --yes"} {
 			c := newCluster(t, build.Set("web", options...))
 			out, err := c.runAt(t, build.Now, strings.Fields(args)...)

@@ -173,11 +173,11 @@ func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
 		situation, args string
 		options         []build.Option
 	}{
-		{"a set with a timeout sleeps until it is used", "sleep sts/web", []build.Option{timeout}},
-		{"a set without a timeout sleeps until it is woken", "sleep sts/web", nil},
-		{"a set with a timeout sleeps until it is woken", "sleep sts/web --until-woken", []build.Option{timeout}},
-		{"a set at zero", "sleep sts/web", []build.Option{timeout, build.Replicas(0)}},
-		{"a set with invalid annotations", "sleep sts/web", []build.Option{build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
+		{"a set with a timeout sleeps until it is used", "sleep sts/web --yes", []build.Option{timeout}},
+		{"a set without a timeout sleeps until it is woken", "sleep sts/web --yes", nil},
+		{"a set with a timeout sleeps until it is woken", "sleep sts/web --yes --until-woken", []build.Option{timeout}},
+		{"a set at zero", "sleep sts/web --yes", []build.Option{timeout, build.Replicas(0)}},
+		{"a set with invalid annotations", "sleep sts/web --yes", []build.Option{build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
 		{"a paused set wakes", "wake sts/web --for 2h", []build.Option{paused, build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}},
 		{"a set at zero that nobody put to sleep", "wake sts/web", []build.Option{timeout, build.Replicas(0)}},
 		{"a set that stays awake for longer already", "wake sts/web", []build.Option{timeout,
@@ -187,6 +187,41 @@ func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
 		c := newCluster(t, build.Set("web", row.options...))
 		out, err := c.runAt(t, build.Now, strings.Fields(row.args)...)
 		file.Entry(t, row.situation, fmt.Sprintf("kubectl drydock %s\n%serror: %v\nwrites: %s", row.args, out, err, strings.Join(c.wrote, "\n")))
+	}
+}
+
+// TestSleepAsksBeforeItStopsPods: without consent, nothing is written.
+func TestSleepAsksBeforeItStopsPods(t *testing.T) {
+	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
+	for _, row := range []struct {
+		args, answer string
+		options      []build.Option
+		asked        string
+		written      bool
+	}{
+		{"sleep sts/web", "y\n", []build.Option{build.Replicas(3)}, "Put StatefulSet shop/web to sleep? Its 3 pods stop. [y/N] ", true},
+		{"sleep sts/web", "n\n", nil, "Put StatefulSet shop/web to sleep? Its pod stops. [y/N] ", false},
+		{"sleep sts/web", "n\n", []build.Option{timeout, build.Label(api.GroupLabel, "orders")},
+			"Put group orders of StatefulSet shop/web to sleep? All pods of the group stop. [y/N] ", false},
+		{"sleep sts/web", "", nil, "", false}, // no terminal
+		{"sleep sts/web --yes", "", nil, "", true},
+		{"sleep sts/web", "", []build.Option{build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}, "", true},
+	} {
+		c := newCluster(t, build.Set("web", row.options...))
+		useServer(t, c.URL)
+		var asked bytes.Buffer
+		streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &asked}
+		if row.answer != "" {
+			seen := screen.New(t, 80, 24)
+			seen.Type(t, row.answer)
+			streams.In = seen.Terminal
+		}
+		root := New(streams)
+		root.SetArgs(append(strings.Fields(row.args), "-n", "shop"))
+		err := root.ExecuteContext(t.Context())
+		if asked.String() != row.asked || len(c.wrote) > 0 != row.written || (err == nil) != row.written {
+			t.Errorf("%+v: asked %q, wrote %v, %v", row, asked.String(), c.wrote, err)
+		}
 	}
 }
 

@@ -67,3 +67,24 @@ func TestWaitForAUserWhoMayReadOnlyTheSet(t *testing.T) {
 		}
 	}
 }
+
+// TestRollbackForAUserWithoutUnimportantRights: the old volumes are enough to request a rollback. Drydock checks the rest.
+func TestRollbackForAUserWithoutUnimportantRights(t *testing.T) {
+	claim := build.Claim("data-web-0", "64Mi", build.OfClass("fixed"))
+	old := oldVolume(build.ID, "pv-a", build.Annotation(api.RetainedUntilAnnotation, "2200-01-01T00:00:00Z"))
+	for kind, needed := range map[string]bool{"/jobs": false, "/controllerrevisions": false, "/pods": false, "/storageclasses": false,
+		"/resourcequotas": false, "/limitranges": false, "/persistentvolumeclaims": true, "/persistentvolumes": true} {
+		s := newLogServer(t)
+		s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Template("data", "64Mi", "fixed"))}
+		s.Lists["persistentvolumeclaims"] = []metav1.Object{claim}
+		s.Lists["persistentvolumes"] = []metav1.Object{build.VolumeOf(claim), old}
+		s.forbidden[kind] = true
+		out, errOut, err := s.run(t, "rollback", "sts/web")
+		if shown := strings.Contains(out, "pv-a"); shown == needed || !shown && err == nil {
+			t.Errorf("%s: %q, %q, %v", kind, out, errOut, err)
+		}
+		if !needed && (!strings.Contains(errOut, "you lack a right") || !strings.Contains(err.Error(), "add --yes")) {
+			t.Errorf("%s: %q, %v", kind, errOut, err)
+		}
+	}
+}

@@ -10,13 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/text"
+	"drydock.dev/shared/world"
 )
 
 // rollback holds the state of kubectl drydock rollback.
@@ -50,19 +54,18 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	set, err := s.managed(ctx)
-	if err != nil {
+	if _, err := s.managed(ctx); err != nil {
 		return err
 	}
-	in := resize.Input{Registry: owners.BuiltIn()}
-	if in.Observed, err = s.client.Observe(ctx, events.Ref{Namespace: set.Namespace, Name: set.Name}); err != nil {
+	in, unread, err := s.observeRollback(ctx)
+	switch {
+	case err != nil:
 		return err
-	}
-	if in.Set == nil {
+	case in.Set == nil:
 		return fmt.Errorf("StatefulSet %s/%s is gone", s.namespace, s.name)
-	}
-	if in.Cluster, err = s.client.Cluster(ctx, s.namespace); err != nil {
-		return err
+	case unread != nil:
+		fmt.Fprintf(o.ErrOut, "The obstacles to the rollback are not checked here, because you lack a right: %s. Drydock checks them before it "+
+			"stops a member.\n", text.Printable(unread.Error()))
 	}
 	operation, err := operationToUndo(in, o.operation)
 	if err != nil {
@@ -91,6 +94,40 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 	return nil
 }
 
+// observeRollback reads the set, the objects around it and the facts of its cluster. If the user may not read all of those, it reads only
+// what a rollback needs, and returns the error of the missing right: the set, its claims and the old volumes.
+func (s *session) observeRollback(ctx context.Context) (in resize.Input, unread, err error) {
+	in = resize.Input{Registry: owners.BuiltIn()}
+	ref := events.Ref{Namespace: s.namespace, Name: s.name}
+	in.Observed, err = s.client.Observe(ctx, ref)
+	if err == nil {
+		in.Cluster, err = s.client.Cluster(ctx, s.namespace)
+	}
+	if !apierrors.IsForbidden(err) {
+		return in, nil, err
+	}
+	unread, in.Cluster = err, nil
+	in.Observed, err = s.client.ObserveIf(ctx, ref, func(*world.Observed) bool { return false })
+	if err != nil || in.Set == nil {
+		return in, unread, err
+	}
+	gather := func(l *corev1.PersistentVolumeClaimList) {
+		for i := range l.Items {
+			in.Claims = append(in.Claims, &l.Items[i])
+		}
+	}
+	if err = kube.Pages(ctx, s.client, plan.Claims, s.namespace, "", &corev1.PersistentVolumeClaimList{}, gather); err != nil {
+		return in, unread, err
+	}
+	selector := api.OperationLabel + "," + api.NamespaceLabel + "=" + s.namespace
+	err = kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			in.Volumes[l.Items[i].Name] = &l.Items[i]
+		}
+	})
+	return in, unread, err
+}
+
 // operationToUndo returns the operation of the flag, or else the only operation that has old volumes of the set.
 func operationToUndo(in resize.Input, flag string) (string, error) {
 	found := map[string]bool{}
@@ -112,7 +149,8 @@ func operationToUndo(in resize.Input, flag string) (string, error) {
 		in.Set.Name, strings.Join(operations, ", "))
 }
 
-// acceptedRollback returns the request for the rollback, or an error with the first reason to refuse it.
+// acceptedRollback returns the request for the rollback, or an error with the first reason to refuse it. Without the facts of the
+// cluster, it checks only the volumes.
 func acceptedRollback(in resize.Input, operation string) (*resize.Changes, error) {
 	refuse := func(why string) error {
 		return fmt.Errorf("StatefulSet %s/%s: the rollback is not possible: %s", in.Set.Namespace, in.Set.Name, why)
@@ -124,7 +162,13 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Changes, error
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
 	}
 	request := resize.Rollback(in, operation)
-	problems := slices.Concat(request.Problems, resize.PreflightRollback(in, request, operation), resize.StartObstacles(in, request))
+	problems := request.Problems
+	switch {
+	case in.Cluster != nil:
+		problems = slices.Concat(problems, resize.PreflightRollback(in, request, operation), resize.StartObstacles(in, request))
+	case len(request.Claims) == 0 && len(problems) == 0:
+		return nil, refuse(fmt.Sprintf("operation %q has no old volume that is still retained for the set", operation))
+	}
 	if len(problems) > 0 {
 		return nil, refuse(problems[0].Message)
 	}

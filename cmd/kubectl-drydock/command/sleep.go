@@ -23,7 +23,7 @@ type sleeping struct {
 	*tool
 	untilWoken bool
 	awakeFor   time.Duration
-	wait       bool
+	wait, yes  bool
 	timeout    time.Duration
 	// ended is the latest sleep if it had ended before the command. It says nothing about the sleep or wake-up that was requested.
 	ended string
@@ -34,13 +34,15 @@ func newSleep(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sleep sts/NAME",
 		Short: "Put a StatefulSet to sleep now",
-		Long: "Put the StatefulSet to sleep. If it has the annotation " + api.IdleTimeoutAnnotation + ", its whole group falls asleep,\n" +
-			"and wakes up when it is used. Otherwise, and with --until-woken, the set sleeps until kubectl drydock wake.",
-		Example: "  kubectl drydock sleep sts/web\n  kubectl drydock sleep sts/web --until-woken --wait",
+		Long: "Put the StatefulSet to sleep: its pods stop, so the command asks for your consent. If the set has the annotation\n" +
+			api.IdleTimeoutAnnotation + ", its whole group falls asleep, and wakes up when it is used. Otherwise, and with\n" +
+			"--until-woken, the set sleeps until kubectl drydock wake.",
+		Example: "  kubectl drydock sleep sts/web\n  kubectl drydock sleep sts/web --until-woken --yes --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.sleep(c.Context(), args[0]) },
 	}
 	c.Flags().BoolVar(&o.untilWoken, "until-woken", false, "sleep until kubectl drydock wake, even if the set is used")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "stop the pods without a question")
 	o.addWait(c, "asleep")
 	return c
 }
@@ -74,31 +76,74 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
+	set, err := s.managed(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := o.sleepPatch(set); err != nil {
+		return err
+	}
+	if err := o.consent(ctx, o.sleepQuestion(set), o.yes || statefulset.Replicas(set) == 0); err != nil {
+		return err
+	}
 	until := ""
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
-		member := o.memberOf(set)
-		switch {
-		case member.Err != nil:
-			return nil, member.Err
-		case member.SleepErr != nil:
-			return nil, member.SleepErr
-		case !member.Sleep.Active() && statefulset.Replicas(set) == 0:
-			return nil, fmt.Errorf("StatefulSet %s/%s already has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s "+
-				"sts %s --replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
-		}
-		patch := plan.PatchOf(plan.StatefulSets, set)
-		if o.untilWoken || member.Rules.Timeout == 0 {
-			until = "until " + o.connection().in(fmt.Sprintf("kubectl drydock wake -n %s sts/%s", set.Namespace, set.Name))
-			return patch.Annotate(api.PausedAnnotation, "true"), nil
-		}
-		until = "until it is used"
-		return patch.Annotate(api.SleepRequestedAnnotation, idle.FormatTime(o.now())), nil
+		until = o.sleepsUntil(set)
+		return o.sleepPatch(set)
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: goes to sleep with the next event or tick, %s\n", s.name, until)
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: goes to sleep with the next event or tick, until %s\n", s.name, until)
 	return o.waitFor(ctx, s, o.asleep)
+}
+
+// sleepPatch requests the sleep. It returns an error if the set cannot sleep.
+func (o *sleeping) sleepPatch(set *appsv1.StatefulSet) (*plan.Patch, error) {
+	member := o.memberOf(set)
+	switch {
+	case member.Err != nil:
+		return nil, member.Err
+	case member.SleepErr != nil:
+		return nil, member.SleepErr
+	case !member.Sleep.Active() && statefulset.Replicas(set) == 0:
+		return nil, fmt.Errorf("StatefulSet %s/%s already has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s "+
+			"sts %s --replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
+	}
+	patch := plan.PatchOf(plan.StatefulSets, set)
+	if o.staysAsleep(set) {
+		return patch.Annotate(api.PausedAnnotation, "true"), nil
+	}
+	return patch.Annotate(api.SleepRequestedAnnotation, idle.FormatTime(o.now())), nil
+}
+
+// staysAsleep reports whether only a wake ends the sleep that the command requests. Otherwise a use of the set ends it too.
+func (o *sleeping) staysAsleep(set *appsv1.StatefulSet) bool {
+	return o.untilWoken || idle.MemberOf(set).Rules.Timeout == 0
+}
+
+// sleepsUntil returns what ends the sleep that the command requests.
+func (o *sleeping) sleepsUntil(set *appsv1.StatefulSet) string {
+	if o.staysAsleep(set) {
+		return o.connection().in(fmt.Sprintf("kubectl drydock wake -n %s sts/%s", set.Namespace, set.Name))
+	}
+	return "it is used"
+}
+
+// sleepQuestion asks for the consent to stop the pods.
+func (o *sleeping) sleepQuestion(set *appsv1.StatefulSet) string {
+	if group := set.Labels[api.GroupLabel]; group != "" && !o.staysAsleep(set) {
+		return fmt.Sprintf("Put group %s of StatefulSet %s/%s to sleep? All pods of the group stop.", text.Printable(group), set.Namespace,
+			set.Name)
+	}
+	return fmt.Sprintf("Put StatefulSet %s/%s to sleep? %s.", set.Namespace, set.Name, podsStop(statefulset.Replicas(set)))
+}
+
+func podsStop(count int32) string {
+	if count == 1 {
+		return "Its pod stops"
+	}
+	return fmt.Sprintf("Its %d pods stop", count)
 }
 
 func (o *sleeping) wake(ctx context.Context, argument string) error {
