@@ -22,6 +22,8 @@ type Document struct {
 	Request   string       `json:"request,omitempty"`
 	Phase     api.Phase    `json:"phase,omitempty"`
 	Strategy  api.Strategy `json:"strategy,omitempty"`
+	// Withdrawn is true if the operation failed or was refused, and its request is no longer on the set.
+	Withdrawn bool         `json:"withdrawn,omitempty"`
 	Started   *metav1.Time `json:"started,omitempty"`
 	Finished  *metav1.Time `json:"finished,omitempty"`
 	// Deadline is when the present phase fails, unless it ends before.

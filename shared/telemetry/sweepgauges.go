@@ -11,7 +11,7 @@ import (
 func operationGauges(meter metric.Meter) ([]gauge, error) {
 	operations, failed := meter.Float64ObservableGauge("drydock.operations", metric.WithUnit("{operation}"),
 		metric.WithDescription("Operations by kind and phase: the active ones, and the latest ones of each set that Failed or were Refused. "+
-			"An operation that a user aborted is left out. In phase Unreadable, the record cannot be read."))
+			"An operation that a user aborted, or whose request a user withdrew, is left out. In phase Unreadable, the record cannot be read."))
 	overdue, failedOverdue := meter.Float64ObservableGauge("drydock.operations.overdue", metric.WithUnit("{operation}"),
 		metric.WithDescription("Active operations whose phase has passed its deadline."))
 	oldest, failedOldest := meter.Float64ObservableGauge("drydock.operation.oldest.timestamp", metric.WithUnit("s"),

@@ -24,8 +24,8 @@ func newAbort(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "abort sts/NAME",
 		Short: "End a running resize, rollback, sleep or cleanup",
-		Long: "End the running resize, rollback, sleep or cleanup of the StatefulSet. Members that were moved stay on their new volumes, the others start on their old\n" +
-			"ones. A set that sleeps wakes up. A cleanup keeps all remaining claims. A scaling cannot be ended.\n\n" +
+		Long: "End the running resize, rollback, sleep or cleanup of the StatefulSet. Members that were moved stay on their new volumes,\n" +
+			"the others start on their old ones. A set that sleeps wakes up. A cleanup keeps all remaining claims. A scaling cannot be ended.\n\n" +
 			"The command writes the annotation " + api.AbortAnnotation + ", which Drydock removes at the end.",
 		Example: "  kubectl drydock abort sts/web",
 		Args:    cobra.ExactArgs(1),
