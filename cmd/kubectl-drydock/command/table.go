@@ -80,6 +80,14 @@ func functionName(address string) string {
 	return name
 }
 
+// counted returns the number with the noun, which gets an s unless the number is 1.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 func orDash(text string) string {
 	if text == "" {
 		return "-"
