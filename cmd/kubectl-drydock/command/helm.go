@@ -43,12 +43,12 @@ func releaseOf(object *unstructured.Unstructured) *helmRelease {
 func (o *installing) leaveToHelm(r *helmRelease) error {
 	remove := fmt.Sprintf("helm uninstall %s -n %s%s", r.name, r.namespace, o.helmFlags())
 	if !o.yes {
-		fmt.Fprintf(o.Out, "Helm release %s in namespace %s has installed Drydock. Add --yes to release everything. Then remove Drydock with: %s\n",
-			r.name, r.namespace, remove)
+		fmt.Fprintf(o.Out, "Helm release %s in namespace %s has installed Drydock. Add --yes to release everything. Then remove Drydock "+
+			"with: %s\n", r.name, r.namespace, remove)
 		return nil
 	}
-	return fmt.Errorf("everything is released, but Drydock is not removed: Helm release %s in namespace %s has installed it. Remove it with: %s. "+
-		"If Helm does not know the release, add --ignore-helm", r.name, r.namespace, remove)
+	return fmt.Errorf("everything is released, but Drydock is not removed: Helm release %s in namespace %s has installed it. "+
+		"Remove it with: %s. If Helm does not know the release, add --ignore-helm", r.name, r.namespace, remove)
 }
 
 // helmNames are Helm's names of the connection flags.
