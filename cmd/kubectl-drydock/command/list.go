@@ -105,8 +105,9 @@ func nothingListed(namespace, selector string, others int) string {
 		where, namespace = "In all namespaces", "NAMESPACE"
 	}
 	if others > 0 {
-		return fmt.Sprintf("%s, %d StatefulSets have opted in, and none has the labels %s. List them without --selector.",
-			where, others, selector)
+		have := map[bool]string{true: "has", false: "have"}[others == 1]
+		return fmt.Sprintf("%s, %s %s opted in, but not with the labels %s. List all without --selector.", where,
+			counted(others, "StatefulSet"), have, selector)
 	}
 	return fmt.Sprintf("%s, no StatefulSet has opted in. Opt in with: kubectl label -n %s sts NAME %s=true", where, namespace,
 		api.ManagedLabel)

@@ -217,7 +217,8 @@ func sleepLines(set *appsv1.StatefulSet) []string {
 	if sleep := operation.Of(set).Sleep; sleep != nil {
 		lines = append(lines, text.Printable(fmt.Sprintf("sleep %s is %s: %s: %s", sleep.Operation, sleep.Phase, sleep.Reason, sleep.Message)))
 	}
-	return append(lines, fmt.Sprintf("%d of %d replicas are ready", set.Status.ReadyReplicas, statefulset.Replicas(set)))
+	ready, all := int(set.Status.ReadyReplicas), int(statefulset.Replicas(set))
+	return append(lines, fmt.Sprintf("%d of %s %s ready", ready, counted(all, "replica"), are(ready)))
 }
 
 // asleep reports whether the set has fallen asleep. It returns an error if the sleep was refused or has failed.
