@@ -43,7 +43,7 @@ func joinKind(args []string) []string {
 
 // acceptAsKubectl makes the command accept a kind and a name as two arguments, and its errors about arguments say what to write.
 // The commands that its errors suggest get the flags of the connection.
-func acceptAsKubectl(c *cobra.Command, t *tool) {
+func acceptAsKubectl(c *cobra.Command, flags func() connection) {
 	check, run := c.Args, c.RunE
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, joinKind(args)); err != nil {
@@ -52,7 +52,7 @@ func acceptAsKubectl(c *cobra.Command, t *tool) {
 		return nil
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return t.connection().withConnection(run(c, joinKind(args)))
+		return flags().withConnection(run(c, joinKind(args)))
 	}
 }
 

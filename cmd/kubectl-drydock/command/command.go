@@ -66,7 +66,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			if strings.Contains(c.Use, "sts/NAME") {
 				c.ValidArgsFunction = tool.completeSets
 			}
-			acceptAsKubectl(c, tool)
+			acceptAsKubectl(c, tool.connection)
 			root.AddCommand(c)
 		}
 	}

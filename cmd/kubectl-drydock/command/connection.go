@@ -20,27 +20,27 @@ const secretFlag = "token"
 
 // connection returns the connection flags of the command line.
 func (t *tool) connection() connection {
-	if t.flags == nil {
-		return ""
-	}
 	var words strings.Builder
 	for _, name := range connectionFlags {
-		flag := t.flags.Lookup(name)
-		if flag == nil || !flag.Changed {
-			continue
-		}
-		for _, value := range valuesOf(flag) {
+		for _, value := range t.given(name) {
 			words.WriteString(" --" + name + "=" + shellWord(value))
 		}
 	}
-	if flag := t.flags.Lookup(secretFlag); flag != nil && flag.Changed {
+	if len(t.given(secretFlag)) > 0 {
 		words.WriteString(" --" + secretFlag + "=TOKEN")
 	}
 	return connection(words.String())
 }
 
-// valuesOf returns the values of a flag that may be repeated.
-func valuesOf(flag *pflag.Flag) []string {
+// given returns the values that the user gave for the flag. It returns none if the user did not give it.
+func (t *tool) given(name string) []string {
+	if t.flags == nil {
+		return nil
+	}
+	flag := t.flags.Lookup(name)
+	if flag == nil || !flag.Changed {
+		return nil
+	}
 	if list, repeated := flag.Value.(pflag.SliceValue); repeated {
 		return list.GetSlice()
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/cmd/kubectl-drydock/install"
@@ -37,7 +36,9 @@ type installing struct {
 	templates bool
 	dryRun    bool
 	yes       bool
-	timeout   time.Duration
+	// ignoreHelm removes objects although they name a Helm release.
+	ignoreHelm bool
+	timeout    time.Duration
 }
 
 func newInstall(t *tool) *cobra.Command {
@@ -127,6 +128,7 @@ func printManifests(out io.Writer, objects []*unstructured.Unstructured) error {
 // target is the cluster to install on.
 type target struct {
 	host      string
+	errOut    io.Writer // for what the user waits for
 	objects   dynamic.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.RESTMapper
@@ -151,7 +153,7 @@ func (o *installing) target() (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &target{host: config.Host, objects: objects, discovery: found, mapper: mapper}, nil
+	return &target{host: config.Host, errOut: o.ErrOut, objects: objects, discovery: found, mapper: mapper}, nil
 }
 
 // retryPeriod is the pause between two looks at an object that is not ready.
@@ -254,17 +256,17 @@ var markers = map[install.Mode]struct {
 	install.Knative:    {schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}, "detect-resize"},
 }
 
-// installed reports whether Drydock is installed in the mode.
-func (c *target) installed(ctx context.Context, mode install.Mode) (bool, error) {
+// installed returns the marker of the installation in the mode, or nil if Drydock is not installed in it.
+func (c *target) installed(ctx context.Context, mode install.Mode) (*unstructured.Unstructured, error) {
 	marker := markers[mode]
-	_, err := c.objects.Resource(marker.resource).Namespace(install.Namespace).Get(ctx, marker.name, metav1.GetOptions{})
+	object, err := c.objects.Resource(marker.resource).Namespace(install.Namespace).Get(ctx, marker.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for an installation (%s): %w", mode, err)
+		return nil, fmt.Errorf("looking for an installation (%s): %w", mode, err)
 	}
-	return true, nil
+	return object, nil
 }
 
 // mutatingVersion returns the newest API version of MutatingAdmissionPolicy (kubernetes KEP-3962) that the API server offers, or "".
@@ -291,180 +293,10 @@ func (c *target) refuseBoth(ctx context.Context, mode install.Mode) error {
 		if err != nil {
 			return err
 		}
-		if found {
+		if found != nil {
 			return fmt.Errorf("an installation of Drydock with --mode %s exists, and both would work on the same sets. Remove it first: "+
 				"kubectl drydock uninstall", other)
 		}
 	}
 	return nil
-}
-
-func newUninstall(t *tool) *cobra.Command {
-	o := &installing{tool: t}
-	c := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Release everything, then remove Drydock",
-		Long: "Wake every sleeping set, release every held member and resume every owner, as kubectl drydock release -A does. When nothing is\n" +
-			"left, remove Drydock's functions, policies, roles and namespace. StatefulSets, claims and volumes stay.\n\n" +
-			"The command stops before the removal if an operation still runs. Without --yes it only shows what it would do.",
-		Example: "  kubectl drydock uninstall\n  kubectl drydock uninstall --yes",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return o.uninstall(c.Context()) },
-	}
-	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "release and remove")
-	c.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "the longest time to wait until the objects are gone")
-	return c
-}
-
-func (o *installing) uninstall(ctx context.Context) error {
-	if err := (&releaser{tool: o.tool, all: true, yes: o.yes}).run(ctx); err != nil {
-		return fmt.Errorf("%w. Nothing of Drydock was removed", err)
-	}
-	from, err := o.target()
-	if err != nil {
-		return err
-	}
-	objects, err := o.installedObjects(ctx, from)
-	if err != nil {
-		return err
-	}
-	if !o.yes {
-		fmt.Fprintf(o.Out, "%d objects of Drydock would be removed. Add --yes to do it.\n", len(objects))
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("%w (%s)", errTimeout, o.timeout))
-	defer cancel()
-	kept := false
-	for rank := install.RankFunctions; rank >= install.RankScope; rank-- {
-		keptHere, err := from.removeRank(ctx, objects, rank)
-		if err != nil {
-			return err
-		}
-		kept = kept || keptHere
-		if rank == install.RankFunctions {
-			if err := o.releaseRest(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	fmt.Fprintln(o.Out, "Drydock is removed. StatefulSets, claims and volumes stay.")
-	if kept {
-		fmt.Fprintln(o.Out, o.connection().in("The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
-			"kubectl delete crd scalers.drydock.dev"))
-	}
-	return nil
-}
-
-// releaseRest releases what the functions have begun between the release and their end. Nothing else would do so any more. It returns an
-// error before the policies and roles are removed, so that a new installation can end an operation.
-func (o *installing) releaseRest(ctx context.Context) error {
-	s, err := o.connect()
-	if err != nil {
-		return err
-	}
-	s.namespace = metav1.NamespaceAll
-	held, err := s.holdings(ctx)
-	if err == nil && len(held) > 0 {
-		err = (&releaser{tool: o.tool, all: true, yes: true}).run(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("%w. Drydock's functions are removed, but not its policies and roles. Install Drydock again with kubectl drydock "+
-			"install, wait for the end of the operations, and run this command again", err)
-	}
-	return nil
-}
-
-// installedObjects returns the objects of the installation, in the order in which they were applied.
-func (o *installing) installedObjects(ctx context.Context, from *target) ([]*unstructured.Unstructured, error) {
-	// The images do not matter for the removal.
-	options := install.Options{Mode: install.Standalone, Image: "none:none", EngineImage: "none:none"}
-	knative, err := from.installed(ctx, install.Knative)
-	if err != nil {
-		return nil, err
-	}
-	if knative {
-		options.Mode = install.Knative
-	}
-	if options.Templates, err = from.mutatingVersion(); err != nil {
-		return nil, err
-	}
-	return install.Render(options)
-}
-
-// removeRank deletes the objects of the rank, and waits until they are gone. The kind Scaler is kept as long as Scalers exist, because its
-// removal would delete them.
-func (c *target) removeRank(ctx context.Context, objects []*unstructured.Unstructured, rank int) (kept bool, err error) {
-	var deleted []*unstructured.Unstructured
-	for _, object := range slices.Backward(objects) {
-		if install.Rank(object) != rank {
-			continue
-		}
-		if used, err := c.definesUsedKind(ctx, object); err != nil {
-			return kept, err
-		} else if used {
-			kept = true
-			continue
-		}
-		if err := c.remove(ctx, object); err != nil {
-			return kept, err
-		}
-		deleted = append(deleted, object)
-	}
-	for _, object := range deleted {
-		if err := c.awaitGone(ctx, object); err != nil {
-			return kept, err
-		}
-	}
-	return kept, nil
-}
-
-// remove deletes the object, if it exists. What runs ends before its object does.
-func (c *target) remove(ctx context.Context, object *unstructured.Unstructured) error {
-	client, err := c.kindOf(ctx, object)
-	if err != nil {
-		return err
-	}
-	options := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}
-	if install.Rank(object) == install.RankFunctions {
-		options.PropagationPolicy = ptr.To(metav1.DeletePropagationForeground)
-	}
-	if err := client.Delete(ctx, object.GetName(), options); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting %s %s: %w", object.GetKind(), object.GetName(), err)
-	}
-	return nil
-}
-
-// awaitGone waits until the object does not exist.
-func (c *target) awaitGone(ctx context.Context, object *unstructured.Unstructured) error {
-	client, err := c.kindOf(ctx, object)
-	if err != nil {
-		return err
-	}
-	for {
-		_, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case apierrors.IsForbidden(err):
-			return fmt.Errorf("looking whether %s %s is gone: %w", object.GetKind(), object.GetName(), err)
-		case pause(ctx) != nil:
-			return fmt.Errorf("%s %s is still being deleted: %w", object.GetKind(), object.GetName(), context.Cause(ctx))
-		}
-	}
-}
-
-// definesUsedKind reports whether the object defines a kind of which objects exist.
-func (c *target) definesUsedKind(ctx context.Context, object *unstructured.Unstructured) (bool, error) {
-	if object.GetKind() != "CustomResourceDefinition" {
-		return false, nil
-	}
-	scalers, err := c.objects.Resource(schema.GroupVersionResource{Group: "drydock.dev", Version: "v1alpha1", Resource: "scalers"}).List(ctx,
-		metav1.ListOptions{Limit: 1})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("looking for Scalers: %w", err)
-	}
-	return len(scalers.Items) > 0, nil
 }

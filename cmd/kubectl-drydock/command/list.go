@@ -17,6 +17,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/overview"
 	"drydock.dev/shared/plan"
@@ -69,12 +70,14 @@ func (o *listing) run(ctx context.Context) error {
 		s.namespace = metav1.NamespaceAll
 	}
 	var sets []*appsv1.StatefulSet
+	paused := map[string]bool{}   // by namespace and name
 	matching := map[string]bool{} // by namespace and name; others may belong to the same groups
 	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, api.ManagedLabel+"=true", &appsv1.StatefulSetList{},
 		func(l *appsv1.StatefulSetList) {
 			for i := range l.Items {
 				set := &l.Items[i]
 				sets = append(sets, set)
+				paused[set.Namespace+"/"+set.Name] = idle.MemberOf(set).Rules.Paused
 				matching[set.Namespace+"/"+set.Name] = selector.Matches(labels.Set(set.Labels))
 			}
 		})
@@ -82,6 +85,11 @@ func (o *listing) run(ctx context.Context) error {
 		return err
 	}
 	document := overview.New(sets, o.now())
+	for i := range document.Sets {
+		if d := &document.Sets[i]; d.State == overview.Asleep && paused[d.Namespace+"/"+d.Name] {
+			d.Why = asleepUntilWoken
+		}
+	}
 	document.Sets = slices.DeleteFunc(document.Sets, func(s overview.Set) bool { return !matching[s.Namespace+"/"+s.Name] })
 	switch {
 	case o.output == "json" || o.output == "yaml":
@@ -105,8 +113,9 @@ func nothingListed(namespace, selector string, others int) string {
 		where, namespace = "In all namespaces", "NAMESPACE"
 	}
 	if others > 0 {
-		return fmt.Sprintf("%s, %d StatefulSets have opted in, and none has the labels %s. List them without --selector.",
-			where, others, selector)
+		have := map[bool]string{true: "has", false: "have"}[others == 1]
+		return fmt.Sprintf("%s, %s %s opted in, but not with the labels %s. List all without --selector.", where,
+			counted(others, "StatefulSet"), have, selector)
 	}
 	return fmt.Sprintf("%s, no StatefulSet has opted in. Opt in with: kubectl label -n %s sts NAME %s=true", where, namespace,
 		api.ManagedLabel)

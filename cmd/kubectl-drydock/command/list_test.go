@@ -41,3 +41,15 @@ func TestFlagsOfTheListNeedNoName(t *testing.T) {
 		file.Entry(t, args, "error: "+err.Error())
 	}
 }
+
+// TestPausedSetSleepsUntilItIsWoken: no use of the set wakes it, so the message of its record would be wrong.
+func TestPausedSetSleepsUntilItIsWoken(t *testing.T) {
+	asleep := build.Sleep(api.Asleep, func(s *api.Sleep) { s.Message = "the set gets its 3 replicas back when it is needed" })
+	for paused, want := range map[string]string{"true": "asleep until kubectl drydock wake", "false": "when it is needed"} {
+		set := build.Set("web", build.Replicas(0), build.WithSleep(asleep), build.Annotation(api.PausedAnnotation, paused))
+		out, err := newCluster(t, set).runAt(t, build.Now, "list")
+		if waited := sleepLines(set)[0]; err != nil || !strings.Contains(out, want) || !strings.Contains(waited, want) {
+			t.Errorf("paused=%s: %v\n%s%s", paused, err, out, waited)
+		}
+	}
+}

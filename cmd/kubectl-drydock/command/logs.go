@@ -134,7 +134,7 @@ func (s *session) logsOf(ctx context.Context, scope logs.Scope, o logOptions, no
 		return nil, err
 	}
 	if n := reading.collected.Omitted(); n > 0 {
-		reading.note("%d lines are left out, because there are too many. Use --since, --functions-only or --movers-only.", n)
+		reading.note("%s %s left out, because there are too many. Use --since, --functions-only or --movers-only.", counted(n, "line"), are(n))
 	}
 	d := &logs.Document{Version: logs.Version, Namespace: scope.Namespace, Set: scope.Set, Operation: scope.Operation,
 		Lines: reading.collected.Merged(), Notes: reading.notes}

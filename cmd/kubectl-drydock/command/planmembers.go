@@ -7,16 +7,16 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
-// addMembers adds the copied members, in the order of their moves.
-func (t *planText) addMembers(set string, members []forecast.Member) {
+// memberRows returns a table of the copied members, in the order of their moves. It is empty if there are none.
+func memberRows(set string, members []forecast.Member) [][]string {
 	if len(members) == 0 {
-		return
+		return nil
 	}
 	rows := [][]string{{"ORDER", "MEMBER", "NODE", "STATE", "FIRST PASS"}}
 	for i, m := range members {
 		rows = append(rows, []string{strconv.Itoa(i + 1), fmt.Sprintf("%s-%d", set, m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
 	}
-	t.addTable(rows, "NODE")
+	return rows
 }
 
 func memberState(m forecast.Member) string {

@@ -47,16 +47,17 @@ func ownerWords(o *forecast.Owner) string {
 }
 
 func copyWords(c forecast.Copy) string {
+	claims := counted(c.Claims, "claim")
 	switch {
 	case c.Claims == 0:
 		return "nothing"
 	case c.Unmeasured == 0:
-		return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it", c.Claims, text.Bytes(c.Measured))
+		return fmt.Sprintf("%s: %s in use, as the kubelets measure it", claims, text.Bytes(c.Measured))
 	case c.Measured == 0:
-		return fmt.Sprintf("%d claims: at most %s, because their usage is not measured", c.Claims, text.Bytes(c.Unmeasured))
+		return fmt.Sprintf("%s: at most %s, because the usage is not measured", claims, text.Bytes(c.Unmeasured))
 	}
-	return fmt.Sprintf("%d claims: %s in use, as the kubelets measure it, and at most %s where it is not measured",
-		c.Claims, text.Bytes(c.Measured), text.Bytes(c.Unmeasured))
+	return fmt.Sprintf("%s: %s in use, as the kubelets measure it, and at most %s where it is not measured",
+		claims, text.Bytes(c.Measured), text.Bytes(c.Unmeasured))
 }
 
 func strategyWords(d *forecast.Document) string {
@@ -175,7 +176,9 @@ func triedWords(checks []forecast.Check) []string {
 		}
 	}
 	for i, kind := range kinds {
-		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
+		if kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind); counts[kind] == 1 {
+			kinds[i] = strings.TrimSuffix(kinds[i], "s") // of the plural name, for example persistentvolumeclaims
+		}
 	}
 	words := fmt.Sprintf("the API server would accept %d of %d writes", accepted, len(checks))
 	if accepted > 0 {

@@ -32,7 +32,7 @@ func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
 		t.addProblems("Nothing would happen until", d.Conditions)
 	}
 	t.addClaims(d.Claims)
-	t.addMembers(d.Set, d.Members)
+	t.addTable(memberRows(d.Set, d.Members), "NODE")
 	t.addFacts(d, consequences(d))
 	return t.print(out)
 }
@@ -56,8 +56,11 @@ func (t *planText) addWrapped(prefix, words string) {
 	}
 }
 
-// addTable adds a table after an empty line. Of a table that does not fit, the columns leastNeeded are omitted.
+// addTable adds the table, if it has rows, after an empty line. Of a table that does not fit, the columns leastNeeded are omitted.
 func (t *planText) addTable(rows [][]string, leastNeeded ...string) {
+	if len(rows) == 0 {
+		return
+	}
 	t.lines = append(append(t.lines, ""), terminal.Table(rows, t.width, leastNeeded...)...)
 }
 

@@ -76,13 +76,13 @@ func (o *releaser) run(ctx context.Context) error {
 	}
 	switch {
 	case unreleased > 0:
-		return fmt.Errorf("%d of %d StatefulSets are not released yet", unreleased, total)
+		return fmt.Errorf("%d of %s %s not released yet", unreleased, counted(total, "StatefulSet"), are(unreleased))
 	case total == 0:
 		fmt.Fprintln(o.Out, "Drydock holds nothing here.")
 	case !o.yes:
-		fmt.Fprintf(o.Out, "%d StatefulSets would be released. Add --yes to do it.\n", total)
+		fmt.Fprintf(o.Out, "%s would be released. Add --yes to do it.\n", counted(total, "StatefulSet"))
 	default:
-		fmt.Fprintf(o.Out, "%d StatefulSets are released.\n", total)
+		fmt.Fprintf(o.Out, "%s %s released.\n", counted(total, "StatefulSet"), are(total))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	}
 	parsed, err := api.ParseRequest(request)
 	if err != nil {
-		return err
+		return o.explainMistake(ctx, argument, request, err)
 	}
 	o.overrides.Request = request
 	if o.rolling {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -69,6 +70,33 @@ func TestResizeNeedsNoRequestAndNoRetryBefore(t *testing.T) {
 		if wantLeft := len(row.waitsFor) - 1; d.Verdict != row.want || row.want == forecast.Waits && len(d.Conditions) != wantLeft {
 			t.Errorf("%v: %s, %v", row.waitsFor, d.Verdict, d.Conditions)
 		}
+	}
+}
+
+// TestMistakesInARequestHaveACorrection: the error has the text to write.
+func TestMistakesInARequestHaveACorrection(t *testing.T) {
+	one := build.Set("web", build.Template("data", "64Mi", "fixed"))
+	two := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Template("logs", "64Mi", "fixed"))
+	for _, row := range []struct {
+		on            *appsv1.StatefulSet
+		request, want string
+	}{
+		{one, "64Mi", `"64Mi" names no volumeClaimTemplate. Write data=64Mi`},
+		{one, "64Mi@fast", `"64Mi@fast" names no volumeClaimTemplate. Write data=64Mi@fast`},
+		{one, "64Mi+", `"64Mi+" names no volumeClaimTemplate. Write data=64Mi+`},
+		{two, "64Mi", `"64Mi" names no volumeClaimTemplate. Write one of data, logs before it, for example data=64Mi`},
+		{build.Set("db"), "64Mi", `"64Mi" names no volumeClaimTemplate. Write TEMPLATE=64Mi`},
+		{one, "data=64Mi@", `"data=64Mi@" names no StorageClass after the @. Write data=64Mi, or name the class: data=64Mi@CLASS`},
+		{one, "data=64Mi@%gold", `"data=64Mi@%gold" names no StorageClass after the @. Write data=64Mi%gold, or name the class: ` +
+			`data=64Mi@CLASS%gold`},
+	} {
+		_, err := newCluster(t, row.on).run(t, "resize", "sts/web", row.request)
+		if err == nil || err.Error() != row.want {
+			t.Errorf("%s: %v, want %s", row.request, err, row.want)
+		}
+	}
+	if _, err := newCluster(t, one).run(t, "resize", "sts/web", "data"); err == nil || !strings.Contains(err.Error(), `"data" has no size`) {
+		t.Errorf("a template without a size: %v", err)
 	}
 }
 

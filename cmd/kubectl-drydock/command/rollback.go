@@ -199,8 +199,12 @@ func (o *rollback) show(in resize.Input, request *resize.Changes, operation stri
 
 // memberStopWords says how many members a rollback stops at once.
 func memberStopWords(record *api.Resize) string {
-	if record.Strategy == api.StrategyRolling {
-		return fmt.Sprintf("%d members are stopped, one at a time", len(record.Members))
+	members := counted(len(record.Members), "member") + " " + are(len(record.Members))
+	if len(record.Members) == 1 {
+		return members + " stopped"
 	}
-	return fmt.Sprintf("%d members are stopped together", len(record.Members))
+	if record.Strategy == api.StrategyRolling {
+		return members + " stopped, one at a time"
+	}
+	return members + " stopped together"
 }

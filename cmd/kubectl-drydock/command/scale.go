@@ -71,7 +71,7 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if err != nil {
 		return fmt.Errorf("scaling Scaler %s/%s: %w", s.namespace, scaler.Name, err)
 	}
-	fmt.Fprintf(o.Out, "scaler.drydock.dev/%s: %d replicas are requested for sts/%s\n", scaler.Name, replicas, s.name)
+	fmt.Fprintf(o.Out, "scaler.drydock.dev/%s: %s %s requested for sts/%s\n", scaler.Name, counted(int(replicas), "replica"), are(int(replicas)), s.name)
 	if !o.wait {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
 
 // scalerLine returns the state of the Scaler on one line.
 func scalerLine(s *v1alpha1.Scaler) string {
-	line := fmt.Sprintf("%d replicas", s.Status.Replicas)
+	line := counted(int(s.Status.Replicas), "replica")
 	for _, name := range []string{"Progressing", "Failed"} {
 		if c := meta.FindStatusCondition(s.Status.Conditions, name); c != nil && c.Status == metav1.ConditionTrue {
 			line += text.Printable(fmt.Sprintf(", %s: %s: %s", name, c.Reason, c.Message))

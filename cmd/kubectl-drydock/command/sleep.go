@@ -211,13 +211,22 @@ func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.St
 	})
 }
 
+// asleepUntilWoken is said of a set that sleeps and is paused. The record of its sleep says that it wakes when it is needed, because the user
+// can end the pause.
+const asleepUntilWoken = "asleep until kubectl drydock wake"
+
 // sleepLines returns a line about the set's sleep, and one about its replicas.
 func sleepLines(set *appsv1.StatefulSet) []string {
 	var lines []string
 	if sleep := operation.Of(set).Sleep; sleep != nil {
-		lines = append(lines, text.Printable(fmt.Sprintf("sleep %s is %s: %s: %s", sleep.Operation, sleep.Phase, sleep.Reason, sleep.Message)))
+		message := sleep.Message
+		if sleep.Phase == api.Asleep && idle.MemberOf(set).Rules.Paused {
+			message = asleepUntilWoken
+		}
+		lines = append(lines, text.Printable(fmt.Sprintf("sleep %s is %s: %s: %s", sleep.Operation, sleep.Phase, sleep.Reason, message)))
 	}
-	return append(lines, fmt.Sprintf("%d of %d replicas are ready", set.Status.ReadyReplicas, statefulset.Replicas(set)))
+	ready, all := int(set.Status.ReadyReplicas), int(statefulset.Replicas(set))
+	return append(lines, fmt.Sprintf("%d of %s %s ready", ready, counted(all, "replica"), are(ready)))
 }
 
 // asleep reports whether the set has fallen asleep. It returns an error if the sleep was refused or has failed.

@@ -80,6 +80,22 @@ func functionName(address string) string {
 	return name
 }
 
+// counted returns the number with the noun, which gets an s unless the number is 1.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// are returns the verb for a number of things.
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 func orDash(text string) string {
 	if text == "" {
 		return "-"

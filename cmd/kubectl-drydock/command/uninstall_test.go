@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func pluralOf(kind string) string {
 // installedCluster is an API server with an installation and the objects of users.
 type installedCluster struct {
 	build.Lists
+	mu      sync.Mutex
 	parts   map[string]bool // the paths of the objects of the installation
 	groups  map[string]map[string]metav1.APIResource
 	deleted []string          // kind/name, in order
@@ -39,6 +41,9 @@ type installedCluster struct {
 	denied  string            // the kind that may not be deleted
 	onGone  map[string]func() // what happens when an object of the kind is deleted
 	scalers []any
+	helm    [2]string       // the name and the namespace of the release that the Deployment names
+	slow    string          // the kind whose objects end only after a look
+	ending  map[string]bool // the paths of deleted objects of that kind
 }
 
 func newInstalledCluster(t *testing.T) *installedCluster {
@@ -48,7 +53,7 @@ func newInstalledCluster(t *testing.T) *installedCluster {
 		t.Fatal(err)
 	}
 	c := &installedCluster{Lists: build.EmptyLists(), parts: map[string]bool{}, groups: map[string]map[string]metav1.APIResource{},
-		onGone: map[string]func(){}}
+		onGone: map[string]func(){}, ending: map[string]bool{}}
 	for _, object := range objects {
 		version := object.GetAPIVersion()
 		if c.groups[version] == nil {
@@ -74,6 +79,8 @@ func (c *installedCluster) pathOf(object *unstructured.Unstructured) string {
 
 // ServeHTTP answers like an API server.
 func (c *installedCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	plural := path.Base(path.Dir(r.URL.Path))
 	switch {
 	case r.Method == http.MethodPatch:
@@ -123,13 +130,20 @@ func (c *installedCluster) part(w http.ResponseWriter, r *http.Request, plural s
 		answer(w, http.StatusForbidden, tree{"kind": "Status", "apiVersion": "v1", "reason": "Forbidden", "code": 403})
 	case isDelete && (c.parts[r.URL.Path] || plural == "controllerrevisions"):
 		delete(c.parts, r.URL.Path)
+		c.ending[r.URL.Path] = plural == c.slow
 		c.deleted = append(c.deleted, plural+"/"+path.Base(r.URL.Path))
 		if happens := c.onGone[plural]; happens != nil {
 			happens()
 		}
 		answer(w, http.StatusOK, tree{"kind": "Status", "apiVersion": "v1", "status": "Success"})
-	case c.parts[r.URL.Path]:
-		answer(w, http.StatusOK, objectOf(tree{"metadata": tree{"name": path.Base(r.URL.Path)}}))
+	case c.parts[r.URL.Path] || c.ending[r.URL.Path]:
+		c.ending[r.URL.Path] = false
+		metadata := tree{"name": path.Base(r.URL.Path)}
+		if plural == "deployments" && c.helm[0] != "" {
+			metadata["labels"] = tree{"app.kubernetes.io/managed-by": "Helm"}
+			metadata["annotations"] = tree{"meta.helm.sh/release-name": c.helm[0], "meta.helm.sh/release-namespace": c.helm[1]}
+		}
+		answer(w, http.StatusOK, objectOf(tree{"metadata": metadata}))
 	case isDelete || plural == "deployments" || plural == "services":
 		answer(w, http.StatusNotFound, tree{"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404})
 	default:
@@ -228,5 +242,58 @@ func TestUninstallWaitsForAScaling(t *testing.T) {
 	}
 	if out, err := c.run(t, "release", "--yes", "--holds"); err != nil || len(c.wrote) != 1 {
 		t.Errorf("no function runs any more: %v, wrote %v\n%s", err, c.wrote, out)
+	}
+}
+
+// TestUninstallCountsWhatExists: an installation may be incomplete.
+func TestUninstallCountsWhatExists(t *testing.T) {
+	c := newInstalledCluster(t)
+	for at := range c.parts {
+		if !strings.HasSuffix(at, "/namespaces/drydock") && !strings.HasSuffix(at, "/deployments/drydock-standalone") {
+			delete(c.parts, at)
+		}
+	}
+	out, err := c.run(t, "uninstall")
+	if err != nil || len(c.parts) != 2 || !strings.Contains(out, "\n2 objects of Drydock would be removed.") {
+		t.Errorf("%v, left %v\n%s", err, c.parts, out)
+	}
+}
+
+func TestUninstallSaysWhatItWaitsFor(t *testing.T) {
+	c := newInstalledCluster(t)
+	c.slow = "namespaces"
+	out, err := c.run(t, "uninstall", "--yes")
+	if err != nil || strings.Count(out, "Waiting") != 1 || !strings.Contains(out, "Waiting until namespace drydock is gone\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestUninstallLeavesTheObjectsOfHelm: without them, the record of the Helm release would stay, and prevent the next installation.
+func TestUninstallLeavesTheObjectsOfHelm(t *testing.T) {
+	const command = "helm uninstall keel -n default --kube-context=prod"
+	c := newInstalledCluster(t)
+	c.helm = [2]string{"keel", "default"}
+	c.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep)))}
+	if out, err := c.run(t, "uninstall", "--context", "prod"); err != nil || !strings.Contains(out, command) || len(c.wrote) > 0 {
+		t.Errorf("without --yes: %v, wrote %v\n%s", err, c.wrote, out)
+	}
+	out, err := c.run(t, "uninstall", "--yes", "--context", "prod")
+	if err == nil || !strings.Contains(err.Error(), command) || len(c.deleted) > 0 || len(c.wrote) != 1 {
+		t.Errorf("%v, wrote %v, deleted %v\n%s", err, c.wrote, c.deleted, out)
+	}
+	c.Lists["statefulsets"] = nil
+	if out, err := c.run(t, "uninstall", "--yes", "--ignore-helm"); err != nil || len(c.parts) > 0 {
+		t.Errorf("--ignore-helm: %v, left %v\n%s", err, c.parts, out)
+	}
+}
+
+// TestUninstallTakesNoCommandFromAnObject: the name of a release becomes a word of a command.
+func TestUninstallTakesNoCommandFromAnObject(t *testing.T) {
+	for _, helm := range [][2]string{{"a; rm -rf /", "default"}, {"--all", "default"}, {"keel", "$(id)"}, {"keel", ""}} {
+		c := newInstalledCluster(t)
+		c.helm = helm
+		if out, err := c.run(t, "uninstall", "--yes"); err != nil || strings.Contains(out, helm[0]) || len(c.parts) > 0 {
+			t.Errorf("%q: %v, left %v\n%s", helm, err, c.parts, out)
+		}
 	}
 }

@@ -65,5 +65,9 @@ func (in Input) heldWords() string {
 	if len(in.Held) == 0 || in.Holds {
 		return ""
 	}
-	return fmt.Sprintf(". It holds %d pods. If Drydock's functions do not run any more, release them with --holds", len(in.Held))
+	pods := fmt.Sprintf("%d pods", len(in.Held))
+	if len(in.Held) == 1 {
+		pods = "1 pod"
+	}
+	return fmt.Sprintf(". It holds %s. If Drydock's functions do not run any more, release what it holds with --holds", pods)
 }

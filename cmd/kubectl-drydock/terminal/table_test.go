@@ -35,9 +35,8 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	rows := [][]string{{"CLAIM", "OLD VOLUME", "ACCESS", "USED BY"},
 		{"data-web-0", "pvc-0d1f6f5e-8f0c-4f0e-b0a5", "ReadWriteOnce", "web-0, reports (not in the set), backup (not in the set)"},
 		{"data-web-1", "pvc-1", "ReadWriteOnce", "no pod"}}
-	for width, header := range map[int]string{
-		0: "CLAIM OLD VOLUME ACCESS USED BY", 90: "CLAIM OLD VOLUME ACCESS USED BY", 60: "CLAIM ACCESS USED BY",
-		40: "CLAIM USED BY"} {
+	for width, header := range map[int]string{0: "CLAIM OLD VOLUME ACCESS USED BY", 90: "CLAIM OLD VOLUME ACCESS USED BY",
+		60: "CLAIM ACCESS USED BY", 40: "CLAIM USED BY"} {
 		lines := Table(rows, width, "OLD VOLUME", "ACCESS", "CLASS")
 		if got := strings.Join(strings.Fields(lines[0]), " "); got != header {
 			t.Errorf("%d columns: %q, want %q", width, got, header)
