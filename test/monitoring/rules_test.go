@@ -185,6 +185,20 @@ func TestAlertsFireWhenTheyMust(t *testing.T) {
 	}
 }
 
+// TestPauseWithoutOperationIsNotCalledOperation: kind None is no operation, so its description has its own sentence.
+func TestPauseWithoutOperationIsNotCalledOperation(t *testing.T) {
+	for kind, want := range map[string]string{
+		"None":   "Drydock has paused it. No operation needs the pause.",
+		"Resize": "Drydock has paused it. A Resize has needed the pause for 1d 3h 0m 0s.",
+	} {
+		series := append(paused(kind, "1x1700", "0x1700"), of(sweeps, "0+60x4000"))
+		alerts := firing(t, ruleFile(t), series, 27*time.Hour)
+		if len(alerts) != 1 || !strings.HasSuffix(alerts[0].Annotations.Get("description"), want) {
+			t.Errorf("kind %s: %v, want a description that ends with %q", kind, alerts, want)
+		}
+	}
+}
+
 // TestEveryAlertIsTested: for each alert, there is a situation in which it fires. In all others it does not.
 func TestEveryAlertIsTested(t *testing.T) {
 	fired := map[string]bool{}
