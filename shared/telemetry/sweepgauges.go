@@ -73,7 +73,7 @@ func otherGauges(meter metric.Meter) ([]gauge, error) {
 	oldest, failedOldest := meter.Float64ObservableGauge("drydock.owner.paused.timestamp", metric.WithUnit("s"),
 		metric.WithDescription("Unix time of the oldest pause of an owner, by the kind of operation."))
 	letters, failedLetters := meter.Float64ObservableGauge("drydock.dead_letters", metric.WithUnit("{event}"),
-		metric.WithDescription("Undelivered events that are listed on StatefulSets."))
+		metric.WithDescription("Dead letters: events that no function accepted. StatefulSets list them."))
 	return []gauge{
 		{at, func(s *Sweep, show showFunc) { show(unix(s.At)) }},
 		{retained, func(s *Sweep, show showFunc) { show(s.RetainedBytes) }},

@@ -133,7 +133,7 @@ var situations = map[string]situation{
 		paused("Resize", "1x1700", "0x1700")...),
 	"an owner is paused for a sleep for two days": silent(2*day, paused("Sleep", "1x3000", "0x3000")...),
 
-	"events were not delivered":       fires("DrydockDeadLetters", 15, of(letters, "3x60")),
+	"there are dead letters":          fires("DrydockDeadLetters", 15, of(letters, "3x60")),
 	"an event was sent again at once": silent(20, of(letters, "3x10 0x60")),
 
 	"a volume does not grow, and the pod ends": fires("DrydockGrowthStuck", 20, growing+"1 _x4 1 _x4 1 _x4 1 _x4 1"),
