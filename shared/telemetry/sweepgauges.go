@@ -64,7 +64,8 @@ func sleepGauges(meter metric.Meter) ([]gauge, error) {
 
 func otherGauges(meter metric.Meter) ([]gauge, error) {
 	at, failed := meter.Float64ObservableGauge("drydock.sweep.timestamp", metric.WithUnit("s"),
-		metric.WithDescription("Unix time at which the latest complete sweep began. The tick starts a sweep each minute."))
+		metric.WithDescription("Unix time at which the latest complete sweep began. The tick starts a sweep each minute, standalone "+
+			"each 30 s."))
 	retained, failedRetained := meter.Float64ObservableGauge("drydock.volumes.retained", metric.WithUnit("By"),
 		metric.WithDescription("Capacity of the old volumes within their retention."))
 	owners, failedOwners := meter.Float64ObservableGauge("drydock.owners.paused", metric.WithUnit("{owner}"),
