@@ -103,7 +103,7 @@ var setThefts = []theft{
 	}, ""},
 	{"create a StatefulSet, with any service account of its namespace",
 		func(s *thief) error { return s.createSet(func(*appsv1.StatefulSet) {}) }, "restore"},
-	{"create a StatefulSet whose pods get hold of their node", func(s *thief) error {
+	{"create a StatefulSet whose pods have access to their node", func(s *thief) error {
 		for _, change := range []func(*corev1.PodSpec){
 			func(p *corev1.PodSpec) { p.HostPID = true },
 			func(p *corev1.PodSpec) { p.HostNetwork = true },
