@@ -2,12 +2,14 @@ package statuspage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -44,6 +46,26 @@ func TestListShowsEverySet(t *testing.T) {
 func TestSetShowsOperationMembersAndTimeline(t *testing.T) {
 	f := renderSet(factsOf(t, resizing(1<<30)))
 	golden.Equal(t, f.title+"\n"+f.said+"\n"+string(f.html))
+}
+
+// TestOnlyWhatNeedsAttentionIsAProblem: volumes that have grown need none, one that does not grow does. A deadline that passed long ago is
+// not "now".
+func TestOnlyWhatNeedsAttentionIsAProblem(t *testing.T) {
+	growth := &api.Growth{Version: api.GrowthVersion, Set: build.Namespace + "/web", Latest: map[string]api.RequestedGrowth{
+		"data": {At: metav1.NewTime(build.Now.Add(-time.Hour)), Size: "2Gi", Cause: "9% of 1Gi was free"}},
+		Warnings: []api.GrowthWarning{{Template: "logs", Reason: api.GrowthLimit, Message: "template logs has reached its limit"}}}
+	set := build.Set("web", build.Status(build.Operation(api.Moving, build.Due(-2*time.Hour))),
+		build.Annotation(api.GrowthAnnotation, growth.Encode()))
+	data := setOf(factsOf(t, build.Lists{"statefulsets": {set}}))
+	if want := []string{"template data grew by usage to 2Gi 60m ago: 9% of 1Gi was free"}; !slices.Equal(data.Notes, want) {
+		t.Errorf("notes %q, want %q", data.Notes, want)
+	}
+	if want := []string{"does not grow by usage: template logs has reached its limit (GrowthLimit)"}; !slices.Equal(data.Problems, want) {
+		t.Errorf("problems %q, want %q", data.Problems, want)
+	}
+	if got := data.Operation.Deadline.Words; got != "passed 120m ago" {
+		t.Errorf("the deadline is %q", got)
+	}
 }
 
 func TestDocumentSurroundsTheFragment(t *testing.T) {

@@ -20,6 +20,7 @@ type setData struct {
 	row
 	Group     []row // the other sets of its group
 	Problems  []string
+	Notes     []string
 	Operation *operationData
 	Members   []memberData
 	Growing   []claimData

@@ -49,7 +49,7 @@ type claimData struct {
 
 // addProgress adds the latest resize or rollback.
 func (d *setData) addProgress(document *progress.Document, record *api.Resize, now time.Time) {
-	d.Problems = append(d.Problems, growthByUsage(document.GrowthByUsage, now)...)
+	d.addGrowthByUsage(document.GrowthByUsage, now)
 	if record == nil {
 		for _, wait := range document.Waits {
 			d.Problems = append(d.Problems, printable("waits for: "+wait))
@@ -79,12 +79,8 @@ func (d *setData) addProgress(document *progress.Document, record *api.Resize, n
 		d.Members = append(d.Members, m)
 	}
 	for _, g := range document.Growing {
-		state := "grows"
-		if g.Done {
-			state = "done"
-		}
 		d.Growing = append(d.Growing, claimData{Name: printable(g.Claim), From: g.From.String(), To: size(g.To.String(), "", g.Attributes),
-			State: state})
+			State: g.Words()})
 	}
 	d.Operation = o
 }
@@ -151,19 +147,17 @@ func (d *setData) said() string {
 	return strings.Join(words[:min(len(words), most)], ", ")
 }
 
-// growthByUsage returns the sentences about growth by usage.
-func growthByUsage(growth *api.Growth, now time.Time) []string {
+// addGrowthByUsage adds the latest growth of each template as a note, and what does not grow as a problem.
+func (d *setData) addGrowthByUsage(growth *api.Growth, now time.Time) {
 	if growth == nil {
-		return nil
+		return
 	}
-	var lines []string
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
-		lines = append(lines, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
+		d.Notes = append(d.Notes, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
 			rough(now.Sub(asked.At.Time)), asked.Cause)))
 	}
 	for _, w := range growth.Warnings {
-		lines = append(lines, printable(fmt.Sprintf("does not grow by usage: %s", text.Clip(w.Message, maxText))))
+		d.Problems = append(d.Problems, printable(fmt.Sprintf("does not grow by usage: %s (%s)", text.Clip(w.Message, maxText), w.Reason)))
 	}
-	return lines
 }

@@ -34,13 +34,13 @@ func past(at *metav1.Time, now time.Time) *when {
 	return &when{ISO: isoOf(at.Time), Words: rough(now.Sub(at.Time)) + " ago"}
 }
 
-// future returns the time of an event that has yet to happen, or nil.
+// future returns the time until which something lasts, or nil.
 func future(at *metav1.Time, now time.Time) *when {
 	if at == nil || at.IsZero() {
 		return nil
 	}
 	if at.Time.Before(now) {
-		return &when{ISO: isoOf(at.Time), Words: "now"}
+		return &when{ISO: isoOf(at.Time), Words: "passed " + rough(now.Sub(at.Time)) + " ago"}
 	}
 	return &when{ISO: isoOf(at.Time), Words: "in " + rough(at.Sub(now))}
 }

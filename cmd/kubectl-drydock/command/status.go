@@ -212,6 +212,9 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 		when = "ended " + duration.HumanDuration(now.Sub(d.Finished.Time)) + " ago"
 	}
 	words := []string{"operation " + d.Operation, when}
+	if d.Finished == nil && d.Deadline != nil && d.Deadline.Time.Before(now) {
+		words = append(words, "deadline passed "+duration.HumanDuration(now.Sub(d.Deadline.Time))+" ago")
+	}
 	if len(d.Members) > 0 {
 		words = append([]string{text.Printable(string(d.Strategy))}, words...)
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/progress"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -112,8 +112,8 @@ func TestLogOfAWaitHasNoNumbersThatChange(t *testing.T) {
 	golden.Equal(t, strings.Join(changeLines(d), "\n")+"\n")
 }
 
-// TestStatusSaysThatARequestIsWithdrawn: nothing is left to do about its refusal. The failed scaling is still shown.
-func TestStatusSaysThatARequestIsWithdrawn(t *testing.T) {
+// TestStatusShowsWhatNeedsAttention: nothing is left to do about a withdrawn request. A failed scaling and a passed deadline are shown.
+func TestStatusShowsWhatNeedsAttention(t *testing.T) {
 	refused := build.Status(build.Operation(api.Refused, func(r *api.Resize) { r.Reason, r.Message = api.UnknownClass, "no such class" }))
 	file := golden.Open(t)
 	for _, row := range []struct {
@@ -123,10 +123,14 @@ func TestStatusSaysThatARequestIsWithdrawn(t *testing.T) {
 		{"the request stands", build.Set("web", refused, build.Resize("data=128Mi"))},
 		{"the request is withdrawn", build.Set("web", refused)},
 		{"another request replaces it", build.Set("web", refused, build.Resize("data=64Mi"))},
+		{"an operation has passed its deadline", build.Set("web", build.Status(build.Operation(api.Moving, build.Due(-2*time.Hour))))},
 		{"a scaling has failed, too", build.Set("web", refused, withScaling(api.Failed))},
 	} {
-		out, err := newCluster(t, row.set).runAt(t, build.Now, "status", "sts/web")
-		file.Entry(t, row.situation, fmt.Sprintf("%serror: %v", out, err))
+		d, err := progress.FromRecord(&world.Observed{Set: row.set, Now: build.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Entry(t, row.situation, strings.Join(statusLines(d, row.set, build.Now, terminal.New(&bytes.Buffer{})), "\n"))
 	}
 }
 

@@ -32,16 +32,7 @@ func progressLines(d *progress.Document, t *terminal.Terminal) []string {
 func growthTable(d *progress.Document) []string {
 	rows := [][]string{{"CLAIM", "GROWS", "STATE"}}
 	for _, g := range d.Growing {
-		state := "growing"
-		switch grows := g.To.Cmp(g.From) > 0; {
-		case g.Done && grows:
-			state = "grown"
-		case g.Done:
-			state = "changed"
-		case !grows:
-			state = "changing"
-		}
-		rows = append(rows, []string{text.Printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)), state})
+		rows = append(rows, []string{text.Printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)), g.Words()})
 	}
 	return align(rows)
 }
