@@ -136,7 +136,7 @@ func listenHealth(address string, health *serve.Health, metrics, stream http.Han
 
 // listenGateway serves the wake gateway, unless --gateway is none. Every replica serves it, because it needs no lease.
 func listenGateway(o options, config *rest.Config, measure *export.Export, log *slog.Logger) (func(), error) {
-	if o.Gateway == "none" {
+	if o.Gateway == switchedOff {
 		return func() {}, nil
 	}
 	wake := gateway.New(kube.NewClient(o.configFor(config, api.WakeGateway)), o.Settings, o.Options, log)
@@ -155,7 +155,7 @@ func listenGateway(o options, config *rest.Config, measure *export.Export, log *
 
 // listenStatusPage serves the status page, unless --status-page is none. Every replica serves it, because it only reads.
 func listenStatusPage(o options, config *rest.Config, log *slog.Logger) (func(), error) {
-	if o.StatusPage == "none" {
+	if o.StatusPage == switchedOff {
 		return func() {}, nil
 	}
 	page := statuspage.New(kube.NewClient(o.configFor(config, api.StatusPage)), o.Settings, o.Access, log)

@@ -139,7 +139,7 @@ func TestStatusPageIsServedWithItsToken(t *testing.T) {
 			t.Errorf("%s: %s, want %d", name, response.Status, row.code)
 		}
 	}
-	if stop, err := listenStatusPage(options{StatusPage: "none"}, nil, nil); err != nil {
+	if stop, err := listenStatusPage(options{StatusPage: switchedOff}, nil, nil); err != nil {
 		t.Error(err)
 	} else {
 		stop()

@@ -24,9 +24,9 @@ import (
 // options are the settings of the process: flags, with defaults from the environment, and the functions' settings.
 type options struct {
 	Listen         string        `envconfig:"DRYDOCK_LISTEN" flag:"listen" desc:"address for metrics, health and /debug/events (127.0.0.1:9090; in a cluster :9090)"`
-	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address of the Broker for posted CloudEvents; empty for none"`
-	Gateway        string        `envconfig:"DRYDOCK_GATEWAY" flag:"gateway" desc:"address of the wake gateway (127.0.0.1:9092; in a cluster :9092); none for none"`
-	StatusPage     string        `envconfig:"DRYDOCK_STATUS_PAGE" flag:"status-page" desc:"address of the status page (127.0.0.1:9093; in a cluster :9093); none for none"`
+	Broker         string        `envconfig:"DRYDOCK_BROKER" flag:"broker" default:"127.0.0.1:9091" desc:"address of the Broker for posted CloudEvents; none switches it off"`
+	Gateway        string        `envconfig:"DRYDOCK_GATEWAY" flag:"gateway" desc:"address of the wake gateway (127.0.0.1:9092; in a cluster :9092); none switches it off"`
+	StatusPage     string        `envconfig:"DRYDOCK_STATUS_PAGE" flag:"status-page" desc:"address of the status page (127.0.0.1:9093; in a cluster :9093); none switches it off"`
 	Tick           time.Duration `envconfig:"DRYDOCK_TICK" flag:"tick" default:"30s" desc:"time between two sweeps; 0 for none"`
 	NoSource       bool          `envconfig:"DRYDOCK_NO_SOURCE" flag:"no-source" desc:"do not watch the cluster: only ticks and posted events"`
 	EventsLog      string        `envconfig:"DRYDOCK_EVENTS_LOG" flag:"events-log" desc:"file for the events that pass the Broker, a line of JSON each; - for standard output"`
@@ -41,6 +41,9 @@ type options struct {
 	statuspage.Access
 	settings.Kubeconfig
 }
+
+// switchedOff is the address of a part that does not run.
+const switchedOff = "none"
 
 var errHelp = errors.New("help was requested")
 
@@ -74,6 +77,9 @@ func readOptions(args []string, stdout, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("%w. -h lists the flags", err)
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q. -h lists the flags", flags.Arg(0))
+	}
+	if o.Broker == switchedOff {
+		o.Broker = ""
 	}
 	return o, nil
 }

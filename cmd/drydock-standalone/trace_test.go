@@ -76,7 +76,7 @@ func TestOneResizeIsOneTrace(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, []string{
-			"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--status-page", "none",
+			"--namespace", w.Namespace, "--listen", "127.0.0.1:0", "--broker", "none", "--gateway", "none", "--status-page", "none",
 			"--leader-elect=false", "--tick", "3s",
 		}, io.Discard, &log)
 	}()

@@ -85,9 +85,8 @@ func (r release) checkPlaces() error {
 		return fmt.Errorf("--registry %q is no name of a registry. Write HOST or HOST/PATH, without a scheme, tag or final slash",
 			r.registry)
 	}
-	example := api.Settings{Image: r.registry + "/" + functions + "@sha256:" + strings.Repeat("0", 64)}
-	if err := example.CheckImage(); err != nil {
-		return fmt.Errorf("--registry %s: %w", r.registry, err)
+	if fault, _ := api.ImageFault(r.registry+"/"+functions+"@sha256:"+strings.Repeat("0", 64), false); fault != "" {
+		return fmt.Errorf("--registry %s: image %s. Write the full name of the host", r.registry, fault)
 	}
 	base, err := url.Parse(r.baseURL)
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.RawQuery+base.Fragment != "" {

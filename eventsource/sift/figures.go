@@ -70,7 +70,9 @@ func stateOf(kind api.Kind, phase api.Phase) [2]string { return [2]string{string
 // addSet adds an opted-in set with its records.
 func (f *figures) addSet(set *appsv1.StatefulSet, records operation.Records, now time.Time) {
 	for _, record := range records.All() {
-		f.addRecord(record, now)
+		if !records.Settled(record) {
+			f.addRecord(record, now)
+		}
 	}
 	for kind, err := range map[api.Kind]error{api.KindResize: records.ResizeErr, api.KindSleep: records.SleepErr,
 		api.KindCleanup: records.CleanupErr, api.KindScale: records.ScaleErr} {
@@ -88,12 +90,9 @@ func (f *figures) addSet(set *appsv1.StatefulSet, records operation.Records, now
 	f.DeadLetters += len(letters)
 }
 
-// addRecord counts an unfinished operation, or one that failed or was refused. It does not count an operation that the user aborted.
+// addRecord counts an unfinished operation, or one that failed or was refused.
 func (f *figures) addRecord(record operation.Record, now time.Time) {
 	head := record.Head()
-	if head.Phase == api.Succeeded || head.Phase.Terminal() && head.Reason == api.Aborted {
-		return
-	}
 	f.Operations[stateOf(head.Kind, head.Phase)]++
 	if !record.Active() || head.Phase == api.Asleep {
 		return

@@ -61,7 +61,7 @@ func heldPod(ago time.Duration, grace int64) *corev1.Pod {
 func TestSweepComputesFigures(t *testing.T) {
 	type list = []metav1.Object
 	failed := func(set string, reason api.Reason) metav1.Object {
-		return build.Set(set, build.Status(build.Operation(api.Failed, func(r *api.Resize) {
+		return build.Set(set, build.Resize("data=128Mi"), build.Status(build.Operation(api.Failed, func(r *api.Resize) {
 			r.Set, r.Reason = api.SetRef{Name: set, UID: types.UID("uid-" + set)}, reason
 		})))
 	}
@@ -76,6 +76,8 @@ func TestSweepComputesFigures(t *testing.T) {
 		"a set that is not opted in": {"statefulsets": list{build.With(failed("web", api.CopyFailed), build.Label(api.ManagedLabel, ""))}},
 		"active, failed and aborted operations": {"statefulsets": list{build.Set("web", build.Status(overdue)), failed("db", api.CopyFailed),
 			failed("api", api.NotReady), failed("queue", api.Aborted)}},
+		"a failed operation whose request was withdrawn": {"statefulsets": list{
+			build.With(failed("db", api.CopyFailed), build.Resize("data=64Mi"))}},
 		"a succeeded operation":         {"statefulsets": list{build.Set("web", build.Status(build.Operation(api.Succeeded)))}},
 		"a record that cannot be read":  {"statefulsets": list{build.Set("web", build.Annotation(api.StatusAnnotation, "{"))}},
 		"a set that is asleep":          {"statefulsets": list{build.Set("web", requests, build.WithSleep(asleep), build.Replicas(0))}},

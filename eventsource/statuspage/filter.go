@@ -3,7 +3,6 @@ package statuspage
 import (
 	"slices"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/shared/overview"
 )
 
@@ -17,7 +16,7 @@ type filter struct {
 var filters = []filter{
 	{"", "All", func(overview.Set) bool { return true }},
 	{"active", "Active", isActive},
-	{"failed", "Failed", hasFailed},
+	{"failed", "Failed or refused", hasFailed},
 	{"asleep", "Asleep", func(s overview.Set) bool { return s.State == overview.Asleep || s.State == overview.FallingAsleep }},
 	{"letters", "Dead letters", func(s overview.Set) bool { return s.DeadLetters > 0 }},
 }
@@ -32,10 +31,10 @@ func filterOf(key string) *filter {
 }
 
 func isActive(s overview.Set) bool {
-	return s.Operation != nil && !s.Operation.Phase.Terminal() && s.Operation.Phase != "" || s.State == overview.WakingUp ||
-		s.State == overview.FallingAsleep
+	return s.State == overview.WakingUp || s.State == overview.FallingAsleep ||
+		slices.ContainsFunc(s.Operations, func(o overview.Operation) bool { return o.Phase != "" && !o.Phase.Terminal() })
 }
 
 func hasFailed(s overview.Set) bool {
-	return s.Operation != nil && (s.Operation.Phase == api.Failed || s.Operation.Phase == api.Refused || s.Operation.Phase == "")
+	return slices.ContainsFunc(s.Operations, func(o overview.Operation) bool { return o.Phase == "" || o.Phase.Terminal() })
 }

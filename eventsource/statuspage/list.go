@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type row struct {
 	State           string
 	Mood            mood
 	Since           *when
-	Operation       *rowOperation
+	Operations      []rowOperation
 	Why             string
 	DeadLetters     int
 }
@@ -105,7 +106,7 @@ func summary(document overview.Document, shown int) string {
 			failed++
 		}
 	}
-	words := fmt.Sprintf("%s, %d active, %d failed", plural(len(document.Sets), "StatefulSet"), active, failed)
+	words := fmt.Sprintf("%s, %d active, %d failed or refused", plural(len(document.Sets), "StatefulSet"), active, failed)
 	if shown != len(document.Sets) {
 		words += fmt.Sprintf("; %d shown", shown)
 	}
@@ -124,11 +125,9 @@ func rowOf(s overview.Set, now time.Time) row {
 	if r.Mood == good && s.Ready < s.Replicas {
 		r.Mood = busy
 	}
-	if o := s.Operation; o != nil {
-		r.Operation = &rowOperation{operationWords(o.Kind, o.Request), string(o.Phase), moodOfPhase(o.Phase), printable(o.Message)}
-		if o.Phase == "" {
-			r.Operation.Phase = "Unreadable"
-		}
+	for _, o := range s.Operations {
+		phase := cmp.Or(string(o.Phase), "Unreadable")
+		r.Operations = append(r.Operations, rowOperation{operationWords(o.Kind, o.Request), phase, moodOfPhase(o.Phase), printable(o.Message)})
 	}
 	return r
 }

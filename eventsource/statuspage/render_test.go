@@ -61,7 +61,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 	record.Members[0].Claims[0].Warnings = []string{hostile()}
 	letter := api.UndeliveredEvent{Type: hostile(), Source: "x", ID: "x", Subject: "x", Destination: hostile(), Message: hostile()}
 	letter.Time.Time = build.Now
-	set := build.Set("web", build.Status(record), build.Annotation(api.IdleTimeoutAnnotation, hostile()),
+	set := build.Set("web", build.Status(record), build.Resize(record.Request), build.Annotation(api.IdleTimeoutAnnotation, hostile()),
 		build.Annotation(api.DeadLettersAnnotation, api.EncodeDeadLetters([]api.UndeliveredEvent{letter})))
 	facts := factsOf(t, build.Lists{"statefulsets": {set},
 		"events": {event("bad", corev1.EventTypeWarning, hostile(), hostile(), time.Minute)}})

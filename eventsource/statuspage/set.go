@@ -77,14 +77,11 @@ func setOf(f setFacts) setData {
 	return data
 }
 
-// othersOf returns the operations other than a resize, if they are active or did not succeed.
+// othersOf returns the operations other than a resize or rollback that are active or did not succeed.
 func othersOf(records operation.Records, now time.Time) []recordData {
 	var others []recordData
-	for _, record := range records.All() {
+	for _, record := range records.Others() {
 		h := record.Head()
-		if _, isResize := record.(*api.Resize); isResize || h.Phase == api.Succeeded {
-			continue
-		}
 		words := operationWords(h.Kind, h.Request)
 		if h.Kind == api.KindSleep {
 			words = printable("sleep, cause: " + h.Request)

@@ -62,6 +62,9 @@ func (d *setData) addProgress(document *progress.Document, record *api.Resize, n
 		Finished: past(document.Finished, now), Result: printable(joined(string(document.Reason), document.Message)),
 		By: string(document.Function), Next: document.NextStep(), Total: len(document.Members),
 	}
+	if document.Withdrawn {
+		o.Words += " (withdrawn)"
+	}
 	if record.Active() {
 		o.Deadline = future(document.Deadline, now)
 	}

@@ -29,11 +29,13 @@ type Records struct {
 	Scale   *api.Scale
 
 	ResizeErr, SleepErr, CleanupErr, ScaleErr error
+
+	request string // drydock.dev/resize on the set
 }
 
 // Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
-	r := Records{}
+	r := Records{request: set.Annotations[api.ResizeAnnotation]}
 	r.Resize, r.ResizeErr = api.LoadResize(set)
 	r.Sleep, r.SleepErr = api.LoadSleep(set)
 	r.Cleanup, r.CleanupErr = api.LoadCleanup(set)
@@ -67,6 +69,27 @@ func (r Records) Find(id string) Record {
 		}
 	}
 	return nil
+}
+
+// Others returns the records of the sleep, cleanup and scaling that are active or did not succeed.
+func (r Records) Others() []Record {
+	return slices.DeleteFunc(r.All(), func(record Record) bool {
+		_, isResize := record.(*api.Resize)
+		return isResize || record.Head().Phase == api.Succeeded
+	})
+}
+
+// Settled reports whether the operation has ended and concerns nobody any more: it succeeded, a user aborted it, or its request is
+// withdrawn.
+func (r Records) Settled(record Record) bool {
+	h := record.Head()
+	return h.Phase == api.Succeeded || h.Phase.Terminal() && h.Reason == api.Aborted || r.Withdrawn(record)
+}
+
+// Withdrawn reports whether a user has withdrawn or replaced the request of a resize since it failed or was refused.
+func (r Records) Withdrawn(record Record) bool {
+	h := record.Head()
+	return h.Kind == api.KindResize && (h.Phase == api.Failed || h.Phase == api.Refused) && h.Request != r.request
 }
 
 // Resizing reports whether a resize or rollback is active on the set. An unreadable record counts as active.

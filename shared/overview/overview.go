@@ -53,9 +53,9 @@ type Set struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Why is why the set is in this state, or what keeps it awake.
 	Why string `json:"why,omitempty"`
-	// Operation is the active resize, rollback, cleanup or scaling. Without one, it is a latest operation that did not succeed or cannot be
-	// read: resize, sleep, cleanup or scaling.
-	Operation *Operation `json:"operation,omitempty"`
+	// Operations are the active resize, rollback, cleanup and scaling, then the latest operations that cannot be read, then those that failed
+	// or were refused, except those that a user aborted or withdrew. An active sleep is in State. Alerts count the same operations.
+	Operations []Operation `json:"operations,omitempty"`
 	// DeadLetters is the number of the set's dead letters. An unreadable list counts as one.
 	DeadLetters int `json:"deadLetters,omitempty"`
 }
@@ -94,7 +94,7 @@ func New(sets []*appsv1.StatefulSet, now time.Time) Document {
 
 func setOf(m idle.Member, verdict idle.Verdict) Set {
 	s := Set{Namespace: m.Set.Namespace, Name: m.Set.Name, Group: m.Set.Labels[api.GroupLabel], Ready: m.Set.Status.ReadyReplicas,
-		Replicas: statefulset.Replicas(m.Set), Operation: operationOf(m.Set), State: Awake, Why: verdict.Why, DeadLetters: deadLettersOf(m.Set)}
+		Replicas: statefulset.Replicas(m.Set), Operations: operationsOf(m.Set), State: Awake, Why: verdict.Why, DeadLetters: deadLettersOf(m.Set)}
 	switch sleep := m.Sleep; {
 	case m.SleepErr != nil:
 		s.Why = m.SleepErr.Error()
@@ -132,40 +132,36 @@ func stateOf(sleep *api.Sleep) State {
 	return FallingAsleep
 }
 
-// operationOf returns the operation to show for the set, or nil: the active one, else a record that cannot be read, else the first one that
-// did not succeed. Active sleeps are in the state. The alerts count the same operations.
-func operationOf(set *appsv1.StatefulSet) *Operation {
+// operationsOf returns the operations to show for the set, the most urgent first.
+func operationsOf(set *appsv1.StatefulSet) []Operation {
 	records := operation.Of(set)
-	if records.ResizeErr != nil {
-		return unreadable(api.KindResize, records.ResizeErr)
-	}
-	switch {
-	case records.Resize.Active():
-		return shown(records.Resize)
-	case records.Cleanup.Active():
-		return shown(records.Cleanup)
-	case records.Scale.Active():
-		return shown(records.Scale)
-	case records.CleanupErr != nil:
-		return unreadable(api.KindCleanup, records.CleanupErr)
-	case records.ScaleErr != nil:
-		return unreadable(api.KindScale, records.ScaleErr)
-	case records.SleepErr != nil:
-		return unreadable(api.KindSleep, records.SleepErr)
-	}
+	var active, unread, unsuccessful []Operation
 	for _, record := range records.All() {
-		if phase := record.Head().Phase; phase.Terminal() && phase != api.Succeeded {
-			return shown(record)
+		switch isSleep := record.Head().Kind == api.KindSleep; {
+		case records.Settled(record) || isSleep && record.Active():
+		case record.Head().Phase.Terminal():
+			unsuccessful = append(unsuccessful, shown(record))
+		default:
+			active = append(active, shown(record))
 		}
 	}
-	return nil
+	for _, failed := range []struct {
+		kind api.Kind
+		err  error
+	}{{api.KindResize, records.ResizeErr}, {api.KindSleep, records.SleepErr}, {api.KindCleanup, records.CleanupErr},
+		{api.KindScale, records.ScaleErr}} {
+		if failed.err != nil {
+			unread = append(unread, unreadable(failed.kind, failed.err))
+		}
+	}
+	return slices.Concat(active, unread, unsuccessful)
 }
 
-func unreadable(kind api.Kind, err error) *Operation {
-	return &Operation{Kind: kind, Reason: api.StatusInvalid, Message: err.Error()}
+func unreadable(kind api.Kind, err error) Operation {
+	return Operation{Kind: kind, Reason: api.StatusInvalid, Message: err.Error()}
 }
 
-func shown(record operation.Record) *Operation {
+func shown(record operation.Record) Operation {
 	head := record.Head()
-	return &Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Request, Reason: head.Reason, Message: head.Message}
+	return Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Request, Reason: head.Reason, Message: head.Message}
 }

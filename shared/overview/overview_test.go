@@ -25,7 +25,7 @@ func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
 	resize := func(name string, phase api.Phase) *appsv1.StatefulSet {
 		record := build.Operation(phase)
 		record.Set.Name, record.Set.UID = name, types.UID("uid-"+name)
-		return build.Set(name, build.Status(record))
+		return build.Set(name, build.Resize(record.Request), build.Status(record))
 	}
 	sets := []*appsv1.StatefulSet{
 		build.Set("active", timeout, active),

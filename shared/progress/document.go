@@ -22,6 +22,8 @@ type Document struct {
 	Request   string       `json:"request,omitempty"`
 	Phase     api.Phase    `json:"phase,omitempty"`
 	Strategy  api.Strategy `json:"strategy,omitempty"`
+	// Withdrawn is true if the operation failed or was refused, and its request is no longer on the set.
+	Withdrawn bool         `json:"withdrawn,omitempty"`
 	Started   *metav1.Time `json:"started,omitempty"`
 	Finished  *metav1.Time `json:"finished,omitempty"`
 	// Deadline is when the present phase fails, unless it ends before.
@@ -29,7 +31,7 @@ type Document struct {
 	Reason   api.Reason   `json:"reason,omitempty"`
 	Message  string       `json:"message,omitempty"`
 	// Function is the function that takes the next step of the operation. It is empty when the operation has ended.
-	Function api.Function `json:"by,omitempty"`
+	Function api.Function `json:"function,omitempty"`
 	// Waits lists why the operation as a whole waits. After its end, it lists the pods that are still held, with the reasons. Reasons of
 	// single members are in Members.
 	Waits []string `json:"waits,omitempty"`

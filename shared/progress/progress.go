@@ -47,6 +47,7 @@ func FromRecord(o *world.Observed) (*Document, error) {
 		return d, nil
 	}
 	d.Kind, d.Operation, d.Request, d.Phase, d.Strategy = record.Kind, record.Operation, record.Request, record.Phase, record.Strategy
+	d.Withdrawn = operation.Of(o.Set).Withdrawn(record)
 	d.Started, d.Finished, d.Deadline = &record.Started, record.Finished, record.Deadline
 	d.Reason, d.Message, d.Function = record.Reason, record.Message, operation.MovedBy(record)
 	for _, e := range record.Expansions {
@@ -96,6 +97,7 @@ func secondsBetween(from *metav1.Time, to time.Time) *int64 {
 func (d *Document) NextStep() string {
 	set := fmt.Sprintf("-n %s sts/%s", d.Namespace, d.Set)
 	switch {
+	case d.Withdrawn:
 	case d.Phase == api.Refused && d.Kind == api.KindResize:
 		return "kubectl drydock plan " + set + "   # shows every cause. The resize begins when they are removed"
 	case d.Phase == api.Failed && d.Kind == api.KindRollback:

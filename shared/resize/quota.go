@@ -27,10 +27,16 @@ type QuotaRoom struct {
 
 // Fits reports whether the quota has room for the resize.
 func (r QuotaRoom) Fits() bool {
+	sum := r.sum()
+	return sum.Cmp(r.Hard) <= 0
+}
+
+// sum returns how much is in use during the resize, with the old volumes.
+func (r QuotaRoom) sum() resource.Quantity {
 	sum := r.Used.DeepCopy()
 	sum.Add(r.Needs)
 	sum.Add(r.Retained)
-	return sum.Cmp(r.Hard) <= 0
+	return sum
 }
 
 // QuotaRooms compares the limits of the namespace's quotas with the needs of the resize's claims and movers. It skips quotas with scopes:
@@ -57,24 +63,26 @@ func checkQuotas(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, r := range QuotaRooms(in, w) {
 		if !r.Fits() {
-			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s: %s are used, and the resize needs %s more%s",
-				r.Quota, &r.Hard, r.Resource, &r.Used, &r.Needs, r.advice()))
+			sum := r.sum()
+			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, and %s are needed: %s", r.Quota, &r.Hard,
+				r.Resource, &sum, r.advice()))
 		}
 	}
 	return found
 }
 
-// advice returns the remedy for a quota without room.
+// advice returns what adds up to the sum, and the remedy for a quota without room.
 func (r QuotaRoom) advice() string {
 	const raise = "Raise the quota for the time of the resize"
+	parts := fmt.Sprintf("%s are used, and the resize adds %s", &r.Used, &r.Needs)
 	switch {
 	case !r.Retained.IsZero():
-		return fmt.Sprintf(", besides %s in retained old volumes. %s, or wait until the old volumes expire: kubectl get pv -l %s",
-			&r.Retained, raise, api.NamespaceLabel)
+		return fmt.Sprintf("%s, besides %s in retained old volumes, which the quota does not count. %s, or wait until the old volumes "+
+			"expire: kubectl get pv -l %s", parts, &r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
-		return fmt.Sprintf(". %s, or copy fewer members at once with the annotation %s", raise, api.ResizeParallelismAnnotation)
+		return fmt.Sprintf("%s. %s, or copy fewer members at once with the annotation %s", parts, raise, api.ResizeParallelismAnnotation)
 	}
-	return ". " + raise
+	return parts + ". " + raise
 }
 
 // quotaNeeds returns the additional consumption of claims and movers, under every name that a quota may use for it

@@ -27,7 +27,7 @@ type Sweep struct {
 	// OwnersPaused counts paused owners, by the kind of the operation that needs the pause. OldestPause is the first of their pauses.
 	OwnersPaused map[string]int
 	OldestPause  map[string]time.Time
-	// DeadLetters counts the events on the lists of undelivered events.
+	// DeadLetters counts the dead letters: events that no function accepted. StatefulSets list them.
 	DeadLetters int
 }
 

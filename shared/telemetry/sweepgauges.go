@@ -11,7 +11,7 @@ import (
 func operationGauges(meter metric.Meter) ([]gauge, error) {
 	operations, failed := meter.Float64ObservableGauge("drydock.operations", metric.WithUnit("{operation}"),
 		metric.WithDescription("Operations by kind and phase: the active ones, and the latest ones of each set that Failed or were Refused. "+
-			"An operation that a user aborted is left out. In phase Unreadable, the record cannot be read."))
+			"An operation that a user aborted, or whose request a user withdrew, is left out. In phase Unreadable, the record cannot be read."))
 	overdue, failedOverdue := meter.Float64ObservableGauge("drydock.operations.overdue", metric.WithUnit("{operation}"),
 		metric.WithDescription("Active operations whose phase has passed its deadline."))
 	oldest, failedOldest := meter.Float64ObservableGauge("drydock.operation.oldest.timestamp", metric.WithUnit("s"),
@@ -64,7 +64,8 @@ func sleepGauges(meter metric.Meter) ([]gauge, error) {
 
 func otherGauges(meter metric.Meter) ([]gauge, error) {
 	at, failed := meter.Float64ObservableGauge("drydock.sweep.timestamp", metric.WithUnit("s"),
-		metric.WithDescription("Unix time at which the latest complete sweep began. The tick starts a sweep each minute."))
+		metric.WithDescription("Unix time at which the latest complete sweep began. The tick starts a sweep each minute, standalone "+
+			"each 30 s."))
 	retained, failedRetained := meter.Float64ObservableGauge("drydock.volumes.retained", metric.WithUnit("By"),
 		metric.WithDescription("Capacity of the old volumes within their retention."))
 	owners, failedOwners := meter.Float64ObservableGauge("drydock.owners.paused", metric.WithUnit("{owner}"),
@@ -73,7 +74,7 @@ func otherGauges(meter metric.Meter) ([]gauge, error) {
 	oldest, failedOldest := meter.Float64ObservableGauge("drydock.owner.paused.timestamp", metric.WithUnit("s"),
 		metric.WithDescription("Unix time of the oldest pause of an owner, by the kind of operation."))
 	letters, failedLetters := meter.Float64ObservableGauge("drydock.dead_letters", metric.WithUnit("{event}"),
-		metric.WithDescription("Undelivered events that are listed on StatefulSets."))
+		metric.WithDescription("Dead letters: events that no function accepted. StatefulSets list them."))
 	return []gauge{
 		{at, func(s *Sweep, show showFunc) { show(unix(s.At)) }},
 		{retained, func(s *Sweep, show showFunc) { show(s.RetainedBytes) }},

@@ -370,10 +370,10 @@ func TestTenantCannotForgeScaling(t *testing.T) {
 			subresource...)
 		return err
 	}
-	expectForbidden(t, "writing the record", documentsPolicy, write(`"{}"`))
-	expectForbidden(t, "writing it with the status", documentsPolicy, write(`"{}"`, "status"))
+	expectForbidden(t, "writing the record", recordsPolicy, write(`"{}"`))
+	expectForbidden(t, "writing it with the status", recordsPolicy, write(`"{}"`, "status"))
 	w.Annotate("web", map[string]string{api.ScaleAnnotation: "{}"})
-	expectForbidden(t, "changing it", documentsPolicy, write(`"forged"`))
+	expectForbidden(t, "changing it", recordsPolicy, write(`"forged"`))
 	if err := write("null"); err != nil {
 		t.Errorf("removing it: %v", err)
 	}

@@ -51,7 +51,7 @@ var setThefts = []theft{
 		}
 		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
 	}, ""},
-	{"write Drydock's documents on a StatefulSet that has opted in",
+	{"write Drydock's records on a StatefulSet that has opted in",
 		func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
 		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
 	{"write the record of a scaling on a StatefulSet that has opted in",
@@ -103,7 +103,7 @@ var setThefts = []theft{
 	}, ""},
 	{"create a StatefulSet, with any service account of its namespace",
 		func(s *thief) error { return s.createSet(func(*appsv1.StatefulSet) {}) }, "restore"},
-	{"create a StatefulSet whose pods get hold of their node", func(s *thief) error {
+	{"create a StatefulSet whose pods have access to their node", func(s *thief) error {
 		for _, change := range []func(*corev1.PodSpec){
 			func(p *corev1.PodSpec) { p.HostPID = true },
 			func(p *corev1.PodSpec) { p.HostNetwork = true },

@@ -161,3 +161,27 @@ func TestRunningFunctionsDoNotTouchReleasedSets(t *testing.T) {
 		t.Errorf("it sleeps again: %+v", sleep)
 	}
 }
+
+// TestReleasedSetStaysAwakeAfterANewInstallation: the user's order to sleep does not act again when the set opts in later.
+func TestReleasedSetStaysAwakeAfterANewInstallation(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 2, "64Mi", "data"))
+	drive := w.Drive(nil)
+	untilReady(w, drive, "web", 2)
+	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
+	w.UntilSleep(drive, "web", api.Asleep)
+	if out, err := command(t, w, "release", "--yes"); err != nil || !mentions(out, "-paused") {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
+	for range 3 {
+		if err := drive.Tick(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	untilReady(w, drive, "web", 2)
+	if sleep := w.Sleep("web"); sleep.Active() {
+		t.Errorf("it sleeps again: %+v", sleep)
+	}
+}

@@ -28,7 +28,7 @@ func drydockWith(t testing.TB, s *stage.Stage, settings []string, args ...string
 	log := &lockedBuffer{}
 	binary := filepath.Join(kit.Root(t), "bin", "drydock-standalone")
 	command := exec.Command(binary, append([]string{"--namespace", s.Namespace, "--lease-namespace", s.Namespace,
-		"--listen", "127.0.0.1:0", "--broker", "", "--gateway", "none", "--status-page", "none"}, args...)...)
+		"--listen", "127.0.0.1:0", "--broker", "none", "--gateway", "none", "--status-page", "none"}, args...)...)
 	command.Env = append(append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "DRYDOCK_IMAGE="+stage.Image,
 		"DRYDOCK_ALLOW_TAGS=true", "DRYDOCK_IMPERSONATE=true"), settings...)
 	command.Stdout, command.Stderr = log, log

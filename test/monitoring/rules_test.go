@@ -133,7 +133,7 @@ var situations = map[string]situation{
 		paused("Resize", "1x1700", "0x1700")...),
 	"an owner is paused for a sleep for two days": silent(2*day, paused("Sleep", "1x3000", "0x3000")...),
 
-	"events were not delivered":       fires("DrydockDeadLetters", 15, of(letters, "3x60")),
+	"there are dead letters":          fires("DrydockDeadLetters", 15, of(letters, "3x60")),
 	"an event was sent again at once": silent(20, of(letters, "3x10 0x60")),
 
 	"a volume does not grow, and the pod ends": fires("DrydockGrowthStuck", 20, growing+"1 _x4 1 _x4 1 _x4 1 _x4 1"),
@@ -182,6 +182,20 @@ func TestAlertsFireWhenTheyMust(t *testing.T) {
 				t.Errorf("%v fire, want %v", got, s.fires)
 			}
 		})
+	}
+}
+
+// TestPauseWithoutOperationIsNotCalledOperation: kind None is no operation, so its description has its own sentence.
+func TestPauseWithoutOperationIsNotCalledOperation(t *testing.T) {
+	for kind, want := range map[string]string{
+		"None":   "Drydock has paused it. No operation needs the pause.",
+		"Resize": "Drydock has paused it. A Resize has needed the pause for 1d 3h 0m 0s.",
+	} {
+		series := append(paused(kind, "1x1700", "0x1700"), of(sweeps, "0+60x4000"))
+		alerts := firing(t, ruleFile(t), series, 27*time.Hour)
+		if len(alerts) != 1 || !strings.HasSuffix(alerts[0].Annotations.Get("description"), want) {
+			t.Errorf("kind %s: %v, want a description that ends with %q", kind, alerts, want)
+		}
 	}
 }
 

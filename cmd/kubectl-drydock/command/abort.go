@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // abort holds the state of kubectl drydock abort.
@@ -22,9 +23,9 @@ func newAbort(t *tool) *cobra.Command {
 	o := &abort{tool: t}
 	c := &cobra.Command{
 		Use:   "abort sts/NAME",
-		Short: "End a running operation",
-		Long: "End the running operation of the StatefulSet. Members that were moved stay on their new volumes, the others start on their old\n" +
-			"ones. A set that sleeps wakes up. A cleanup keeps all remaining claims.\n\n" +
+		Short: "End a running resize, rollback, sleep or cleanup",
+		Long: "End the running resize, rollback, sleep or cleanup of the StatefulSet. Members that were moved stay on their new volumes,\n" +
+			"the others start on their old ones. A set that sleeps wakes up. A cleanup keeps all remaining claims. A scaling cannot be ended.\n\n" +
 			"The command writes the annotation " + api.AbortAnnotation + ", which Drydock removes at the end.",
 		Example: "  kubectl drydock abort sts/web",
 		Args:    cobra.ExactArgs(1),
@@ -86,6 +87,10 @@ func abortable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nil, records.CleanupErr
 	case records.Cleanup.Active():
 		return records.Cleanup, nil
+	case records.Scale.Active():
+		return nil, fmt.Errorf("StatefulSet %s/%s: operation %s scales the set, and a scaling cannot be ended. Follow it with: "+
+			"kubectl describe -n %s scaler %s", set.Namespace, set.Name, records.Scale.Operation, set.Namespace,
+			text.Printable(records.Scale.Scaler.Name))
 	}
 	return nil, fmt.Errorf("StatefulSet %s/%s: nothing to end: no operation is running", set.Namespace, set.Name)
 }

@@ -133,7 +133,7 @@ func (o *listing) print(out io.Writer, d overview.Document) error {
 	rows := [][]string{header}
 	for _, set := range d.Sets {
 		row := []string{set.Name, fmt.Sprintf("%d/%d", set.Ready, set.Replicas), string(set.State), since(set.Since, o.now()),
-			o.clip(operationInList(set.Operation)), o.clip(orDash(text.Printable(set.Why)))}
+			o.clip(operationsInList(set)), o.clip(orDash(text.Printable(set.Why)))}
 		if o.all {
 			row = append([]string{set.Namespace}, row...)
 		}
@@ -158,18 +158,23 @@ func (o *listing) clip(words string) string {
 	return text.Clip(words, columnWidth)
 }
 
-func operationInList(o *overview.Operation) string {
-	if o == nil {
-		return "-"
+// operationsInList returns the operations of the set, and the number of its dead letters.
+func operationsInList(set overview.Set) string {
+	var all []string
+	for _, o := range set.Operations {
+		words := strings.ToLower(string(o.Kind))
+		if o.Phase != "" {
+			words += " " + string(o.Phase)
+		}
+		if o.Phase == "" || o.Phase.Terminal() {
+			words += ": " + string(o.Reason)
+		}
+		all = append(all, words)
 	}
-	words := strings.ToLower(string(o.Kind))
-	if o.Phase != "" {
-		words += " " + string(o.Phase)
+	if n := set.DeadLetters; n > 0 {
+		all = append(all, fmt.Sprintf("dead letters: %d", n))
 	}
-	if o.Phase == api.Failed || o.Phase == api.Refused || o.Phase == "" {
-		words += ": " + string(o.Reason)
-	}
-	return text.Printable(words)
+	return orDash(text.Printable(strings.Join(all, "; ")))
 }
 
 func since(at *metav1.Time, now time.Time) string {

@@ -1,19 +1,20 @@
 package command
 
 import (
+	"fmt"
 	"strconv"
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 )
 
 // memberRows returns a table of the copied members, in the order of their moves. It is empty if there are none.
-func memberRows(members []forecast.Member) [][]string {
+func memberRows(set string, members []forecast.Member) [][]string {
 	if len(members) == 0 {
 		return nil
 	}
 	rows := [][]string{{"ORDER", "MEMBER", "NODE", "STATE", "FIRST PASS"}}
 	for i, m := range members {
-		rows = append(rows, []string{strconv.Itoa(i + 1), strconv.Itoa(m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
+		rows = append(rows, []string{strconv.Itoa(i + 1), fmt.Sprintf("%s-%d", set, m.Ordinal), orDash(m.Node), memberState(m), firstPass(m)})
 	}
 	return rows
 }

@@ -32,7 +32,7 @@ func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
 		t.addProblems("Nothing would happen until", d.Conditions)
 	}
 	t.addClaims(d.Claims)
-	t.addTable(memberRows(d.Members), "NODE")
+	t.addTable(memberRows(d.Set, d.Members), "NODE")
 	t.addFacts(d, consequences(d))
 	return t.print(out)
 }

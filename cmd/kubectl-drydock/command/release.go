@@ -27,8 +27,9 @@ func newRelease(t *tool) *cobra.Command {
 		Use:   "release [--all-namespaces] [--yes] [--holds]",
 		Short: "Wake and release everything before Drydock is uninstalled",
 		Long: "Release held pods, wake sleeping StatefulSets, resume paused owners, and remove Drydock's labels and finalizers from every\n" +
-			"StatefulSet of the namespace without a running operation. The sets must opt in again afterwards. The command does not need\n" +
-			"Drydock's functions.\n\n" +
+			"StatefulSet of the namespace without a running operation. It also removes the annotations that request something, such as\n" +
+			"drydock.dev/paused and drydock.dev/resize: otherwise they would act again when the set opts in later. Settings and records stay.\n" +
+			"The command does not need Drydock's functions.\n\n" +
 			"A set with a running resize is left: wait for its end, or abort it. If Drydock's functions do not run any more, --holds releases\n" +
 			"its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty volume.\n\n" +
 			"Without --yes the command only shows the changes. Run it until nothing is left.",
@@ -125,8 +126,9 @@ func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 	}
 	slices.Sort(names)
 	if len(names) > 0 {
-		fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes after Drydock is uninstalled: %s. Delete them yourself, or wait until "+
-			"their retention ends.\n", strings.Join(names, ", "))
+		fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes after Drydock is uninstalled: %s. Wait until their retention ends, or "+
+			"delete one with its data: kubectl patch pv %s -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'\n",
+			strings.Join(names, ", "), names[0])
 	}
 	return nil
 }

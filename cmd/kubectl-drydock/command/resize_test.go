@@ -179,6 +179,18 @@ func TestAbortNamesTheRunningOperation(t *testing.T) {
 	if out, err := idle.run(t, "abort", "sts/web", "--yes"); err == nil || len(idle.wrote) > 0 {
 		t.Errorf("nothing runs: %q, %v, wrote %q", out, err, idle.wrote)
 	}
+	scaled := newCluster(t, build.Set("web", withScaling(api.Scaling)))
+	out, err = scaled.run(t, "abort", "sts/web", "--yes")
+	if err == nil || !strings.Contains(err.Error(), "kubectl describe -n shop scaler web") || len(scaled.wrote) > 0 {
+		t.Errorf("a scaling runs: %q, %v, wrote %q", out, err, scaled.wrote)
+	}
+}
+
+// withScaling returns an option that adds the record of a scaling by Scaler web.
+func withScaling(phase api.Phase) build.Option {
+	doc := &api.Scale{Scaler: api.ScalerRef{Name: "web"}, Header: api.Header{Version: api.RecordVersion, Operation: build.ID,
+		Kind: api.KindScale, Phase: phase, Request: "2", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"}}}
+	return build.Annotation(api.ScaleAnnotation, doc.Encode())
 }
 
 func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {

@@ -110,11 +110,12 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
-		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: %s", set.Namespace, set.Name, text.Printable(fmt.Sprintf(format, args...)))
+		why := fmt.Sprintf(format, args...) + retriedOtherwise(set, records)
+		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: %s", set.Namespace, set.Name, text.Printable(why))
 	}
 	switch {
 	case status == nil && !requested:
-		return nothing("there was no operation. Request one with the annotation %s", api.ResizeAnnotation)
+		return nothing("there was no resize. Request one with the annotation %s", api.ResizeAnnotation)
 	case status == nil:
 		return nothing("the operation for request %s has not begun yet. Wait for the next tick", set.Annotations[api.ResizeAnnotation])
 	case status.Active():
@@ -129,6 +130,18 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
 	return status, nil
+}
+
+// retriedOtherwise says how failed operations that drydock.dev/retry on the set does not repeat are tried again; "" if there are none.
+func retriedOtherwise(set *appsv1.StatefulSet, records operation.Records) (how string) {
+	if s := records.Scale; s != nil && s.Phase == api.Failed {
+		how += fmt.Sprintf(". Its scaling %s failed. Retry it with: kubectl annotate -n %s scaler %s %s=", s.Operation, set.Namespace,
+			s.Scaler.Name, api.RetryAnnotation)
+	}
+	if s := records.Sleep; s != nil && (s.Phase == api.Failed || s.Phase == api.Refused) {
+		how += fmt.Sprintf(". Its sleep %s is %s. Drydock tries it again by itself", s.Operation, s.Phase)
+	}
+	return how
 }
 
 // outcomeWords returns one line about the state of an operation, with the reason.

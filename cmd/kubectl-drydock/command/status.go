@@ -152,7 +152,7 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	for _, line := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(line))
 	}
-	for _, record := range activeOthers(set) {
+	for _, record := range operation.Of(set).Others() {
 		lines = append(lines, strings.ToLower(string(record.Head().Kind))+": "+outcomeWords(record))
 	}
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
@@ -215,7 +215,11 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 	if len(d.Members) > 0 {
 		words = append([]string{text.Printable(string(d.Strategy))}, words...)
 	}
-	return fmt.Sprintf("%s is %s (%s)", what, t.Styled(phaseStyle(d.Phase), string(d.Phase)), strings.Join(words, ", "))
+	is := "is " + t.Styled(phaseStyle(d.Phase), string(d.Phase))
+	if d.Withdrawn {
+		is = "was " + string(d.Phase) + ", and is withdrawn"
+	}
+	return fmt.Sprintf("%s %s (%s)", what, is, strings.Join(words, ", "))
 }
 
 // phaseStyle returns the look of the phase of an operation.
@@ -227,17 +231,4 @@ func phaseStyle(phase api.Phase) terminal.Style {
 		return terminal.Bad
 	}
 	return terminal.Attention
-}
-
-// activeOthers returns the records of the set's sleep and cleanup, if they are active.
-func activeOthers(set *appsv1.StatefulSet) []operation.Record {
-	var all []operation.Record
-	records := operation.Of(set)
-	if records.Sleep.Active() {
-		all = append(all, records.Sleep)
-	}
-	if records.Cleanup.Active() {
-		all = append(all, records.Cleanup)
-	}
-	return all
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,24 @@ func TestLogOfAWaitHasNoNumbersThatChange(t *testing.T) {
 		Members: []progress.Member{{Ordinal: 1, Phase: api.MemberMoved, Copied: 5, Bytes: 5, DownSeconds: ptr.To[int64](6)},
 			{Ordinal: 0, Phase: api.MemberCopying, Copied: 3, Bytes: 5, Waits: "the first passes beside its pod"}}}
 	golden.Equal(t, strings.Join(changeLines(d), "\n")+"\n")
+}
+
+// TestStatusSaysThatARequestIsWithdrawn: nothing is left to do about its refusal. The failed scaling is still shown.
+func TestStatusSaysThatARequestIsWithdrawn(t *testing.T) {
+	refused := build.Status(build.Operation(api.Refused, func(r *api.Resize) { r.Reason, r.Message = api.UnknownClass, "no such class" }))
+	file := golden.Open(t)
+	for _, row := range []struct {
+		situation string
+		set       *appsv1.StatefulSet
+	}{
+		{"the request stands", build.Set("web", refused, build.Resize("data=128Mi"))},
+		{"the request is withdrawn", build.Set("web", refused)},
+		{"another request replaces it", build.Set("web", refused, build.Resize("data=64Mi"))},
+		{"a scaling has failed, too", build.Set("web", refused, withScaling(api.Failed))},
+	} {
+		out, err := newCluster(t, row.set).runAt(t, build.Now, "status", "sts/web")
+		file.Entry(t, row.situation, fmt.Sprintf("%serror: %v", out, err))
+	}
 }
 
 func TestFailedOperationsHaveANextStep(t *testing.T) {

@@ -47,5 +47,5 @@ func rights(f Facts) []Finding {
 	if len(lacking) > 0 {
 		return []Finding{{subject, Note, "you may not " + strings.Join(lacking, "; "), "ask an administrator for the rights that you need"}}
 	}
-	return []Finding{{subject, OK, "you may use every command", ""}}
+	return []Finding{{subject, OK, "you may watch, plan and request operations", ""}}
 }

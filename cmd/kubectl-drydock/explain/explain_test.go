@@ -23,7 +23,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 func TestExplanations(t *testing.T) {
 	file := golden.Open(t)
 	for _, reason := range []string{
-		"UpToDate", "unknownclass", "RuntimeUnsupported", "DeadlineExceeded", "drydockmemberheldlong", "DrydockNoSweep",
+		"UpToDate", "unknownclass", "RuntimeUnsupported", "DeadlineExceeded", "CopyFailed", "nospace", "drydockmemberheldlong", "DrydockNoSweep",
 	} {
 		e, ok := Find(reason)
 		if !ok {

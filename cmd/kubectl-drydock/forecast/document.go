@@ -24,7 +24,7 @@ const (
 	// Nothing: there is no request, or nothing to do for it.
 	Nothing Verdict = "Nothing"
 	// Proceeds: the resize would begin, and no obstacle is known.
-	Proceeds Verdict = "Goes"
+	Proceeds Verdict = "Proceeds"
 	// Waits: nothing would begin before the conditions in Before hold.
 	Waits Verdict = "Waits"
 	// Refused: the resize would be refused or would fail, for each of the reasons in Refused.

@@ -107,7 +107,8 @@ func (f *Forecast) suggestsRolling(d *Document) bool {
 func (f *Forecast) addWarnings(d *Document) {
 	if d.Recreate {
 		d.Warnings = append(d.Warnings, "from the first stop on, the API server refuses any apply of a manifest with the old "+
-			"volumeClaimTemplates, including its other changes. Update the manifest when the resize has ended")
+			"volumeClaimTemplates, including its other changes. If the cluster takes edited manifests as requests, an old manifest with a larger "+
+			"size makes the volumes larger again. Update the manifest when the resize has ended")
 	}
 	rolling := f.record.Strategy == api.StrategyRolling
 	for _, b := range d.Budgets {

@@ -49,14 +49,21 @@ type Options struct {
 
 // Check returns an error if an image is missing, or may change without notice.
 func (o Options) Check() error {
-	if err := (api.Settings{Image: o.Image, AllowTags: o.AllowTags}).CheckImage(); err != nil {
-		return fmt.Errorf("--image: %w", err)
+	if err := o.checkImage("--image", o.Image); err != nil || o.Mode != Standalone {
+		return err
 	}
-	if o.Mode != Standalone {
-		return nil
-	}
-	if err := (api.Settings{Image: o.EngineImage, AllowTags: o.AllowTags}).CheckImage(); err != nil {
-		return fmt.Errorf("--engine-image: %w", err)
+	return o.checkImage("--engine-image", o.EngineImage)
+}
+
+func (o Options) checkImage(flag, image string) error {
+	fault, tagsWouldDo := api.ImageFault(image, o.AllowTags)
+	switch {
+	case image == "":
+		return fmt.Errorf("%s is missing. Write %s=REGISTRY/NAME@sha256:DIGEST", flag, flag)
+	case tagsWouldDo:
+		return fmt.Errorf("%s %s. Write REGISTRY/NAME@sha256:DIGEST, or add --allow-tags", flag, fault)
+	case fault != "":
+		return fmt.Errorf("%s %s. Write REGISTRY/NAME@sha256:DIGEST", flag, fault)
 	}
 	return nil
 }

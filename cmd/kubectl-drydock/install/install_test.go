@@ -87,8 +87,8 @@ func TestImagesNeedDigests(t *testing.T) {
 		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine:v1"},
 		{Mode: Knative, Image: "drydock:dev", AllowTags: true},
 	} {
-		if err := o.Check(); err == nil {
-			t.Errorf("%+v is accepted", o)
+		if err := o.Check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
+			t.Errorf("%+v: %v does not name the flag", o, err)
 		}
 	}
 }

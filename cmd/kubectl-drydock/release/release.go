@@ -75,8 +75,8 @@ func whyNotYet(in Input) string {
 // ifFunctionsRun ends the advice to wait.
 const ifFunctionsRun = ". If Drydock's functions do not run any more, release the set with --holds"
 
-// releaseSet wakes the set and removes Drydock's labels and finalizers, in one patch. If an operator has stopped the set for Drydock and
-// has not been released yet, it returns operatorFirst: the operator must start the set.
+// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. If an operator has stopped the set
+// for Drydock and has not been released yet, it returns operatorFirst: the operator must start the set.
 func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	sleep := in.sleep()
 	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.hasPausedOwner() {
@@ -94,9 +94,17 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 		}
 		patch.Unannotate(api.SleepAnnotation)
 	}
+	for _, key := range requests {
+		patch.Unannotate(key)
+	}
 	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
 	return patch.Actions(), false
 }
+
+// requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.
+// The other annotations are settings and records, and stay.
+var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.ResizeAnnotation, api.ResizeAppliedAnnotation,
+	api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
 
 // sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none.
 func (in Input) sleep() *api.Sleep {

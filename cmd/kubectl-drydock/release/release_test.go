@@ -63,6 +63,13 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 		in        Input
 	}{
 		{"the set sleeps", asleepWith(asleep)},
+		{"a user put the set to sleep", asleepWith(asleep, build.Annotation(api.PausedAnnotation, "true"))},
+		{"each kind of request is left", asleepWith(nil, build.Replicas(3),
+			build.Annotation(api.SleepRequestedAnnotation, "2026-01-02T03:04:05Z"),
+			build.Annotation(api.ResizeAnnotation, "data=1Gi+"), build.Annotation(api.ResizeAppliedAnnotation, "data=1Gi+"),
+			build.Annotation(api.ApproveAnnotation, build.ID), build.Annotation(api.RetryAnnotation, ""),
+			build.Annotation(api.RollbackAnnotation, build.ID), build.Annotation(api.AbortAnnotation, ""),
+			build.Annotation(api.IdleTimeoutAnnotation, "30m"))},
 		{"the set sleeps, and whenScaled was Delete",
 			asleepWith(build.Sleep(api.Asleep, build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"))},
 		{"the set sleeps, and its owner is paused", asleepWith(asleep).withOwner(false, true)},

@@ -23,8 +23,8 @@ import (
 
 // Policies that keep users from writing Drydock's records and links.
 const (
-	documentsPolicy = "drydock-records"
-	linksPolicy     = "drydock-links"
+	recordsPolicy = "drydock-records"
+	linksPolicy   = "drydock-links"
 )
 
 // tenant returns a user with all rights in the world's namespace and none elsewhere.
@@ -70,12 +70,12 @@ func TestTenantCannotForgeRecords(t *testing.T) {
 	}
 	own := []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.DeadLettersAnnotation}
 	for _, key := range own {
-		expectForbidden(t, "writing "+key, documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
-		expectForbidden(t, "writing it with the status", documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key), "status"))
+		expectForbidden(t, "writing "+key, recordsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
+		expectForbidden(t, "writing it with the status", recordsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key), "status"))
 	}
-	expectForbidden(t, "asking for a cleanup pod with the status", documentsPolicy,
+	expectForbidden(t, "asking for a cleanup pod with the status", recordsPolicy,
 		try(`"annotations":{"drydock.dev/cleanup-pod-template":"x"}`, "status"))
-	expectForbidden(t, "opting in with the status", documentsPolicy, try(`"labels":{"drydock.dev/group":"x"}`, "status"))
+	expectForbidden(t, "opting in with the status", recordsPolicy, try(`"labels":{"drydock.dev/group":"x"}`, "status"))
 	for _, metadata := range []string{`"annotations":{"drydock.dev/resize":"data=64Mi","drydock.dev/retry":"now","note":"mine"}`,
 		`"labels":{"drydock.dev/group":"g"}`} {
 		if err := try(metadata); err != nil {
@@ -84,7 +84,7 @@ func TestTenantCannotForgeRecords(t *testing.T) {
 	}
 	for _, key := range own { // by an administrator, as if it were Drydock
 		w.Annotate("web", map[string]string{key: "{}"})
-		expectForbidden(t, "changing "+key, documentsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
+		expectForbidden(t, "changing "+key, recordsPolicy, try(fmt.Sprintf(`"annotations":{%q:"forged"}`, key)))
 		if err := try(fmt.Sprintf(`"annotations":{%q:null}`, key)); err != nil {
 			t.Errorf("removing %s: %v", key, err)
 		}
@@ -129,7 +129,7 @@ func TestWriterMayWriteRecords(t *testing.T) {
 			[]byte(`{"metadata":{"annotations":{"drydock.dev/status":"{}"}}}`), metav1.PatchOptions{DryRun: dry})
 		return err
 	}
-	expectForbidden(t, "without it", documentsPolicy, forge())
+	expectForbidden(t, "without it", recordsPolicy, forge())
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "drydock-writer"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
