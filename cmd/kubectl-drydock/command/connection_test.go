@@ -100,7 +100,9 @@ func TestSuggestedCommandsKeepTheConnection(t *testing.T) {
 	s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Label(api.ManagedLabel, ""))}
 	said, _, err := s.run(t, "plan", "sts/web", "--resize", "data=2Gi", "--context", "prod")
 	keepsConnection(t, "plan", said, err)
-	delete(s.Lists, "statefulsets")
+	s.Lists["persistentvolumes"] = []metav1.Object{oldVolume(build.ID, "pv-a")}
+	said, _, err = s.run(t, "release", "--context", "prod")
+	keepsConnection(t, "release", said, err)
 	s.forbidden["/statefulsets"] = true
 	said, _, err = s.run(t, "list", "--context", "prod")
 	keepsConnection(t, "list", said, err)

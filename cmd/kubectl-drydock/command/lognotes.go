@@ -19,6 +19,8 @@ type logReading struct {
 	from      time.Time
 	collected logs.Collector
 	notes     []string
+	// functionsSince is when the oldest pod of the functions was created. It is zero if none was found.
+	functionsSince time.Time
 
 	quotesNoErrors bool
 }
@@ -44,6 +46,16 @@ func (r *logReading) note(format string, args ...any) {
 	if note := fmt.Sprintf(format, args...); !slices.Contains(r.notes, note) {
 		r.notes = append(r.notes, note)
 	}
+}
+
+// nothingFound says that no line was found, and the likely cause if no other note has it: the operation is older than all logs.
+func (r *logReading) nothingFound() string {
+	words := fmt.Sprintf("No line of operation %s was found.", r.scope.Operation)
+	if r.from.IsZero() && !r.functionsSince.IsZero() {
+		words += fmt.Sprintf(" The oldest pod of the functions started at %s. Lines of an operation before it are gone, except from a log store.",
+			r.functionsSince.UTC().Format(time.RFC3339))
+	}
+	return words
 }
 
 // join returns the names as in a sentence.

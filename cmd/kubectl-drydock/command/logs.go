@@ -140,7 +140,7 @@ func (s *session) logsOf(ctx context.Context, scope logs.Scope, o logOptions, no
 		Lines: reading.collected.Merged(), Notes: reading.notes}
 	if len(d.Lines) == 0 {
 		d.Lines = []logs.Line{}
-		d.Notes = append(d.Notes, fmt.Sprintf("No line of operation %s was found.", scope.Operation))
+		d.Notes = append(d.Notes, reading.nothingFound())
 	}
 	return d, nil
 }

@@ -200,6 +200,30 @@ func TestLogsMergeFunctionsAndMovers(t *testing.T) {
 	}
 }
 
+// TestRestartedFunctionsExplainMissingLines: Kubernetes keeps no logs of deleted pods, so a restart of the functions removes the lines of
+// earlier operations.
+func TestRestartedFunctionsExplainMissingLines(t *testing.T) {
+	for _, row := range []struct {
+		args string
+		age  time.Duration
+		want string
+	}{
+		{"logs sts/web", time.Second, "The pods of drydock-standalone started at 2026-03-01T11:59:59Z, after the operation."},
+		{"logs sts/web", time.Hour, ""},
+		{"logs sts/web --operation ffffffffffff", time.Second,
+			"ffffffffffff was found. The oldest pod of the functions started at 2026-03-01T11:59:59Z."},
+	} {
+		s := newResizeServer(t)
+		pod := functionPod("", row.age)
+		pod.Labels = map[string]string{nameLabel: "drydock", componentLabel: standalone}
+		s.Lists["pods"] = []metav1.Object{pod}
+		_, errOut, err := s.run(t, strings.Fields(row.args)...)
+		if said := strings.Contains(errOut, " started at "); err != nil || said != (row.want != "") || !strings.Contains(errOut, row.want) {
+			t.Errorf("%s, a pod of %s: %v, %q", row.args, row.age, err, errOut)
+		}
+	}
+}
+
 // TestLogsWithoutRightsSayWhatIsMissing: the rest is still shown.
 func TestLogsWithoutRightsSayWhatIsMissing(t *testing.T) {
 	file := golden.Open(t)

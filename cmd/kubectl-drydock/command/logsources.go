@@ -31,15 +31,22 @@ func (r *logReading) functions(ctx context.Context, home string) []logs.Source {
 	all := false                           // one process runs all functions
 	err := r.eachPod(ctx, home, func(pod *corev1.Pod) {
 		function := api.Function(pod.Labels[knativeServiceLabel])
+		began := pod.CreationTimestamp.Time
 		switch isStandalone := pod.Labels[nameLabel] == "drydock" && pod.Labels[componentLabel] == standalone; {
 		case isStandalone:
+			if !all || began.Before(oldest[standalone]) {
+				oldest[standalone] = began
+			}
 			all = true
 		case function == "":
 			return
 		default:
-			if at, known := oldest[function]; !known || pod.CreationTimestamp.Time.Before(at) {
-				oldest[function] = pod.CreationTimestamp.Time
+			if at, known := oldest[function]; !known || began.Before(at) {
+				oldest[function] = began
 			}
+		}
+		if r.functionsSince.IsZero() || began.Before(r.functionsSince) {
+			r.functionsSince = began
 		}
 		sources = append(sources, sourcesOf(pod, logs.Function)...)
 	})
@@ -47,7 +54,9 @@ func (r *logReading) functions(ctx context.Context, home string) []logs.Source {
 		r.noteListing("functions", "pods", home, err)
 		return nil
 	}
-	if !all {
+	if all {
+		r.noteYoung([]api.Function{"drydock-" + standalone}, oldest[standalone])
+	} else {
 		r.noteFunctions(home, oldest)
 	}
 	return sources
@@ -56,12 +65,16 @@ func (r *logReading) functions(ctx context.Context, home string) []logs.Source {
 // noteFunctions notes which functions have no pod any more, and which ones have only newer pods.
 func (r *logReading) noteFunctions(home string, oldest map[api.Function]time.Time) {
 	var gone, young []api.Function
+	var earliest time.Time // of the pods of young functions
 	for _, function := range logs.Functions(r.scope.Kind) {
 		switch began, found := oldest[function]; {
 		case !found:
 			gone = append(gone, function)
 		case !r.from.IsZero() && began.After(r.from):
 			young = append(young, function)
+			if earliest.IsZero() || began.Before(earliest) {
+				earliest = began
+			}
 		}
 	}
 	if len(gone) > 0 {
@@ -69,7 +82,15 @@ func (r *logReading) noteFunctions(home string, oldest map[api.Function]time.Tim
 			"log store, search it for %s.", join(gone), home, r.scope.Operation)
 	}
 	if len(young) > 0 {
-		r.note("The pods of %s began after the operation. Lines of earlier pods are gone, except from a log store.", join(young))
+		r.noteYoung(young, earliest)
+	}
+}
+
+// noteYoung notes that the pods of the functions are younger than the operation, if they are.
+func (r *logReading) noteYoung(functions []api.Function, began time.Time) {
+	if !r.from.IsZero() && began.After(r.from) {
+		r.note("The pods of %s started at %s, after the operation. Lines of earlier pods are gone, except from a log store.", join(functions),
+			began.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -68,7 +68,7 @@ func (o *releaser) run(ctx context.Context) error {
 		}
 		total++
 		for _, problem := range left {
-			fmt.Fprintln(o.Out, text.Printable(fmt.Sprintf("%s/%s: left: %s", in.Namespace, in.Name, problem)))
+			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: left: %s", in.Namespace, in.Name, problem))))
 		}
 	}
 	if err := o.printOldVolumes(ctx, s); err != nil {
@@ -127,8 +127,8 @@ func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 	slices.Sort(names)
 	if len(names) > 0 {
 		fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes after Drydock is uninstalled: %s. Wait until their retention ends, or "+
-			"delete one with its data: kubectl patch pv %s -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'\n",
-			strings.Join(names, ", "), names[0])
+			"delete one with its data: %s\n", strings.Join(names, ", "),
+			o.connection().in("kubectl patch pv "+names[0]+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
 	}
 	return nil
 }

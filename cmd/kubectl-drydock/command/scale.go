@@ -71,7 +71,8 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if err != nil {
 		return fmt.Errorf("scaling Scaler %s/%s: %w", s.namespace, scaler.Name, err)
 	}
-	fmt.Fprintf(o.Out, "scaler.drydock.dev/%s: %s %s requested for sts/%s\n", scaler.Name, counted(int(replicas), "replica"), are(int(replicas)), s.name)
+	fmt.Fprintf(o.Out, "scaler.drydock.dev/%s: %s %s requested for sts/%s\n", scaler.Name,
+		counted(int(replicas), "replica"), are(int(replicas)), s.name)
 	if !o.wait {
 		return nil
 	}

@@ -211,8 +211,7 @@ func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.St
 	})
 }
 
-// asleepUntilWoken is said of a set that sleeps and is paused. The record of its sleep says that it wakes when it is needed, because the user
-// can end the pause.
+// asleepUntilWoken describes a set that sleeps and is paused: no use of it ends the sleep. The record's message does not know the pause.
 const asleepUntilWoken = "asleep until kubectl drydock wake"
 
 // sleepLines returns a line about the set's sleep, and one about its replicas.
