@@ -63,7 +63,7 @@ release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=exam
 	  --commit=$$(git rev-parse HEAD) --time=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
 	  $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(BASE_URL),--base-url=$(BASE_URL))
 
-cluster: ## starts a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), with the policies for applied manifests
+cluster: ## starts a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), with the policies for edited manifests
 	$(CLUSTER) up --size=$(SIZE)
 	@KUBECONFIG=$(if $(filter control-plane,$(SIZE)),$(API),$(NODE)) $(CURDIR)/.cluster/bin/kubectl apply --server-side --force-conflicts \
 	  --field-manager=drydock-config -k config/overlays/apply-v1beta1 >/dev/null

@@ -17,7 +17,7 @@ const (
 	// the operation.
 	ResizeAnnotation = Prefix + "resize"
 
-	// ResizeAppliedAnnotation on a StatefulSet is the request that an applied manifest made: the policy of config/overlays/apply writes it
+	// ResizeAppliedAnnotation on a StatefulSet is the request that an edited manifest made: the policy of config/overlays/apply writes it
 	// and drydock.dev/resize with the same value. While both are equal, an apply of the stored templates withdraws the request.
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// AtLeast follows a size in the resize annotation and keeps larger claims and templates from shrinking. Applied manifests request so.
+// AtLeast follows a size in the resize annotation and keeps larger claims and templates from shrinking. Edited manifests request so.
 const AtLeast = "+"
 
 // Target has the requested values of a claim.
