@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
@@ -98,6 +96,9 @@ func memberOf(set string, m *progress.Member) memberData {
 		if m.Copied < m.Bytes {
 			data.Copied = text.Bytes(m.Copied) + " of " + text.Bytes(m.Bytes)
 		}
+		if m.FinalPassBytes > 0 {
+			data.Copied += " (final pass " + text.Bytes(m.FinalPassBytes) + ")"
+		}
 	}
 	for _, c := range m.Claims {
 		claim := claimData{Name: printable(c.Template), From: c.From.String(), To: size(c.To.String(), c.Class, c.Attributes)}
@@ -124,7 +125,7 @@ func size(size, class string, attributes *string) string {
 func stopWords(m *progress.Member) string {
 	switch {
 	case m.DownSeconds != nil:
-		words := duration.HumanDuration(time.Duration(*m.DownSeconds) * time.Second)
+		words := progress.Age(time.Duration(*m.DownSeconds) * time.Second)
 		if m.Phase != api.MemberMoved {
 			words += " so far"
 		}
@@ -157,7 +158,7 @@ func growthByUsage(growth *api.Growth, now time.Time) []string {
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
 		lines = append(lines, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
-			rough(now.Sub(asked.At.Time)), asked.Cause)))
+			progress.Age(now.Sub(asked.At.Time)), asked.Cause)))
 	}
 	for _, w := range growth.Warnings {
 		lines = append(lines, printable(fmt.Sprintf("does not grow by usage: %s", text.Clip(w.Message, maxText))))
