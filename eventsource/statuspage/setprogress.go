@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
@@ -97,6 +95,9 @@ func memberOf(set string, m *progress.Member) memberData {
 		if m.Copied < m.Bytes {
 			data.Copied = text.Bytes(m.Copied) + " of " + text.Bytes(m.Bytes)
 		}
+		if m.FinalPassBytes > 0 {
+			data.Copied += " (final pass " + text.Bytes(m.FinalPassBytes) + ")"
+		}
 	}
 	for _, c := range m.Claims {
 		claim := claimData{Name: printable(c.Template), From: c.From.String(), To: size(c.To.String(), c.Class, c.Attributes)}
@@ -123,7 +124,7 @@ func size(size, class string, attributes *string) string {
 func stopWords(m *progress.Member) string {
 	switch {
 	case m.DownSeconds != nil:
-		words := duration.HumanDuration(time.Duration(*m.DownSeconds) * time.Second)
+		words := progress.Age(time.Duration(*m.DownSeconds) * time.Second)
 		if m.Phase != api.MemberMoved {
 			words += " so far"
 		}
@@ -155,7 +156,7 @@ func (d *setData) addGrowthByUsage(growth *api.Growth, now time.Time) {
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
 		d.Notes = append(d.Notes, printable(fmt.Sprintf("template %s grew by usage to %s %s ago: %s", template, asked.Size,
-			rough(now.Sub(asked.At.Time)), asked.Cause)))
+			progress.Age(now.Sub(asked.At.Time)), asked.Cause)))
 	}
 	for _, w := range growth.Warnings {
 		d.Problems = append(d.Problems, printable(fmt.Sprintf("does not grow by usage: %s (%s)", text.Clip(w.Message, maxText), w.Reason)))

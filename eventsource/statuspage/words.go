@@ -7,10 +7,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/overview"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
 )
 
@@ -31,7 +31,7 @@ func past(at *metav1.Time, now time.Time) *when {
 	if at == nil || at.IsZero() {
 		return nil
 	}
-	return &when{ISO: isoOf(at.Time), Words: rough(now.Sub(at.Time)) + " ago"}
+	return &when{ISO: isoOf(at.Time), Words: progress.Age(now.Sub(at.Time)) + " ago"}
 }
 
 // future returns the time until which something lasts, or nil.
@@ -40,20 +40,12 @@ func future(at *metav1.Time, now time.Time) *when {
 		return nil
 	}
 	if at.Time.Before(now) {
-		return &when{ISO: isoOf(at.Time), Words: "passed " + rough(now.Sub(at.Time)) + " ago"}
+		return &when{ISO: isoOf(at.Time), Words: "passed " + progress.Age(now.Sub(at.Time)) + " ago"}
 	}
-	return &when{ISO: isoOf(at.Time), Words: "in " + rough(at.Sub(now))}
+	return &when{ISO: isoOf(at.Time), Words: "in " + progress.Age(at.Sub(now))}
 }
 
 func isoOf(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
-// rough returns the duration without seconds after the first minute, so that a page changes once a minute.
-func rough(d time.Duration) string {
-	if d > time.Minute {
-		d = d.Truncate(time.Minute)
-	}
-	return duration.HumanDuration(max(d, 0))
-}
 
 // plural returns the number with the noun.
 func plural(n int, noun string) string {

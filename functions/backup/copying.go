@@ -126,7 +126,11 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 			if move.Template != r.Name {
 				continue
 			}
-			move.BytesDone, move.BytesTotal, move.Files = r.Bytes, r.Bytes, r.Files
+			total := max(r.Total, 0)
+			move.BytesDone, move.BytesTotal, move.Files = total, total, r.Files
+			if report.Result == moverreport.ResultCopied {
+				move.BytesFinal = min(max(r.Bytes, 0), total)
+			}
 			if r.TrustedBytes > 0 {
 				move.BytesTrusted = r.TrustedBytes
 			}

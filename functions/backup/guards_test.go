@@ -55,7 +55,7 @@ func TestReportIsStoredWithItsClaims(t *testing.T) {
 	})))
 	member := &w.record.Members[0]
 	w.storeReport(member, nil)
-	w.storeReport(member, &moverreport.MemberReport{Claims: []moverreport.ClaimReport{{Name: "logs", Bytes: 3, Files: 1}}})
+	w.storeReport(member, &moverreport.MemberReport{Claims: []moverreport.ClaimReport{{Name: "logs", Bytes: 1, Total: 3, Files: 1}}})
 	data, logs := member.Claims[0], member.Claims[1]
 	if member.Forecast != 7 || data.BytesDone != 0 || logs.BytesDone != 3 || logs.BytesTrusted != 5 {
 		t.Errorf("member after a report about claim %s: %+v", logs0, member)

@@ -2,9 +2,14 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/text"
 )
@@ -33,14 +38,54 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 		return
 	}
 	s.storeIn(w.Input, member)
-	if line, ok := w.Progress[member.Ordinal]; ok && len(member.Claims) > 0 && w.progressDue(member) {
-		first := &member.Claims[0] // a running mover reports one sum for all its claims
-		if line.BytesDone != first.BytesDone {
-			first.BytesDone, first.BytesTotal = line.BytesDone, line.BytesTotal
-			member.ProgressAt = operation.Moment(w.Now)
+	w.storeProgress(member)
+	w.waitFor(w.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", w.Name, member.Ordinal)
+}
+
+// storeProgress stores how many bytes of the member's claims are copied. The mover's line is about one claim; the claims before it are
+// copied. The counts never fall, although a later pass and the verification count from 0 again.
+func (w *work) storeProgress(member *api.Member) {
+	line, ok := w.Progress[member.Ordinal]
+	if !ok || !w.progressDue(member) || line.BytesDone < 0 || line.BytesDone > line.BytesTotal {
+		return
+	}
+	at := slices.IndexFunc(member.Claims, func(m api.Move) bool { return m.Template == line.Claim })
+	if at < 0 {
+		return
+	}
+	changed := false
+	for i := range member.Claims[:at] {
+		move := &member.Claims[i]
+		changed = changed || move.BytesDone != move.BytesTotal
+		move.BytesDone = move.BytesTotal
+	}
+	done, move := line.BytesDone, &member.Claims[at]
+	if line.Phase == moverreport.PhaseVerify {
+		done = line.BytesTotal // everything is copied
+	}
+	if done > move.BytesDone {
+		move.BytesDone, move.BytesTotal, changed = done, line.BytesTotal, true
+	}
+	if changed {
+		member.ProgressAt = operation.Moment(w.Now)
+	}
+}
+
+// firstProgressWait is how long a started mover may take until its first progress is stored. The next tick may be a minute away.
+const firstProgressWait = 5 * time.Second
+
+// awaitsFirstProgress reports whether the mover has just started, and no member shows progress yet.
+func (w *work) awaitsFirstProgress(member *api.Member, pod *corev1.Pod) bool {
+	if member.Phase != api.MemberCopying || pod == nil ||
+		slices.ContainsFunc(w.record.Members, func(m api.Member) bool { return m.ProgressAt != nil }) {
+		return false
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name == moverreport.FirstContainer && c.State.Running != nil {
+			return w.Now.Sub(c.State.Running.StartedAt.Time).Abs() < firstProgressWait
 		}
 	}
-	w.waitFor(false, "pod %s-%d is being copied", w.Name, member.Ordinal)
+	return false
 }
 
 // placeElsewhere replaces the mover of a stopped member. The new mover may run on any node. The pod has stopped, so its node is not needed.

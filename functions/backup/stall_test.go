@@ -118,7 +118,7 @@ func TestStalls(t *testing.T) {
 		row{"the text of another program is cut",
 			given(copying(), pod(0), aged(time.Minute, waitingContainer("Failed", strings.Repeat("x", 500)+"\n")))},
 		row{"progress is stored", with(given(copying(), pod(0), aged(time.Minute)), func(in *Input) {
-			in.Progress, in.Moved = map[int]moverreport.Progress{0: {BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
+			in.Progress, in.Moved = map[int]moverreport.Progress{0: {Claim: "data", BytesDone: 5, BytesTotal: 10}}, map[int]time.Time{0: build.Now}
 		})},
 	)
 }

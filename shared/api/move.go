@@ -28,10 +28,12 @@ type Move struct {
 	Moved bool `json:"moved,omitempty"`
 	// Copies counts the finished copies that became stale because the member started again. Each copy has its own volume.
 	Copies int `json:"copies,omitempty"`
-	// BytesDone and BytesTotal count the data bytes of regular files. BytesTrusted were verified in first passes and are unchanged since.
+	// BytesDone and BytesTotal count the data bytes of regular files: of the whole copy, not of one pass. BytesTrusted were verified in
+	// first passes and are unchanged since. BytesFinal were written in the final pass.
 	BytesDone    int64 `json:"bytesDone,omitempty"`
 	BytesTotal   int64 `json:"bytesTotal,omitempty"`
 	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
+	BytesFinal   int64 `json:"bytesFinal,omitempty"`
 	Files        int64 `json:"files,omitempty"`
 	// Digest is the SHA-256 of the verified tree, as the mover defines it. It is empty until the copy is verified in the present hold.
 	Digest string `json:"digest,omitempty"`
@@ -60,4 +62,6 @@ func (m *Move) DiscardCopy() {
 }
 
 // ForgetProgress resets the counters of the copy, because it has a new target.
-func (m *Move) ForgetProgress() { m.BytesDone, m.BytesTotal, m.BytesTrusted, m.Files = 0, 0, 0, 0 }
+func (m *Move) ForgetProgress() {
+	m.BytesDone, m.BytesTotal, m.BytesTrusted, m.BytesFinal, m.Files = 0, 0, 0, 0, 0
+}

@@ -34,13 +34,14 @@ type MemberReport struct {
 }
 
 // ClaimReport is the result for one claim. Report describes its numbers. In the first stage they are sums over all
-// passes, except Skipped, Changed, Recorded and Trusted, which describe the last pass.
+// passes, except Skipped, Total, Changed, Recorded and Trusted, which describe the last pass.
 type ClaimReport struct {
 	Name          string   `json:"name"` // of the volume claim template
 	Bytes         int64    `json:"bytes,omitempty"`
 	Files         int64    `json:"files,omitempty"`
 	Skipped       int64    `json:"skipped,omitempty"`
 	Deleted       int64    `json:"deleted,omitempty"`
+	Total         int64    `json:"total,omitempty"`
 	Digest        string   `json:"digest,omitempty"` // final: of a verified copy
 	Changed       int64    `json:"changed,omitempty"`
 	RecordedFiles int64    `json:"recordedFiles,omitempty"`

@@ -20,6 +20,7 @@ type Report struct {
 	Files   int64  `json:"files"` // entries written, directories not counted
 	Skipped int64  `json:"skipped"`
 	Deleted int64  `json:"deleted"`
+	Total   int64  `json:"total,omitempty"` // data bytes of the source, written or not
 	Digest  string `json:"digest,omitempty"`
 
 	// For copies in two passes, see mover.Result.

@@ -63,8 +63,14 @@ type Member struct {
 	// Copied and Bytes are the copied and all bytes of the member's claims. Both are 0 until the first pass reports.
 	Copied int64 `json:"copiedBytes"`
 	Bytes  int64 `json:"bytes"`
-	// Rate is how many bytes are copied in a second. It is known only after some seconds of status --watch or --wait.
+	// FinalPassBytes are the bytes of Copied that the final pass wrote. They are 0 before its end.
+	FinalPassBytes int64 `json:"finalPassBytes,omitempty"`
+	// ReportedAt is when the running pass last reported Copied. It is nil between the passes.
+	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
+	// Rate is how many bytes are copied in a second. It is known after two reports during status --watch or --wait.
 	Rate int64 `json:"bytesPerSecond,omitempty"`
+	// SecondsLeft is how long the first pass still copies at this rate. It is nil if that is unknown.
+	SecondsLeft *int64 `json:"secondsLeft,omitempty"`
 	// ForecastSeconds is the mover's latest forecast for the final pass, in seconds. It is 0 without a forecast.
 	ForecastSeconds float64 `json:"forecastSeconds,omitempty"`
 	// DownSeconds is how many seconds the member is or was stopped, until its replacement was ready. It is nil if that is unknown.

@@ -63,9 +63,13 @@ func FromRecord(o *world.Observed) (*Document, error) {
 // memberStatus returns the progress of the member, without the reason why it waits.
 func memberStatus(m *api.Member, now time.Time) Member {
 	member := Member{Ordinal: m.Ordinal, Phase: m.Phase, ForecastSeconds: m.Forecast, DownSeconds: downSeconds(m, now)}
+	if m.Phase == api.MemberCopying {
+		member.ReportedAt = m.ProgressAt
+	}
 	for i := range m.Claims {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
+		member.FinalPassBytes += move.BytesFinal
 		member.Claims = append(member.Claims, Claim{Name: move.Claim, Template: move.Template, From: move.From, To: move.To,
 			Class:      move.Class,
 			Attributes: move.Attributes,

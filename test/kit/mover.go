@@ -111,7 +111,7 @@ func (n *Node) judgeFinalPass(pair claimPair) {
 func (n *Node) claimReports(pod *corev1.Pod) []moverreport.ClaimReport {
 	var reports []moverreport.ClaimReport
 	for _, pair := range pairs(pod) {
-		report := moverreport.ClaimReport{Name: pair.template, Bytes: 1, Files: 1}
+		report := moverreport.ClaimReport{Name: pair.template, Bytes: 1, Total: 1, Files: 1}
 		if n.Warning != "" {
 			report.Warnings = []string{n.Warning}
 		}

@@ -34,6 +34,9 @@ func TestSignalStartsFinalPass(t *testing.T) {
 		if c.TrustedFiles != 2 || c.Files != 0 || c.Bytes != 0 {
 			t.Errorf("nothing had changed since the last pass: %+v", c)
 		}
+		if c.Total == 0 {
+			t.Errorf("the report lacks the size of the whole copy: %+v", c)
+		}
 	}
 	if names, err := os.ReadDir(m.target("data")); err != nil || len(names) != 2 {
 		t.Errorf("%v %v", names, err)

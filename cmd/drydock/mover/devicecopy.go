@@ -152,7 +152,7 @@ func (c *deviceCopier) updateRange(ctx context.Context, buf []byte, off int64) e
 }
 
 func (c *deviceCopier) result(o Options) Result {
-	r := Result{Bytes: c.written.Load(), Digest: c.digest, Pass: o.Pass, Figures: c.figures()}
+	r := Result{Bytes: c.written.Load(), Total: c.src.size, Digest: c.digest, Pass: o.Pass, Figures: c.figures()}
 	if r.Bytes > 0 {
 		r.Files = 1
 	} else {

@@ -40,6 +40,7 @@ type Result struct {
 	Files    int64    // entries written, directories not counted
 	Skipped  int64    // entries that the target already had
 	Deleted  int64    // entries removed from the target, the contents of directories included
+	Total    int64    // data bytes of the source, written or not
 	Digest   string   // of both trees in hex, see Digest; "" unless they were verified to be equal
 	Warnings []string // problems that did not fail the copy, a sentence each
 
@@ -184,6 +185,7 @@ func (c *copier) finishPass(ctx context.Context, unverified bool) error {
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
+		Total:  c.meter.bytesTotal.Load(),
 		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
 		state: c.state, Figures: c.measured,

@@ -14,7 +14,7 @@ import (
 func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	report := moverreport.Report{
 		Result: "copied", Code: moverreport.CodeOK, Reason: moverreport.ReasonCopied, Message: "the target is a verified copy of the source",
-		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Digest: r.Digest,
+		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Total: r.Total, Digest: r.Digest,
 		Seconds: math.Round(took.Seconds()*1000) / 1000, Warnings: r.Warnings,
 		Changed: r.Changed, RecordedFiles: r.RecordedFiles, RecordedBytes: r.RecordedBytes,
 		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,

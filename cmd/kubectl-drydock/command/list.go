@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
@@ -21,6 +20,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/overview"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
 )
 
@@ -181,7 +181,7 @@ func since(at *metav1.Time, now time.Time) string {
 	if at == nil {
 		return "-"
 	}
-	return duration.HumanDuration(now.Sub(at.Time))
+	return progress.Age(now.Sub(at.Time))
 }
 
 func stateStyle(state overview.State) terminal.Style {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
@@ -156,11 +155,15 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 		lines = append(lines, strings.ToLower(string(record.Head().Kind))+": "+outcomeWords(record))
 	}
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
-	lines = append(lines, progressLines(d, t)...)
-	if next := d.NextStep(); next != "" {
-		lines = append(lines, "", "next: "+next)
+	var fitting []string
+	for _, line := range lines {
+		fitting = append(fitting, wrap(line, t.Width(), "  ")...)
 	}
-	return lines
+	fitting = append(fitting, progressLines(d, t)...)
+	if next := d.NextStep(); next != "" {
+		fitting = append(append(fitting, ""), wrap("next: "+next, t.Width(), "  ")...)
+	}
+	return fitting
 }
 
 // changeLines returns the status without the values that change with the time, for logs.
@@ -191,7 +194,7 @@ func growthByUsageLines(growth *api.Growth, now time.Time) []string {
 	for _, template := range slices.Sorted(maps.Keys(growth.Latest)) {
 		asked := growth.Latest[template]
 		lines = append(lines, fmt.Sprintf("grew by usage: template %s to %s, %s ago: %s", text.Printable(template), text.Printable(asked.Size),
-			duration.HumanDuration(now.Sub(asked.At.Time)), text.Printable(asked.Cause)))
+			progress.Age(now.Sub(asked.At.Time)), text.Printable(asked.Cause)))
 	}
 	for _, w := range growth.Warnings {
 		lines = append(lines, fmt.Sprintf("does not grow: %s (%s)", text.Printable(w.Message), text.Printable(string(w.Reason))))
@@ -207,13 +210,13 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 	if d.Kind == api.KindRollback {
 		what = "rollback"
 	}
-	when := "begun " + duration.HumanDuration(now.Sub(d.Started.Time)) + " ago"
+	when := "begun " + progress.Age(now.Sub(d.Started.Time)) + " ago"
 	if d.Finished != nil {
-		when = "ended " + duration.HumanDuration(now.Sub(d.Finished.Time)) + " ago"
+		when = "ended " + progress.Age(now.Sub(d.Finished.Time)) + " ago"
 	}
 	words := []string{"operation " + d.Operation, when}
 	if d.Finished == nil && d.Deadline != nil && d.Deadline.Time.Before(now) {
-		words = append(words, "deadline passed "+duration.HumanDuration(now.Sub(d.Deadline.Time))+" ago")
+		words = append(words, "deadline passed "+progress.Age(now.Sub(d.Deadline.Time))+" ago")
 	}
 	if len(d.Members) > 0 {
 		words = append([]string{text.Printable(string(d.Strategy))}, words...)

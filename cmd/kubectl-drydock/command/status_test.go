@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/kit/screen"
 )
 
 // statusText returns the status as kubectl drydock prints it into a pipe.
@@ -35,13 +37,15 @@ func TestStatusShowsEachMember(t *testing.T) {
 			{Claim: "logs-web-1", From: q("1Gi"), To: q("2Gi")},
 			{Claim: "logs-web-2", From: q("1Gi"), To: q("1Gi"), Attributes: ptr.To("gold")}},
 		Members: []progress.Member{
-			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, DownSeconds: ptr.To[int64](6)},
+			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 3 << 30, Bytes: 3 << 30, FinalPassBytes: 2500,
+				DownSeconds: ptr.To[int64](6)},
 			{
 				Ordinal:         1,
 				Phase:           api.MemberFinalPass,
 				Claims:          claim,
 				Copied:          3 << 29,
 				Rate:            20 << 20,
+				SecondsLeft:     ptr.To[int64](76),
 				Bytes:           3 << 30,
 				DownSeconds:     ptr.To[int64](2),
 				ForecastSeconds: 3,
@@ -50,6 +54,38 @@ func TestStatusShowsEachMember(t *testing.T) {
 			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its turn"},
 		}}
 	golden.Equal(t, statusText(d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep)))))
+}
+
+// TestStatusFitsTheScreen: nothing that a user needs is cut on a narrow terminal, neither the waits nor the operation's id.
+func TestStatusFitsTheScreen(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	q := resource.MustParse
+	claim := []progress.Claim{{Name: "data-web-0", Template: "data", From: q("64Mi"), To: q("128Mi")}}
+	d := &progress.Document{Namespace: "trial", Set: "web", Kind: api.KindResize, Operation: build.ID, Request: "data=128Mi",
+		Phase: api.Moving, Strategy: api.StrategyRolling, Started: operation.Moment(build.Now.Add(-98 * time.Second)), Reason: api.Quiescing,
+		Message: "pod web-1 is stopped (first try to stop it; at most 4) and held by the finalizer drydock.dev/hold until the volumes are " +
+			"replaced",
+		Members: []progress.Member{
+			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 40 << 20, Bytes: 40 << 20, FinalPassBytes: 2560,
+				DownSeconds: ptr.To[int64](6)},
+			{Ordinal: 1, Phase: api.MemberStopping, Claims: claim, Copied: 40 << 20, Bytes: 40 << 20, DownSeconds: ptr.To[int64](2),
+				Waits: "the end of its processes: the kubelet of node worker-1 has not reported the end of container app"},
+			{Ordinal: 0, Phase: api.MemberCopying, Claims: claim, Copied: 10 << 20, Bytes: 40 << 20, Rate: 100 << 10,
+				SecondsLeft: ptr.To[int64](307), Waits: "the first passes beside its pod"},
+		}}
+	file := golden.Open(t)
+	for _, columns := range []int{80, 120, 200} {
+		seen := screen.New(t, columns, 40)
+		shown := terminal.New(seen.Terminal)
+		if err := shown.Show(statusLines(d, build.Set("web"), build.Now, shown)); err != nil {
+			t.Fatal(err)
+		}
+		text := seen.Close()
+		if strings.Contains(text, "…") {
+			t.Errorf("with %d columns, a text is cut", columns)
+		}
+		file.Entry(t, fmt.Sprintf("%d columns", columns), text)
+	}
 }
 
 func TestStatusWithoutAResizeIsOneLine(t *testing.T) {

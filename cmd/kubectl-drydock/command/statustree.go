@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/duration"
+	"github.com/charmbracelet/x/ansi"
 
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api"
@@ -24,7 +23,7 @@ func progressLines(d *progress.Document, t *terminal.Terminal) []string {
 		lines = append(append(lines, ""), growthTable(d)...)
 	}
 	if len(d.Members) > 0 {
-		lines = append(append(lines, ""), memberTree(d, t)...)
+		lines = append(append(lines, ""), fittingTree(d, t)...)
 	}
 	return lines
 }
@@ -37,32 +36,88 @@ func growthTable(d *progress.Document) []string {
 	return align(rows)
 }
 
+// room says how much room a tree of members has.
+type room int
+
+const (
+	wide   room = iota // every column
+	narrow             // what a member waits for is below it
+	tight              // also without bars, rates and the bytes of the final pass
+)
+
+// fittingTree returns the widest tree of members that fits on the screen.
+func fittingTree(d *progress.Document, t *terminal.Terminal) []string {
+	width := t.Width()
+	for _, r := range []room{wide, narrow} {
+		if lines := memberTree(d, t, r); width == 0 || widest(lines) <= width {
+			return lines
+		}
+	}
+	return memberTree(d, t, tight)
+}
+
+func widest(lines []string) int {
+	most := 0
+	for _, line := range lines {
+		most = max(most, ansi.StringWidth(line))
+	}
+	return most
+}
+
 // memberTree returns a row for each member, and below it a row for each of its claims.
-func memberTree(d *progress.Document, t *terminal.Terminal) []string {
-	rows := [][]string{{"MEMBER", "PHASE", "COPIED", "STOP", "WAITS FOR"}}
+func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
+	rows := [][]string{{"MEMBER", "PHASE", "COPIED", "STOP"}}
+	if r == wide {
+		rows[0] = append(rows[0], "WAITS FOR")
+	}
+	waits := map[int][]string{}     // lines below a row
 	phases := []api.MemberPhase{""} // of each row; empty for rows without one
 	for i, m := range d.Members {
 		branch, below := "├─ ", "│  "
 		if i == len(d.Members)-1 {
 			branch, below = "└─ ", "   "
 		}
-		rows = append(rows, []string{branch + fmt.Sprintf("%s-%d", d.Set, m.Ordinal), string(m.Phase), copied(m), stopTime(m),
-			orDash(text.Printable(m.Waits))})
-		phases = append(phases, m.Phase)
+		row := []string{branch + fmt.Sprintf("%s-%d", d.Set, m.Ordinal), string(m.Phase), copied(m, r), stopTime(m)}
+		switch {
+		case r == wide:
+			row = append(row, orDash(text.Printable(m.Waits)))
+		case m.Waits != "":
+			waits[len(rows)] = wrap(below+"│  waits for: "+text.Printable(m.Waits), t.Width(), below+"│    ")
+		}
+		rows, phases = append(rows, row), append(phases, m.Phase)
 		for j, c := range m.Claims {
 			leaf := "├─ "
 			if j == len(m.Claims)-1 {
 				leaf = "└─ "
 			}
-			rows = append(rows, []string{below + leaf + text.Printable(c.Template),
-				change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes)), "", "", ""})
+			cells := make([]string, len(rows[0]))
+			cells[0] = below + leaf + text.Printable(c.Template)
+			cells[1] = change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes))
+			rows = append(rows, cells)
 			phases = append(phases, "")
 		}
 	}
-	lines := align(rows)
-	for i, phase := range phases {
-		if phase != "" {
-			lines[i] = strings.Replace(lines[i], string(phase), t.Styled(memberStyle(phase), string(phase)), 1)
+	var lines []string
+	for i, line := range align(rows) {
+		if phase := phases[i]; phase != "" {
+			line = strings.Replace(line, string(phase), t.Styled(memberStyle(phase), string(phase)), 1)
+		}
+		lines = append(append(lines, line), waits[i]...)
+	}
+	return lines
+}
+
+// wrap returns the line as lines that fit into the width. All but the first begin with the indent. A width of 0 has no limit.
+func wrap(line string, width int, indent string) []string {
+	room := width - ansi.StringWidth(indent)
+	if room < 1 || ansi.StringWidth(line) <= width {
+		return []string{line}
+	}
+	first, rest, _ := strings.Cut(ansi.Wrap(line, width, ""), "\n")
+	lines := []string{first}
+	if rest = strings.ReplaceAll(rest, "\n", " "); rest != "" {
+		for _, part := range strings.Split(ansi.Wrap(rest, room, ""), "\n") {
+			lines = append(lines, indent+part)
 		}
 	}
 	return lines
@@ -111,19 +166,32 @@ func sizeAndClass(size, class string, attributes *string) string {
 }
 
 // copied returns a bar with the copied bytes of the member. While they grow, it adds the rate and the time that is left.
-func copied(m progress.Member) string {
-	switch {
-	case m.Bytes == 0:
+func copied(m progress.Member, r room) string {
+	if m.Bytes == 0 {
 		return "-"
-	case m.Copied >= m.Bytes:
-		return bar(1) + " " + text.Bytes(m.Bytes)
 	}
-	words := fmt.Sprintf("%s %s of %s", bar(float64(m.Copied)/float64(m.Bytes)), text.Bytes(m.Copied), text.Bytes(m.Bytes))
-	if m.Rate > 0 {
-		left := time.Duration((m.Bytes-m.Copied)/m.Rate) * time.Second
-		words += fmt.Sprintf(", %s/s, %s left", text.Bytes(m.Rate), duration.HumanDuration(left))
+	words := copiedWords(m)
+	if r != tight {
+		words = bar(float64(m.Copied)/float64(m.Bytes)) + " " + words
+		if m.Rate > 0 && m.Copied < m.Bytes {
+			words += fmt.Sprintf(", %s/s", text.Bytes(m.Rate))
+		}
+	}
+	switch {
+	case m.SecondsLeft != nil && m.Copied < m.Bytes:
+		words += fmt.Sprintf(", %s left", progress.LeftWords(*m.SecondsLeft))
+	case m.FinalPassBytes > 0 && r != tight:
+		words += fmt.Sprintf(" (final pass %s)", text.Bytes(m.FinalPassBytes))
 	}
 	return words
+}
+
+// copiedWords returns the copied bytes of the member, and all bytes if some are missing.
+func copiedWords(m progress.Member) string {
+	if m.Copied >= m.Bytes {
+		return text.Bytes(m.Bytes)
+	}
+	return text.Bytes(m.Copied) + " of " + text.Bytes(m.Bytes)
 }
 
 // bar returns a bar that is full to this part, from 0 to 1. Users can write any number into a record, so another part is cut.

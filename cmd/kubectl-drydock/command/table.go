@@ -10,10 +10,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/progress"
 	"drydock.dev/shared/text"
 )
 
@@ -27,10 +27,10 @@ func printLetters(out io.Writer, letters []api.UndeliveredEvent, now time.Time) 
 			code = fmt.Sprint(l.Code)
 		}
 		if l.Resent != nil {
-			why = strings.TrimSpace(fmt.Sprintf("%s (sent again %s ago)", why, duration.HumanDuration(now.Sub(l.Resent.Time))))
+			why = strings.TrimSpace(fmt.Sprintf("%s (sent again %s ago)", why, progress.Age(now.Sub(l.Resent.Time))))
 		}
 		name := strings.TrimPrefix(strings.TrimPrefix(l.Type, ownPrefix), sourcePrefix)
-		fmt.Fprintln(table, strings.Join([]string{l.Key(), duration.HumanDuration(now.Sub(l.Time.Time)), text.Printable(name),
+		fmt.Fprintln(table, strings.Join([]string{l.Key(), progress.Age(now.Sub(l.Time.Time)), text.Printable(name),
 			text.Printable(kindAndName(l.Subject)), text.Printable(functionName(l.Destination)), code, text.Printable(why)}, "\t"))
 	}
 	return table.Flush()

@@ -33,8 +33,12 @@ var styles = map[Style]ansi.Style{
 	Bad:       ansi.NewStyle().ForegroundColor(ansi.Red),
 }
 
-// clearBelow erases from the cursor to the end of the screen.
-const clearBelow = "\x1b[J"
+const (
+	// clearBelow erases from the cursor to the end of the screen.
+	clearBelow = "\x1b[J"
+	// clearRight erases from the cursor to the end of the line.
+	clearRight = "\x1b[K"
+)
 
 // Terminal writes to one stream. Only one goroutine may use it.
 type Terminal struct {
@@ -43,6 +47,19 @@ type Terminal struct {
 	// colored is false without a terminal, and if the user has set NO_COLOR (no-color.org).
 	colored bool
 	frame   []string
+	size    [2]int // width and height of the screen that shows the frame
+}
+
+// Width returns the number of columns of the screen, or 0 if there is no terminal.
+func (t *Terminal) Width() int {
+	if t.file == nil {
+		return 0
+	}
+	width, _, err := term.GetSize(int(t.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(width, 0)
 }
 
 // New returns the terminal behind the stream.
@@ -69,33 +86,75 @@ func (t *Terminal) Styled(style Style, text string) string {
 // Show replaces the frame before with these lines. Lines that do not fit on the screen are cut or left out. Without a terminal, it writes
 // only the lines that the frame before does not have.
 func (t *Terminal) Show(lines []string) error {
-	var b strings.Builder
-	switch {
-	case t.file == nil:
-		for _, line := range lines {
-			if !slices.Contains(t.frame, line) {
-				fmt.Fprintln(&b, line)
-			}
-		}
-	default:
-		lines = t.fit(lines)
-		if len(t.frame) > 0 {
-			fmt.Fprintf(&b, "\x1b[%dA\r", len(t.frame))
-		}
-		b.WriteString(clearBelow)
-		for _, line := range lines {
-			fmt.Fprintln(&b, line)
-		}
+	var frame string
+	if t.file == nil {
+		frame = newLines(t.frame, lines)
+	} else {
+		lines, frame = t.redraw(lines)
 	}
 	t.frame = lines
-	_, err := io.WriteString(t.out, b.String())
+	if frame == "" {
+		return nil
+	}
+	_, err := io.WriteString(t.out, frame)
 	return err
 }
 
-// fit cuts the lines to the size of the screen. The cursor stays on the line below, so one row of the screen stays free.
-func (t *Terminal) fit(lines []string) []string {
+// newLines returns the lines that the frame before does not have.
+func newLines(before, lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		if !slices.Contains(before, line) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	return b.String()
+}
+
+// redraw returns the lines as they fit on the screen, and what shows them in place of the frame before. Lines that are the same are not
+// written again, and no line is erased before it is written: a slow terminal would flicker.
+func (t *Terminal) redraw(lines []string) ([]string, string) {
 	width, height, err := term.GetSize(int(t.file.Fd()))
-	if err != nil || width <= 0 || height <= 1 {
+	if err != nil {
+		width, height = 0, 0
+	}
+	lines = fit(lines, width, height)
+	size := [2]int{width, height}
+	resized := t.size != size // the terminal may have wrapped the lines anew
+	t.size = size
+	if !resized && slices.Equal(lines, t.frame) {
+		return lines, ""
+	}
+	var b strings.Builder
+	if len(t.frame) > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", len(t.frame))
+	}
+	before := t.frame
+	if resized {
+		b.WriteString(clearBelow)
+		before = nil
+	}
+	for i, line := range lines {
+		switch {
+		case i >= len(before):
+			b.WriteString(line)
+		case line != before[i]:
+			b.WriteString(line)
+			if ansi.StringWidth(line) < ansi.StringWidth(before[i]) { // after a line as wide as the screen, it would erase a character
+				b.WriteString(clearRight)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if len(lines) < len(before) {
+		b.WriteString(clearBelow)
+	}
+	return lines, b.String()
+}
+
+// fit cuts the lines to the size of the screen. The cursor stays on the line below, so one row of the screen stays free.
+func fit(lines []string, width, height int) []string {
+	if width <= 0 || height <= 1 {
 		return lines
 	}
 	fitting := make([]string, 0, min(len(lines), height-1))
@@ -106,16 +165,4 @@ func (t *Terminal) fit(lines []string) []string {
 		fitting = append(fitting, ansi.Truncate(line, width, "…"))
 	}
 	return fitting
-}
-
-// Width returns the number of columns of the terminal. It is 0 if the output is not a terminal: a pipe has no width.
-func (t *Terminal) Width() int {
-	if t.file == nil {
-		return 0
-	}
-	width, _, err := term.GetSize(int(t.file.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }

@@ -46,10 +46,37 @@ func TestFramesReplaceEachOther(t *testing.T) {
 	}
 }
 
+// TestOnlyChangedLinesAreWritten: a terminal on a slow connection must not flicker.
+func TestOnlyChangedLinesAreWritten(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	seen := screen.New(t, 20, 8)
+	terminal := New(seen.Terminal)
+	var out bytes.Buffer
+	terminal.out = &out
+	for _, step := range []struct {
+		frame []string
+		want  string
+	}{
+		{[]string{"head", "copied 10 of 40", "end"}, clearBelow + "head\ncopied 10 of 40\nend\n"},
+		{[]string{"head", "copied 10 of 40", "end"}, ""},
+		{[]string{"head", "copied 9 of 40", "end"}, "\x1b[3A\r\ncopied 9 of 40\x1b[K\n\n"},
+		{[]string{"head", "exactly as wide, 20.", "end"}, "\x1b[3A\r\nexactly as wide, 20.\n\n"},
+		{[]string{"head"}, "\x1b[3A\r\n\x1b[J"},
+	} {
+		out.Reset()
+		if err := terminal.Show(step.frame); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != step.want {
+			t.Errorf("frame %q: wrote %q, want %q", step.frame, out.String(), step.want)
+		}
+	}
+}
+
 // TestLinesThatDoNotFitAreCounted: a frame never scrolls, or the next one would not replace it.
 func TestLinesThatDoNotFitAreCounted(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	got := New(screen.New(t, 12, 4).Terminal).fit([]string{"a text of 20 columns", "two", "three", "four"})
+	got := fit([]string{"a text of 20 columns", "two", "three", "four"}, 12, 4)
 	want := []string{"a text of 2…", "two", "… 2 more lin"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q", got, want)

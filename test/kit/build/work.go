@@ -92,7 +92,7 @@ func FirstPassConverged() Option {
 		p.Status.Phase = corev1.PodPending
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
 			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1, Claims: []moverreport.ClaimReport{
-				{Name: "data", Bytes: 7, Files: 3}}}),
+				{Name: "data", Bytes: 7, Total: 7, Files: 3}}}),
 			runs(moverreport.FinalContainer)}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: moverreport.PinContainer, State: corev1.ContainerState{
 			Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
@@ -102,7 +102,7 @@ func FirstPassConverged() Option {
 // FinalPassSucceeded makes a mover that has made its final pass for the hold. It keeps its volumes attached.
 func FinalPassSucceeded(signal moverreport.Signal) Option {
 	return FinalPassEnded(moverreport.MemberReport{Stage: moverreport.FinalContainer,
-		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Files: 3,
+		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Total: 9, Files: 3,
 			Digest: "d1"}}})
 }
 
