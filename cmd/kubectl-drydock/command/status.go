@@ -118,7 +118,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 			err = printAs(o.Out, document, o.output)
 		case o.output != "":
 		case screen.IsTerminal() || !o.wait && !o.watch:
-			err = screen.Show(o.connection().inEach(statusLines(document, observed.Set, observed.Now, screen)))
+			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen, o.connection()))
 		default:
 			err = screen.Show(o.connection().inEach(changeLines(document)))
 		}
@@ -143,7 +143,7 @@ func (o *statusView) document(s *session, observed *world.Observed) (*progress.D
 }
 
 // statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
-func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
+func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal, flags connection) []string {
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
 		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
@@ -157,11 +157,11 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
-		fitting = append(fitting, wrap(line, t.Width(), "  ")...)
+		fitting = append(fitting, wrap(flags.in(line), t.Width(), "  ")...)
 	}
-	fitting = append(fitting, progressLines(d, t)...)
+	fitting = append(fitting, progressLines(d, t, flags)...)
 	if next := d.NextStep(); next != "" {
-		fitting = append(append(fitting, ""), wrap("next: "+next, t.Width(), "  ")...)
+		fitting = append(append(fitting, ""), wrap(flags.in("next: "+next), t.Width(), "  ")...)
 	}
 	return fitting
 }

@@ -17,13 +17,13 @@ import (
 const barWidth = 10
 
 // progressLines returns the claims that grow, and the members as a tree.
-func progressLines(d *progress.Document, t *terminal.Terminal) []string {
+func progressLines(d *progress.Document, t *terminal.Terminal, flags connection) []string {
 	var lines []string
 	if len(d.Growing) > 0 {
 		lines = append(append(lines, ""), growthTable(d)...)
 	}
 	if len(d.Members) > 0 {
-		lines = append(append(lines, ""), fittingTree(d, t)...)
+		lines = append(append(lines, ""), fittingTree(d, t, flags)...)
 	}
 	return lines
 }
@@ -46,14 +46,14 @@ const (
 )
 
 // fittingTree returns the widest tree of members that fits on the screen.
-func fittingTree(d *progress.Document, t *terminal.Terminal) []string {
+func fittingTree(d *progress.Document, t *terminal.Terminal, flags connection) []string {
 	width := t.Width()
 	for _, r := range []room{wide, narrow} {
-		if lines := memberTree(d, t, r); width == 0 || widest(lines) <= width {
+		if lines := memberTree(d, t, r, flags); width == 0 || widest(lines) <= width {
 			return lines
 		}
 	}
-	return memberTree(d, t, tight)
+	return memberTree(d, t, tight, flags)
 }
 
 func widest(lines []string) int {
@@ -65,7 +65,7 @@ func widest(lines []string) int {
 }
 
 // memberTree returns a row for each member, and below it a row for each of its claims.
-func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
+func memberTree(d *progress.Document, t *terminal.Terminal, r room, flags connection) []string {
 	rows := [][]string{{"MEMBER", "PHASE", "COPIED", "STOP"}}
 	if r == wide {
 		rows[0] = append(rows[0], "WAITS FOR")
@@ -80,9 +80,9 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 		row := []string{branch + fmt.Sprintf("%s-%d", d.Set, m.Ordinal), string(m.Phase), copied(m, r), stopTime(m)}
 		switch {
 		case r == wide:
-			row = append(row, orDash(text.Printable(m.Waits)))
+			row = append(row, orDash(flags.in(text.Printable(m.Waits))))
 		case m.Waits != "":
-			waits[len(rows)] = wrap(below+"│  waits for: "+text.Printable(m.Waits), t.Width(), below+"│    ")
+			waits[len(rows)] = wrap(below+"│  waits for: "+flags.in(text.Printable(m.Waits)), t.Width(), below+"│    ")
 		}
 		rows, phases = append(rows, row), append(phases, m.Phase)
 		for j, c := range m.Claims {
@@ -107,20 +107,26 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 	return lines
 }
 
-// wrap returns the line as lines that fit into the width. All but the first begin with the indent. A width of 0 has no limit.
+// wrap returns the line as lines that fit into the width. All but the first begin with the indent. A width of 0 has no limit. A word is
+// never broken, not even at a hyphen: half a name in a command may be the name of another object.
 func wrap(line string, width int, indent string) []string {
-	room := width - ansi.StringWidth(indent)
-	if room < 1 || ansi.StringWidth(line) <= width {
+	if width-ansi.StringWidth(indent) < 1 || ansi.StringWidth(line) <= width {
 		return []string{line}
 	}
-	first, rest, _ := strings.Cut(ansi.Wrap(line, width, ""), "\n")
-	lines := []string{first}
-	if rest = strings.ReplaceAll(rest, "\n", " "); rest != "" {
-		for _, part := range strings.Split(ansi.Wrap(rest, room, ""), "\n") {
-			lines = append(lines, indent+part)
+	var lines []string
+	begun, isEmpty := "", true // the last line
+	for _, word := range strings.Split(line, " ") {
+		switch {
+		case isEmpty:
+			begun += word
+		case ansi.StringWidth(begun)+1+ansi.StringWidth(word) <= width:
+			begun += " " + word
+		default:
+			lines, begun = append(lines, strings.TrimRight(begun, " ")), indent+word
 		}
+		isEmpty = false
 	}
-	return lines
+	return append(lines, strings.TrimRight(begun, " "))
 }
 
 // memberStyle returns the look of the phase: green for moved members, and yellow for those that do not serve.
