@@ -87,15 +87,25 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 		return err
 	}
 	until := ""
-	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
-		until = o.sleepsUntil(set)
-		return o.sleepPatch(set)
+	err = s.write(ctx, func(live *appsv1.StatefulSet) (*plan.Patch, error) {
+		if !o.yes && !o.sleepsAsAgreed(set, live) {
+			return nil, fmt.Errorf("StatefulSet %s/%s has changed since it was shown to you. Nothing was requested. Run the command again",
+				live.Namespace, live.Name)
+		}
+		until = o.sleepsUntil(live)
+		return o.sleepPatch(live)
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: goes to sleep with the next event or tick, until %s\n", s.name, until)
 	return o.waitFor(ctx, s, o.asleep)
+}
+
+// sleepsAsAgreed reports whether the sleep of the live set stops the same pods for as long as that of the set that the user has seen. A
+// question can stay open for a long time.
+func (o *sleeping) sleepsAsAgreed(seen, live *appsv1.StatefulSet) bool {
+	return seen.UID == live.UID && o.sleepQuestion(seen) == o.sleepQuestion(live) && o.staysAsleep(seen) == o.staysAsleep(live)
 }
 
 // sleepPatch requests the sleep. It returns an error if the set cannot sleep.

@@ -1,0 +1,45 @@
+package command
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/build"
+	"drydock.dev/test/kit/screen"
+)
+
+// TestSleepStopsOnlyWhatTheUserAgreedTo: a question can stay open for a long time. Meanwhile, another user puts the set into a group, scales it,
+// or creates another set with its name.
+func TestSleepStopsOnlyWhatTheUserAgreedTo(t *testing.T) {
+	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
+	for situation, row := range map[string]struct {
+		changed *appsv1.StatefulSet
+		written bool
+	}{
+		"nothing changed":              {build.Set("web", timeout), true},
+		"the set joined a group":       {build.Set("web", timeout, build.Label(api.GroupLabel, "orders")), false},
+		"the set has more pods":        {build.Set("web", timeout, build.Replicas(5)), false},
+		"the set was created again":    {build.Set("web", timeout, build.Edit(func(s *appsv1.StatefulSet) { s.UID = "another" })), false},
+		"it no longer wakes when used": {build.Set("web"), false},
+	} {
+		c := &changing{Lists: build.EmptyLists(), change: 2, changed: row.changed}
+		c.Lists["statefulsets"] = []metav1.Object{build.Set("web", timeout)}
+		server := httptest.NewTLSServer(c)
+		useServer(t, server.URL)
+		seen := screen.New(t, 80, 24)
+		seen.Type(t, "y\n")
+		root := New(genericiooptions.IOStreams{In: seen.Terminal, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
+		root.SetArgs([]string{"sleep", "sts/web", "-n", "shop"})
+		err := root.ExecuteContext(t.Context())
+		server.Close()
+		if (err == nil) != row.written || len(c.wrote) > 0 != row.written {
+			t.Errorf("%s: wrote %q, %v", situation, c.wrote, err)
+		}
+	}
+}
