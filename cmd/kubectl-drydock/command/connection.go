@@ -1,6 +1,7 @@
 package command
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -44,7 +45,23 @@ func (t *tool) given(name string) []string {
 	if list, repeated := flag.Value.(pflag.SliceValue); repeated {
 		return list.GetSlice()
 	}
+	if name == "server" {
+		return []string{withoutPassword(flag.Value.String())}
+	}
 	return []string{flag.Value.String()}
+}
+
+// withoutPassword returns the address with a placeholder for its password, which is as secret as a token.
+func withoutPassword(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return "SERVER"
+	}
+	if _, has := parsed.User.Password(); !has {
+		return address
+	}
+	parsed.User = url.UserPassword(parsed.User.Username(), "PASSWORD")
+	return parsed.String()
 }
 
 // suggestion matches the start of each command that Drydock suggests: kubectl drydock, or kubectl with a verb or -n. It does not match
