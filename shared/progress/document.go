@@ -65,6 +65,8 @@ type Member struct {
 	Bytes  int64 `json:"bytes"`
 	// FinalPassBytes are the bytes of Copied that the final pass wrote. They are 0 before its end.
 	FinalPassBytes int64 `json:"finalPassBytes,omitempty"`
+	// SizeUnknown is true while the mover has not begun a claim of the member, so Bytes lacks it. The time that is left is unknown then.
+	SizeUnknown bool `json:"-"`
 	// ReportedAt is when the running pass last reported Copied. It is nil between the passes.
 	ReportedAt *metav1.Time `json:"reportedAt,omitempty"`
 	// Rate is how many bytes are copied in a second. It is known after two reports during status --watch or --wait.

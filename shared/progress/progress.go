@@ -70,6 +70,7 @@ func memberStatus(m *api.Member, now time.Time) Member {
 		move := &m.Claims[i]
 		member.Copied, member.Bytes = member.Copied+move.BytesDone, member.Bytes+move.BytesTotal
 		member.FinalPassBytes += move.BytesFinal
+		member.SizeUnknown = member.SizeUnknown || move.BytesTotal == 0
 		member.Claims = append(member.Claims, Claim{Name: move.Claim, Template: move.Template, From: move.From, To: move.To,
 			Class:      move.Class,
 			Attributes: move.Attributes,

@@ -35,7 +35,7 @@ func (r *Rates) Add(d *Document, now time.Time) {
 		}
 		all := withReport(r.reports[m.Ordinal], report{m.ReportedAt.Time, m.Copied})
 		r.reports[m.Ordinal] = all
-		if m.Rate = rateOf(all, m.Bytes); m.Rate > 0 {
+		if m.Rate = rateOf(all, m.Bytes); m.Rate > 0 && !m.SizeUnknown {
 			m.SecondsLeft = secondsLeft(m, now)
 		}
 	}
