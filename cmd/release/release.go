@@ -67,6 +67,9 @@ func (r release) write(ctx context.Context) error {
 	if err := r.writeInstallation(all); err != nil {
 		return err
 	}
+	if err := r.writeExtras(); err != nil {
+		return err
+	}
 	return writeChecksums(r.to)
 }
 
