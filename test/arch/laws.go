@@ -86,7 +86,7 @@ var laws = []law{
 	{
 		of:     "cmd/drydock/mover",
 		why:    "it runs on users' data, so it contains as little foreign code as possible",
-		own:    []string{"shared/moverreport"},
+		own:    []string{"shared/moverreport", "shared/text"},
 		others: []string{"golang.org/x/sys"},
 	},
 	{

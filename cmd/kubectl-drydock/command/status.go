@@ -33,6 +33,28 @@ type statusView struct {
 	outcome func(in *world.Observed, complete bool) (bool, error)
 	// saidUnread is true when the user knows that reasons are missing.
 	saidUnread bool
+	said       operationLine
+}
+
+// operationLine is what a log of a wait has said about the operation.
+type operationLine struct {
+	phase api.Phase
+	cause string
+	short bool // the cause was said in the phase before
+}
+
+// next returns the line about the operation. A cause that the phase before had already, is not repeated: Failed repeats Reverting.
+func (l *operationLine) next(d *progress.Document) string {
+	cause := fmt.Sprintf("%s: %s", d.Reason, d.Message)
+	if d.Phase != l.phase || cause != l.cause {
+		l.short = d.Phase != l.phase && cause == l.cause
+	}
+	l.phase, l.cause = d.Phase, cause
+	line := fmt.Sprintf("operation %s is %s", d.Operation, d.Phase)
+	if !l.short {
+		line += ": " + cause
+	}
+	return text.Printable(line)
 }
 
 func newStatus(t *tool) *cobra.Command {
@@ -120,7 +142,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		case screen.IsTerminal() || !o.wait && !o.watch:
 			err = screen.Show(o.connection().inEach(statusLines(document, observed.Set, observed.Now, screen)))
 		default:
-			err = screen.Show(o.connection().inEach(changeLines(document)))
+			err = screen.Show(o.connection().inEach(changeLines(document, &o.said)))
 		}
 		return done, errors.Join(failure, err)
 	})
@@ -167,11 +189,11 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 }
 
 // changeLines returns the status without the values that change with the time, for logs.
-func changeLines(d *progress.Document) []string {
+func changeLines(d *progress.Document, said *operationLine) []string {
 	if d.Operation == "" {
 		return nil
 	}
-	lines := []string{text.Printable(fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, d.Message))}
+	lines := []string{said.next(d)}
 	for _, wait := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(wait))
 	}

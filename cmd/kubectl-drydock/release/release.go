@@ -43,8 +43,8 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 	return append(holds, actions...), left
 }
 
-// Note returns what a user should know about a released set; empty if there is nothing. The replicas of a set whose Scaler a user has paused
-// are not restored: the user wants none.
+// Note returns what a user should know about a released set; empty if there is nothing. The replicas of a set whose Scaler a user has
+// paused are not restored: the user wants none.
 func Note(in Input) string {
 	if in.Set == nil {
 		return ""
