@@ -22,8 +22,8 @@ const (
 	standIn       = "package main\n\nvar version string\n\nfunc main() { println(version) }\n"
 	standInPlugin = "package main\n\nimport \"drydock.dev/cmd/kubectl-drydock/command\"\n\nvar version string\n\n" +
 		"func main() { println(version); command.Print() }\n"
-	standInCommand = "package command\n\nvar releasedImage, releasedEngineImage string\n\n" +
-		"func Print() { println(releasedImage); println(releasedEngineImage) }\n"
+	standInCommand = "package command\n\nvar releasedImage, releasedStandaloneImage string\n\n" +
+		"func Print() { println(releasedImage); println(releasedStandaloneImage) }\n"
 )
 
 // standIns makes a module with the programs of a release. The folder differs in each call.
@@ -140,7 +140,7 @@ func TestEverythingNamesTheSameImages(t *testing.T) {
 	unpack := exec.CommandContext(t.Context(), "tar", "-xzOf", filepath.Join(folder, "drydock-1.2.3.tgz"), "drydock/values.yaml")
 	values, err := unpack.Output()
 	if err != nil || !strings.Contains(string(values), fmt.Sprintf("image: %q\n", images[0])) ||
-		!strings.Contains(string(values), fmt.Sprintf("engineImage: %q\n", images[1])) {
+		!strings.Contains(string(values), fmt.Sprintf("standaloneImage: %q\n", images[1])) {
 		t.Errorf("the chart has other images (%v)\n%s", err, values)
 	}
 }
@@ -192,7 +192,7 @@ func TestExtrasExist(t *testing.T) {
 func TestPluginDeclaresItsVariables(t *testing.T) {
 	for file, declaration := range map[string]string{
 		"main.go":            "var version string",
-		"command/install.go": "var releasedImage, releasedEngineImage string",
+		"command/install.go": "var releasedImage, releasedStandaloneImage string",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", plugin, filepath.FromSlash(file)))
 		if err != nil || !strings.Contains(string(text), "\n"+declaration+"\n") {

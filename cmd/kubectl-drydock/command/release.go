@@ -31,7 +31,8 @@ func newRelease(t *tool) *cobra.Command {
 			"drydock.dev/paused and drydock.dev/resize: otherwise they would act again when the set opts in later. Settings and records stay.\n" +
 			"The command does not need Drydock's functions.\n\n" +
 			"A set with a running resize is not released: wait for its end, or abort it. If Drydock's functions do not run any more, --holds\n" +
-			"releases its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty volume.\n\n" +
+			"releases its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty\n" +
+			"volume.\n\n" +
 			"Without --yes the command only shows the changes. Run it until nothing is left.",
 		Example: "  kubectl drydock release -n shop\n  kubectl drydock release --all-namespaces --yes",
 		Args:    cobra.NoArgs,
