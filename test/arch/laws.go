@@ -86,7 +86,7 @@ var laws = []law{
 	{
 		of:     "cmd/drydock/mover",
 		why:    "it runs on users' data, so it contains as little foreign code as possible",
-		own:    []string{"shared/moverreport", "shared/text"},
+		own:    []string{"shared/moverreport"},
 		others: []string{"golang.org/x/sys"},
 	},
 	{

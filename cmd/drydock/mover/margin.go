@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/text"
 )
 
 // space is the size of a file system in bytes, as statfs reports it.
@@ -60,7 +59,7 @@ func (c *copier) checkSpaceBefore() error {
 	used := min(src.used, c.meter.bytesTotal.Load())
 	if needed := used + dst.reserve(c.margin); needed > dst.size {
 		return tooSmall("the source uses %s; with a margin of %d%%, %s are needed, and the target has %s",
-			text.Bytes(used), c.margin, text.Bytes(needed), text.Bytes(dst.size))
+			moverreport.Size(used), c.margin, moverreport.Size(needed), moverreport.Size(dst.size))
 	}
 	return nil
 }
@@ -77,12 +76,12 @@ func (c *copier) checkSpaceAfter() error {
 	}
 	if needed := dst.used + dst.reserve(c.margin); needed > dst.size {
 		return tooSmall("the copy uses %s; with a margin of %d%%, %s are needed, and the target has %s",
-			text.Bytes(dst.used), c.margin, text.Bytes(needed), text.Bytes(dst.size))
+			moverreport.Size(dst.used), c.margin, moverreport.Size(needed), moverreport.Size(dst.size))
 	}
 	return nil
 }
 
 func tooSmall(format string, args ...any) error {
 	return &Error{Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
-		Message: fmt.Sprintf(format, args...) + ". Request a larger volume"}
+		Message: fmt.Sprintf(format, args...)}
 }
