@@ -140,7 +140,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 			err = printAs(o.Out, document, o.output)
 		case o.output != "":
 		case screen.IsTerminal() || !o.wait && !o.watch:
-			err = screen.Show(o.connection().inEach(statusLines(document, observed.Set, observed.Now, screen)))
+			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen, o.connection()))
 		default:
 			err = screen.Show(o.connection().inEach(changeLines(document, &o.said)))
 		}
@@ -164,8 +164,10 @@ func (o *statusView) document(s *session, observed *world.Observed) (*progress.D
 	return d, err
 }
 
-// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
-func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
+// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user. Suggested commands get
+// the flags before the lines are fitted to the terminal.
+func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal, flags connection) []string {
+	d = flags.inDocument(d)
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
 		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
@@ -179,11 +181,11 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
-		fitting = append(fitting, wrap(line, t.Width(), "  ")...)
+		fitting = append(fitting, terminal.WrapAfter("", "  ", flags.in(line), t.Width())...)
 	}
 	fitting = append(fitting, progressLines(d, t)...)
 	if next := d.NextStep(); next != "" {
-		fitting = append(append(fitting, ""), wrap("next: "+next, t.Width(), "  ")...)
+		fitting = append(append(fitting, ""), terminal.WrapAfter("next: ", "  ", flags.in(next), t.Width())...)
 	}
 	return fitting
 }
@@ -252,10 +254,10 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 
 // phaseStyle returns the look of the phase of an operation.
 func phaseStyle(phase api.Phase) terminal.Style {
-	switch phase {
-	case api.Succeeded:
+	switch {
+	case phase == api.Succeeded:
 		return terminal.Good
-	case api.Failed, api.Refused:
+	case progress.IsTrouble(phase):
 		return terminal.Bad
 	}
 	return terminal.Attention

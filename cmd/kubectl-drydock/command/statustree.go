@@ -31,7 +31,7 @@ func progressLines(d *progress.Document, t *terminal.Terminal) []string {
 func growthTable(d *progress.Document) []string {
 	rows := [][]string{{"CLAIM", "GROWS", "STATE"}}
 	for _, g := range d.Growing {
-		rows = append(rows, []string{text.Printable(g.Claim), change(g.From.String(), sizeAndClass(g.To.String(), "", g.Attributes)), g.Words()})
+		rows = append(rows, []string{text.Printable(g.Claim), change(g.From.String(), text.Printable(g.Target())), g.Words()})
 	}
 	return align(rows)
 }
@@ -77,12 +77,12 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 		if i == len(d.Members)-1 {
 			branch, below = "└─ ", "   "
 		}
-		row := []string{branch + fmt.Sprintf("%s-%d", d.Set, m.Ordinal), string(m.Phase), copied(m, r), stopTime(m)}
+		row := []string{branch + fmt.Sprintf("%s-%d", d.Set, m.Ordinal), string(m.Phase), copied(m, r), orDash(m.StopWords())}
 		switch {
 		case r == wide:
 			row = append(row, orDash(text.Printable(m.Waits)))
 		case m.Waits != "":
-			waits[len(rows)] = wrap(below+"│  waits for: "+text.Printable(m.Waits), t.Width(), below+"│    ")
+			waits[len(rows)] = terminal.WrapAfter(below+"│  waits for: ", below+"│    ", text.Printable(m.Waits), t.Width())
 		}
 		rows, phases = append(rows, row), append(phases, m.Phase)
 		for j, c := range m.Claims {
@@ -92,7 +92,7 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 			}
 			cells := make([]string, len(rows[0]))
 			cells[0] = below + leaf + text.Printable(c.Template)
-			cells[1] = change(c.From.String(), sizeAndClass(c.To.String(), c.Class, c.Attributes))
+			cells[1] = change(c.From.String(), text.Printable(c.Target()))
 			rows = append(rows, cells)
 			phases = append(phases, "")
 		}
@@ -103,22 +103,6 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 			line = strings.Replace(line, string(phase), t.Styled(memberStyle(phase), string(phase)), 1)
 		}
 		lines = append(append(lines, line), waits[i]...)
-	}
-	return lines
-}
-
-// wrap returns the line as lines that fit into the width. All but the first begin with the indent. A width of 0 has no limit.
-func wrap(line string, width int, indent string) []string {
-	room := width - ansi.StringWidth(indent)
-	if room < 1 || ansi.StringWidth(line) <= width {
-		return []string{line}
-	}
-	first, rest, _ := strings.Cut(ansi.Wrap(line, width, ""), "\n")
-	lines := []string{first}
-	if rest = strings.ReplaceAll(rest, "\n", " "); rest != "" {
-		for _, part := range strings.Split(ansi.Wrap(rest, room, ""), "\n") {
-			lines = append(lines, indent+part)
-		}
 	}
 	return lines
 }
@@ -154,23 +138,12 @@ func align(rows [][]string) []string {
 	return lines
 }
 
-// sizeAndClass returns the size with the StorageClass and VolumeAttributesClass, as a request writes them.
-func sizeAndClass(size, class string, attributes *string) string {
-	if class != "" {
-		size += "@" + class
-	}
-	if attributes != nil && *attributes != "" {
-		size += "%" + *attributes
-	}
-	return text.Printable(size)
-}
-
 // copied returns a bar with the copied bytes of the member. While they grow, it adds the rate and the time that is left.
 func copied(m progress.Member, r room) string {
 	if m.Bytes == 0 {
 		return "-"
 	}
-	words := copiedWords(m)
+	words := m.CopiedWords()
 	if r != tight {
 		words = bar(float64(m.Copied)/float64(m.Bytes)) + " " + words
 		if m.Rate > 0 && m.Copied < m.Bytes {
@@ -180,35 +153,14 @@ func copied(m progress.Member, r room) string {
 	switch {
 	case m.SecondsLeft != nil && m.Copied < m.Bytes:
 		words += fmt.Sprintf(", %s left", progress.LeftWords(*m.SecondsLeft))
-	case m.FinalPassBytes > 0 && r != tight:
-		words += fmt.Sprintf(" (final pass %s)", text.Bytes(m.FinalPassBytes))
+	case r != tight:
+		words += m.FinalPassWords()
 	}
 	return words
-}
-
-// copiedWords returns the copied bytes of the member, and all bytes if some are missing.
-func copiedWords(m progress.Member) string {
-	if m.Copied >= m.Bytes {
-		return text.Bytes(m.Bytes)
-	}
-	return text.Bytes(m.Copied) + " of " + text.Bytes(m.Bytes)
 }
 
 // bar returns a bar that is full to this part, from 0 to 1. Users can write any number into a record, so another part is cut.
 func bar(part float64) string {
 	full := int(min(max(part, 0), 1) * barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
-}
-
-// stopTime returns how long the member was, is, or will be stopped.
-func stopTime(m progress.Member) string {
-	switch {
-	case m.DownSeconds != nil && m.Phase == api.MemberMoved:
-		return fmt.Sprintf("%d s", *m.DownSeconds)
-	case m.DownSeconds != nil:
-		return fmt.Sprintf("%d s so far", *m.DownSeconds)
-	case m.ForecastSeconds > 0 && (m.Phase == api.MemberCopying || m.Phase == api.MemberWaiting):
-		return fmt.Sprintf("final pass of %.0f s", m.ForecastSeconds)
-	}
-	return "-"
 }

@@ -34,6 +34,20 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
+// WrapAfter returns the text, wrapped after the prefix first. The other lines begin with next. A width of 0 has no limit.
+func WrapAfter(first, next, text string, width int) []string {
+	room := width
+	if width > 0 {
+		room = max(1, width-max(ansi.StringWidth(first), ansi.StringWidth(next)))
+	}
+	lines := Wrap(text, room)
+	for i := range lines {
+		lines[i] = first + lines[i]
+		first = next
+	}
+	return lines
+}
+
 // wordsAndCommands returns the words of the text. A command of kubectl, up to the end of its clause, counts as one word.
 func wordsAndCommands(text string) []string {
 	var words []string
