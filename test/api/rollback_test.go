@@ -199,7 +199,7 @@ func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 	if given.Reason != api.Aborted || given.RollsBack != done.Operation {
 		t.Fatalf("%+v", given)
 	}
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "kubectl drydock rollback") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "rollback -n "+w.Namespace) {
 		t.Errorf("a retry answers %v", err)
 	}
 	given.Members = nil // the claims to roll back are the same
