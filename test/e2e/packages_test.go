@@ -18,7 +18,7 @@ import (
 	"drydock.dev/test/page"
 )
 
-// The tests of this file install Drydock in the ways that docs/release.md shows. They manage the whole cluster, so no other test runs in
+// The tests of this file install Drydock in the ways that docs/install.md shows. They manage the whole cluster, so no other test runs in
 // parallel.
 
 // standaloneImage is the image of the standalone process on the cluster.
