@@ -126,7 +126,10 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 			if move.Template != r.Name {
 				continue
 			}
-			total := max(r.Total, 0)
+			total := min(max(r.Total, 0), mostBytes)
+			if r.Total == 0 { // a mover of a former version reports only what it has written
+				total = min(max(r.Bytes, move.BytesTotal, 0), mostBytes)
+			}
 			move.BytesDone, move.BytesTotal, move.Files = total, total, r.Files
 			if report.Result == moverreport.ResultCopied {
 				move.BytesFinal = min(max(r.Bytes, 0), total)

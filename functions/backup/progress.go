@@ -42,11 +42,15 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 	w.waitFor(w.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", w.Name, member.Ordinal)
 }
 
+// mostBytes is more than a volume can have. Larger numbers are forged, and their sum over the claims would overflow.
+const mostBytes = 1 << 56
+
 // storeProgress stores how many bytes of the member's claims are copied. The mover's line is about one claim; the claims before it are
 // copied. The counts never fall, although a later pass and the verification count from 0 again.
 func (w *work) storeProgress(member *api.Member) {
 	line, ok := w.Progress[member.Ordinal]
-	if !ok || !w.progressDue(member) || line.BytesDone < 0 || line.BytesDone > line.BytesTotal {
+	if !ok || !w.progressDue(member) || line.BytesDone < 0 || line.BytesDone > line.BytesTotal ||
+		line.BytesTotal > mostBytes {
 		return
 	}
 	at := slices.IndexFunc(member.Claims, func(m api.Move) bool { return m.Template == line.Claim })
@@ -63,8 +67,11 @@ func (w *work) storeProgress(member *api.Member) {
 	if line.Phase == moverreport.PhaseVerify {
 		done = line.BytesTotal // everything is copied
 	}
-	if done > move.BytesDone {
+	switch {
+	case done > move.BytesDone:
 		move.BytesDone, move.BytesTotal, changed = done, line.BytesTotal, true
+	case line.Phase == moverreport.PhaseVerify || done < move.BytesDone:
+		changed = true // only the time of the report, so that not every event reads the log
 	}
 	if changed {
 		member.ProgressAt = operation.Moment(w.Now)

@@ -90,7 +90,7 @@ func abortable(set *appsv1.StatefulSet) (operation.Record, error) {
 	case records.Scale.Active():
 		return nil, fmt.Errorf("StatefulSet %s/%s: operation %s scales the set, and a scaling cannot be ended. Follow it with: "+
 			"kubectl describe -n %s scaler %s", set.Namespace, set.Name, records.Scale.Operation, set.Namespace,
-			text.Printable(records.Scale.Scaler.Name))
+			shellWord(text.Printable(records.Scale.Scaler.Name)))
 	}
 	return nil, fmt.Errorf("StatefulSet %s/%s: nothing to end: no operation is running", set.Namespace, set.Name)
 }

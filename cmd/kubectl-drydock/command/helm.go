@@ -56,9 +56,21 @@ var helmNames = []struct{ kubectl, helm string }{{"kubeconfig", "kubeconfig"}, {
 	{"tls-server-name", "kube-tls-server-name"}, {"insecure-skip-tls-verify", "kube-insecure-skip-tls-verify"},
 	{"certificate-authority", "kube-ca-file"}, {"as", "kube-as-user"}, {"as-group", "kube-as-group"}}
 
-// helmFlags returns the connection flags of the command line as Helm names them.
+// unknownToHelm are the connection flags that Helm lacks, and that choose the cluster or the account.
+var unknownToHelm = []string{"cluster", "user", "client-certificate", "client-key", "as-uid", "as-user-extra"}
+
+// helmFlags returns the connection flags of the command line as Helm names them. If Helm lacks one of them, a placeholder makes the command
+// fail as it is: without it, the command would uninstall from the default cluster, where nothing is released.
 func (t *tool) helmFlags() string {
 	var words strings.Builder
+	for _, name := range unknownToHelm {
+		if len(t.given(name)) > 0 {
+			return " --kube-context=CONTEXT" // of the same cluster and account
+		}
+	}
+	if len(t.given(secretFlag)) > 0 {
+		words.WriteString(" --kube-token=TOKEN")
+	}
 	for _, name := range helmNames {
 		for _, value := range t.given(name.kubectl) {
 			words.WriteString(" --" + name.helm + "=" + shellWord(value))

@@ -161,20 +161,26 @@ func (s *session) holdingsOf(ctx context.Context, namespace, name string) (relea
 	return release.Input{Namespace: namespace, Name: name}, err
 }
 
-// oldVolumes returns the names of the volumes that operations have replaced and that are retained.
-func (s *session) oldVolumes(ctx context.Context) ([]string, error) {
+// oldVolumes returns the names of the volumes that operations have replaced and that are retained, and one of them that no claim uses. A
+// user may have bound a claim to an old volume again, which then has the only data.
+func (s *session) oldVolumes(ctx context.Context) (names []string, unused string, err error) {
 	selector := api.OperationLabel
 	if s.namespace != "" {
 		selector += "," + api.NamespaceLabel + "=" + s.namespace
 	}
-	var names []string
-	err := kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+	err = kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
-			link, err := api.LoadLink(&l.Items[i])
-			if err == nil && link != nil && link.Role == api.RoleOldVolume {
-				names = append(names, l.Items[i].Name)
+			volume := &l.Items[i]
+			link, err := api.LoadLink(volume)
+			if err != nil || link == nil || link.Role != api.RoleOldVolume {
+				continue
+			}
+			names = append(names, volume.Name)
+			if volume.Status.Phase == corev1.VolumeReleased && (unused == "" || volume.Name < unused) {
+				unused = volume.Name
 			}
 		}
 	})
-	return names, err
+	slices.Sort(names)
+	return names, unused, err
 }

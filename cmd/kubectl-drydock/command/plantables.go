@@ -44,7 +44,16 @@ func (t *planText) print(out io.Writer) error {
 
 // addWrapped adds a text after a prefix. Further lines are indented below its start.
 func (t *planText) addWrapped(prefix, words string) {
-	t.lines = append(t.lines, terminal.WrapAfter(prefix, strings.Repeat(" ", len(prefix)), t.flags.in(words), t.width)...)
+	room := t.width
+	if room > 0 {
+		room = max(1, room-len(prefix))
+	}
+	for i, line := range terminal.Wrap(t.flags.in(words), room) {
+		if i > 0 {
+			prefix = strings.Repeat(" ", len(prefix))
+		}
+		t.lines = append(t.lines, prefix+line)
+	}
 }
 
 // addTable adds the table, if it has rows, after an empty line. Of a table that does not fit, the columns leastNeeded are omitted.

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,16 +122,20 @@ func (o *releaser) printActions(in release.Input, actions []plan.Action) {
 
 // printOldVolumes lists the old volumes that are still retained. Nothing deletes them after Drydock is uninstalled.
 func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
-	names, err := s.oldVolumes(ctx)
+	names, unused, err := s.oldVolumes(ctx)
 	if err != nil {
 		fmt.Fprintf(o.Out, "old volumes cannot be listed: %s\n", text.Printable(err.Error()))
 		return nil
 	}
-	slices.Sort(names)
-	if len(names) > 0 {
-		fmt.Fprintf(o.Out, "old volumes stay, and nothing deletes them after Drydock is uninstalled: %s. Wait until their retention ends, or "+
-			"delete one with its data: %s\n", strings.Join(names, ", "),
-			o.connection().in("kubectl patch pv "+names[0]+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
+	if len(names) == 0 {
+		return nil
 	}
+	fmt.Fprintf(o.Out, "old volumes stay, and nothing deletes them after Drydock is uninstalled: %s. Wait until their retention ends",
+		strings.Join(names, ", "))
+	if unused != "" {
+		fmt.Fprintf(o.Out, ", or delete one with its data: %s",
+			o.connection().in("kubectl patch pv "+unused+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
+	}
+	fmt.Fprintln(o.Out, ".")
 	return nil
 }

@@ -136,7 +136,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 func retriedOtherwise(set *appsv1.StatefulSet, records operation.Records) (how string) {
 	if s := records.Scale; s != nil && s.Phase == api.Failed {
 		how += fmt.Sprintf(". Its scaling %s failed. Retry it with: kubectl annotate -n %s scaler %s %s=", s.Operation, set.Namespace,
-			s.Scaler.Name, api.RetryAnnotation)
+			shellWord(text.Printable(s.Scaler.Name)), api.RetryAnnotation)
 	}
 	if s := records.Sleep; s != nil && (s.Phase == api.Failed || s.Phase == api.Refused) {
 		how += fmt.Sprintf(". Its sleep %s is %s. Drydock tries it again by itself", s.Operation, s.Phase)

@@ -181,11 +181,11 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
-		fitting = append(fitting, terminal.WrapAfter("", "  ", flags.in(line), t.Width())...)
+		fitting = append(fitting, terminal.Fold("", "  ", flags.in(line), t.Width())...)
 	}
 	fitting = append(fitting, progressLines(d, t)...)
 	if next := d.NextStep(); next != "" {
-		fitting = append(append(fitting, ""), terminal.WrapAfter("next: ", "  ", flags.in(next), t.Width())...)
+		fitting = append(append(fitting, ""), terminal.Fold("next: ", "  ", flags.in(next), t.Width())...)
 	}
 	return fitting
 }

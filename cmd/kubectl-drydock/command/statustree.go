@@ -82,7 +82,7 @@ func memberTree(d *progress.Document, t *terminal.Terminal, r room) []string {
 		case r == wide:
 			row = append(row, orDash(text.Printable(m.Waits)))
 		case m.Waits != "":
-			waits[len(rows)] = terminal.WrapAfter(below+"│  waits for: ", below+"│    ", text.Printable(m.Waits), t.Width())
+			waits[len(rows)] = terminal.Fold(below+"│  waits for: ", below+"│    ", text.Printable(m.Waits), t.Width())
 		}
 		rows, phases = append(rows, row), append(phases, m.Phase)
 		for j, c := range m.Claims {
