@@ -86,10 +86,15 @@ func (r Records) Settled(record Record) bool {
 	return h.Phase == api.Succeeded || h.Phase.Terminal() && h.Reason == api.Aborted || r.Withdrawn(record)
 }
 
-// Withdrawn reports whether a user has withdrawn or replaced the request of a resize since it failed or was refused.
+// Withdrawn reports whether a user has withdrawn or replaced the request of a resize since it failed or was refused. A request that cannot
+// be read replaces nothing: it gets no record, so nothing else would show the failure.
 func (r Records) Withdrawn(record Record) bool {
 	h := record.Head()
-	return h.Kind == api.KindResize && (h.Phase == api.Failed || h.Phase == api.Refused) && h.Request != r.request
+	if h.Kind != api.KindResize || h.Phase != api.Failed && h.Phase != api.Refused || h.Request == r.request {
+		return false
+	}
+	_, err := api.ParseRequest(r.request)
+	return r.request == "" || err == nil
 }
 
 // Resizing reports whether a resize or rollback is active on the set. An unreadable record counts as active.
