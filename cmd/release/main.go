@@ -54,7 +54,11 @@ func run(ctx context.Context, args []string) error {
 	if err := r.check(flags.Args()); err != nil {
 		return err
 	}
-	return r.write(ctx)
+	if err := r.write(ctx); err != nil {
+		return err
+	}
+	fmt.Println("wrote", r.to)
+	return nil
 }
 
 // check returns an error if the flags do not describe a release.

@@ -67,14 +67,17 @@ func (r release) write(ctx context.Context) error {
 	if err := r.writeInstallation(all); err != nil {
 		return err
 	}
+	if err := r.writeExtras(); err != nil {
+		return err
+	}
 	return writeChecksums(r.to)
 }
 
 // compiled is what the files of a release are made from.
 type compiled struct {
-	binaries                  []build.Binary
-	functionsImage, engine    v1.ImageIndex
-	functionsName, engineName string // of the images, with their digests
+	binaries                        []build.Binary
+	functionsImage, standaloneImage v1.ImageIndex
+	functionsName, standaloneName   string // of the images, with their digests
 }
 
 // compileAll compiles all programs. The plugin comes last, because it knows the digests of the images.
@@ -88,13 +91,13 @@ func (r release) compileAll(ctx context.Context, folder string) (compiled, error
 	if all.functionsImage, all.functionsName, err = r.image(functions, all.binaries); err != nil {
 		return compiled{}, err
 	}
-	if all.engine, all.engineName, err = r.image(standalone, all.binaries); err != nil {
+	if all.standaloneImage, all.standaloneName, err = r.image(standalone, all.binaries); err != nil {
 		return compiled{}, err
 	}
 	variables := map[string]string{
-		"main.version":                          r.version,
-		commandPackage + ".releasedImage":       all.functionsName,
-		commandPackage + ".releasedEngineImage": all.engineName,
+		"main.version":                              r.version,
+		commandPackage + ".releasedImage":           all.functionsName,
+		commandPackage + ".releasedStandaloneImage": all.standaloneName,
 	}
 	plugins, err := r.compile(ctx, build.Compiler{Root: r.root, To: folder, Variables: variables}, plugin)
 	all.binaries = append(all.binaries, plugins...)
@@ -216,15 +219,15 @@ func (r release) writeLists(binaries []build.Binary) error {
 
 // writeInstallation writes the images, and the chart and manifests that name them.
 func (r release) writeInstallation(all compiled) error {
-	for program, index := range map[string]v1.ImageIndex{functions: all.functionsImage, standalone: all.engine} {
+	for program, index := range map[string]v1.ImageIndex{functions: all.functionsImage, standalone: all.standaloneImage} {
 		if err := image.Write(filepath.Join(r.to, "images", program), r.version, index); err != nil {
 			return err
 		}
 	}
-	if err := r.add("images.txt", []byte(all.functionsName+"\n"+all.engineName+"\n")); err != nil {
+	if err := r.add("images.txt", []byte(all.functionsName+"\n"+all.standaloneName+"\n")); err != nil {
 		return err
 	}
-	manifests, err := manifest.Files(all.functionsName, all.engineName)
+	manifests, err := manifest.Files(all.functionsName, all.standaloneName)
 	if err != nil {
 		return fmt.Errorf("making the manifests: %w", err)
 	}
@@ -233,7 +236,7 @@ func (r release) writeInstallation(all compiled) error {
 			return err
 		}
 	}
-	files, err := chart.Files(chart.Options{Version: r.version, Image: all.functionsName, EngineImage: all.engineName})
+	files, err := chart.Files(chart.Options{Version: r.version, Image: all.functionsName, StandaloneImage: all.standaloneName})
 	if err != nil {
 		return fmt.Errorf("making the chart: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,8 +22,8 @@ const (
 	standIn       = "package main\n\nvar version string\n\nfunc main() { println(version) }\n"
 	standInPlugin = "package main\n\nimport \"drydock.dev/cmd/kubectl-drydock/command\"\n\nvar version string\n\n" +
 		"func main() { println(version); command.Print() }\n"
-	standInCommand = "package command\n\nvar releasedImage, releasedEngineImage string\n\n" +
-		"func Print() { println(releasedImage); println(releasedEngineImage) }\n"
+	standInCommand = "package command\n\nvar releasedImage, releasedStandaloneImage string\n\n" +
+		"func Print() { println(releasedImage); println(releasedStandaloneImage) }\n"
 )
 
 // standIns makes a module with the programs of a release. The folder differs in each call.
@@ -33,6 +34,13 @@ func standIns(t *testing.T) string {
 		"go.mod":       "module drydock.dev\n\ngo 1.26.0\n",
 		"LICENSE":      "Apache-2.0\n",
 		"CHANGELOG.md": "# Changes\n\n## v1.2.3\n- A stand-in.\n",
+
+		"config/gitops/argocd-cm.yaml":         "kind: ConfigMap\n",
+		"config/monitoring/kustomization.yaml": "resources: [rules.yaml]\n",
+		"config/monitoring/rules.yaml":         "kind: PrometheusRule\n",
+		"examples/first/web.yaml":              "kind: StatefulSet\n",
+		"examples/drain/scripts/drain.sh":      "#!/bin/sh\n",
+		"examples/drain/drain.test":            "a test that Git ignores\n",
 	}
 	for _, program := range programs {
 		files["cmd/"+program.Name+"/main.go"] = standIn
@@ -132,8 +140,51 @@ func TestEverythingNamesTheSameImages(t *testing.T) {
 	unpack := exec.CommandContext(t.Context(), "tar", "-xzOf", filepath.Join(folder, "drydock-1.2.3.tgz"), "drydock/values.yaml")
 	values, err := unpack.Output()
 	if err != nil || !strings.Contains(string(values), fmt.Sprintf("image: %q\n", images[0])) ||
-		!strings.Contains(string(values), fmt.Sprintf("engineImage: %q\n", images[1])) {
+		!strings.Contains(string(values), fmt.Sprintf("standaloneImage: %q\n", images[1])) {
 		t.Errorf("the chart has other images (%v)\n%s", err, values)
+	}
+}
+
+// TestExtrasHaveThePathsOfACheckout: the commands of the docs work in the unpacked archive. It has no files that Git ignores.
+func TestExtrasHaveThePathsOfACheckout(t *testing.T) {
+	root := standIns(t)
+	if err := os.Chmod(filepath.Join(root, "examples/drain/scripts/drain.sh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := release{version: "v1.2.3", root: root, to: t.TempDir(), time: time.Unix(1764000000, 0)}
+	if err := r.writeExtras(); err != nil {
+		t.Fatal(err)
+	}
+	list := exec.CommandContext(t.Context(), "tar", "-tvzf", "drydock-extras_v1.2.3.tar.gz")
+	list.Dir = r.to
+	output, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(output)) {
+		fields := strings.Fields(line)
+		got = append(got, fields[0]+" "+fields[len(fields)-1])
+	}
+	want := []string{
+		"-rw-r--r-- LICENSE",
+		"-rw-r--r-- config/gitops/argocd-cm.yaml",
+		"-rw-r--r-- config/monitoring/kustomization.yaml",
+		"-rw-r--r-- config/monitoring/rules.yaml",
+		"-rwxr-xr-x examples/drain/scripts/drain.sh",
+		"-rw-r--r-- examples/first/web.yaml",
+	}
+	if difference := cmp.Diff(want, got); difference != "" {
+		t.Error(difference)
+	}
+}
+
+// TestExtrasExist: the folders of the archive exist in this module.
+func TestExtrasExist(t *testing.T) {
+	for _, folder := range extras {
+		if files, err := filesBelow(filepath.Join("..", ".."), folder); err != nil || len(files) == 0 {
+			t.Errorf("%s has %d files, %v", folder, len(files), err)
+		}
 	}
 }
 
@@ -141,7 +192,7 @@ func TestEverythingNamesTheSameImages(t *testing.T) {
 func TestPluginDeclaresItsVariables(t *testing.T) {
 	for file, declaration := range map[string]string{
 		"main.go":            "var version string",
-		"command/install.go": "var releasedImage, releasedEngineImage string",
+		"command/install.go": "var releasedImage, releasedStandaloneImage string",
 	} {
 		text, err := os.ReadFile(filepath.Join("..", plugin, filepath.FromSlash(file)))
 		if err != nil || !strings.Contains(string(text), "\n"+declaration+"\n") {

@@ -112,7 +112,8 @@ func get(t *testing.T, p http.Handler, url string) *httptest.ResponseRecorder {
 func moving(copied int64) *api.Resize {
 	record := build.Operation(api.Moving, build.Rolling, build.Members(api.MemberPending, "data-web-0"),
 		build.Members(api.MemberFinalPass, "data-web-1"), build.Members(api.MemberMoved, "data-web-2"))
-	record.Reason, record.Message = "Quiescing", "pod web-1 is stopped (stop 1 of at most 4) and held until the volumes are replaced"
+	record.Reason = "Quiescing"
+	record.Message = "pod web-1 is stopped (try 1 of at most 4 for each pod) and held until the volumes are replaced"
 	record.Deadline = operation.Moment(build.Now.Add(time.Hour))
 	for i := range record.Members {
 		move := &record.Members[i].Claims[0]

@@ -2,6 +2,7 @@ package statuspage
 
 import (
 	"fmt"
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,8 @@ func TestOnlyTokenOpensThePage(t *testing.T) {
 		"the right token":                     {Access{Token: secret}, "Bearer " + secret, 200},
 		"the token of the file":               {Access{TokenFile: file}, "Bearer " + secret, 200},
 		"a wrong token for the file":          {Access{TokenFile: file}, "Bearer wrong", 401},
+		"a setting with a line break":         {Access{Token: secret + "\n"}, "Bearer " + secret, 200},
+		"a setting with only a line break":    {Access{Token: "\n"}, "Bearer ", 503},
 		"an empty file":                       {Access{TokenFile: empty}, "Bearer ", 503},
 		"no file":                             {Access{TokenFile: folder + "/none"}, "Bearer " + secret, 503},
 	} {
@@ -137,6 +140,21 @@ func TestProblemIsReadable(t *testing.T) {
 		if w.Code != 404 || w.Header().Get("Content-Type") != kind {
 			t.Errorf("%s: %d %s", accept, w.Code, w.Header().Get("Content-Type"))
 		}
+	}
+}
+
+// TestCommandInProblemCanBeCopiedFromBrowser: JSON would show a backslash before each quote of the command.
+func TestCommandInProblemCanBeCopiedFromBrowser(t *testing.T) {
+	p := New(kube.NewClient(&rest.Config{}), api.Settings{}, Access{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(p.Stop)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/<script>", nil)
+	r.Header.Set("Accept", "text/html,application/xhtml+xml")
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	body := w.Body.String()
+	if w.Code != 403 || strings.Contains(body, `\"`) || strings.Contains(body, "<script>") ||
+		!strings.Contains(html.UnescapeString(body), `--from-literal=token="$(openssl rand -hex 24)"`) {
+		t.Errorf("%d %s", w.Code, body)
 	}
 }
 

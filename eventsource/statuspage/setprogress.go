@@ -77,7 +77,7 @@ func (d *setData) addProgress(document *progress.Document, record *api.Resize, n
 		d.Members = append(d.Members, m)
 	}
 	for _, g := range document.Growing {
-		d.Growing = append(d.Growing, claimData{Name: printable(g.Claim), From: g.From.String(), To: size(g.To.String(), "", g.Attributes),
+		d.Growing = append(d.Growing, claimData{Name: printable(g.Claim), From: g.From.String(), To: printable(g.Target()),
 			State: g.Words()})
 	}
 	d.Operation = o
@@ -86,53 +86,21 @@ func (d *setData) addProgress(document *progress.Document, record *api.Resize, n
 func memberOf(set string, m *progress.Member) memberData {
 	name := fmt.Sprintf("%s-%d", set, m.Ordinal)
 	data := memberData{
-		Name: name, Phase: string(m.Phase), Mood: moodOfMember(m.Phase), Percent: -1, Stop: stopWords(m), Waits: printable(m.Waits),
+		Name: name, Phase: string(m.Phase), Mood: moodOfMember(m.Phase), Percent: -1, Stop: m.StopWords(), Waits: printable(m.Waits),
 		ProgressName: "copied for " + name,
 	}
 	if m.Bytes > 0 {
 		data.Percent = int(max(0, min(float64(m.Copied)/float64(m.Bytes), 1)) * 100)
-		data.Copied = text.Bytes(m.Bytes)
-		if m.Copied < m.Bytes {
-			data.Copied = text.Bytes(m.Copied) + " of " + text.Bytes(m.Bytes)
-		}
-		if m.FinalPassBytes > 0 {
-			data.Copied += " (final pass " + text.Bytes(m.FinalPassBytes) + ")"
-		}
+		data.Copied = m.CopiedWords() + m.FinalPassWords()
 	}
 	for _, c := range m.Claims {
-		claim := claimData{Name: printable(c.Template), From: c.From.String(), To: size(c.To.String(), c.Class, c.Attributes)}
+		claim := claimData{Name: printable(c.Template), From: c.From.String(), To: printable(c.Target())}
 		for _, warning := range c.Warnings {
 			claim.Warnings = append(claim.Warnings, printable(warning))
 		}
 		data.Claims = append(data.Claims, claim)
 	}
 	return data
-}
-
-// size returns the size with the StorageClass and VolumeAttributesClass, as a request writes them.
-func size(size, class string, attributes *string) string {
-	if class != "" {
-		size += "@" + class
-	}
-	if attributes != nil && *attributes != "" {
-		size += "%" + *attributes
-	}
-	return printable(size)
-}
-
-// stopWords returns how long the member was, is, or will be stopped.
-func stopWords(m *progress.Member) string {
-	switch {
-	case m.DownSeconds != nil:
-		words := progress.Age(time.Duration(*m.DownSeconds) * time.Second)
-		if m.Phase != api.MemberMoved {
-			words += " so far"
-		}
-		return words
-	case m.ForecastSeconds > 0 && (m.Phase == api.MemberCopying || m.Phase == api.MemberWaiting):
-		return fmt.Sprintf("final pass of %.0f s", m.ForecastSeconds)
-	}
-	return ""
 }
 
 // said returns the sentence that a screen reader says after a change of the set.

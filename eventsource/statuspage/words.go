@@ -67,10 +67,10 @@ const (
 
 // moodOfPhase returns the mood of an operation. A phase that is empty belongs to an unreadable record.
 func moodOfPhase(phase api.Phase) mood {
-	switch phase {
-	case api.Succeeded:
+	switch {
+	case phase == api.Succeeded:
 		return good
-	case api.Failed, api.Refused, api.Reverting, api.Failing, "":
+	case progress.IsTrouble(phase):
 		return bad
 	}
 	return busy

@@ -156,6 +156,9 @@ func (w *work) copyFailure(member *api.Member, m mover) string {
 		remedy = fmt.Sprintf("Raise the limit with the annotation %s={resources: {limits: {memory: 4Gi}}}", api.MoverAnnotation)
 	case report == nil:
 		problem, remedy = jobFailure(m.job), "Look at kubectl describe job "+m.job.Name
+	case report.Reason == moverreport.ReasonNoSpace:
+		w.needsRequest = true
+		problem, remedy = fmt.Sprintf("%s: %s", report.Reason, report.Message), "Request a larger size: a retry would fail again"
 	case report.Reason == moverreport.ReasonNotFaithful && !w.RootMovers:
 		problem = fmt.Sprintf("%s: %s", report.Reason, report.Message)
 		remedy = fmt.Sprintf("Allow a mover that runs as root with: kubectl label namespace %s %s=%s", w.Set.Namespace, api.RootMoverLabel,

@@ -103,7 +103,11 @@ func revertPlan(in Input, record *api.Resize, reason api.Reason, message string)
 // plan returns the collected actions. The record is written first, so that it names every new object before that exists.
 func (w *work) plan() plan.Plan {
 	if w.failMessage != "" {
-		return revertPlan(w.Input, w.before, w.failReason, w.failMessage+", then "+operation.HowToRetry(w.before))
+		message := w.failMessage
+		if !w.needsRequest {
+			message += ", then " + operation.HowToRetry(w.before)
+		}
+		return revertPlan(w.Input, w.before, w.failReason, message)
 	}
 	w.reportStalls()
 	actions := slices.Concat(operation.Store(w.Set, w.record).Actions(), w.actions, w.notes, warningEvents(w.Input, w.before, w.record))

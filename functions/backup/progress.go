@@ -67,8 +67,11 @@ func (w *work) storeProgress(member *api.Member) {
 	if line.Phase == moverreport.PhaseVerify {
 		done = line.BytesTotal // everything is copied
 	}
-	if done > move.BytesDone {
+	switch {
+	case done > move.BytesDone:
 		move.BytesDone, move.BytesTotal, changed = done, line.BytesTotal, true
+	case line.Phase == moverreport.PhaseVerify || done < move.BytesDone:
+		changed = true // only the time of the report, so that not every event reads the log
 	}
 	if changed {
 		member.ProgressAt = operation.Moment(w.Now)

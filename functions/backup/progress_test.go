@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,20 @@ func TestFirstProgressIsAwaitedOnlyAfterStart(t *testing.T) {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.Now.Add(-row.age))}}}}}}
 		if got := w.awaitsFirstProgress(member, pod); got != row.want {
 			t.Errorf("%s: %t, want %t", situation, got, row.want)
+		}
+	}
+}
+
+// TestTooSmallVolumeNeedsAnotherRequest: a retry of the same request would fail again.
+func TestTooSmallVolumeNeedsAnotherRequest(t *testing.T) {
+	for reason, retry := range map[moverreport.Reason]bool{moverreport.ReasonNoSpace: false, moverreport.ReasonIOError: true} {
+		w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
+		report := &moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: reason, Message: "claim data: it failed"}
+		w.before = w.record
+		w.fail(api.CopyFailed, "%s", w.copyFailure(&w.record.Members[0], mover{first: report}))
+		text := w.plan().String()
+		if strings.Contains(text, "kubectl drydock retry") != retry || strings.Contains(text, "Request a larger size") == retry {
+			t.Errorf("%s: %s", reason, text)
 		}
 	}
 }

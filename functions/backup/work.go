@@ -20,7 +20,8 @@ type work struct {
 	soon           bool
 	failMessage    string // why the operation must be reverted; empty if it can continue
 	failReason     api.Reason
-	startedMovers  int // movers that this plan creates
+	needsRequest   bool // a retry would fail again: only another request helps
+	startedMovers  int  // movers that this plan creates
 }
 
 func (w *work) add(reason api.Reason, actions ...plan.Action) {

@@ -30,7 +30,7 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 		return plan.Noop(api.NotOurPhase) // idle-timeout ends an aborted sleep
 	case abortRequested(in.Set):
 		return failOperation(in, planned, api.Aborted,
-			"the operation was aborted with the annotation "+api.AbortAnnotation+" before the set was changed")
+			operation.AbortWords(in.Set)+"the operation was ended with the annotation "+api.AbortAnnotation+" before the set was changed")
 	case operation.Overdue(planned, in.Now):
 		return failOperation(in, planned, api.DeadlineExceeded, timeoutMessage(in, planned))
 	case !ownersApply(in.Set):
@@ -93,5 +93,8 @@ func continueOperation(in Input, planned operation.Record) plan.Plan {
 	}
 	head := next.Head()
 	head.Reason, head.Message = api.OwnerConsents, message
+	if _, isResize := planned.(*api.Resize); isResize && len(in.Owners) == 0 {
+		head.Reason = api.Preparing // a user who reads of an owner would look for one
+	}
 	return plan.Do(api.OwnerConsents, operation.Store(in.Set, next).Actions()...).Then(events.OwnerPaused, head.Operation).For(head.Kind)
 }

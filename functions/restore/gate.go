@@ -81,8 +81,8 @@ func (w *work) reportStop(members []*api.Member) {
 	if w.record.GrowsWhileStopped() {
 		until = "the volumes have grown"
 	}
-	w.report(false, api.Quiescing, "%s (stop %d of at most %d) and held by the finalizer %s until %s", subject, first.Stops, maxStops,
-		api.HoldFinalizer, until)
+	w.report(false, api.Quiescing, "%s (try %d of at most %d for each pod) and held by the finalizer %s until %s", subject, first.Stops,
+		maxStops, api.HoldFinalizer, until)
 }
 
 // cutoverOpen reports whether the user allows stops now. If not, the record says why.

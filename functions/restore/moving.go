@@ -53,7 +53,7 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	overdue := operation.Overdue(record, in.Now)
 	switch {
 	case abort:
-		return api.Aborted, "aborted; moved members stay on their new volumes, the others on their old ones"
+		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones"
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
 			in.Name, in.CreationRefused, operation.HowToRetry(record))

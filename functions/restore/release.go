@@ -59,7 +59,7 @@ func (w *work) cancelStops(why string) {
 		if !canCancelStop(member) {
 			continue
 		}
-		released = append(released, fmt.Sprintf("pod %s-%d starts again on its %s volumes after stop %d of at most %d", w.Name,
+		released = append(released, fmt.Sprintf("pod %s-%d starts again on its %s volumes after try %d of at most %d to stop it", w.Name,
 			member.Ordinal,
 			formerVolumes(w.record), member.Stops, maxStops))
 		if pod := w.MemberPod(member.Ordinal); pod != nil && (pod.UID == member.Pod || member.Locked) {

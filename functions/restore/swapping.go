@@ -112,7 +112,7 @@ func (w *work) stopAgain(member *api.Member) {
 		return
 	}
 	w.report(true, api.StartedByOthers, "pod %s-%d was started by another process, or another pod used its claims, before they were "+
-		"swapped. It is copied again and stopped later; this was stop %d of at most %d", w.Name, member.Ordinal, member.Stops, maxStops)
+		"swapped. It is copied again and stopped later; this was try %d of at most %d to stop it", w.Name, member.Ordinal, member.Stops, maxStops)
 	if pod := w.MemberPod(member.Ordinal); pod != nil && (statefulset.Held(pod) && pod.UID == member.Pod ||
 		resources.IsHeldLockOf(pod, w.record.Operation)) {
 		w.do(api.StartedByOthers, release(pod)...)

@@ -46,8 +46,9 @@ const (
 	// when the forecast is shorter. The default is 1m for rolling, and no limit for whole.
 	MaxStopAnnotation = Prefix + "max-stop"
 
-	// BandwidthAnnotation on a StatefulSet is a quantity: how many bytes a second a mover may read while its member runs. There is no
-	// limit by default.
+	// BandwidthAnnotation on a StatefulSet is a quantity: how many bytes a second a mover may read and write while its member runs. The
+	// first pass counts each byte four times: it reads the source, writes the copy, and reads both to compare them. There is no limit by
+	// default.
 	BandwidthAnnotation = Prefix + "resize-bandwidth"
 
 	// PrimaryAnnotation on a StatefulSet is KEY=VALUE, the label of the pod that is the primary now. The primary is moved last.

@@ -37,6 +37,9 @@ type Report struct {
 	Omitted  int      `json:"omitted,omitempty"` // problems and warnings left out to fit the limit
 }
 
+// Size returns the number of bytes as a message of a report writes it, for example "1.5 GiB".
+func Size(bytes int64) string { return text.Bytes(bytes) }
+
 // Line is one line of a mover's log: its progress or, at the end, its report. The fields of the other kind are zero.
 type Line struct {
 	Progress

@@ -31,6 +31,17 @@ func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 	return statefulset.Controller(set) != nil && NoLongerStops(set, record) && statefulset.SpecObserved(set) && set.Status.ReadyReplicas == 0
 }
 
+// abortWithdrawn is the value of AbortAnnotation that the policy for edited manifests writes (config/overlays/apply/templates.yaml).
+const abortWithdrawn = "withdrawn"
+
+// AbortWords returns the beginning of a message about an abort: that an applied manifest withdrew the request, or nothing.
+func AbortWords(set *appsv1.StatefulSet) string {
+	if set.Annotations[api.AbortAnnotation] == abortWithdrawn {
+		return "withdrawn by an applied manifest; "
+	}
+	return ""
+}
+
 // Aborted reports whether the user requests the end of the set's operations.
 func Aborted(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.AbortAnnotation]

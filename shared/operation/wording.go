@@ -25,7 +25,7 @@ func HowToRetry(resize *api.Resize) string {
 	if resize.IsRollback() {
 		return "retry with kubectl drydock rollback sts/" + resize.Set.Name
 	}
-	return fmt.Sprintf("retry with kubectl annotate sts %s %s=", resize.Set.Name, api.RetryAnnotation)
+	return "retry with kubectl drydock retry sts/" + resize.Set.Name
 }
 
 // TookTooLong returns the message for members that were not moved in time, with the latest obstacle.

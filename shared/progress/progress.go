@@ -108,7 +108,7 @@ func (d *Document) NextStep() string {
 	case d.Phase == api.Failed && d.Kind == api.KindRollback:
 		return "kubectl drydock rollback " + set
 	case d.Phase == api.Failed:
-		return "kubectl drydock retry " + set + "   # when the cause is removed"
+		return "kubectl drydock retry " + set + "   # when the cause is removed. If a new volume is too small, request a larger size instead"
 	}
 	return ""
 }

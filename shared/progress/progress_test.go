@@ -90,8 +90,12 @@ func TestStatusShowsWhyOperationWaits(t *testing.T) {
 			build.EditMember(1, func(m *api.Member) { m.ReadyAt = m.ReleasedAt })), nil},
 		"the operation is finishing":      {build.Operation(api.Finishing, build.Members(api.MemberMoved, "data-web-0")), nil},
 		"the operation is being reverted": {build.Operation(api.Reverting, build.Members(api.MemberKept, "data-web-0")), nil},
-		"the operation has succeeded":     {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil},
-		"no operation":                    {nil, nil},
+		"the operation is being reverted, and a pod is held": {build.Operation(api.Reverting, build.Members(api.MemberStopping, "data-web-0")),
+			func(_ *[]build.Option, pods map[int][]build.Option) {
+				pods[0] = []build.Option{build.Finalizers(api.HoldFinalizer)}
+			}},
+		"the operation has succeeded": {build.Operation(api.Succeeded, build.Members(api.MemberMoved, "data-web-0")), nil},
+		"no operation":                {nil, nil},
 		"a claim grows": {build.Operation(api.Expanding, func(r *api.Resize) {
 			r.Expansions = []api.Expansion{{Claim: "data-web-0",
 				To: r.Templates[0].Size}}

@@ -21,7 +21,7 @@ func TestRateIsThatBetweenReports(t *testing.T) {
 	}{
 		{0, -1, 0, "0 B/s, -"},
 		{1, 0, 77, "0 B/s, -"},
-		{4, 3, 8 * mi, "0 B/s, -"},          // too close to the first report
+		{4, 3, 8 * mi, "0 B/s, -"},            // too close to the first report
 		{10, 10, 10 * mi, "1048568 B/s, 30s"}, // 10 MiB less 77 bytes in 10 s
 		{20, 10, 10 * mi, "1048568 B/s, 20s"}, // nothing new was reported
 		{30, 10, 10 * mi, "1048568 B/s, 10s"},

@@ -31,7 +31,11 @@ func (w waitReasons) operationReasons() []string {
 	case api.Finishing:
 		waits = append(waits, "the objects of the operation to be removed")
 	case api.Reverting:
-		waits = append(waits, "held pods to be released; each member keeps its present volumes")
+		if slices.ContainsFunc(w.Pods, statefulset.Held) {
+			waits = append(waits, "held pods to be released; each member keeps its present volumes")
+		} else {
+			waits = append(waits, "the objects of the operation to be removed; each member keeps its present volumes")
+		}
 	}
 	for i := range w.record.Expansions {
 		if e := &w.record.Expansions[i]; !e.Done && w.record.Phase == api.Expanding {

@@ -58,10 +58,15 @@ func (t Token) Check(r *http.Request) error {
 	return nil
 }
 
-// read returns the token. An empty file is an error, so that no request is accepted.
+// read returns the token without line breaks at its end, which a Secret may have and no viewer can type. An empty token is an error, so
+// that no request is accepted.
 func (t Token) read() ([]byte, error) {
 	if t.File == "" {
-		return []byte(t.Value), nil
+		value := strings.TrimRight(string(t.Value), "\r\n")
+		if value == "" {
+			return nil, errors.New("the token is empty. Create one that has characters")
+		}
+		return []byte(value), nil
 	}
 	raw, err := os.ReadFile(t.File)
 	if err != nil {

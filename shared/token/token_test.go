@@ -23,6 +23,8 @@ func TestCheckAcceptsOnlyTheToken(t *testing.T) {
 		"another bearer token":      {Token{Value: "right"}, bearer("wrong"), true},
 		"a prefix of the token":     {Token{Value: "right"}, bearer("righ"), true},
 		"a Basic password":          {Token{Value: "right"}, basic("any", "right"), false},
+		"a line break at the end":   {Token{Value: "right\r\n"}, basic("any", "right"), false},
+		"the line break is sent":    {Token{Value: "right\n"}, basic("any", "right\n"), true},
 		"the user name is no token": {Token{Value: "right"}, basic("right", ""), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,6 +73,10 @@ func TestFileIsReadAtEachCheck(t *testing.T) {
 	}
 	if err := check(""); err == nil || errors.Is(err, ErrWrong) {
 		t.Errorf("an empty file: %v", err)
+	}
+	token = Token{Value: "\n"}
+	if err := check(""); err == nil || errors.Is(err, ErrWrong) {
+		t.Errorf("a setting with only a line break: %v", err)
 	}
 }
 

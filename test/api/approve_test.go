@@ -40,7 +40,7 @@ func TestMembersStopAfterApproval(t *testing.T) {
 		return ""
 	})
 	out, err := command(t, w, "status", "sts/web")
-	if err != nil || !mentions(out, string(api.GateClosed), "kubectl drydock approve") ||
+	if err != nil || !mentions(out, string(api.GateClosed), "approve -n "+w.Namespace+" sts/web") ||
 		strings.Count(out, string(api.MemberWaiting)) != 2 {
 		t.Errorf("%q, %v", out, err)
 	}

@@ -187,7 +187,7 @@ func TestSetThatCannotBeCreatedAgainIsNotDeleted(t *testing.T) {
 			w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
 			status := w.Finish(drive, "web")
 			if status.Phase != api.Failed || status.Reason != api.RecreateRefused || !strings.Contains(status.Message, row.says) ||
-				!strings.Contains(status.Message, api.RetryAnnotation) {
+				!strings.Contains(status.Message, "kubectl drydock retry") {
 				t.Errorf("%s; want Failed RecreateRefused that says %q", describe(status), row.says)
 			}
 			if now := w.Set("web"); now.UID != before.UID {

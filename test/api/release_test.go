@@ -86,11 +86,11 @@ func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 		w.Custom(pauses, redis, "main").GetResourceVersion()); after != before {
 		t.Errorf("without --yes it writes")
 	}
-	if err == nil || !mentions(out, "/web: ", "replicas 0 to 2", "/db: left: ", w.Status("db").Operation) {
+	if err == nil || !mentions(out, "/web: ", "replicas 0 to 2", "/db: not released yet: ", w.Status("db").Operation) {
 		t.Errorf("it says %v:\n%s", err, out)
 	}
 	out, err = command(t, w, "release", "--yes")
-	if err == nil || !mentions(err.Error(), "2 of 4") || !mentions(out, "/rack: left: ", "/db: left: ") {
+	if err == nil || !mentions(err.Error(), "2 of 4") || !mentions(out, "/rack: not released yet: ", "/db: not released yet: ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	awaitPods(w, "web", 2)

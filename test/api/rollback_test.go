@@ -69,7 +69,7 @@ func TestRollbackToOldVolumes(t *testing.T) {
 	w, drive, done := resizedWorld(t)
 	before, after := volumesOf(done)
 	text, err := command(t, w, "rollback", "sts/web")
-	if err == nil || !strings.Contains(err.Error(), "--yes") || !strings.Contains(text, before["data-web-1"]) {
+	if err != nil || !strings.Contains(text, before["data-web-1"]) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	if _, asked := w.Set("web").Annotations[api.RollbackAnnotation]; asked {
@@ -199,7 +199,7 @@ func TestAbortedRollbackCanBeRequestedAgain(t *testing.T) {
 	if given.Reason != api.Aborted || given.RollsBack != done.Operation {
 		t.Fatalf("%+v", given)
 	}
-	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "kubectl drydock rollback") {
+	if _, err := command(t, w, "retry", "sts/web"); err == nil || !strings.Contains(err.Error(), "rollback -n "+w.Namespace) {
 		t.Errorf("a retry answers %v", err)
 	}
 	given.Members = nil // the claims to roll back are the same

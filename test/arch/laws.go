@@ -238,7 +238,7 @@ var laws = []law{
 	{
 		of:      "shared/progress",
 		why:     "progress is computed from objects only",
-		own:     []string{"shared/api", "shared/statefulset", "shared/world", "shared/operation", "shared/resize"},
+		own:     []string{"shared/api", "shared/statefulset", "shared/world", "shared/operation", "shared/resize", "shared/text"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

@@ -18,8 +18,8 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// engineNamespace is the namespace of deploy/standalone.
-const engineNamespace = "drydock"
+// standaloneNamespace is the namespace of deploy/standalone.
+const standaloneNamespace = "drydock"
 
 // TestDeployedEngineFailsOver runs deploy/standalone with the rights of its account, and deletes the replica with the
 // lease during a resize. It manages the whole cluster, so no other test runs in parallel.
@@ -36,7 +36,7 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 		}
 		return ""
 	})
-	if err := s.Kube.CoreV1().Pods(engineNamespace).Delete(context.Background(), holder, metav1.DeleteOptions{}); err != nil {
+	if err := s.Kube.CoreV1().Pods(standaloneNamespace).Delete(context.Background(), holder, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if next := leader(t, s, holder); next == holder {
@@ -59,7 +59,7 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
 			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1")) // the cluster of the other tests has it
 	})
-	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--engine-image", engineImage)
+	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--standalone-image", standaloneImage)
 	userRuns(t, s, "doctor")
 	awaitEngine(t, s)
 }
@@ -87,11 +87,11 @@ func leader(t *testing.T, s *stage.Stage, not string) string {
 	t.Helper()
 	holder := ""
 	s.Eventually("a replica holds the lease", func() string {
-		lease, err := s.Kube.CoordinationV1().Leases(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
+		lease, err := s.Kube.CoordinationV1().Leases(standaloneNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil {
 			return fmt.Sprintf("none does (%v)", err)
 		}
-		pods, err := s.Kube.CoreV1().Pods(engineNamespace).List(context.Background(), metav1.ListOptions{})
+		pods, err := s.Kube.CoreV1().Pods(standaloneNamespace).List(context.Background(), metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}

@@ -62,7 +62,7 @@ func expectFull(t *testing.T, s *stage.Stage) {
 	if status.Phase != api.Failed || status.Reason != api.CopyFailed || status.FailedAt != api.Moving || !anyHeld(status) {
 		t.Fatalf("%s %s at %s, held %v: %s", status.Phase, status.Reason, status.FailedAt, anyHeld(status), status.Message)
 	}
-	if !strings.Contains(status.Message, "NoSpace") || !strings.Contains(status.Message, api.RetryAnnotation) {
+	if !strings.Contains(status.Message, "NoSpace") || !strings.Contains(status.Message, "Request a larger size") {
 		t.Errorf("it does not say what to do: %s", status.Message)
 	}
 	t.Log(status.Message)

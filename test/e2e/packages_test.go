@@ -18,15 +18,15 @@ import (
 	"drydock.dev/test/page"
 )
 
-// The tests of this file install Drydock in the ways that docs/release.md shows. They manage the whole cluster, so no other test runs in
+// The tests of this file install Drydock in the ways that docs/install.md shows. They manage the whole cluster, so no other test runs in
 // parallel.
 
-// engineImage is the image of the standalone process on the cluster.
-const engineImage = "dev.local/drydock-standalone:dev"
+// standaloneImage is the image of the standalone process on the cluster.
+const standaloneImage = "dev.local/drydock-standalone:dev"
 
 // chartValues are the values for images that have no digest, on an API server with policies of version v1beta1.
 const chartValues = `image: ` + stage.Image + `
-engineImage: ` + engineImage + `
+standaloneImage: ` + standaloneImage + `
 editedManifests: v1beta1
 settings:
   DRYDOCK_ALLOW_TAGS: "true"
@@ -121,7 +121,7 @@ func newSetWithoutDrydock(t *testing.T) *stage.Stage {
 func awaitEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	s.Eventually("both replicas run", func() string {
-		d, err := s.Kube.AppsV1().Deployments(engineNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
+		d, err := s.Kube.AppsV1().Deployments(standaloneNamespace).Get(context.Background(), "drydock-standalone", metav1.GetOptions{})
 		if err != nil || d.Status.ReadyReplicas != 2 {
 			return fmt.Sprintf("%d of 2 (%v)", d.Status.ReadyReplicas, err)
 		}

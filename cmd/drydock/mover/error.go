@@ -122,8 +122,8 @@ func noSpaceError(err error, dst *root) *Error {
 		e.Message = fmt.Sprintf("the target has no inodes left (of %d): %v. Make it larger or create it with more inodes, then copy again",
 			st.Files, err)
 	default:
-		e.Message = fmt.Sprintf("the target is full (%d bytes in total): %v. Make it larger, then copy again to resume",
-			int64(st.Blocks)*st.Bsize, err)
+		e.Message = fmt.Sprintf("the target is full (%s in total): %v. Make it larger, then copy again to resume",
+			moverreport.Size(int64(st.Blocks)*st.Bsize), err)
 	}
 	return e
 }

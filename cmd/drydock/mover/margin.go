@@ -58,8 +58,8 @@ func (c *copier) checkSpaceBefore() error {
 	}
 	used := min(src.used, c.meter.bytesTotal.Load())
 	if needed := used + dst.reserve(c.margin); needed > dst.size {
-		return tooSmall("the source uses %d bytes; with a margin of %d%% %d bytes are needed, and the target has %d",
-			used, c.margin, needed, dst.size)
+		return tooSmall("the source uses %s; with a margin of %d%%, %s are needed, and the target has %s",
+			moverreport.Size(used), c.margin, moverreport.Size(needed), moverreport.Size(dst.size))
 	}
 	return nil
 }
@@ -75,13 +75,13 @@ func (c *copier) checkSpaceAfter() error {
 		return err
 	}
 	if needed := dst.used + dst.reserve(c.margin); needed > dst.size {
-		return tooSmall("the copy uses %d bytes; with a margin of %d%% %d bytes are needed, and the target has %d",
-			dst.used, c.margin, needed, dst.size)
+		return tooSmall("the copy uses %s; with a margin of %d%%, %s are needed, and the target has %s",
+			moverreport.Size(dst.used), c.margin, moverreport.Size(needed), moverreport.Size(dst.size))
 	}
 	return nil
 }
 
 func tooSmall(format string, args ...any) error {
 	return &Error{Code: moverreport.CodeNoSpace, Reason: moverreport.ReasonNoSpace,
-		Message: fmt.Sprintf(format, args...) + ". Make it larger, then copy again"}
+		Message: fmt.Sprintf(format, args...)}
 }

@@ -20,7 +20,7 @@ func TestMarginFailsBeforeCopy(t *testing.T) {
 	for _, pass := range []Pass{PassWhole, PassFirst} {
 		o := Options{Source: src.dir, Target: dst.dir, Margin: 40, Pass: pass, Token: operation}
 		e := copyFails(t, o, moverreport.CodeNoSpace)
-		if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "the source uses 41943040 bytes; with a margin of 40%") {
+		if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "the source uses 40 MiB; with a margin of 40%") {
 			t.Error(e)
 		}
 	}

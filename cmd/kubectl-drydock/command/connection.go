@@ -3,9 +3,12 @@ package command
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"drydock.dev/shared/progress"
 )
 
 // connection has the flags with which the user chose the cluster and the account, written for a shell, for example " --context=prod". The
@@ -90,6 +93,16 @@ func (c connection) inEach(lines []string) []string {
 		all[i] = c.in(line)
 	}
 	return all
+}
+
+// inDocument returns the document with the connection flags in the commands that its members' reasons to wait suggest.
+func (c connection) inDocument(d *progress.Document) *progress.Document {
+	connected := *d
+	connected.Members = slices.Clone(d.Members)
+	for i := range connected.Members {
+		connected.Members[i].Waits = c.in(connected.Members[i].Waits)
+	}
+	return &connected
 }
 
 // plainWord matches words that a shell does not interpret.

@@ -15,8 +15,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// engineName is the name of the Deployment and of the Lease of drydock-standalone.
-const engineName = "drydock-standalone"
+// standaloneName is the name of the Deployment and of the Lease of drydock-standalone.
+const standaloneName = "drydock-standalone"
 
 // knativeObject is the part of a Knative object that doctor reads.
 type knativeObject struct {
@@ -47,7 +47,7 @@ func (o *knativeObject) condition(name string) knativeCondition {
 }
 
 func (s *session) installed(ctx context.Context) doctor.Installed {
-	deployment := one[appsv1.Deployment](ctx, s, kindOf("apps", "v1", "deployments"), api.HomeNamespace, engineName)
+	deployment := one[appsv1.Deployment](ctx, s, kindOf("apps", "v1", "deployments"), api.HomeNamespace, standaloneName)
 	return doctor.Installed{
 		Deployment: doctor.Convert(deployment, func(d *appsv1.Deployment) *doctor.Deployment {
 			if d == nil {
@@ -71,9 +71,9 @@ func (s *session) installed(ctx context.Context) doctor.Installed {
 // leases reads the Leases of all namespaces. A user without that right may still read that of namespace drydock.
 func (s *session) leases(ctx context.Context) doctor.Answer[[]doctor.Lease] {
 	kind := kindOf("coordination.k8s.io", "v1", "leases")
-	found := listed[coordinationv1.Lease](ctx, s, kind, "", metav1.ListOptions{FieldSelector: "metadata.name=" + engineName})
+	found := listed[coordinationv1.Lease](ctx, s, kind, "", metav1.ListOptions{FieldSelector: "metadata.name=" + standaloneName})
 	if found.Denied != nil {
-		own := one[coordinationv1.Lease](ctx, s, kind, api.HomeNamespace, engineName)
+		own := one[coordinationv1.Lease](ctx, s, kind, api.HomeNamespace, standaloneName)
 		found = doctor.Convert(own, func(l *coordinationv1.Lease) []coordinationv1.Lease {
 			if l == nil {
 				return nil

@@ -24,9 +24,9 @@ import (
 // installer is the field manager of installed objects.
 const installer = "drydock-install"
 
-// releasedImage and releasedEngineImage are the images of the release, with their digests. cmd/release sets them with the linker. Other
+// releasedImage and releasedStandaloneImage are the images of the release, with their digests. cmd/release sets them with the linker. Other
 // programs have none.
-var releasedImage, releasedEngineImage string
+var releasedImage, releasedStandaloneImage string
 
 // installing holds the state of kubectl drydock install and uninstall.
 type installing struct {
@@ -50,14 +50,15 @@ func newInstall(t *tool) *cobra.Command {
 			"functions, in one Deployment (--mode standalone) or as Services of Knative (--mode knative). An installation of another version is\n" +
 			"upgraded, and running operations continue. Settings in the ConfigMap drydock-settings that you have added stay.\n\n" +
 			"The images are named by digest, so that no registry can serve other images later.",
-		Example: "  kubectl drydock install --image example.com/drydock@sha256:… --engine-image example.com/drydock-standalone@sha256:…\n" +
+		Example: "  kubectl drydock install --image example.com/drydock@sha256:… --standalone-image example.com/drydock-standalone@sha256:…\n" +
 			"  kubectl drydock install --mode knative --image example.com/drydock@sha256:… --dry-run > drydock.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.install(c.Context()) },
 	}
 	c.Flags().StringVar(&o.mode, "mode", string(install.Standalone), "standalone or knative")
 	c.Flags().StringVar(&o.options.Image, "image", releasedImage, "the image of the movers and, on Knative, of the functions")
-	c.Flags().StringVar(&o.options.EngineImage, "engine-image", releasedEngineImage, "the image drydock-standalone, for --mode standalone")
+	c.Flags().StringVar(&o.options.StandaloneImage, "standalone-image", releasedStandaloneImage,
+		"the image drydock-standalone, for --mode standalone")
 	c.Flags().BoolVar(&o.options.AllowTags, "allow-tags", false, "accept images without a digest")
 	c.Flags().BoolVar(&o.templates, "edited-manifests", true, "turn edited volumeClaimTemplates into requests, if the API server can do that")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the manifests and change nothing")

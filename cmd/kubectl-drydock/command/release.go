@@ -29,8 +29,9 @@ func newRelease(t *tool) *cobra.Command {
 			"StatefulSet of the namespace without a running operation. It also removes the annotations that request something, such as\n" +
 			"drydock.dev/paused and drydock.dev/resize: otherwise they would act again when the set opts in later. Settings and records stay.\n" +
 			"The command does not need Drydock's functions.\n\n" +
-			"A set with a running resize is left: wait for its end, or abort it. If Drydock's functions do not run any more, --holds releases\n" +
-			"its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty volume.\n\n" +
+			"A set with a running resize is not released: wait for its end, or abort it. If Drydock's functions do not run any more, --holds\n" +
+			"releases its held pods. A pod is released only if all of its claims are bound. Otherwise its member would start on an empty\n" +
+			"volume.\n\n" +
 			"Without --yes the command only shows the changes. Run it until nothing is left.",
 		Example: "  kubectl drydock release -n shop\n  kubectl drydock release --all-namespaces --yes",
 		Args:    cobra.NoArgs,
@@ -66,8 +67,11 @@ func (o *releaser) run(ctx context.Context) error {
 			unreleased++
 		}
 		total++
+		if note := release.Note(in); note != "" {
+			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: %s", in.Namespace, in.Name, note))))
+		}
 		for _, problem := range left {
-			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: left: %s", in.Namespace, in.Name, problem))))
+			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: not released yet: %s", in.Namespace, in.Name, problem))))
 		}
 	}
 	if err := o.printOldVolumes(ctx, s); err != nil {
@@ -120,13 +124,13 @@ func (o *releaser) printActions(in release.Input, actions []plan.Action) {
 func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 	names, unused, err := s.oldVolumes(ctx)
 	if err != nil {
-		fmt.Fprintf(o.Out, "left: old volumes cannot be listed: %s\n", text.Printable(err.Error()))
+		fmt.Fprintf(o.Out, "old volumes cannot be listed: %s\n", text.Printable(err.Error()))
 		return nil
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	fmt.Fprintf(o.Out, "left: old volumes, which nothing deletes after Drydock is uninstalled: %s. Wait until their retention ends",
+	fmt.Fprintf(o.Out, "old volumes stay, and nothing deletes them after Drydock is uninstalled: %s. Wait until their retention ends",
 		strings.Join(names, ", "))
 	if unused != "" {
 		fmt.Fprintf(o.Out, ", or delete one with its data: %s",

@@ -45,7 +45,7 @@ func newRollback(t *tool) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
 	}
 	c.Flags().StringVar(&o.operation, "operation", "", "the operation to undo; needed only if several operations have old volumes")
-	c.Flags().BoolVar(&o.yes, "yes", false, "request the rollback")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "request the rollback")
 	return c
 }
 
@@ -79,7 +79,8 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 		return err
 	}
 	if !o.yes {
-		return fmt.Errorf("nothing was changed. To put these volumes back, add --yes")
+		fmt.Fprintln(o.ErrOut, "Nothing was changed. To put these volumes back, add --yes.")
+		return nil
 	}
 	err = s.write(ctx, func(live *appsv1.StatefulSet) (*plan.Patch, error) {
 		if err := unchanged(in.Set, live); err != nil {

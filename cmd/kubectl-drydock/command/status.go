@@ -33,6 +33,28 @@ type statusView struct {
 	outcome func(in *world.Observed, complete bool) (bool, error)
 	// saidUnread is true when the user knows that reasons are missing.
 	saidUnread bool
+	said       operationLine
+}
+
+// operationLine is what a log of a wait has said about the operation.
+type operationLine struct {
+	phase api.Phase
+	cause string
+	short bool // the cause was said in the phase before
+}
+
+// next returns the line about the operation. A cause that the phase before had already, is not repeated: Failed repeats Reverting.
+func (l *operationLine) next(d *progress.Document) string {
+	cause := fmt.Sprintf("%s: %s", d.Reason, d.Message)
+	if d.Phase != l.phase || cause != l.cause {
+		l.short = d.Phase != l.phase && cause == l.cause
+	}
+	l.phase, l.cause = d.Phase, cause
+	line := fmt.Sprintf("operation %s is %s", d.Operation, d.Phase)
+	if !l.short {
+		line += ": " + cause
+	}
+	return text.Printable(line)
 }
 
 func newStatus(t *tool) *cobra.Command {
@@ -120,7 +142,7 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 		case screen.IsTerminal() || !o.wait && !o.watch:
 			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen, o.connection()))
 		default:
-			err = screen.Show(o.connection().inEach(changeLines(document)))
+			err = screen.Show(o.connection().inEach(changeLines(document, &o.said)))
 		}
 		return done, errors.Join(failure, err)
 	})
@@ -142,8 +164,10 @@ func (o *statusView) document(s *session, observed *world.Observed) (*progress.D
 	return d, err
 }
 
-// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
+// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user. Suggested commands get
+// the flags before the lines are fitted to the terminal.
 func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal, flags connection) []string {
+	d = flags.inDocument(d)
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
 		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
@@ -157,21 +181,21 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
-		fitting = append(fitting, wrap(flags.in(line), t.Width(), "  ")...)
+		fitting = append(fitting, terminal.Fold("", "  ", flags.in(line), t.Width())...)
 	}
-	fitting = append(fitting, progressLines(d, t, flags)...)
+	fitting = append(fitting, progressLines(d, t)...)
 	if next := d.NextStep(); next != "" {
-		fitting = append(append(fitting, ""), wrap(flags.in("next: "+next), t.Width(), "  ")...)
+		fitting = append(append(fitting, ""), terminal.Fold("next: ", "  ", flags.in(next), t.Width())...)
 	}
 	return fitting
 }
 
 // changeLines returns the status without the values that change with the time, for logs.
-func changeLines(d *progress.Document) []string {
+func changeLines(d *progress.Document, said *operationLine) []string {
 	if d.Operation == "" {
 		return nil
 	}
-	lines := []string{text.Printable(fmt.Sprintf("operation %s is %s: %s: %s", d.Operation, d.Phase, d.Reason, d.Message))}
+	lines := []string{said.next(d)}
 	for _, wait := range d.Waits {
 		lines = append(lines, "waits for: "+text.Printable(wait))
 	}
@@ -230,10 +254,10 @@ func headline(d *progress.Document, now time.Time, t *terminal.Terminal) string 
 
 // phaseStyle returns the look of the phase of an operation.
 func phaseStyle(phase api.Phase) terminal.Style {
-	switch phase {
-	case api.Succeeded:
+	switch {
+	case phase == api.Succeeded:
 		return terminal.Good
-	case api.Failed, api.Refused:
+	case progress.IsTrouble(phase):
 		return terminal.Bad
 	}
 	return terminal.Attention

@@ -63,8 +63,8 @@ func TestStatusFitsTheScreen(t *testing.T) {
 	claim := []progress.Claim{{Name: "data-web-0", Template: "data", From: q("64Mi"), To: q("128Mi")}}
 	d := &progress.Document{Namespace: "trial", Set: "web", Kind: api.KindResize, Operation: build.ID, Request: "data=128Mi",
 		Phase: api.Moving, Strategy: api.StrategyRolling, Started: operation.Moment(build.Now.Add(-98 * time.Second)), Reason: api.Quiescing,
-		Message: "pod web-1 is stopped (first try to stop it; at most 4) and held by the finalizer drydock.dev/hold until the volumes are " +
-			"replaced",
+		Message: "pod web-1 is stopped (try 1 of at most 4 for each pod) and held by the finalizer drydock.dev/hold " +
+			"until the volumes are replaced",
 		Members: []progress.Member{
 			{Ordinal: 2, Phase: api.MemberMoved, Claims: claim, Copied: 40 << 20, Bytes: 40 << 20, FinalPassBytes: 2560,
 				DownSeconds: ptr.To[int64](6)},
@@ -145,7 +145,23 @@ func TestLogOfAWaitHasNoNumbersThatChange(t *testing.T) {
 		Waits: []string{"an approval"},
 		Members: []progress.Member{{Ordinal: 1, Phase: api.MemberMoved, Copied: 5, Bytes: 5, DownSeconds: ptr.To[int64](6)},
 			{Ordinal: 0, Phase: api.MemberCopying, Copied: 3, Bytes: 5, Waits: "the first passes beside its pod"}}}
-	golden.Equal(t, strings.Join(changeLines(d), "\n")+"\n")
+	golden.Equal(t, strings.Join(changeLines(d, &operationLine{}), "\n")+"\n")
+}
+
+// TestLogOfAWaitSaysEachCauseOnce: the phases Reverting and Failed have the same cause.
+func TestLogOfAWaitSaysEachCauseOnce(t *testing.T) {
+	var out bytes.Buffer
+	shown, said := terminal.New(&out), operationLine{}
+	for _, phase := range []api.Phase{api.Reverting, api.Reverting, api.Failed, api.Failed} {
+		d := &progress.Document{Set: "web", Operation: build.ID, Phase: phase, Reason: api.CopyFailed, Message: "no space"}
+		if err := shown.Show(changeLines(d, &said)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fmt.Sprintf("operation %[1]s is Reverting: CopyFailed: no space\noperation %[1]s is Failed\n", build.ID)
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
 }
 
 // TestStatusShowsWhatNeedsAttention: nothing is left to do about a withdrawn request. A failed scaling and a passed deadline are shown.

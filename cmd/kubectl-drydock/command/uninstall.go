@@ -105,7 +105,7 @@ func (o *installing) releaseRest(ctx context.Context) error {
 // installedObjects returns the existing objects of the installation, in the order in which they were applied.
 func (o *installing) installedObjects(ctx context.Context, from *target) ([]*unstructured.Unstructured, error) {
 	// The images do not matter for the removal.
-	options := install.Options{Mode: install.Standalone, Image: "none:none", EngineImage: "none:none"}
+	options := install.Options{Mode: install.Standalone, Image: "none:none", StandaloneImage: "none:none"}
 	knative, err := from.installed(ctx, install.Knative)
 	if err != nil {
 		return nil, err

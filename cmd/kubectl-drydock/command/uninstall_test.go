@@ -48,7 +48,7 @@ type installedCluster struct {
 
 func newInstalledCluster(t *testing.T) *installedCluster {
 	t.Helper()
-	objects, err := install.Render(install.Options{Mode: install.Standalone, Image: "none:none", EngineImage: "none:none"})
+	objects, err := install.Render(install.Options{Mode: install.Standalone, Image: "none:none", StandaloneImage: "none:none"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestWrappedLinesKeepWholeWords(t *testing.T) {
 	const line = "ClaimLost: claim data-web-0 is gone. Look at kubectl describe pvc data-orders-archive-web-0, then repeat the resize of " +
 		"drydock-orders-archive with kubectl drydock retry -n team-shop sts/orders-archive   # when the cause is removed"
 	for width := 20; width < 100; width++ {
-		lines := wrap(line, width, "  ")
+		lines := terminal.Fold("", "  ", line, width)
 		got := strings.Fields(strings.Join(lines, " "))
 		for i, word := range strings.Fields(line) {
 			if i >= len(got) || got[i] != word {

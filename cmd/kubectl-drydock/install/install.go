@@ -38,8 +38,8 @@ type Options struct {
 	Mode Mode
 	// Image is the image of the movers and, on Knative, of the functions.
 	Image string
-	// EngineImage is the image of the process that runs all functions. Only Standalone needs it.
-	EngineImage string
+	// StandaloneImage is the image of the process that runs all functions. Only Standalone needs it.
+	StandaloneImage string
 	// AllowTags accepts images without a digest.
 	AllowTags bool
 	// Templates is the API version of MutatingAdmissionPolicy with which edited manifests become requests: v1 or v1beta1. Empty leaves the
@@ -52,7 +52,7 @@ func (o Options) Check() error {
 	if err := o.checkImage("--image", o.Image); err != nil || o.Mode != Standalone {
 		return err
 	}
-	return o.checkImage("--engine-image", o.EngineImage)
+	return o.checkImage("--standalone-image", o.StandaloneImage)
 }
 
 func (o Options) checkImage(flag, image string) error {
@@ -136,7 +136,7 @@ func copyFiles(from fs.FS, to filesys.FileSystem, folder string) error {
 // overlay returns the kustomization that names the parts and the images.
 func (o Options) overlay() map[string]any {
 	resources := []string{"../deploy/standalone"}
-	images := []map[string]string{image("registry.invalid/drydock-standalone", o.EngineImage)}
+	images := []map[string]string{image("registry.invalid/drydock-standalone", o.StandaloneImage)}
 	if o.Mode == Knative {
 		resources = []string{"../config/overlays/cluster", "../deploy"}
 		images = []map[string]string{image("drydock", o.Image)}

@@ -17,7 +17,7 @@ const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234567
 func TestRenderedObjects(t *testing.T) {
 	file := golden.Open(t)
 	for _, o := range []Options{
-		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine" + digest},
+		{Mode: Standalone, Image: "example.com/drydock" + digest, StandaloneImage: "example.com/drydock-standalone" + digest},
 		{Mode: Knative, Image: "example.com/drydock" + digest, Templates: "v1beta1"},
 	} {
 		objects, err := Render(o)
@@ -35,7 +35,7 @@ func TestRenderedObjects(t *testing.T) {
 // TestImagesAreNamedEverywhere: no placeholder of the files is left.
 func TestImagesAreNamedEverywhere(t *testing.T) {
 	for _, o := range []Options{
-		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com:5000/engine:v1", AllowTags: true},
+		{Mode: Standalone, Image: "example.com/drydock" + digest, StandaloneImage: "example.com:5000/drydock-standalone:v1", AllowTags: true},
 		{Mode: Knative, Image: "example.com/drydock" + digest},
 	} {
 		objects, err := Render(o)
@@ -49,7 +49,7 @@ func TestImagesAreNamedEverywhere(t *testing.T) {
 				t.Errorf("%s: %s is left", o.Mode, placeholder)
 			}
 		}
-		want := "example.com:5000/engine:v1"
+		want := "example.com:5000/drydock-standalone:v1"
 		if o.Mode == Knative {
 			want = o.Image
 		}
@@ -64,7 +64,8 @@ func TestImagesAreNamedEverywhere(t *testing.T) {
 // TestMoversImageIsAllowed: without the Role no mover can be created.
 func TestMoversImageIsAllowed(t *testing.T) {
 	for _, mode := range []Mode{Standalone, Knative} {
-		objects, err := Render(Options{Mode: mode, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine" + digest})
+		objects, err := Render(Options{Mode: mode, Image: "example.com/drydock" + digest,
+			StandaloneImage: "example.com/drydock-standalone" + digest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +84,8 @@ func TestMoversImageIsAllowed(t *testing.T) {
 func TestImagesNeedDigests(t *testing.T) {
 	for _, o := range []Options{
 		{Mode: Standalone, Image: "example.com/drydock" + digest},
-		{Mode: Standalone, EngineImage: "example.com/engine" + digest},
-		{Mode: Standalone, Image: "example.com/drydock" + digest, EngineImage: "example.com/engine:v1"},
+		{Mode: Standalone, StandaloneImage: "example.com/drydock-standalone" + digest},
+		{Mode: Standalone, Image: "example.com/drydock" + digest, StandaloneImage: "example.com/drydock-standalone:v1"},
 		{Mode: Knative, Image: "drydock:dev", AllowTags: true},
 	} {
 		if err := o.Check(); err == nil || !strings.HasPrefix(err.Error(), "--") {

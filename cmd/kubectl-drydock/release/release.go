@@ -43,6 +43,20 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 	return append(holds, actions...), left
 }
 
+// Note returns what a user should know about a released set; empty if there is nothing. The replicas of a set whose Scaler a user has
+// paused are not restored: the user wants none.
+func Note(in Input) string {
+	if in.Set == nil {
+		return ""
+	}
+	scale := operation.Of(in.Set).Scale
+	if scale == nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("its Scaler %s is paused, so it stays at 0 replicas. Without Drydock, start it with: "+
+		"kubectl scale -n %s sts %s --replicas=COUNT", scale.Scaler.Name, in.Namespace, in.Name)
+}
+
 // whyNotYet says why the set cannot be released yet; empty if it can.
 func whyNotYet(in Input) string {
 	if in.Set == nil {
@@ -57,10 +71,10 @@ func whyNotYet(in Input) string {
 	case records.ResizeErr != nil:
 		return records.ResizeErr.Error()
 	case resize.Active():
-		return fmt.Sprintf("operation %s runs, in phase %s. Wait for its end, or end it with the annotation %s", resize.Operation,
-			resize.Phase, api.AbortAnnotation) + in.heldWords()
+		return fmt.Sprintf("operation %s runs, in phase %s. Wait for its end, or end it with: %s", resize.Operation, resize.Phase,
+			in.abort()) + in.heldWords()
 	case records.CleaningUp():
-		return "a cleanup runs. Wait for its end, or end it with the annotation " + api.AbortAnnotation + ", which keeps its claims"
+		return "a cleanup runs. Wait for its end, or end it, which keeps its claims, with: " + in.abort()
 	case records.Scale.Active() && !in.Holds: // its hooks may be moving data away from members that it removes
 		return "a scaling runs. Wait for its end" + ifFunctionsRun
 	case in.Set.DeletionTimestamp != nil:
@@ -70,6 +84,11 @@ func whyNotYet(in Input) string {
 		return records.SleepErr.Error()
 	}
 	return ""
+}
+
+// abort returns the command that ends the set's operation.
+func (in Input) abort() string {
+	return fmt.Sprintf("kubectl drydock abort -n %s sts/%s", in.Namespace, in.Name)
 }
 
 // ifFunctionsRun ends the advice to wait.

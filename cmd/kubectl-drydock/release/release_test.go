@@ -94,6 +94,26 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 	}
 }
 
+// TestPausedScalerIsNamed: nothing else says why the set stays at zero after Drydock is uninstalled.
+func TestPausedScalerIsNamed(t *testing.T) {
+	paused := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot"}, Previous: 3, Paused: true}
+	record := build.Annotation(api.ScaleAnnotation, paused.Encode())
+	for situation, row := range map[string]struct {
+		in    Input
+		named bool
+	}{
+		"a paused Scaler keeps it at zero": {asleepWith(nil, record), true},
+		"the set has replicas":             {asleepWith(nil, record, build.Replicas(2)), false},
+		"no Scaler":                        {asleepWith(nil), false},
+		"the set is gone":                  {Input{Namespace: "shop", Name: "web"}, false},
+	} {
+		if note := Note(row.in); strings.Contains(note, "pilot") != row.named {
+			t.Errorf("%s: %q", situation, note)
+		}
+	}
+}
+
 // decision renders the writes and the objects that are left, a line each.
 func decision(in Input) string {
 	actions, left := Decide(in)

@@ -14,15 +14,43 @@ const (
 	leastLast = 24
 )
 
-// Wrap breaks the text between words into lines of at most width columns. A word that is wider gets a line of its own. A command stays on
-// one line, so that it can be copied. A width of 0 has no limit.
+// Wrap breaks the text between words into lines of at most width columns. A word that is wider gets a line of its own. So does a command,
+// which stays on one line, so that it can be copied. A width of 0 has no limit.
 func Wrap(text string, width int) []string {
 	if width <= 0 || ansi.StringWidth(text) <= width {
 		return []string{text}
 	}
+	return fill(wordsAndCommands(text), width)
+}
+
+// Fold breaks the text like Wrap into lines that begin with the indent, except the first, which begins with first. It also breaks commands
+// that are too wide, because a frame would cut them.
+func Fold(first, indent, text string, width int) []string {
+	if width <= 0 || ansi.StringWidth(first+text) <= width {
+		return []string{first + text}
+	}
+	room := max(1, width-max(ansi.StringWidth(first), ansi.StringWidth(indent)))
+	var words []string
+	for _, word := range wordsAndCommands(text) {
+		if ansi.StringWidth(word) > room {
+			words = append(words, strings.Fields(word)...)
+		} else {
+			words = append(words, word)
+		}
+	}
+	lines := fill(words, room)
+	for i := range lines {
+		lines[i] = first + lines[i]
+		first = indent
+	}
+	return lines
+}
+
+// fill joins the words to lines of at most width columns. A word that is wider gets a line of its own.
+func fill(words []string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range wordsAndCommands(text) {
+	for _, word := range words {
 		if line != "" && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width {
 			lines, line = append(lines, line), ""
 		}

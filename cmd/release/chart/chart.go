@@ -26,9 +26,9 @@ var written embed.FS
 
 // Options describe a chart.
 type Options struct {
-	Version     string // of Drydock, for example v1.2.3
-	Image       string // default of the value image
-	EngineImage string // default of the value engineImage
+	Version         string // of Drydock, for example v1.2.3
+	Image           string // default of the value image
+	StandaloneImage string // default of the value standaloneImage
 }
 
 // Files returns the files of the chart by name, in a folder of the chart's name.
@@ -62,7 +62,7 @@ func (o Options) writtenFiles() (map[string]string, error) {
 		return nil, err
 	}
 	fill := strings.NewReplacer("CHART_VERSION", strings.TrimPrefix(o.Version, "v"), "APP_VERSION", o.Version)
-	images := strings.NewReplacer("IMAGE", quote(o.Image), "ENGINE", quote(o.EngineImage))
+	images := strings.NewReplacer("IMAGE", quote(o.Image), "STANDALONE", quote(o.StandaloneImage))
 	texts := map[string]string{}
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -98,7 +98,7 @@ func render() (rendered, error) {
 		{&all.knative, install.Options{Mode: install.Knative}},
 		{&withEdited, install.Options{Mode: install.Standalone, Templates: "v1"}},
 	} {
-		one.options.Image, one.options.EngineImage = imageMark, engineMark
+		one.options.Image, one.options.StandaloneImage = imageMark, standaloneMark
 		objects, err := install.Render(one.options)
 		if err != nil {
 			return rendered{}, err

@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	digest      = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	image       = "registry.example.com/drydock" + digest
-	engineImage = "registry.example.com/drydock-standalone" + digest
+	digest          = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	image           = "registry.example.com/drydock" + digest
+	standaloneImage = "registry.example.com/drydock-standalone" + digest
 )
 
-var options = Options{Version: "v1.2.3", Image: image, EngineImage: engineImage}
+var options = Options{Version: "v1.2.3", Image: image, StandaloneImage: standaloneImage}
 
 func load(t *testing.T) *helm.Chart {
 	t.Helper()
@@ -93,11 +93,12 @@ func TestChartInstallsWhatTheCommandInstalls(t *testing.T) {
 		for _, edited := range []string{"off", "v1", "v1beta1"} {
 			for _, tags := range []bool{false, true} {
 				t.Run(fmt.Sprint(mode, " ", edited, " ", tags), func(t *testing.T) {
-					o := install.Options{Mode: mode, Image: image, EngineImage: engineImage, AllowTags: tags, Templates: strings.TrimPrefix(edited, "off")}
+					o := install.Options{Mode: mode, Image: image, StandaloneImage: standaloneImage, AllowTags: tags,
+						Templates: strings.TrimPrefix(edited, "off")}
 					if tags {
-						o.Image, o.EngineImage = "registry.example.com:5000/drydock:dev", "registry.example.com:5000/drydock-standalone:dev"
+						o.Image, o.StandaloneImage = "registry.example.com:5000/drydock:dev", "registry.example.com:5000/drydock-standalone:dev"
 					}
-					files, err := helmRenders(chart, map[string]any{"mode": string(mode), "image": o.Image, "engineImage": o.EngineImage,
+					files, err := helmRenders(chart, map[string]any{"mode": string(mode), "image": o.Image, "standaloneImage": o.StandaloneImage,
 						"editedManifests": edited, "settings": map[string]any{"DRYDOCK_ALLOW_TAGS": fmt.Sprint(tags)}}, "default")
 					if err != nil {
 						t.Fatal(err)
@@ -176,7 +177,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		namespace string
 	}{
 		{"a tag", map[string]any{"image": "example.com/drydock:dev"}, "default"},
-		{"a tag of the engine", map[string]any{"engineImage": "example.com/engine:dev"}, "default"},
+		{"a tag of the standalone image", map[string]any{"standaloneImage": "example.com/drydock-standalone:dev"}, "default"},
 		{"an unknown mode", map[string]any{"mode": "both"}, "default"},
 		{"an unknown value", map[string]any{"replica": 1}, "default"},
 		{"a setting that is no text", map[string]any{"settings": map[string]any{"DRYDOCK_ALLOW_TAGS": true}}, "default"},

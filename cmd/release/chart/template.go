@@ -13,16 +13,16 @@ import (
 
 // The marks stand for values while the objects are rendered. They have the form of what they stand for.
 const (
-	imageMark    = "image.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
-	engineMark   = "engine.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
-	replicasMark = "replicas.mark"
-	versionMark  = "version.mark"
+	imageMark      = "image.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	standaloneMark = "standalone.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	replicasMark   = "replicas.mark"
+	versionMark    = "version.mark"
 )
 
 // values replaces the marks by values of the chart.
 var values = strings.NewReplacer(
 	imageMark, "{{ .Values.image | quote }}",
-	engineMark, "{{ .Values.engineImage | quote }}",
+	standaloneMark, "{{ .Values.standaloneImage | quote }}",
 	replicasMark, "{{ .Values.replicas }}",
 	versionMark, "{{ .Values.editedManifests }}",
 )

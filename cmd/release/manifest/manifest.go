@@ -15,11 +15,11 @@ import (
 
 // Files returns the manifests by file name: an installation for each mode, and the additional policies that turn edited manifests into
 // requests, for each API version.
-func Files(image, engineImage string) (map[string][]byte, error) {
+func Files(image, standaloneImage string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var standalone []*unstructured.Unstructured
 	for _, mode := range []install.Mode{install.Knative, install.Standalone} {
-		objects, err := install.Render(install.Options{Mode: mode, Image: image, EngineImage: engineImage})
+		objects, err := install.Render(install.Options{Mode: mode, Image: image, StandaloneImage: standaloneImage})
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +29,7 @@ func Files(image, engineImage string) (map[string][]byte, error) {
 		}
 	}
 	for _, version := range []string{"v1", "v1beta1"} {
-		all, err := install.Render(install.Options{Mode: install.Standalone, Image: image, EngineImage: engineImage, Templates: version})
+		all, err := install.Render(install.Options{Mode: install.Standalone, Image: image, StandaloneImage: standaloneImage, Templates: version})
 		if err != nil {
 			return nil, err
 		}

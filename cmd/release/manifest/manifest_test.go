@@ -28,7 +28,7 @@ func TestManifestsAreWhatTheCommandInstalls(t *testing.T) {
 		t.Errorf("%d files, want 4", len(files))
 	}
 	for _, mode := range []install.Mode{install.Standalone, install.Knative} {
-		want, err := install.Render(install.Options{Mode: mode, Image: image, EngineImage: engine})
+		want, err := install.Render(install.Options{Mode: mode, Image: image, StandaloneImage: engine})
 		if err != nil {
 			t.Fatal(err)
 		}

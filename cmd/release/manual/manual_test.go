@@ -21,7 +21,7 @@ func TestEachCommandHasManPage(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"man/kubectl-drydock.1":               "Drydock v1.2.3",
-		"man/kubectl-drydock-install.1":       "engine-image",
+		"man/kubectl-drydock-install.1":       "standalone-image",
 		"completion/kubectl-drydock.bash":     "__start_kubectl-drydock",
 		"completion/_kubectl-drydock":         "#compdef kubectl-drydock",
 		"completion/kubectl-drydock.fish":     "complete -c kubectl-drydock",
