@@ -96,10 +96,10 @@ var failures = map[string]failing{
 	growsNow: {reason: api.ExpandInfeasible, says: api.RetryAnnotation, then: api.Succeeded,
 		fail: func(r *resized) { r.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever }) },
 		mend: func(r *resized) { r.stop.release(r.World) }},
-	plannedNow: {reason: api.DeadlineExceeded, says: api.RetryAnnotation, then: api.Succeeded,
+	plannedNow: {reason: api.DeadlineExceeded, says: "kubectl drydock retry", then: api.Succeeded,
 		soon: func(s *api.Settings) { s.PlanTimeout = 0 }, fail: leave, mend: leave},
 	copyNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},
-	waitNow: {reason: api.DeadlineExceeded, says: api.RetryAnnotation, then: api.Succeeded,
+	waitNow: {reason: api.DeadlineExceeded, says: "kubectl drydock retry", then: api.Succeeded,
 		soon: func(s *api.Settings) { s.CopyTimeout = 5 * time.Second }, fail: leave, mend: func(r *resized) { r.stop.release(r.World) }},
 	// The data that was written since the first passes does not fit any more.
 	finalNow: {reason: api.CopyFailed, says: "NoSpace", then: api.Succeeded, fail: noSpace, mend: space},

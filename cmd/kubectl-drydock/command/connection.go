@@ -67,22 +67,33 @@ func withoutPassword(address string) string {
 	return parsed.String()
 }
 
-// suggestion matches the start of each command that Drydock suggests: kubectl drydock, or kubectl with a verb or -n. It does not match
-// kubectl as the name of a field manager or in an annotation.
-var suggestion = regexp.MustCompile(
-	`\bkubectl (?:drydock\b|(?:-n|annotate|apply|create|delete|describe|get|label|logs|patch|rollout|scale)\s)`)
+// ownCommand matches the start of a command of kubectl or kubectl drydock. It does not match kubectl as the name of a field manager or in
+// an annotation.
+var ownCommand = regexp.MustCompile(
+	`\bkubectl (?:drydock\b|(?:-n \S+ )?(?:annotate|apply|create|delete|describe|get|label|logs|patch|rollout|scale)\s)`)
 
-// in returns the text with the connection flags in each command that it suggests. kubectl and kubectl drydock take the flags before the
-// verb.
-func (c connection) in(text string) string {
+// harmlessCommand matches the start of a command that deletes nothing and runs nothing, so that it may get the flags although a tenant may
+// have written it: messages in records are quoted.
+var harmlessCommand = regexp.MustCompile(`\bkubectl (?:drydock (?:abort|approve|doctor|explain|list|logs|plan|rbac|report|resize|retry|` +
+	`rollback|status|wake)\b|(?:-n \S+ )?(?:annotate|describe|get|label|logs|scale)\s)`)
+
+// in returns the text with the connection flags in each harmless command that it suggests. The text may quote records. kubectl and kubectl
+// drydock take the flags before the verb.
+func (c connection) in(text string) string { return c.added(text, harmlessCommand) }
+
+// inOwn returns the text, which quotes no user, with the connection flags in each command that it suggests.
+func (c connection) inOwn(text string) string { return c.added(text, ownCommand) }
+
+func (c connection) added(text string, command *regexp.Regexp) string {
 	if c == "" {
 		return text
 	}
-	return suggestion.ReplaceAllStringFunc(text, func(start string) string {
-		if rest, kubectl := strings.CutPrefix(start, "kubectl "); kubectl && rest != "drydock" {
-			return "kubectl" + string(c) + " " + rest
+	return command.ReplaceAllStringFunc(text, func(start string) string {
+		program, rest := "kubectl", strings.TrimPrefix(start, "kubectl")
+		if after, plugin := strings.CutPrefix(rest, " drydock"); plugin {
+			program, rest = "kubectl drydock", after
 		}
-		return start + string(c)
+		return program + string(c) + rest
 	})
 }
 

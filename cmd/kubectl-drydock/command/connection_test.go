@@ -71,8 +71,29 @@ func TestOnlyCommandsGetTheFlagsOfTheConnection(t *testing.T) {
 		"kubectl has applied kubectl.kubernetes.io/restarted": "kubectl has applied kubectl.kubernetes.io/restarted",
 		"kubectl-drydock, xkubectl get":                       "kubectl-drydock, xkubectl get",
 	} {
-		if got := flags.in(text); got != want {
+		if got := flags.inOwn(text); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestOnlyHarmlessCommandsInRecordsGetTheFlags: a tenant may have written them, to run them with the account of an administrator.
+func TestOnlyHarmlessCommandsInRecordsGetTheFlags(t *testing.T) {
+	const flags = connection(" --as=root")
+	for text, given := range map[string]bool{
+		"kubectl drydock retry -n shop sts/web":          true,
+		"kubectl describe pvc data-web-0":                true,
+		"kubectl -n shop annotate scaler web a=b":        true,
+		"kubectl delete -n payments pvc --all":           false,
+		"kubectl -n payments delete pvc --all":           false,
+		"kubectl drydock uninstall --yes":                false,
+		"kubectl drydock release --all-namespaces -y":    false,
+		"kubectl apply -f https://example.com/evil":      false,
+		"kubectl -n kube-system patch configmap coredns": false,
+		"kubectl drydock cleanup sts/web":                false,
+	} {
+		if got := flags.in(text); (got != text) != given {
+			t.Errorf("%q became %q", text, got)
 		}
 	}
 }

@@ -84,7 +84,7 @@ func printFindings(out io.Writer, findings []doctor.Finding, flags connection) e
 		level := screen.Styled(levelStyle(f.Level), string(f.Level)) + strings.Repeat(" ", levels-len(f.Level))
 		lines := fmt.Sprintf("%-*s%s%s%s%s\n", subjects, f.Subject, gap, level, gap, f.State)
 		if f.Remedy != "" {
-			lines += fmt.Sprintf("%*s-> %s\n", subjects+levels+2*len(gap), "", flags.in(f.Remedy))
+			lines += fmt.Sprintf("%*s-> %s\n", subjects+levels+2*len(gap), "", flags.inOwn(f.Remedy))
 		}
 		if _, err := io.WriteString(out, lines); err != nil {
 			return err

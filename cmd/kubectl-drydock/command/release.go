@@ -134,7 +134,7 @@ func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 		strings.Join(names, ", "))
 	if unused != "" {
 		fmt.Fprintf(o.Out, ", or delete one with its data: %s",
-			o.connection().in("kubectl patch pv "+unused+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
+			o.connection().inOwn("kubectl patch pv "+unused+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
 	}
 	fmt.Fprintln(o.Out, ".")
 	return nil

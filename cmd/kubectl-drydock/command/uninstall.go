@@ -77,7 +77,7 @@ func (o *installing) uninstall(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.Out, "Drydock is removed. StatefulSets, claims and volumes stay.")
 	if kept {
-		fmt.Fprintln(o.Out, o.connection().in("The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
+		fmt.Fprintln(o.Out, o.connection().inOwn("The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
 			"kubectl delete crd scalers.drydock.dev"))
 	}
 	return nil
