@@ -46,7 +46,7 @@ func fleet(n int) build.Lists {
 	failed := build.Operation(api.Failed)
 	failed.Set.Name, failed.Set.UID = "orders", "uid-orders"
 	failed.Reason, failed.Message = "CopyFailed", "claim data-orders-0 cannot be read. Repair its file system, then retry."
-	sets := []metav1.Object{asleep("nightly"), asleep("preview"), build.Set("orders", build.Status(failed)),
+	sets := []metav1.Object{asleep("nightly"), asleep("preview"), build.Set("orders", build.Resize(failed.Request), build.Status(failed)),
 		build.Set("cache", build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(time.Minute)),
 		build.Set("database", build.InGroup("shop"), build.IdleTimeout("1h"), build.LastActivity(9*time.Minute)),
 		build.Set("search", build.Annotation(api.KeepWarmAnnotation, "Mon-Sun 00:00-23:59 UTC"), build.IdleTimeout("15m")),
