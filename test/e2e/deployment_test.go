@@ -64,22 +64,30 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 	awaitEngine(t, s)
 }
 
-// userRuns runs kubectl drydock as a user would.
-func userRuns(t *testing.T, s *stage.Stage, args ...string) {
+// userRuns runs kubectl drydock as a user would, and returns its output.
+func userRuns(t *testing.T, s *stage.Stage, args ...string) string {
 	t.Helper()
-	programRuns(t, s, "kubectl-drydock", args...)
+	return programRuns(t, s, "kubectl-drydock", args...)
 }
 
-// programRuns runs a program of bin on the cluster.
-func programRuns(t *testing.T, s *stage.Stage, name string, args ...string) {
+// programRuns runs a program of bin on the cluster, and returns its output.
+func programRuns(t *testing.T, s *stage.Stage, name string, args ...string) string {
 	t.Helper()
-	program := exec.Command(filepath.Join(kit.Root(t), "bin", name), args...)
-	program.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
-	output, err := program.CombinedOutput()
+	output, err := runProgram(t, s, name, args...)
 	if err != nil {
 		t.Fatalf("%s %q: %v\n%s", name, args, err, output)
 	}
 	t.Logf("%s %q\n%s", name, args, output)
+	return output
+}
+
+// runProgram runs a program of bin on the cluster. It may fail.
+func runProgram(t *testing.T, s *stage.Stage, name string, args ...string) (output string, err error) {
+	t.Helper()
+	program := exec.Command(filepath.Join(kit.Root(t), "bin", name), args...)
+	program.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	both, err := program.CombinedOutput()
+	return string(both), err
 }
 
 // leader waits until another replica than not has the lease, and returns its pod.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,9 +51,20 @@ func TestChartInstallsDrydock(t *testing.T) {
 	programRuns(t, s, "gitops", "helm", "upgrade", s.Namespace, "drydock", chart, "--values="+values)
 	awaitEngine(t, s)
 	userRuns(t, s, "doctor")
-	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi", api.BandwidthAnnotation: "4Mi"})
+	s.Eventually("the log has a line of a mover", func() string {
+		out, err := runProgram(t, s, "kubectl-drydock", "logs", "-n", s.Namespace, "sts/web", "--movers-only")
+		if err != nil || !strings.Contains(out, "claim=data") {
+			return fmt.Sprintf("%v: %s", err, out)
+		}
+		return ""
+	})
 	s.ExpectResized(t, before)
+	expectLogsAndReport(t, s)
 
+	if out := userRuns(t, s, "uninstall"); !strings.Contains(out, "helm uninstall drydock -n "+s.Namespace) {
+		t.Errorf("kubectl drydock uninstall does not leave the objects to Helm:\n%s", out)
+	}
 	userRuns(t, s, "release", "--all-namespaces", "--yes")
 	programRuns(t, s, "gitops", "helm", "uninstall", s.Namespace, "drydock")
 	for _, kind := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicies", "clusterroles"} {
@@ -62,6 +74,28 @@ func TestChartInstallsDrydock(t *testing.T) {
 	}
 	if left := s.Kubectl(t, "", "get", "crd", "-o", "name"); !strings.Contains(left, "scalers.drydock.dev") {
 		t.Errorf("helm uninstall removed the kind Scaler, and with it every Scaler. The kinds are\n%s", left)
+	}
+}
+
+// expectLogsAndReport reads the log of the latest operation, with lines of each function that has worked on it, and writes a report.
+func expectLogsAndReport(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	out := userRuns(t, s, "logs", "-n", s.Namespace, "sts/web", "--functions-only")
+	for _, f := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore} {
+		if !strings.Contains(out, " "+string(f)+" ") {
+			t.Errorf("the log has no line of %s:\n%s", f, out)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "web.tar.gz")
+	userRuns(t, s, "report", "-n", s.Namespace, "sts/web", "--file", file)
+	list, err := exec.Command("tar", "-tzf", file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"README.txt", "records.yaml", "doctor.yaml", "logs.txt"} {
+		if !strings.Contains(string(list), want) {
+			t.Errorf("the report has no %s:\n%s", want, list)
+		}
 	}
 }
 
