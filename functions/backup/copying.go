@@ -155,7 +155,7 @@ func (w *work) copyFailure(member *api.Member, m mover) string {
 		problem = "the mover was killed for using more memory than its limit (OOMKilled)"
 		remedy = fmt.Sprintf("Raise the limit with the annotation %s={resources: {limits: {memory: 4Gi}}}", api.MoverAnnotation)
 	case report == nil:
-		problem, remedy = jobFailure(m.job), "Look at kubectl describe job "+m.job.Name
+		problem, remedy = jobFailure(m.job), "Look at kubectl describe job -n "+m.job.Namespace+" "+m.job.Name
 	case report.Reason == moverreport.ReasonNoSpace:
 		w.needsRequest = true
 		problem, remedy = fmt.Sprintf("%s: %s", report.Reason, report.Message), "Request a larger size: a retry would fail again"

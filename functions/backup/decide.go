@@ -65,13 +65,14 @@ func (w *work) stepMembers() {
 func revertReason(in Input, record *api.Resize) (api.Reason, string) {
 	if problem := recordProblem(in, record); problem != "" {
 		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched. Find out who wrote it, "+
-			"then %s", api.StatusAnnotation, problem, operation.HowToRetry(record))
+			"then %s", api.StatusAnnotation, problem, operation.HowToRetry(in.Set.Namespace, record))
 	}
 	if operation.Overdue(record, in.Now) {
-		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
+		return api.DeadlineExceeded, operation.TookTooLong(in.Set.Namespace, record, in.Settings.CopyTimeout)
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.HowToRetry(record)
+		return api.Rejected, fmt.Sprintf("the API server rejected a write: %s. Fix the cause, then %s", in.Rejected,
+			operation.HowToRetry(in.Set.Namespace, record))
 	}
 	for _, move := range movesBeforeStop(record) {
 		if reason, message := lostVolume(in, record, move); reason != "" {
@@ -105,7 +106,7 @@ func (w *work) plan() plan.Plan {
 	if w.failMessage != "" {
 		message := w.failMessage
 		if !w.needsRequest {
-			message += ", then " + operation.HowToRetry(w.before)
+			message += ", then " + operation.HowToRetry(w.Set.Namespace, w.before)
 		}
 		return revertPlan(w.Input, w.before, w.failReason, message)
 	}

@@ -24,8 +24,8 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 		return
 	case s.over(w.Now) && s.unplaced && w.unprovisionedClaim(member) != nil:
 		move := w.unprovisionedClaim(member)
-		w.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc %s", move.Claim,
-			s.limit, text.Line(s.cause(), maxCause), w.record.TargetOf(move))
+		w.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc -n %s %s",
+			move.Claim, s.limit, text.Line(s.cause(), maxCause), w.Set.Namespace, w.record.TargetOf(move))
 		return
 	case s.over(w.Now) && s.unplaced && !stopped && w.record.Strategy == api.StrategyWhole:
 		w.deleteMovers(member, 0) // the stopped pods will leave room for a mover

@@ -73,7 +73,8 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 // describeMissingPod describes a Job without a pod: the API server rejects the pod, or the Job controller does not create one. A deleted
 // pod is replaced within moments and leaves no trace of the time of its deletion. So the stall counts from when it was first observed.
 func (w *work) describeMissingPod(s *stall, member *api.Member, m mover) {
-	s.reason, s.detail, s.showAfter = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job %s", m.job.Name, m.job.Name),
+	s.reason, s.detail, s.showAfter = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job -n %s %s", m.job.Name,
+		m.job.Namespace, m.job.Name),
 		showNoPodAfter
 	s.since = m.job.CreationTimestamp.Time
 	if m.pod != nil {
@@ -164,5 +165,5 @@ func pendingReason(pod *corev1.Pod, warning Warning) (reason, detail string) {
 			return c.Reason, c.Message
 		}
 	}
-	return "NotStarted", "look at kubectl describe pod " + pod.Name
+	return "NotStarted", "look at kubectl describe pod -n " + pod.Namespace + " " + pod.Name
 }

@@ -26,19 +26,19 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 		}
 		volume := in.Volume(target.Spec.VolumeName)
 		if volume == nil {
-			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone. Look at kubectl describe pvc %s, then %s",
-				target.Spec.VolumeName, target.Name, target.Name, operation.HowToRetry(record))
+			return api.ClaimLost, fmt.Sprintf("volume %s of temporary claim %s is gone. Look at kubectl describe pvc -n %s %s, then %s",
+				target.Spec.VolumeName, target.Name, target.Namespace, target.Name, operation.HowToRetry(in.Set.Namespace, record))
 		}
 		if sharesStorage(in, move, volume.Name) {
 			return api.NotProvisioned, fmt.Sprintf("volume %s, provisioned for the copy of claim %s, is the same storage as its volume %s. "+
 				"Its reclaim policy is now Retain, because deleting it would delete the data. Name a StorageClass that provisions a separate "+
 				"folder, then %s",
-				volume.Name, move.Claim, move.OldVolume, operation.HowToRetry(record))
+				volume.Name, move.Claim, move.OldVolume, operation.HowToRetry(in.Set.Namespace, record))
 		}
 		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned "+
 				"for it and may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
-				target.Name, move.Claim, volume.Name, volume.Name, operation.HowToRetry(record))
+				target.Name, move.Claim, volume.Name, volume.Name, operation.HowToRetry(in.Set.Namespace, record))
 		}
 		old, fresh := statefulset.NodesOfVolume(in.Volume(move.OldVolume)), statefulset.NodesOfVolume(volume)
 		if old.Disjoint(fresh) {

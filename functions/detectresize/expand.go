@@ -98,8 +98,8 @@ func requestSizes(in Input, next *api.Resize) (requests []plan.Action, waiting *
 func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 	if hasGrown(in, in.Claim(e.Claim), e) {
 		return fmt.Sprintf("claim %s did not get VolumeAttributesClass %s within %s and still requests it; its driver may be unable to modify "+
-			"volumes. Look at kubectl describe pvc %s, then %s", e.Claim, *e.Attributes, in.Settings.ExpandTimeout, e.Claim,
-			operation.HowToRetry(record))
+			"volumes. Look at kubectl describe pvc -n %s %s, then %s", e.Claim, *e.Attributes, in.Settings.ExpandTimeout, in.Set.Namespace,
+			e.Claim, operation.HowToRetry(in.Set.Namespace, record))
 	}
 	switch pod, obstacle := podToRestart(in, record); {
 	case pod != nil && obstacle == "": // growth by usage restarts no pod
@@ -107,12 +107,12 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 			"within %s. Restart the pod", pod.Name, in.Settings.ExpandTimeout)
 	case pod != nil:
 		return fmt.Sprintf("%s. The wait exceeded %s. Delete the pod to let the file system grow, or %s",
-			closeGate(record.Clone(), pod, obstacle).Message, in.Settings.ExpandTimeout, operation.HowToRetry(record))
+			closeGate(record.Clone(), pod, obstacle).Message, in.Settings.ExpandTimeout, operation.HowToRetry(in.Set.Namespace, record))
 	}
 	return fmt.Sprintf("claim %s did not grow within %s: %s. The claims still request the new size: look at the storage, then %s. If the "+
 		"storage cannot expand a volume in use, first set %s=%s, or %s to copy the volumes", e.Claim, in.Settings.ExpandTimeout,
-		operation.WhyNotGrown(in.Claim(e.Claim)), operation.HowToRetry(record), api.ResizeMethodAnnotation, api.MethodExpandOffline,
-		api.MethodCopy)
+		operation.WhyNotGrown(in.Claim(e.Claim)), operation.HowToRetry(in.Set.Namespace, record), api.ResizeMethodAnnotation,
+		api.MethodExpandOffline, api.MethodCopy)
 }
 
 // fail stores the reason of the failure in the record. The next step withdraws the requests of the claims.
@@ -146,7 +146,8 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		return api.Aborted, operation.AbortWords(in.Set) + "the claims keep the sizes and classes of their volumes"
 	}
 	if in.Rejected != "" {
-		return api.Rejected, "the API server rejected a write: " + in.Rejected + ". Fix the cause, then " + operation.HowToRetry(record)
+		return api.Rejected, fmt.Sprintf("the API server rejected a write: %s. Fix the cause, then %s", in.Rejected,
+			operation.HowToRetry(in.Set.Namespace, record))
 	}
 	for i := range record.Expansions {
 		e := &record.Expansions[i]
@@ -155,12 +156,13 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		case e.Done:
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced before it had grown. Look at the claim, then %s", e.Claim,
-				operation.HowToRetry(record))
+				operation.HowToRetry(in.Set.Namespace, record))
 		case requestPatch(claim, e).Empty() && statefulset.Infeasible(claim, e.To):
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && requestPatch(claim, e).Empty() && statefulset.AttributesInfeasible(claim, *e.Attributes):
 			return api.AttributesInfeasible, fmt.Sprintf("the storage cannot give claim %s the VolumeAttributesClass %s: %s. Other claims may have "+
-				"it. Request another class, or correct this class, then %s", e.Claim, *e.Attributes, modifyError(claim), operation.HowToRetry(record))
+				"it. Request another class, or correct this class, then %s", e.Claim, *e.Attributes, modifyError(claim),
+				operation.HowToRetry(in.Set.Namespace, record))
 		}
 	}
 	return "", ""

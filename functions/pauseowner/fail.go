@@ -63,7 +63,7 @@ func timeoutMessage(in Input, planned operation.Record) string {
 // applies to the resize.
 func retryHint(in Input, planned operation.Record) string {
 	if resize, ok := planned.(*api.Resize); ok {
-		return "Then " + operation.HowToRetry(resize)
+		return "Then " + operation.HowToRetry(in.Set.Namespace, resize)
 	}
 	text := fmt.Sprintf("Drydock tries the sleep again after %s", in.Settings.SleepRetry)
 	if _, resized := in.Set.Annotations[api.ResizeAnnotation]; resized {

@@ -20,7 +20,7 @@ func (w *work) handleGrowing(member *api.Member) {
 	case w.WriteRefused != "":
 		w.override = revert(w.Input, w.before, api.Rejected,
 			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-				"Fix the cause, then %s", w.Name, member.Ordinal, w.WriteRefused, operation.HowToRetry(w.before)))
+				"Fix the cause, then %s", w.Name, member.Ordinal, w.WriteRefused, operation.HowToRetry(w.Namespace, w.before)))
 		return
 	}
 	waiting := ""
@@ -36,8 +36,8 @@ func (w *work) handleGrowing(member *api.Member) {
 	case w.pastDeadline(member):
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
-				"stopped: %s. Read kubectl describe pvc, then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, waiting,
-				operation.HowToRetry(w.before)))
+				"stopped: %s. Read kubectl describe pvc -n %s, then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, waiting, w.Namespace,
+				operation.HowToRetry(w.Namespace, w.before)))
 	default:
 		w.waitFor(true, "%s", waiting)
 	}

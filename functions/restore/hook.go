@@ -101,7 +101,7 @@ func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) p
 		next.Member(member.Ordinal).Phase, consequence = api.MemberMoved, "so no other pod is stopped; the pod stays on its new volumes"
 	}
 	return revert(w.Input, next, api.HookFailed, fmt.Sprintf("hook %s-member of pod %s-%d did not succeed, %s: %s. Fix that, then %s",
-		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.before)))
+		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.Namespace, w.before)))
 }
 
 // jobCondition returns the Job's condition of the type if it is true, or nil.

@@ -56,21 +56,21 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones"
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
-			in.Name, in.CreationRefused, operation.HowToRetry(record))
+			in.Name, in.CreationRefused, operation.HowToRetry(in.Namespace, record))
 	case in.WriteRefused != "" && overdue:
 		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.WriteRefused,
-			operation.HowToRetry(record))
+			operation.HowToRetry(in.Namespace, record))
 	case in.WriteFailed != "":
 		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,
-			operation.HowToRetry(record))
+			operation.HowToRetry(in.Namespace, record))
 	case lostClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while its pod was stopped, but its volume is kept. Wait until "+
-			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.HowToRetry(record))
+			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.HowToRetry(in.Namespace, record))
 	case terminatingClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
-			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(record))
+			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(in.Namespace, record))
 	case overdue:
-		return api.DeadlineExceeded, operation.TookTooLong(record, in.Settings.CopyTimeout)
+		return api.DeadlineExceeded, operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
 	}
 	return "", ""
 }

@@ -87,7 +87,7 @@ func (w *work) dropPlannedWrites(pod *corev1.Pod) {
 func (w *work) giveUpAfterStops(why string) plan.Plan {
 	return revert(w.Input, w.before, api.StartedByOthers,
 		fmt.Sprintf("a member was stopped %d times and could not be moved: %s. Fix the cause, then %s",
-			maxStops, why, operation.HowToRetry(w.before)))
+			maxStops, why, operation.HowToRetry(w.Namespace, w.before)))
 }
 
 // noStopLeft reports whether a held member has used all its stops.

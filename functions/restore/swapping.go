@@ -39,7 +39,7 @@ func (w *work) handleSwapping(member *api.Member) {
 		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
 			fmt.Sprintf("the claims of pod %s-%d could not be swapped within %s, so the pod "+
 				"starts again on its unchanged claims and old volumes: %s. Fix the cause, "+
-				"then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, w.obstacle(), operation.HowToRetry(w.before)))
+				"then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, w.obstacle(), operation.HowToRetry(w.Namespace, w.before)))
 	case !settled && w.pastDeadline(member):
 		w.reportStuckMember(member)
 	case !settled:

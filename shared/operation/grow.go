@@ -48,5 +48,5 @@ func WhyNotGrown(claim *corev1.PersistentVolumeClaim) string {
 			return c.Message
 		}
 	}
-	return "see kubectl describe pvc " + claim.Name
+	return "see kubectl describe pvc -n " + claim.Namespace + " " + claim.Name
 }

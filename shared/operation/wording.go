@@ -21,21 +21,21 @@ func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 
 // HowToRetry returns how the user can repeat a failed operation, as an imperative. The retry annotation does not begin a rollback, because
 // a rollback discards newer data.
-func HowToRetry(resize *api.Resize) string {
+func HowToRetry(namespace string, resize *api.Resize) string {
 	if resize.IsRollback() {
-		return "retry with kubectl drydock rollback sts/" + resize.Set.Name
+		return fmt.Sprintf("retry with kubectl drydock rollback -n %s sts/%s", namespace, resize.Set.Name)
 	}
-	return "retry with kubectl drydock retry sts/" + resize.Set.Name
+	return fmt.Sprintf("retry with kubectl drydock retry -n %s sts/%s", namespace, resize.Set.Name)
 }
 
 // TookTooLong returns the message for members that were not moved in time, with the latest obstacle.
-func TookTooLong(resize *api.Resize, limit time.Duration) string {
+func TookTooLong(namespace string, resize *api.Resize, limit time.Duration) string {
 	obstacle := "look at the mover pods"
 	switch resize.Reason {
 	case api.GateClosed, api.MoverStalled, api.StartedByOthers:
 		obstacle = resize.Message
 	}
-	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, obstacle, HowToRetry(resize))
+	return fmt.Sprintf("the members were not moved within %s: %s, then %s", limit, obstacle, HowToRetry(namespace, resize))
 }
 
 // Summary returns the result of a resize or a rollback in one sentence.

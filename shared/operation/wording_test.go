@@ -16,15 +16,15 @@ import (
 // TestAskAgainOfARollbackNamesTheCommand: a rollback discards newer data, so the retry annotation must not begin one.
 func TestAskAgainOfARollbackNamesTheCommand(t *testing.T) {
 	file := golden.Open(t)
-	file.Entry(t, "a resize failed", operation.HowToRetry(build.Operation(api.Failed)))
-	file.Entry(t, "a rollback failed", operation.HowToRetry(build.Operation(api.Failed, build.RollbackOf("ba9876543210"))))
+	file.Entry(t, "a resize failed", operation.HowToRetry("shop", build.Operation(api.Failed)))
+	file.Entry(t, "a rollback failed", operation.HowToRetry("shop", build.Operation(api.Failed, build.RollbackOf("ba9876543210"))))
 }
 
 func TestTookTooLongNamesTheLatestObstacle(t *testing.T) {
 	file := golden.Open(t)
 	for _, reason := range []api.Reason{api.GateClosed, api.MoverStalled, api.StartedByOthers, api.Quiescing} {
 		resize := build.Operation(api.Moving, func(r *api.Resize) { r.Reason, r.Message = reason, "the latest message" })
-		message := operation.TookTooLong(resize, time.Hour)
+		message := operation.TookTooLong("shop", resize, time.Hour)
 		if quotes := strings.Contains(message, "the latest message"); quotes != (reason != api.Quiescing) {
 			t.Errorf("%s: %s", reason, message)
 		}

@@ -19,7 +19,8 @@ func StartObstacles(in Input, w *Changes) []Problem {
 		case link != nil:
 			found = append(found, problem(api.CleaningUp, "claim %s still belongs to operation %s", c.Name, link.Operation))
 		case c.Spec.VolumeName == "":
-			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet. Look at kubectl describe pvc %s", c.Name, c.Name))
+			found = append(found, problem(api.ClaimNotBound, "claim %s has no volume yet. Look at kubectl describe pvc -n %s %s", c.Name,
+				c.Namespace, c.Name))
 		case in.Volume(c.Spec.VolumeName) == nil:
 			found = append(found, problem(api.ClaimNotBound, "volume %s of claim %s does not exist. Restore the volume, or delete the claim if its "+
 				"data is no longer needed", c.Spec.VolumeName, c.Name))
