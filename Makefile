@@ -41,8 +41,8 @@ define install
 endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
-  demo test test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e test-knative test-func \
-  e2e-tools sim model mutants traces bench bench-knative fences rights generate golden lint presubmit
+  demo test test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e test-knative \
+  test-func e2e-tools sim soak chaos model mutants traces bench bench-scale bench-knative fences rights generate golden lint presubmit
 
 help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,7 +98,7 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-release test-mover test-monitoring test-page test-demo test-api test-sim test-e2e ## runs all tests but Knative's
+test: test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e ## all but Knative's
 
 model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -125,6 +125,10 @@ test-mover: ## the data mover on real file systems and devices; needs root
 test-monitoring: ## the alerts with Prometheus' evaluation, and the dashboard with Grafana's schema; the first run compiles both
 	cd test/monitoring && go test -count=1 .
 
+# Without -count=1, go test does not notice a change of config or deploy, which are outside of the module.
+test-brokers: ## the overlays for RabbitMQ and Kafka, with the code of these Brokers; the first run compiles both
+	cd test/brokers && go test -count=1 .
+
 test-page: ## the waiting page of the wake gateway and the status page, in a browser
 	$(call install,chromium)
 	go test -tags page ./eventsource/gateway ./eventsource/statuspage
@@ -149,6 +153,14 @@ sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
+# It restarts parts of the node, so it needs the local one. Nothing else may use that node.
+soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m SEED=7 for a shorter run, or one again)
+	$(BUILD) -o bin/soak-writer ./test/soak/writer
+	KUBECONFIG= $(MAKE) --no-print-directory cluster images
+	$(CLUSTER) image --binary=$(CURDIR)/bin/soak-writer
+	KUBECONFIG=$(NODE) FOR=$(or $(FOR),1h) SEED=$(SEED) go test -tags cluster -count=1 -timeout 0 -v -run TestNothingIsLostOverTime \
+	  ./test/soak
+
 # Programs that install Drydock in test/e2e: the chart, and Helm.
 e2e-tools:
 	cd cmd/release && go build -o ../../bin/release .
@@ -168,14 +180,21 @@ endif
 # The target removes Drydock from the local node, so that the next make demo does not run a second one.
 ifdef KUBECONFIG
 test-knative: build ## tests resizes on a real Knative, while parts of it are removed
-	go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
+	go test -tags cluster -count=1 -timeout 60m -skip $(CHAOS) ./test/e2e/knative
 else
 test-knative: build ## tests resizes on a real Knative, while parts of it are removed
 	$(MAKE) --no-print-directory knative images
 	cd test/knative && go test ./...
-	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 60m ./test/e2e/knative
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 60m -skip $(CHAOS) ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure WAIT=false >/dev/null
 endif
+
+# Ten minutes, so it is not part of test-knative.
+CHAOS := TestBrokerPodsKilledDuringFiftyOperations
+chaos: build ## kills pods of the Broker in memory every few seconds, during fifty operations on Knative
+	KUBECONFIG= $(MAKE) --no-print-directory knative images
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 30m -v -run $(CHAOS) ./test/e2e/knative
+	KUBECONFIG= $(MAKE) --no-print-directory undeploy unconfigure WAIT=false >/dev/null
 
 test-func: ## tests the root as a project of Knative's func, with the real func command (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
@@ -202,9 +221,17 @@ unconfigure: ## removes the administrator's part, after undeploy; StatefulSets a
 bench: build ## runs the benchmarks of docs/benchmarks.md
 	$(MAKE) --no-print-directory cluster images
 	$(call install,$(MOVER_PACKAGES))
-	go test -tags root -run '^$$' -bench . -benchtime 3x -timeout 30m ./cmd/drydock/mover
+	go test -tags root -run '^$$' -bench . -benchtime 3x -timeout 60m ./cmd/drydock/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
+
+# A cluster of this size slows every other test, so the API server is a new one, and is removed afterwards.
+bench-scale: build ## runs the benchmarks with 10,000 sets, 1,000 resizes at once and 2,000 sleeps at once: some hours
+	$(CLUSTER) down --size=control-plane
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_TEST_API=$(API) go test -tags cluster -run '^$$' -bench 'Night|Resizes' -benchtime 1x -timeout 4h ./test/scale
+	DRYDOCK_TEST_API=$(API) go test -tags cluster -run '^$$' -bench Sweep -benchtime 8x -timeout 1h ./test/scale
+	$(CLUSTER) down --size=control-plane
 
 bench-knative: build ## runs the benchmarks on Knative: twenty minutes, half of them without events
 	$(MAKE) --no-print-directory knative images
@@ -238,6 +265,7 @@ lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up
 	cd cmd/release && go vet ./...
 	cd test/gitops/argo && go vet .
 	cd test/monitoring && go vet .
+	cd test/brokers && go vet .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
 presubmit: lint test ## runs all checks that a change must pass

@@ -143,7 +143,7 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.
 	if err != nil {
 		return nil, serve.Orders{}, err
 	}
-	client := kube.NewClient(config)
+	client := kube.NewClient(kube.ForFunction(config, name, env.Settings))
 	handler, err := constructorsOf(client, env.Settings, send, log)[name]()
 	return handler, OrdersOf(client, env.Settings), err
 }

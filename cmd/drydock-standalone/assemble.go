@@ -27,6 +27,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 	// The engine needs the functions, and sift needs the engine to send events to.
 	late := &lateSender{}
 	handlers := map[api.Function]http.Handler{}
+	config = kube.Limited(config, o.Settings)
 	functions, err := makeHandlers(o, config, late, log)
 	if err != nil {
 		return nil, err

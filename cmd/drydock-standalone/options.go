@@ -116,10 +116,10 @@ func help(out io.Writer) {
 
 // configFor returns the config with which a function reaches the API server.
 func (o *options) configFor(config *rest.Config, name api.Function) *rest.Config {
-	if !o.Impersonate {
-		return config
+	if o.Impersonate {
+		config = kube.Impersonate(config, name)
 	}
-	return kube.Impersonate(config, name)
+	return kube.ForFunction(config, name, o.Settings)
 }
 
 // inCluster reports whether the process runs in a pod and works on that pod's cluster.

@@ -116,7 +116,7 @@ func handleVisits(mux *http.ServeMux, server *http.Server, env environment, meas
 	if err != nil {
 		return err
 	}
-	wake := gateway.New(kube.NewClient(config), env.Settings, env.Options, log)
+	wake := gateway.New(kube.NewClient(kube.ForFunction(config, api.WakeGateway, env.Settings)), env.Settings, env.Options, log)
 	if err := wake.Measure(measure.Meter); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func handleViews(mux *http.ServeMux, server *http.Server, env environment, log *
 	if err != nil {
 		return err
 	}
-	page := statuspage.New(kube.NewClient(config), env.Settings, env.Access, log)
+	page := statuspage.New(kube.NewClient(kube.ForFunction(config, api.StatusPage, env.Settings)), env.Settings, env.Access, log)
 	server.RegisterOnShutdown(page.Stop)
 	mux.Handle("/", page)
 	return nil

@@ -212,6 +212,8 @@ func TestUndeliverableEventGoesToDeadLetter(t *testing.T) {
 	}{
 		"permanent error":                    {fault.Permanent(errors.New("the request makes no sense")), 1, "422"},
 		"transient error that does not pass": {errors.New("the request makes no sense"), 9, "503"},
+		"error that is too long for the extension": {
+			fault.Permanent(errors.New("the request makes no sense" + strings.Repeat("; statefulsets is forbidden", 100))), 1, "422"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tries := atomic.Int32{}

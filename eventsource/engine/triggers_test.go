@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/eventing/pkg/eventfilter"
+	exact "knative.dev/eventing/pkg/eventfilter/attributes"
 	"knative.dev/eventing/pkg/eventfilter/subscriptionsapi"
 
 	"drydock.dev/deploy"
@@ -102,6 +103,70 @@ func TestShippedTriggersRouteEvents(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// routed returns the functions whose Trigger the filter of one kind passes the event to.
+func routed(t *testing.T, e event.Event, filterOf func(*eventingv1.Trigger) eventfilter.Filter) []string {
+	t.Helper()
+	var names []string
+	for _, trigger := range shippedTriggers(t) {
+		if filterOf(trigger).Filter(context.Background(), e) != eventfilter.FailFilter {
+			names = append(names, trigger.Spec.Subscriber.Ref.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestAddressesRouteLikeExpressions: a Broker that ignores spec.filters compares the attributes of spec.filter. Both select the same
+// functions for every event that Drydock creates.
+func TestAddressesRouteLikeExpressions(t *testing.T) {
+	byExpression := func(trigger *eventingv1.Trigger) eventfilter.Filter {
+		return subscriptionsapi.CreateSubscriptionsAPIFilters(zap.NewNop(), trigger.Spec.Filters)
+	}
+	byAttributes := func(trigger *eventingv1.Trigger) eventfilter.Filter {
+		return exact.NewAttributesFilter(trigger.Spec.Filter.Attributes)
+	}
+	all := []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.GrowVolumes, api.IdleTimeout, api.PauseOwner, api.Restore,
+		api.ScaleHooks}
+	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
+	list := []event.Event{events.NewChanged(web, "s", all...), events.NewFromUser(events.ObjectChanged, web, "1", "stranger")}
+	for _, function := range all {
+		list = append(list, events.NewChanged(web, "s", function), events.NewFromUser(events.ObjectChanged, web, "1", function))
+	}
+	for _, eventType := range events.OwnTypes() {
+		for _, purpose := range []string{"", "resize", "rollback", "sleep", "cleanup", "scale"} {
+			ref := web
+			ref.Purpose = purpose
+			list = append(list, events.NewStep(api.Restore, eventType, ref), events.NewFromUser(eventType, ref, "1"))
+		}
+		letter := api.UndeliveredEvent{Type: eventType, Source: "s", ID: "1", Extensions: map[string]string{"concerns": "backup restore"}}
+		again, err := events.Resend(letter, web)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, again)
+	}
+	for _, eventType := range []string{events.Activity, events.Wake, events.Sleep} {
+		e, err := events.NewForGroup(eventType, "n", "orders", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	for _, e := range list {
+		want, got := routed(t, e, byExpression), routed(t, e, byAttributes)
+		if e.Type() == events.ScaleHookRequested { // its answer copies the extensions; scale-hooks only checks the set
+			want = []string{"scale-hooks"}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-expression +attributes)\n%s", e, diff)
+		}
+	}
+	e := newEvent(events.SourceUpdate, "forsift", "true") // config/overlays/rabbitmq adds the extension
+	if diff := cmp.Diff(routed(t, e, byExpression), routed(t, e, byAttributes)); diff != "" {
+		t.Error(diff)
 	}
 }
 

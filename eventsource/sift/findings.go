@@ -25,6 +25,8 @@ type findings struct {
 	replicasRestored map[string]bool
 	// scaledSets holds the sets with a scale record: a Scaler scales them, or has scaled them.
 	scaledSets map[events.Ref]scaledSet
+	// waitingTurns has the notices of the resizes that wait for their turn, by operation.
+	waitingTurns map[string]*notice
 	// inJournals holds the ids of operations that a journal (a ControllerRevision) names.
 	inJournals map[string]bool
 }
@@ -37,7 +39,7 @@ type scaledSet struct {
 
 func newFindings(now time.Time) *findings {
 	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(), active: map[string]api.Kind{},
-		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}}
+		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{}}
 }
 
 // isActive reports whether a record on a set names the operation as active.

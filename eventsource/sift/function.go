@@ -3,7 +3,7 @@
 // that no event has reported.
 //
 //	in    dev.knative.apiserver.resource.{add,update,delete}; the tick
-//	get   nothing on an event; on the tick: StatefulSets, claims, journals, pods, Jobs, Scalers, volumes
+//	get   nothing on an event; on the tick: StatefulSets, claims, journals, pods, Jobs, Scalers, volumes, the list of turns
 //	do    nothing
 //	out   object.changed
 //	never reads the cluster to judge an event
@@ -34,6 +34,7 @@ type Function struct {
 	namespaces []string
 	retry      time.Duration
 	growPeriod time.Duration
+	settings   api.Settings
 	sender     Sender
 	log        *slog.Logger
 	sweeping   sync.Mutex
@@ -47,8 +48,8 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all namespaces, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod, sender: send,
-		log: log}
+	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod,
+		settings: settings, sender: send, log: log}
 }
 
 // Handle replies to a change with one event, or with none. It replies to a tick with none, and sends an event for each set that the sweep

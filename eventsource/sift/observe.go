@@ -9,12 +9,13 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 )
 
 // growthPlan reads which namespaces have default rules for growth, and returns the schedule by which growth is swept.
 func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Schedule, error) {
 	hasRules := map[string]bool{}
-	err := kube.Named(ctx, f.client, kube.ConfigMaps, namespace, api.GrowConfigMap, &corev1.ConfigMapList{}, func(l *corev1.ConfigMapList) {
+	err := kube.Named(ctx, f.client, plan.ConfigMaps, namespace, api.GrowConfigMap, &corev1.ConfigMapList{}, func(l *corev1.ConfigMapList) {
 		for i := range l.Items {
 			hasRules[l.Items[i].Namespace] = true
 		}
@@ -24,8 +25,7 @@ func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Sched
 		err = nil
 	}
 	return grow.Schedule{
-		Period:        f.growPeriod,
-		PreviousSweep: f.lastSweep,
-		Default:       func(namespace string) bool { return hasRules[namespace] },
+		Period:  f.growPeriod,
+		Default: func(namespace string) bool { return hasRules[namespace] },
 	}, err
 }

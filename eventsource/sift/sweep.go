@@ -59,7 +59,7 @@ func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings)
 			return err
 		}
 	}
-	return f.sweepVolumes(ctx, now, found)
+	return errors.Join(f.sweepTurns(ctx, now, found), f.sweepVolumes(ctx, now, found))
 }
 
 func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Time, found *findings) error {
@@ -73,16 +73,20 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	err = kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
-			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, Retry: f.retry}
+			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, PreviousSweep: f.lastSweep, Retry: f.retry}
 			found.addRecords(set, change.Records)
 			found.figures.addSet(set, change.Records, now)
 			concerns := resize.Concerned(change)
+			if resize.WaitsForTurn(change) {
+				n := noticeOf(set, concerns)
+				found.waitingTurns[change.Records.Resize.Operation], concerns = &n, nil
+			}
 			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
 				found.scaledSets[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaledSet{set.Status.Replicas,
 					noticeOf(set, []api.Function{api.ScaleHooks})}
 			}
-			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) {
+			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) && claimsDue(change) {
 				unmet[set.Namespace] = append(unmet[set.Namespace], request)
 			}
 			member := idle.NewMember(set, change.Records)
@@ -105,6 +109,21 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 		}
 	}
 	return nil
+}
+
+// claimPeriod is the time between two comparisons of a set's claims with a request that has succeeded before. Most sets of a large cluster
+// have such a request, and the comparison lists all claims of the namespace.
+const claimPeriod = 15 * time.Minute
+
+// claimsDue reports whether this sweep compares the claims of the set with its request. After a resize each sweep does so for one period,
+// because a replica that was added during the resize has a claim of the old size. Later the namespaces take turns.
+func claimsDue(c operation.Change) bool {
+	record := c.Records.Resize
+	if record == nil || record.Phase != api.Succeeded || record.Request != c.Set.Annotations[api.ResizeAnnotation] ||
+		record.Finished == nil || c.Now.Sub(record.Finished.Time) < claimPeriod {
+		return true
+	}
+	return c.Due(c.Set.Namespace, claimPeriod)
 }
 
 // groupOf returns the key of the group that the set sleeps and wakes with. A set without a group is a group by itself.
@@ -133,11 +152,11 @@ func (f *Function) sweepClaims(ctx context.Context, found *findings, namespace s
 		})
 }
 
-// ownerCheckMinutes is the number of minutes between two checks of a paused owner.
-const ownerCheckMinutes = 10
+// ownerCheckPeriod is the time between two checks of a paused owner.
+const ownerCheckPeriod = 10 * time.Minute
 
 // sweepJournals finds operations that no set names, because the set was deleted, was replaced, or lost its record or its label. Every
-// ownerCheckMinutes it also wakes pause-owner for each paused owner: no event reports the deletion of an owner, and a paused operator may
+// ownerCheckPeriod it also wakes pause-owner for each paused owner: no event reports the deletion of an owner, and a paused operator may
 // never remove its finalizer.
 func (f *Function) sweepJournals(ctx context.Context, namespace string, now time.Time, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
@@ -159,7 +178,8 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 				case !active:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
-				case link.Role == api.RoleOwner && (found.replicasRestored[link.Operation] || now.Minute()%ownerCheckMinutes == 0):
+				case link.Role == api.RoleOwner && (found.replicasRestored[link.Operation] ||
+					operation.Due(link.Operation, ownerCheckPeriod, f.lastSweep, now)):
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 				}
 			}

@@ -3,6 +3,7 @@ package sift
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -205,4 +207,63 @@ func growthRules(namespace string) metav1.Object {
 	config := &corev1.ConfigMap{}
 	config.Name, config.Namespace = api.GrowConfigMap, namespace
 	return config
+}
+
+// TestClaimsAreComparedSoonAfterResize: a replica that joined during the resize is found by the next tick.
+func TestClaimsAreComparedSoonAfterResize(t *testing.T) {
+	set := build.Set("web", build.Resize("data=128Mi"), build.Status(build.Operation(api.Succeeded, endedBefore(claimPeriod-time.Second))))
+	for i := range 20 { // none of these namespaces has to wait for its turn
+		set.Namespace = fmt.Sprint("tenant-", i)
+		if !claimsDue(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, PreviousSweep: build.Now.Add(-time.Minute)}) {
+			t.Errorf("the claims of %s are not compared", set.Namespace)
+		}
+	}
+}
+
+// endedBefore lets the resize end this long before build.Now.
+func endedBefore(ago time.Duration) func(*api.Resize) {
+	return func(r *api.Resize) { r.Finished = operation.Moment(build.Now.Add(-ago)) }
+}
+
+// TestClaimsAreComparedWithAnyTickPeriod: a claim that was created with the old size after the resize is found only by this comparison.
+func TestClaimsAreComparedWithAnyTickPeriod(t *testing.T) {
+	for _, tick := range []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour} {
+		for i := range 20 {
+			set := build.Set("web", build.Resize("data=128Mi"), build.Status(build.Operation(api.Succeeded, endedBefore(time.Hour))))
+			set.Namespace = fmt.Sprint("tenant-", i)
+			previous, compared := build.Now.Add(-tick), 0
+			for now := build.Now; now.Before(build.Now.Add(2 * time.Hour)); now = now.Add(tick) {
+				if claimsDue(operation.Change{Set: set, Records: operation.Of(set), Now: now, PreviousSweep: previous}) {
+					compared++
+				}
+				previous = now
+			}
+			if want := int(2 * time.Hour / max(tick, claimPeriod)); compared != want {
+				t.Errorf("a tick every %s: the claims of %s are compared %d times in two hours, want %d", tick, set.Namespace, compared, want)
+			}
+		}
+	}
+}
+
+// TestPausedOwnersAreCheckedWithAnyTickPeriod: no event reports that an owner is being deleted, and its pause may prevent that.
+func TestPausedOwnersAreCheckedWithAnyTickPeriod(t *testing.T) {
+	lists := build.EmptyLists()
+	lists["controllerrevisions"] = []metav1.Object{pauseRecord(build.SleepID, "uid-db", time.Hour)}
+	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
+	for first := range 10 {
+		checked := 0
+		for i := range 4 {
+			now := build.Now.Add(time.Duration(first)*time.Minute + time.Duration(i)*20*time.Minute)
+			f.lastSweep = now.Add(-20 * time.Minute)
+			found := newFindings(now)
+			found.active[build.SleepID] = api.KindSleep
+			if err := f.sweepJournals(t.Context(), "", now, found); err != nil {
+				t.Fatal(err)
+			}
+			checked += len(found.order)
+		}
+		if checked != 4 {
+			t.Errorf("a tick every 20 minutes, from minute %d: the owner is checked %d times, want 4", first, checked)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func (f *Function) observeRules(ctx context.Context, in *Input) error {
 	var config *corev1.ConfigMap
 	if _, own := in.Set.Annotations[api.GrowAnnotation]; !own && statefulset.Managed(in.Set) {
 		read := &corev1.ConfigMap{}
-		found, err := f.client.Get(ctx, kube.ConfigMaps, in.Set.Namespace, api.GrowConfigMap, read)
+		found, err := f.client.Get(ctx, plan.ConfigMaps, in.Set.Namespace, api.GrowConfigMap, read)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ func Decide(in Input) plan.Plan {
 	if planned := in.plannedOperation(operations); planned != nil {
 		return decidePlanned(in, planned)
 	}
+	if p := endTurn(in, operations); p.Kind != plan.KindNoop {
+		return p
+	}
 	return resumeAll(in, operations)
 }
 
@@ -33,6 +36,11 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 			operation.AbortWords(in.Set)+"the operation was ended with the annotation "+api.AbortAnnotation+" before the set was changed")
 	case operation.Overdue(planned, in.Now):
 		return failOperation(in, planned, api.DeadlineExceeded, timeoutMessage(in, planned))
+	}
+	if p := takeTurn(in, planned); p.Kind != plan.KindNoop {
+		return p
+	}
+	switch {
 	case !ownersApply(in.Set):
 		return continueOperation(in, planned)
 	case statefulset.Controller(in.Set) != nil && len(in.Owners) == 0:

@@ -122,6 +122,9 @@ func TestResizePausesOwner(t *testing.T) {
 // observedOthers returns the observed objects that are not part of the world.
 func observedOthers(in Input) []metav1.Object {
 	var all []metav1.Object
+	if in.Turns != nil {
+		all = append(all, in.Turns.Object())
+	}
 	for _, o := range in.Owners {
 		if o.Object != nil {
 			all = append(all, o.Object)

@@ -33,11 +33,12 @@ type Function struct {
 	apply    *apply.Executor
 	settings api.Settings
 	registry owners.Registry
+	log      *slog.Logger
 }
 
 // New returns the function.
 func New(client *kube.Client, settings api.Settings, registry owners.Registry, log *slog.Logger) *Function {
-	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: registry}
+	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: registry, log: log}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write to the owner, the

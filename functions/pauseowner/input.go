@@ -8,19 +8,23 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/turns"
 	"drydock.dev/shared/world"
 )
 
 // Input is everything that Decide depends on. Of the set's namespace, the embedded Observed contains only the journals of operations.
 type Input struct {
 	*world.Observed
-	Settings api.Settings
+	Namespace string
+	Settings  api.Settings
 	// Owners must be paused before the planned operation: the custom resource that controls the set, and the resources that scale it.
 	Owners []Owner
 	// Siblings are the other sets that the same resource controls. They are read only for a sleep.
 	Siblings []*appsv1.StatefulSet
 	// OwnerRecords are the records of owners that operations on this set have paused or were about to pause.
 	OwnerRecords []OwnerRecord
+	// Turns is the list of turns. It is nil if no limit applies, or if the list does not matter.
+	Turns *turns.List
 	// Denied is the API server's refusal to let pause-owner write to an owner, or nil if there was none.
 	Denied error
 }

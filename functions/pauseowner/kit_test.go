@@ -42,6 +42,13 @@ func otherInputs(in Input) []string {
 	for _, r := range in.OwnerRecords {
 		lines = append(lines, line("record of "+r.Link.Operation, traitsOfRecord(r)))
 	}
+	for _, turn := range in.Turns.All() {
+		state := "waits"
+		if turn.Running() {
+			state = "has its turn"
+		}
+		lines = append(lines, fmt.Sprintf("operation %s of %s/%s: %s, movers %d", turn.Operation, turn.Namespace, turn.Set, state, turn.Movers))
+	}
 	if in.Denied != nil {
 		lines = append(lines, "denied: "+in.Denied.Error())
 	}

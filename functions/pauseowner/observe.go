@@ -20,12 +20,13 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/turns"
 	"drydock.dev/shared/world"
 )
 
 // observe reads everything that Decide needs.
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
-	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}, Settings: f.settings}
+	in := Input{Observed: &world.Observed{Now: time.Now(), Name: ref.Name}, Namespace: ref.Namespace, Settings: f.settings}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
 	if err != nil {
@@ -38,10 +39,20 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err != nil {
 		return in, nil // Decide handles an unreadable record
 	}
+	if needsTurns(in, records) {
+		if err := f.observeTurns(ctx, &in); err != nil {
+			return in, err
+		}
+	}
 	if found {
 		planned := in.plannedOperation(records)
 		if planned != nil && !needsOwners(in, planned) {
-			return in, nil
+			if in.Turns == nil {
+				return in, nil
+			}
+			err := f.listRecords(ctx, ref.Namespace, &in) // journals show whether the turns of former operations are over
+			in.OwnerRecords = nil                         // their owners are not read
+			return in, err
 		}
 		if planned != nil {
 			if err := f.observeOwners(ctx, &in, planned); err != nil {
@@ -51,6 +62,18 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	}
 	err = f.observeRecords(ctx, ref.Namespace, &in)
 	return in, err
+}
+
+// observeTurns reads the list of turns. Without the right to read it, no limit applies, as without the list: the Roles may be older than
+// this Drydock, and owners must be resumed and resizes must end nevertheless.
+func (f *Function) observeTurns(ctx context.Context, in *Input) error {
+	config, err := f.client.TurnsConfig(ctx, f.settings)
+	if apierrors.IsForbidden(err) {
+		f.log.WarnContext(ctx, "cannot read the list of turns, so movers have no limit; apply the current Roles", "error", err.Error())
+		return nil
+	}
+	in.Turns = turns.Read(config, f.settings, in.Now)
+	return err
 }
 
 // observeOwners reads the resources that would undo the planned operation, and for a sleep also the owner's other sets.
@@ -217,7 +240,20 @@ func (f *Function) readOwner(ctx context.Context, namespace string, o *Owner) (p
 
 // observeRecords reads the records of paused owners, these owners, and the journals beside them.
 func (f *Function) observeRecords(ctx context.Context, namespace string, in *Input) error {
-	err := kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+	if err := f.listRecords(ctx, namespace, in); err != nil {
+		return err
+	}
+	for i := range in.OwnerRecords {
+		if err := f.readRecordedOwner(ctx, &in.OwnerRecords[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listRecords reads the records of paused owners, and the journals beside them.
+func (f *Function) listRecords(ctx context.Context, namespace string, in *Input) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
 				link := api.LoadRecord(&l.Items[i])
@@ -232,15 +268,6 @@ func (f *Function) observeRecords(ctx context.Context, namespace string, in *Inp
 				}
 			}
 		})
-	if err != nil {
-		return err
-	}
-	for i := range in.OwnerRecords {
-		if err := f.readRecordedOwner(ctx, &in.OwnerRecords[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readRecordedOwner reads the owner that the record names.

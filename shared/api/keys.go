@@ -261,6 +261,9 @@ const (
 	MoverKey       = "mover"
 )
 
+// TurnsConfigMap is the name of the ConfigMap in HomeNamespace with the list of turns.
+const TurnsConfigMap = "drydock-turns"
+
 // GrowConfigMap is the name of the ConfigMap that has the GrowAnnotation of a namespace, under GrowKey.
 const (
 	GrowConfigMap = "drydock-grow"

@@ -35,6 +35,13 @@ const (
 const (
 	// ResizeDetected: A resize was accepted and begins.
 	ResizeDetected Reason = "ResizeDetected"
+	// TurnWaits: The resize waits for its turn, because the movers of other resizes have reached the limit (DRYDOCK_MOVERS). It begins by
+	// itself. The ConfigMap drydock-turns lists who has a turn and who waits.
+	TurnWaits Reason = "TurnWaits"
+	// TurnBegins: The resize has its turn, and continues.
+	TurnBegins Reason = "TurnBegins"
+	// TurnEnds: A resize is over, and so is its turn. The next one may begin.
+	TurnEnds Reason = "TurnEnds"
 	// OwnerPausing: The operator that owns the StatefulSet is being paused.
 	OwnerPausing Reason = "OwnerPausing"
 	// OwnerConsents: The owner of the StatefulSet is paused, or the StatefulSet has no owner to pause.

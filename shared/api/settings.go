@@ -13,7 +13,16 @@ type Settings struct {
 
 	TrustBroker bool `envconfig:"DRYDOCK_TRUST_BROKER" desc:"accept orders without the sender's token; the Broker must authenticate senders"`
 
-	Parallelism  int `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"members of one StatefulSet that are copied at once"`
+	Parallelism int `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"members of one StatefulSet that are copied at once"`
+
+	// Movers bounds the copies of the whole cluster. A resize that would exceed it waits. A resize that needs more than half runs without
+	// other resizes of its namespace; one that needs more than all runs alone in the cluster.
+	Movers int `envconfig:"DRYDOCK_MOVERS" default:"20" desc:"movers in the cluster at once, half of them per namespace; 0 for no limit"`
+
+	// APIRate bounds the load of the API server. After a pause, the requests of one second may be sent at once. The functions of one
+	// process share the limit. So standalone it bounds all of them together, and on Knative each pod.
+	APIRate int `envconfig:"DRYDOCK_API_RATE" default:"200" desc:"requests per second of a process to the API server; 0 for no limit"`
+
 	ShrinkMargin int `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"free space that a shrunk volume needs, in percent"`
 
 	Retention time.Duration `envconfig:"DRYDOCK_RETENTION" default:"24h" desc:"how long an old volume is kept after a resize"`

@@ -60,6 +60,11 @@ func (x *Executor) Handle(ctx context.Context, e event.Event,
 	}
 	telemetry.From(ctx).SetObject(ref.Namespace, ref.Name, ref.Operation)
 	done, err := x.about(ref).Run(ctx, func(ctx context.Context) (plan.Plan, error) { return step(ctx, ref) })
+	if err == nil && done.Wakes != nil {
+		other := events.Ref{Namespace: done.Wakes.Namespace, Name: done.Wakes.Name, UID: done.Wakes.UID}
+		answer := events.NewChanged(other, e.ID(), x.from)
+		return &answer, nil
+	}
 	if err != nil || done.Announce == "" {
 		return nil, err
 	}
@@ -168,7 +173,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		}
 		x.log.InfoContext(ctx, "done", "plan", p)
 		x.count(ctx, p)
-		if p.Announce != "" || onlyRecords(p) {
+		if p.Announce != "" || p.Wakes != nil || onlyRecords(p) {
 			return p, nil
 		}
 	}

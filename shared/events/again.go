@@ -31,6 +31,7 @@ func NewForGroup(eventType, namespace, group, id string) (cloudevents.Event, err
 	e.SetExtension(extNamespace, namespace)
 	e.SetExtension(extGroup, group)
 	e.SetExtension(extPartitionKey, namespace+"/"+group)
+	address(&e)
 	if _, _, ok := GroupOf(e); !ok || !slices.Contains([]string{Activity, Wake, Sleep}, eventType) {
 		return e, fmt.Errorf("event %s for group %q in namespace %q is invalid; a group is a label's value, and the type is %s, %s or %s",
 			eventType, group, namespace, Activity, Wake, Sleep)
@@ -66,6 +67,7 @@ func Resend(letter api.UndeliveredEvent, set Ref) (cloudevents.Event, error) {
 	e.SetSource(letter.Source)
 	if concerns, named := letter.Extensions[extConcerns]; named {
 		e.SetExtension(extConcerns, concerns)
+		address(&e)
 	}
 	if len(letter.Data) > 0 {
 		_ = e.SetData(cloudevents.ApplicationJSON, letter.Data)

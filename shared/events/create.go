@@ -32,6 +32,7 @@ type changed struct {
 
 func setChange(e *cloudevents.Event, ref Ref, concerns string) {
 	e.SetExtension(extConcerns, concerns)
+	address(e)
 	_ = e.SetData(cloudevents.ApplicationJSON, changed{UID: ref.UID, ResourceVersion: ref.ResourceVersion})
 }
 
@@ -59,6 +60,7 @@ func newEvent(from api.Function, eventType string, ref Ref, id string) cloudeven
 	if ref.Purpose != "" {
 		e.SetExtension(extPurpose, ref.Purpose)
 	}
+	address(&e)
 	return e
 }
 

@@ -3,7 +3,6 @@
 package grow
 
 import (
-	"hash/fnv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,8 +16,6 @@ import (
 type Schedule struct {
 	// Period is the time between two measurements of a set.
 	Period time.Duration
-	// PreviousSweep is the time of the previous sweep; zero if it is unknown.
-	PreviousSweep time.Time
 	// Default reports whether the namespace has rules for sets without their own rules.
 	Default func(namespace string) bool
 }
@@ -26,7 +23,8 @@ type Schedule struct {
 // Concerned returns grow-volumes if a sweep finds that the set is due. Only the sweep wakes it, because no event reports the usage of a
 // volume.
 func (p Schedule) Concerned(c operation.Change) []api.Function {
-	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() || !p.isDue(c.Set, c.Now) ||
+	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() ||
+		!c.Due(string(c.Set.UID), p.Period) ||
 		!IsEnabled(c.Set, p.Default(c.Set.Namespace)) && !hasOutdatedWarnings(c.Set) {
 		return nil
 	}
@@ -46,28 +44,3 @@ func IsEnabled(set *appsv1.StatefulSet, namespaceDefault bool) bool {
 	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 &&
 		(hasOwn && text != api.GrowOff || !hasOwn && namespaceDefault)
 }
-
-// isDue reports whether the set's minute has passed since the previous sweep. The set's UID determines its minute within the period. This
-// spreads many sets over the period and stores nothing. Ticks may be more than a minute apart (DRYDOCK_TICK), and a little early or late.
-func (p Schedule) isDue(set *appsv1.StatefulSet, now time.Time) bool {
-	period := int64(p.Period / time.Minute)
-	if period <= 1 {
-		return true
-	}
-	h := fnv.New32a()
-	h.Write([]byte(set.UID)) // writing to a hash never fails
-	last := minute(now)
-	first := last
-	if !p.PreviousSweep.IsZero() && minute(p.PreviousSweep) <= last { // a clock that was set back makes Since later than now
-		first = max(minute(p.PreviousSweep), last-period) + 1
-	}
-	for m := first; m <= last; m++ {
-		if m%period == int64(h.Sum32())%period {
-			return true
-		}
-	}
-	return false
-}
-
-// minute returns the number of the nearest minute.
-func minute(t time.Time) int64 { return t.Add(time.Minute/2).Unix() / 60 }

@@ -86,8 +86,9 @@ func TestEachSetIsMeasuredWithAnyTickPeriod(t *testing.T) {
 				build.UID(strings.Repeat("x", i)))
 			measured, since := 0, build.Now.Add(-tick)
 			for now := build.Now; now.Before(build.Now.Add(time.Hour)); now = now.Add(tick) {
-				plan := grow.Schedule{Period: 5 * time.Minute, PreviousSweep: since, Default: func(string) bool { return false }}
-				measured += len(plan.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true}))
+				plan := grow.Schedule{Period: 5 * time.Minute, Default: func(string) bool { return false }}
+				change := operation.Change{Set: set, Records: operation.Of(set), Now: now, PreviousSweep: since, Swept: true}
+				measured += len(plan.Concerned(change))
 				since = now
 			}
 			if want := int(time.Hour / max(tick, 5*time.Minute)); measured != want {

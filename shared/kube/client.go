@@ -4,6 +4,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -42,7 +43,6 @@ const (
 	AttributesClasses plan.Resource = "volumeattributesclasses"
 	Namespaces        plan.Resource = "namespaces"
 	Nodes             plan.Resource = "nodes"
-	ConfigMaps        plan.Resource = "configmaps"
 	Quotas            plan.Resource = "resourcequotas"
 	LimitRanges       plan.Resource = "limitranges"
 )
@@ -128,10 +128,11 @@ func Impersonate(config *rest.Config, function api.Function) *rest.Config {
 // NewClient returns a client that connects at its first call.
 func NewClient(config *rest.Config) *Client {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // no client-side throttle: the API server's priority and fairness decides better
+	config.QPS = -1 // no throttle unless the config has one
 	config.NegotiatedSerializer = codecs.WithoutConversion()
-	config.UserAgent = "drydock"
+	config.UserAgent = cmp.Or(config.UserAgent, userAgent)
 	config.Wrap(telemetry.Transport)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return polite{next, &busy} }) // telemetry does not measure the pauses
 	return &Client{
 		config: config,
 		http:   sync.OnceValues(func() (*http.Client, error) { return rest.HTTPClientFor(config) }),

@@ -20,23 +20,17 @@ const maxEventPages = 10
 // Events can have written them, so they are only shown, and decide nothing.
 func (c *Client) EventsOf(ctx context.Context, namespace, kind, name string, limit int) ([]corev1.Event, error) {
 	selector := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name}.String()
-	options := metav1.ListOptions{FieldSelector: selector, Limit: pageSize}
 	var latest []corev1.Event
-	for range maxEventPages {
-		list := &corev1.EventList{}
-		size, err := c.listPage(ctx, plan.Events, namespace, &options, list)
-		if err != nil {
-			return nil, fmt.Errorf("reading Events of %s: %w", name, err)
-		}
-		latest = append(latest, list.Items...)
-		slices.SortStableFunc(latest, func(a, b corev1.Event) int {
-			return cmp.Or(HappenedAt(&b).Compare(HappenedAt(&a)), cmp.Compare(a.Name, b.Name))
+	err := pages(ctx, c, plan.Events, namespace, metav1.ListOptions{FieldSelector: selector}, maxEventPages, &corev1.EventList{},
+		func(l *corev1.EventList) {
+			latest = append(latest, l.Items...)
+			slices.SortStableFunc(latest, func(a, b corev1.Event) int {
+				return cmp.Or(HappenedAt(&b).Compare(HappenedAt(&a)), cmp.Compare(a.Name, b.Name))
+			})
+			latest = latest[:min(len(latest), limit)]
 		})
-		latest = latest[:min(len(latest), limit)]
-		if options.Continue = list.Continue; options.Continue == "" {
-			break
-		}
-		options.Limit = nextLimit(options.Limit, size)
+	if err != nil {
+		return nil, fmt.Errorf("reading Events of %s: %w", name, err)
 	}
 	return latest, nil
 }

@@ -6,12 +6,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
 )
 
 // MoverConfig returns the namespace's ConfigMap with options for movers, or nil.
 func (c *Client) MoverConfig(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
 	config := &corev1.ConfigMap{}
-	found, err := c.Get(ctx, ConfigMaps, namespace, api.MoverConfigMap, config)
+	found, err := c.Get(ctx, plan.ConfigMaps, namespace, api.MoverConfigMap, config)
+	if err != nil || !found {
+		return nil, err
+	}
+	return config, nil
+}
+
+// TurnsConfig returns the ConfigMap with the list of turns, or nil. Without a limit for movers, nothing is read.
+func (c *Client) TurnsConfig(ctx context.Context, settings api.Settings) (*corev1.ConfigMap, error) {
+	if settings.Movers <= 0 {
+		return nil, nil
+	}
+	config := &corev1.ConfigMap{}
+	found, err := c.Get(ctx, plan.ConfigMaps, api.HomeNamespace, api.TurnsConfigMap, config)
 	if err != nil || !found {
 		return nil, err
 	}

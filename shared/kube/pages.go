@@ -1,11 +1,13 @@
 package kube
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,15 +16,20 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// Tenants decide the size of their objects, up to the 1.5 MiB that the API server stores. So a page is limited to pageBytes on the wire,
-// twice as much when decoded, and an observation reads two pages at once. The first page has at most pageSize objects. Their size
-// determines the limit of the next page: a namespace of 2,000 ordinary pods is read in eight pages.
+// Tenants decide the size of their objects, up to the 1.5 MiB that the API server stores. So the size of each page determines how many
+// objects the next one may have. The first page has at most pageSize objects.
+//
+// A page in protobuf is decoded in chunks, so its size costs the function no memory. Its limits protect the API server, which may build
+// the whole page in memory: mostObjects, and pageBytes, which the following page should have. Custom resources have only JSON, which is
+// decoded as a whole. A page of them is read again with fewer objects if it has more than jsonBytes.
 const (
-	pageSize  = 50
-	pageBytes = 2 << 20
+	pageSize    = 500
+	mostObjects = 2000
+	pageBytes   = 24 << 20
+	jsonBytes   = 2 << 20
 )
 
-// errPageTooLong says that a page of several objects has more than pageBytes.
+// errPageTooLong says that a page of several objects has more than jsonBytes.
 var errPageTooLong = errors.New("the page is too long; list fewer objects at once")
 
 // Pages lists objects page by page and calls use with each page.
@@ -30,7 +37,7 @@ func Pages[L interface {
 	runtime.Object
 	metav1.ListInterface
 }](ctx context.Context, c *Client, resource plan.Resource, namespace, selector string, page L, use func(L)) error {
-	return pages(ctx, c, resource, namespace, metav1.ListOptions{LabelSelector: selector, Limit: pageSize}, page, use)
+	return pages(ctx, c, resource, namespace, metav1.ListOptions{LabelSelector: selector}, noEnd, page, use)
 }
 
 // Named lists the objects with the name, in one namespace or all, as Pages does.
@@ -38,75 +45,113 @@ func Named[L interface {
 	runtime.Object
 	metav1.ListInterface
 }](ctx context.Context, c *Client, resource plan.Resource, namespace, name string, page L, use func(L)) error {
-	return pages(ctx, c, resource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: pageSize}, page, use)
+	return pages(ctx, c, resource, namespace, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, noEnd, page, use)
 }
 
+// noEnd lets pages read all pages.
+const noEnd = math.MaxInt
+
+// pages reads at most the given number of pages.
 func pages[L interface {
 	runtime.Object
 	metav1.ListInterface
-}](ctx context.Context, c *Client, resource plan.Resource, namespace string, options metav1.ListOptions, page L, use func(L)) error {
-	for {
-		fresh := page.DeepCopyObject().(L)
-		size, err := c.listPage(ctx, resource, namespace, &options, fresh)
+}](ctx context.Context, c *Client, resource plan.Resource, namespace string, options metav1.ListOptions, most int, page L,
+	use func(L)) error {
+	options.Limit = pageSize
+	for range most {
+		next := ""
+		decode := func(text []byte) error {
+			part := page.DeepCopyObject().(L)
+			if err := decodeList(text, part); err != nil {
+				return fmt.Errorf("reading the list of %s: %w", resource, err)
+			}
+			next += part.GetContinue() // only one part has the metadata of the list
+			use(part)
+			return nil
+		}
+		target, size, err := c.readPage(ctx, resource, namespace, &options, decode)
 		if err != nil {
 			return err
 		}
-		use(fresh)
-		if options.Continue = fresh.GetContinue(); options.Continue == "" {
+		if options.Continue = next; options.Continue == "" {
 			return nil
 		}
-		options.Limit = nextLimit(options.Limit, size)
+		options.Limit = nextLimit(options.Limit, size, target)
 	}
+	return nil
 }
 
-// nextLimit returns the limit for the page after a page of limit objects and size bytes. The next objects may be half as large again. The
-// limit grows at most eightfold, because a few small objects say little about the others.
-func nextLimit(limit int64, size int) int64 {
-	return max(1, min(limit*8, limit*(pageBytes*2/3)/int64(max(1, size))))
+// decodeList decodes a list in JSON, or a chunk of one in protobuf.
+func decodeList(text []byte, into runtime.Object) error {
+	if message, ok := into.(interface{ Unmarshal([]byte) error }); ok && !isJSON(text) {
+		return message.Unmarshal(text)
+	}
+	return runtime.DecodeInto(codecs.UniversalDeserializer(), text, into)
 }
 
-// listPage reads one page of objects and returns its size in bytes. It lowers the limit until the page is short enough.
-func (c *Client) listPage(
-	ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions, into runtime.Object,
-) (size int, err error) {
+// isJSON reports whether the text is JSON. A list in protobuf begins with the key of a field, which is never an opening brace: field 15 of
+// type 3 does not exist.
+func isJSON(text []byte) bool { return len(text) > 0 && text[0] == '{' }
+
+// nextLimit returns the limit for the page after a page of limit objects and size bytes, which should have target bytes. The next objects
+// may be half as large again. The limit grows at most eightfold, because a few small objects say little about the others.
+func nextLimit(limit int64, size, target int) int64 {
+	return max(1, min(limit*8, mostObjects, limit*int64(target*2/3)/int64(max(1, size))))
+}
+
+// readPage reads one page of objects, decodes it in one or more parts, and returns its size and the target for the size of the next page.
+func (c *Client) readPage(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions,
+	decode func([]byte) error) (target, size int, err error) {
 	for {
-		text, err := c.listText(ctx, resource, namespace, options)
-		switch {
-		case errors.Is(err, errPageTooLong):
-			options.Limit = max(1, options.Limit/4)
-		case err != nil:
-			return 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
-		default:
-			if err := runtime.DecodeInto(codecs.UniversalDeserializer(), text, into); err != nil {
-				return 0, fmt.Errorf("reading the list of %s: %w", resource, err)
-			}
-			return len(text), nil
+		target, size, err = c.tryPage(ctx, resource, namespace, options, decode)
+		if !errors.Is(err, errPageTooLong) {
+			return target, size, err
 		}
+		options.Limit = max(1, options.Limit/4)
 	}
 }
 
-// listText returns a page as it is sent over the wire.
-func (c *Client) listText(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions) ([]byte, error) {
+func (c *Client) tryPage(ctx context.Context, resource plan.Resource, namespace string, options *metav1.ListOptions,
+	decode func([]byte) error) (target, size int, err error) {
 	client, err := c.rest(resource)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	body, err := client.Get().NamespaceIfScoped(namespace, namespace != "").Resource(plural(resource)).
 		VersionedParams(options, parameters).Stream(ctx)
 	if err != nil {
-		return nil, err
+		return 0, 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
 	}
 	defer body.Close() // nothing was written
-	from := io.Reader(body)
-	if options.Limit > 1 {
-		from = io.LimitReader(body, pageBytes+1)
+	from := bufio.NewReader(body)
+	if begin, _ := from.Peek(len(protobufPrefix)); bytes.Equal(begin, protobufPrefix) {
+		size, err = chunks(from, decode)
+		if err != nil {
+			err = fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
+		}
+		return pageBytes, size, err
 	}
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(from); err != nil {
+	text, err := readJSON(from, options.Limit)
+	if errors.Is(err, errPageTooLong) {
+		return 0, 0, err
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
+	}
+	return jsonBytes, len(text), decode(text)
+}
+
+// readJSON returns a page of at most limit objects as it is sent over the wire.
+func readJSON(from io.Reader, limit int64) ([]byte, error) {
+	if limit > 1 {
+		from = io.LimitReader(from, jsonBytes+1)
+	}
+	text, err := io.ReadAll(from)
+	if err != nil {
 		return nil, err
 	}
-	if options.Limit > 1 && text.Len() > pageBytes {
+	if limit > 1 && len(text) > jsonBytes {
 		return nil, errPageTooLong
 	}
-	return text.Bytes(), nil
+	return text, nil
 }

@@ -18,20 +18,18 @@ import (
 // user who may write Events can have written it, so it is only shown, and decides nothing.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
-	options := metav1.ListOptions{FieldSelector: selector, Limit: pageSize}
-	list := &corev1.EventList{}
-	if _, err := c.listPage(ctx, plan.Events, namespace, &options, list); err != nil {
-		return nil, fmt.Errorf("reading Events of %s: %w", uid, err)
-	}
 	var last *corev1.Event
-	for i := range list.Items {
-		e := &list.Items[i]
-		if len(reasons) > 0 && !slices.Contains(reasons, e.Reason) {
-			continue
-		}
-		if last == nil || HappenedAt(e).After(HappenedAt(last)) {
-			last = e
-		}
+	err := pages(ctx, c, plan.Events, namespace, metav1.ListOptions{FieldSelector: selector}, 1, &corev1.EventList{},
+		func(l *corev1.EventList) {
+			for i := range l.Items {
+				e := &l.Items[i]
+				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (last == nil || HappenedAt(e).After(HappenedAt(last))) {
+					last = e
+				}
+			}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("reading Events of %s: %w", uid, err)
 	}
 	return last, nil
 }

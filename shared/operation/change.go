@@ -22,6 +22,8 @@ type Change struct {
 	Gone bool
 	// Swept is true if the tick reports the set, because time has passed or an event was lost.
 	Swept bool
+	// PreviousSweep is the time of the previous sweep; zero if it is unknown.
+	PreviousSweep time.Time
 	// Retry is the pause after a failed sleep.
 	Retry time.Duration
 }

@@ -29,7 +29,7 @@ var States = []State{
 	{Kind: api.KindResize, Phase: api.Expanding, First: true, By: api.DetectResize,
 		Means: "the claims request more and grow; the set runs", Next: phases{api.Planned, api.Succeeded, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Planned, First: true, By: api.PauseOwner,
-		Means: "the preflight succeeded; Drydock waits for the owner's consent", Next: phases{api.Moving, api.Reverting}},
+		Means: "the preflight succeeded; Drydock waits for a turn, then for the owner's consent", Next: phases{api.Moving, api.Reverting}},
 	{Kind: api.KindResize, Phase: api.Moving, By: api.Restore,
 		Means: "members are copied and moved, see the phases of a member", Next: phases{api.Finishing, api.Reverting, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Finishing, By: api.Restore,

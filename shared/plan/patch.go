@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +60,19 @@ func (p *Patch) Link(link api.Link) *Patch {
 		p.setIn(labels, p.object.GetLabels(), api.NamespaceLabel, link.Namespace)
 	}
 	return p.Label(api.OperationLabel, link.Operation).Annotate(api.OperationAnnotation, link.Encode())
+}
+
+// Data makes the data of a ConfigMap equal to wanted.
+func (p *Patch) Data(present, wanted map[string]string) *Patch {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		p.setIn("/data", present, key, wanted[key], "+"+key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(present)) {
+		if _, stays := wanted[key]; !stays {
+			p.removeFrom("/data", present, key, "-"+key)
+		}
+	}
+	return p
 }
 
 // Unlink removes the connection with an operation.

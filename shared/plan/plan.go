@@ -41,10 +41,19 @@ type Plan struct {
 	Operation string
 	// Purpose is the kind of that operation, if several kinds make the same announcement.
 	Purpose string
+	// Wakes is another StatefulSet that the function is to observe after the actions. The answer then concerns this set, and announces
+	// nothing. It is nil if there is none.
+	Wakes *SetRef
 	// Outcomes are the results of the actions that metrics count.
 	Outcomes []Outcome
 	// Soon marks a wait of moments for a controller of the platform. The same event is then worth another try.
 	Soon bool
+}
+
+// SetRef names a StatefulSet.
+type SetRef struct {
+	Namespace, Name string
+	UID             types.UID
 }
 
 // Outcome is the result of the cleanup of an ordinal.
@@ -111,6 +120,12 @@ func (p Plan) Then(eventType, operation string) Plan {
 	return p
 }
 
+// Wake adds another StatefulSet that the function is to observe.
+func (p Plan) Wake(set SetRef) Plan {
+	p.Wakes = &set
+	return p
+}
+
 // With adds details to the announcement. Part distinguishes it from other announcements of its type in the operation.
 func (p Plan) With(part string, data any) Plan {
 	p.Part, p.Data = part, data
@@ -141,6 +156,9 @@ func (p Plan) String() string {
 	if p.Announce != "" {
 		b.WriteString(" -> " + strings.TrimPrefix(p.Announce, "dev.drydock."))
 	}
+	if p.Wakes != nil {
+		fmt.Fprintf(&b, " -> wakes %s/%s", p.Wakes.Namespace, p.Wakes.Name)
+	}
 	return b.String()
 }
 
@@ -159,6 +177,7 @@ const (
 	Pods                Resource = "pods"
 	Autoscalers         Resource = "horizontalpodautoscalers"
 	Events              Resource = "events"
+	ConfigMaps          Resource = "configmaps"
 )
 
 // Scalers are Drydock's own custom resources. ScalerStatus is their status subresource.

@@ -73,6 +73,14 @@ func Concerned(c operation.Change) []api.Function {
 	return turn
 }
 
+// WaitsForTurn reports whether the set's resize only waits for its turn. The list of turns says when that is. A record with another id was
+// written by a user, and may name an operation of another set.
+func WaitsForTurn(c operation.Change) bool {
+	record := c.Records.Resize
+	return c.Records.ResizeErr == nil && record.Active() && record.Phase == api.Planned && record.Reason == api.TurnWaits &&
+		c.Set.DeletionTimestamp == nil && !operation.Aborted(c.Set) && record.HasIDOf(c.Set.UID)
+}
+
 // concernedByRequest judges a set without an active resize. The set alone does not show whether claims lag behind unchanged templates. So
 // detect-resize judges each added set, and the sweep compares the claims of the others: see ClaimsMayLag.
 func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
@@ -84,7 +92,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 		return nil
 	case c.Records.Retried(set) && requested, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case requested && IsRefusalOf(record, text) && (RefusalOutdated(set, record) || c.Swept && RefusalDue(record, c.Now)):
+	case requested && IsRefusalOf(record, text) && (RefusalOutdated(set, record) || c.Swept && RefusalDue(c, record)):
 		return detect
 	case !requested || world.Answered(record, text):
 		return nil

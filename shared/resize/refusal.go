@@ -10,13 +10,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 )
 
-// A refused request is judged again although the set has not changed: with each tick while the refusal is recent, later every tenth minute.
+// A refused request is judged again although the set has not changed: with each tick while the refusal is recent, later every ten minutes.
 const (
 	recentRefusal   = time.Hour
-	refusalInterval = 10 // minutes
+	refusalInterval = 10 * time.Minute
 )
 
 // reasonsInTheSet are the reasons that only a change of the set itself can remove.
@@ -53,12 +54,15 @@ func RefusalOutdated(set *appsv1.StatefulSet, record *api.Resize) bool {
 
 // RefusalDue reports whether this tick judges the refused request again. The cause may be gone: a quota, a class, a claim or a label of the
 // namespace may have changed.
-func RefusalDue(record *api.Resize, now time.Time) bool {
+func RefusalDue(c operation.Change, record *api.Resize) bool {
 	if slices.Contains(reasonsInTheSet, record.Reason) {
 		return false
 	}
-	recent := record.Finished != nil && now.Sub(record.Finished.Time) < recentRefusal
-	return recent || now.Minute()%refusalInterval == 0
+	return isRecent(record, c.Now) || c.Due(string(c.Set.UID), refusalInterval)
+}
+
+func isRecent(refusal *api.Resize, now time.Time) bool {
+	return refusal.Finished != nil && now.Sub(refusal.Finished.Time) < recentRefusal
 }
 
 // StandingRefusal returns the set's refusal of this very request. It is nil if there is none, or the user requests another attempt.
@@ -71,9 +75,10 @@ func (in Input) StandingRefusal() *api.Resize {
 }
 
 // UpdatedRefusal returns the standing refusal with the message of the problem found now, which has the same reason. It is nil if the change
-// is not worth a write: figures of the namespace are updated only every tenth minute.
+// is not worth a write: while the refusal is recent, figures of the namespace are updated only every tenth minute.
 func (in Input) UpdatedRefusal(standing *api.Resize, found Problem) *api.Resize {
-	figures := slices.Contains(reasonsWithFigures, found.Reason) && in.Now.Minute()%refusalInterval != 0
+	figures := slices.Contains(reasonsWithFigures, found.Reason) && isRecent(standing, in.Now) &&
+		in.Now.Minute()%int(refusalInterval/time.Minute) != 0
 	if !RefusalOutdated(in.Set, standing) && (standing.Message == found.Message || figures) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/text"
 )
 
 // answer is the function's answer to an event.
@@ -44,12 +45,16 @@ func (a answer) eventType() string {
 	return a.event.Type()
 }
 
-// write sends the answer: a complete event, an empty body, or the error's text. A Broker stores the beginning of that
-// text in the extension knativeerrordata of a dead letter.
+// maxErrorBytes is the maximum size of an error's text with its newline. Knative encodes the text for the extension knativeerrordata of a
+// dead letter, and panics if the result exceeds 1,024 characters (dispatchExecutionInfoTransformers in
+// pkg/kncloudevents/event_dispatcher.go).
+const maxErrorBytes = 1024 / 4 * 3
+
+// write sends the answer: a complete event, an empty body, or the error's text. The log has the whole text.
 func write(ctx context.Context, w http.ResponseWriter, a answer) error {
 	switch {
 	case a.Err != nil:
-		http.Error(w, a.Err.Error(), a.Code)
+		http.Error(w, text.ClipMiddle(a.Err.Error(), maxErrorBytes-len("\n")), a.Code)
 	case a.reply != nil:
 		if err := cehttp.WriteResponseWriter(ctx, binding.ToMessage(a.reply), a.Code, w); err != nil {
 			return fmt.Errorf("writing the reply: %w", err)

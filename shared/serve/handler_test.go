@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,6 +99,23 @@ func TestStatusOfEachRequest(t *testing.T) {
 				t.Error("an error has no text")
 			}
 		})
+	}
+}
+
+// TestLongErrorIsShortened: Knative's dispatcher panics if the base64 text of an error has more than 1,024 characters.
+func TestLongErrorIsShortened(t *testing.T) {
+	for length, want := range map[int]int{10: 10, 767: 767, 768: 767, 5000: 767} {
+		w := httptest.NewRecorder()
+		silentHandler(func(context.Context, event.Event) (*event.Event, error) {
+			return nil, fault.Permanent(errors.New("begin" + strings.Repeat("x", length-len("beginend")) + "end"))
+		}).ServeHTTP(w, binary(`{}`))
+		body := w.Body.String()
+		if len(body) != want+len("\n") || !strings.HasPrefix(body, "begin") || !strings.HasSuffix(body, "end\n") {
+			t.Errorf("%d bytes: the answer has %d: %s", length, len(body), body)
+		}
+		if encoded := base64.StdEncoding.EncodedLen(len(body)); encoded > 1024 {
+			t.Errorf("%d bytes: the answer is %d characters in base64", length, encoded)
+		}
 	}
 }
 

@@ -23,17 +23,17 @@ func TestLargeClaimsStayWithinMemoryOfFunction(t *testing.T) {
 	w := kit.NewWorld(t)
 	set := w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
 	createLargeClaims(w, 50, set.Spec.VolumeClaimTemplates[0].Spec)
-	address, process, output := startFunction(t, "detect-resize", "DRYDOCK_IMAGE="+kit.Settings().Image, "DRYDOCK_ALLOW_TAGS=true")
+	detect := kit.StartFunction(t, "detect-resize", kit.APIPath(t), "DRYDOCK_IMAGE="+kit.Settings().Image, "DRYDOCK_ALLOW_TAGS=true")
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	e := events.NewChanged(events.Ref{Namespace: w.Namespace, Name: "web", UID: set.UID}, "x", api.DetectResize)
 	w.Eventually("the function refuses the event", func() string { // the function may not serve yet, and a busy API server may be too slow
-		err := serve.NewSender(address, nil).Send(t.Context(), e)
-		if err == nil || !mentions(output.String(), "16 MiB") {
-			return fmt.Sprintf("%v: %s", err, output)
+		err := serve.NewSender(detect.Address, nil).Send(t.Context(), e)
+		if err == nil || !mentions(detect.Output.String(), "16 MiB") {
+			return fmt.Sprintf("%v: %s", err, detect.Output)
 		}
 		return ""
 	})
-	expectMemory(t, process, "the event")
+	expectMemory(t, detect, "the event")
 }
 
 // createLargeClaims creates claims of set web, each near the size limit of the API server.

@@ -3,29 +3,19 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/events"
-	"drydock.dev/shared/serve"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/build"
 )
@@ -82,31 +72,31 @@ func TestConcurrentTicksStayWithinMemory(t *testing.T) {
 		return build.Set(fmt.Sprintf("web-%d", i), build.Replicas(0), build.Template("data", "64Mi", "fixed"),
 			build.Annotation("example.com/notes", strings.Repeat("x", large)))
 	})
-	address, process, output := startSift(t, w)
-	sendTick(t, address, "first", output)
+	sift := startSift(t, w)
+	sift.Tick(t, "first")
 	var all sync.WaitGroup
 	for n := range ticks {
-		all.Go(func() { sendTick(t, address, fmt.Sprint(n), output) })
+		all.Go(func() { sift.Tick(t, fmt.Sprint(n)) })
 	}
 	all.Wait()
-	expectMemory(t, process, fmt.Sprintf("%d ticks at once", ticks))
+	expectMemory(t, sift, fmt.Sprintf("%d ticks at once", ticks))
 }
 
 // startSift starts sift for the world's namespace.
-func startSift(t *testing.T, w *kit.World) (address string, process int, output *bytes.Buffer) {
+func startSift(t *testing.T, w *kit.World) *kit.Function {
 	t.Helper()
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(sink.Close)
-	return startFunction(t, "sift", "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
+	return kit.StartFunction(t, "sift", kit.APIPath(t), "K_SINK="+sink.URL, "DRYDOCK_NAMESPACES="+w.Namespace)
 }
 
 func expectSweeps(t *testing.T, w *kit.World, sets int) {
 	t.Helper()
-	address, process, output := startSift(t, w)
+	sift := startSift(t, w)
 	for n := range 3 {
-		sendTick(t, address, fmt.Sprint(n), output)
+		sift.Tick(t, fmt.Sprint(n))
 	}
-	expectMemory(t, process, fmt.Sprintf("three sweeps of %d sets", sets))
+	expectMemory(t, sift, fmt.Sprintf("three sweeps of %d sets", sets))
 }
 
 // claimsBomb returns a record of the size that becomes much larger when it is decoded.
@@ -135,78 +125,11 @@ func createSets(w *kit.World, count int, make func(i int) *appsv1.StatefulSet) {
 
 func newResults(count int) chan error { return make(chan error, count) }
 
-// startFunction builds and starts a function like a deployment, and returns its address, process id and output.
-func startFunction(t *testing.T, name string, variables ...string) (address string, process int, output *bytes.Buffer) {
+func expectMemory(t *testing.T, f *kit.Function, what string) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "drydock")
-	compile := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/drydock")
-	compile.Dir = kit.Root(t)
-	if said, err := compile.CombinedOutput(); err != nil {
-		t.Fatalf("building drydock: %v: %s", err, said)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
-	command := exec.CommandContext(t.Context(), binary, "serve", name)
-	command.Env = append(append(os.Environ(), "PORT="+port, "KUBECONFIG="+kit.APIPath(t), "GOMEMLIMIT=110MiB"), variables...)
-	output = &bytes.Buffer{}
-	command.Stdout, command.Stderr = output, output
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
-	return "http://127.0.0.1:" + port + "/", command.Process.Pid, output
-}
-
-// sendTick sends a tick until the process accepts it.
-func sendTick(t *testing.T, address, id string, output *bytes.Buffer) {
-	t.Helper()
-	tick := event.New()
-	tick.SetID(id)
-	tick.SetSource("test")
-	tick.SetType(events.Tick)
-	var err error
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
-		if err = serve.NewSender(address, nil).Send(t.Context(), tick); err == nil {
-			return
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	t.Fatalf("sift does not answer: %v: %s", err, output)
-}
-
-// functionMemory is the memory limit of a deployed function.
-const functionMemory = 128 << 20
-
-func expectMemory(t *testing.T, process int, what string) {
-	t.Helper()
-	peak := peakMemory(t, process)
+	peak := f.PeakMemory(t)
 	t.Logf("%s took %d MiB", what, peak>>20)
-	if peak > functionMemory {
-		t.Errorf("the limit is %d MiB", functionMemory>>20)
+	if peak > kit.FunctionMemory {
+		t.Errorf("the limit is %d MiB", kit.FunctionMemory>>20)
 	}
-}
-
-// peakMemory returns the highest resident memory of the process in bytes.
-func peakMemory(t *testing.T, process int) int {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	kibibytes, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kibibytes << 10
 }

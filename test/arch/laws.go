@@ -38,7 +38,7 @@ var (
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
-		"shared/resize", "shared/scale", "shared/grow",
+		"shared/resize", "shared/scale", "shared/grow", "shared/turns",
 		"shared/moverreport"}
 )
 
@@ -197,6 +197,14 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "shared/turns",
+		why:     "whose turn it is follows from the list only",
+		own:     []string{"shared/api", "shared/plan"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:      "shared/grow",
 		why:     "whether a volume is nearly full is computed from figures only",
 		own:     []string{"shared/api", "shared/operation", "shared/statefulset", "shared/world"},
@@ -284,7 +292,7 @@ var laws = []law{
 	{
 		of:      "shared/serve",
 		why:     "the HTTP server needs no Kubernetes client",
-		own:     []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry"},
+		own:     []string{"shared/api", "shared/events", "shared/fault", "shared/telemetry", "shared/text"},
 		nowhere: []string{clientGo, otelAPI + "/sdk"},
 	},
 	{

@@ -14,8 +14,8 @@ import (
 )
 
 // effectful are the files of a function that may have effects. All other files only decide.
-var effectful = []string{"function.go", "observe.go", "sweep.go", "sweepscalers.go", "sweepvolumes.go", "send.go", "prober.go",
-	"prometheus.go", "kubelet.go", "doc.go"}
+var effectful = []string{"function.go", "observe.go", "sweep.go", "sweepscalers.go", "sweepturns.go", "sweepvolumes.go", "send.go",
+	"prober.go", "prometheus.go", "kubelet.go", "doc.go"}
 
 // clocks are the functions of package time that a decision must not use. Its time is part of the observed input.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}

@@ -17,6 +17,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/kit/stage"
 )
 
 // TestDrydockIsAwayForLongerThanLease: a copy has converged and a budget keeps members from stopping when Drydock is
@@ -30,7 +31,7 @@ func TestDrydockIsAwayForLongerThanLease(t *testing.T) {
 	first := drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.awaitClosed("disruption budget")
-	stop(first, syscall.SIGKILL)
+	stage.Stop(first, syscall.SIGKILL)
 	s.Eventually("a mover has ended without its lease", func() string {
 		movers, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
 		if err != nil {

@@ -84,11 +84,11 @@ func BenchmarkRequests(b *testing.B) {
 			s := stage.New(b)
 			s.CreateSet(small(method.class))
 			api := newProxy(b, s)
-			drydock(b, api.stage())
+			drydock(b, api.Stage)
 			api.quiet()
 			var writes, reads, watches []float64
 			for size := 160; b.Loop(); size += 32 {
-				api.reset()
+				api.Reset()
 				s.Resize(b, quantity(size))
 				b.StopTimer()
 				api.quiet() // the work after the end: old volumes are released, claims are unlinked
@@ -110,13 +110,13 @@ func BenchmarkFirstAct(b *testing.B) {
 	s := stage.New(b)
 	s.CreateSet(small(stage.GrowingClass))
 	api := newProxy(b, s)
-	drydock(b, api.stage())
+	drydock(b, api.Stage)
 	api.quiet()
 	var took []float64
 	size := 160
 	for b.Loop() {
 		for range tries {
-			api.reset()
+			api.Reset()
 			began := time.Now()
 			s.Resize(b, quantity(size))
 			took = append(took, api.firstWrite().Sub(began).Seconds()*1000)

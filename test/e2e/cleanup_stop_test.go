@@ -25,7 +25,7 @@ func TestStoppedCleanupHasNotSucceeded(t *testing.T) {
 	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
 	s.CreateSet(set)
 	before, claims := s.Data(t), claimUIDs(t, s, "web", 2)
-	address := freeAddress(t)
+	address := stage.FreeAddress(t)
 	drydock(t, s, "--tick", "2s", "--listen", address)
 	awaitAccounted(s, "web", 2)
 	s.Scale("web", 1)

@@ -5,12 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +37,7 @@ func TestCleanupMovesEveryShard(t *testing.T) {
 	if len(before) < 4*8 {
 		t.Fatalf("%d shards, want 8 of each replica: %v", len(before), before)
 	}
-	address := freeAddress(t)
+	address := stage.FreeAddress(t)
 	drydock(t, s, "--tick", "2s", "--listen", address)
 	awaitAccounted(s, "shards", 4)
 
@@ -255,16 +252,11 @@ func expectMetrics(t *testing.T, address string) {
 
 func metricsPage(t *testing.T, address string) string {
 	t.Helper()
-	response, err := http.Get("http://" + address + "/metrics") // the test's own process
+	page, err := stage.MetricsPage(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %v", response.Status, err)
-	}
-	return string(page)
+	return page
 }
 
 // linesWith returns the lines that have the word.
@@ -275,17 +267,9 @@ func linesWith(text, word string) string {
 // sumOf adds up the metric's series with the label.
 func sumOf(t *testing.T, page, metric, label string) float64 {
 	t.Helper()
-	sum := 0.0
-	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, metric+"{") || !strings.Contains(line, label) {
-			continue
-		}
-		fields := strings.Fields(line)
-		value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-		if err != nil {
-			t.Fatalf("line %q: %v", line, err)
-		}
-		sum += value
+	sum, err := stage.SumOf(page, metric, label)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return sum
 }

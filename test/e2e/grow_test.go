@@ -44,7 +44,7 @@ func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	s.CreateSet(set)
 	s.AwaitReady(t)
 	pods := podsOf(t, s)
-	drydockWith(t, s, growing, "--tick", "2s")
+	s.StartDrydock(t, growing, "--tick", "2s")
 	s.Patience = 9 * time.Minute
 	s.Eventually("the volume of web-0 is 90 % full", func() string {
 		end := s.Exec(t, "web-0", untilFull)

@@ -139,7 +139,7 @@ func newSetWithoutDrydock(t *testing.T) *stage.Stage {
 	s := stage.New(t)
 	remove := func() {
 		userRuns(t, s, "uninstall", "--yes")
-		rights.removed()
+		stage.RightsRemoved()
 	}
 	remove()
 	t.Cleanup(func() {

@@ -81,7 +81,7 @@ func TestPagesRunAsWritten(t *testing.T) {
 		t.Run(strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "/", "-"), func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
-			drydockWith(t, s, its.settings, "--tick", "2s")
+			s.StartDrydock(t, its.settings, "--tick", "2s")
 			reader := newReader(t, s, its)
 			steps, err := page.Steps(fileOf(t, name))
 			if err != nil {

@@ -75,7 +75,7 @@ func TestEngineKilledAgainAndAgain(t *testing.T) {
 		api.MemberStarting} {
 		engine := drydock(t, s, "--leader-elect=false", "--tick", "2s")
 		awaitMember(t, s, phase)
-		stop(engine, syscall.SIGKILL)
+		stage.Stop(engine, syscall.SIGKILL)
 	}
 	drydock(t, s, "--leader-elect=false", "--tick", "2s")
 	s.ExpectResized(t, before)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"testing"
@@ -34,7 +33,7 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 	s.CreateSet(set)
 	before := s.Data(t)
 	operator := s.StartOperator(t, row, kind, 3)
-	gateway := freeAddress(t)
+	gateway := stage.FreeAddress(t)
 	drydock(t, s, "--tick", "2s", "--gateway", gateway)
 	s.GrantPause(row.Operator)
 	s.Annotate("web", map[string]string{api.IdleTimeoutAnnotation: "10s"})
@@ -57,17 +56,6 @@ func TestThreeReplicasSleepAndWake(t *testing.T) {
 	}
 	s.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.IdleTimeoutAnnotation))
 	s.ExpectOperatorActive(t, row, kind, operator)
-}
-
-// freeAddress returns a free loopback address.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // closed at once
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // visit sends a request to the gateway like a reverse proxy, and waits until it may proceed.

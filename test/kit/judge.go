@@ -7,43 +7,68 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 )
 
-// Leftovers returns the objects that an operation has left in the world (I9): everything with its label except retired volumes, every
-// finalizer of Drydock, every temporary claim, and unneeded volumes.
+// Objects are the objects of a namespace that an operation creates or changes, and the volumes of its claims.
+type Objects struct {
+	Jobs      []batchv1.Job
+	Pods      []corev1.Pod
+	Revisions []appsv1.ControllerRevision
+	Claims    []corev1.PersistentVolumeClaim
+	Volumes   []corev1.PersistentVolume
+}
+
+// Leftovers returns the objects that an operation has left in the world (I9).
 func (w *World) Leftovers() []string {
 	w.T.Helper()
-	ctx := context.Background()
-	labelled := metav1.ListOptions{LabelSelector: api.OperationLabel}
+	return w.Objects().Leftovers()
+}
+
+// Objects reads the objects of the world.
+func (w *World) Objects() Objects {
+	w.T.Helper()
+	ctx, all := context.Background(), metav1.ListOptions{}
+	jobs, err := w.Kube.BatchV1().Jobs(w.Namespace).List(ctx, all)
+	w.must(err)
+	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, all)
+	w.must(err)
+	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, all)
+	w.must(err)
+	return Objects{jobs.Items, pods.Items, w.Journals(), claims.Items, w.Volumes()}
+}
+
+// Leftovers returns the objects that an operation has left: everything with its label except retired volumes, every finalizer of Drydock,
+// every temporary claim, and unneeded volumes.
+func (o Objects) Leftovers() []string {
 	var left []string
-	jobs, err := w.Kube.BatchV1().Jobs(w.Namespace).List(ctx, labelled)
-	w.must(err)
-	for _, o := range jobs.Items {
-		left = append(left, "job "+o.Name)
-	}
-	pods, err := w.Kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{})
-	w.must(err)
-	for _, o := range pods.Items {
-		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.HoldFinalizer) {
-			left = append(left, "pod "+o.Name)
+	for _, job := range o.Jobs {
+		if job.Labels[api.OperationLabel] != "" {
+			left = append(left, "job "+job.Name)
 		}
 	}
-	for _, o := range w.Journals() {
-		left = append(left, "journal "+o.Name)
-	}
-	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, metav1.ListOptions{})
-	w.must(err)
-	for _, o := range claims.Items {
-		if o.Labels[api.OperationLabel] != "" || slices.Contains(o.Finalizers, api.FreezeFinalizer) ||
-			strings.HasPrefix(o.Name, "drydock-") {
-			left = append(left, "claim "+o.Name)
+	for _, pod := range o.Pods {
+		if pod.Labels[api.OperationLabel] != "" || slices.Contains(pod.Finalizers, api.HoldFinalizer) ||
+			slices.Contains(pod.Finalizers, api.CleanupFinalizer) {
+			left = append(left, "pod "+pod.Name)
 		}
 	}
-	for _, v := range w.Volumes() {
+	for _, revision := range o.Revisions {
+		if revision.Labels[api.OperationLabel] != "" {
+			left = append(left, "journal "+revision.Name)
+		}
+	}
+	for _, claim := range o.Claims {
+		if claim.Labels[api.OperationLabel] != "" || slices.Contains(claim.Finalizers, api.FreezeFinalizer) ||
+			strings.HasPrefix(claim.Name, "drydock-") {
+			left = append(left, "claim "+claim.Name)
+		}
+	}
+	for _, v := range o.Volumes {
 		retired := api.HasLink(&v, v.Labels[api.OperationLabel], api.RoleOldVolume) && v.Annotations[api.RetainedUntilAnnotation] != ""
 		if !retired && (v.Labels[api.OperationLabel] != "" || v.Annotations[api.ReclaimPolicyAnnotation] != "" ||
 			v.Status.Phase != corev1.VolumeBound) {

@@ -66,7 +66,7 @@ func (r *run) pass(ctx context.Context, pass mover.Pass) error {
 
 func (c *claim) copy(ctx context.Context, r *run, pass mover.Pass) error {
 	o := r.options.forClaim(c.Claim, pass)
-	o.Progress = r.progress(c.Name, pass)
+	o.Progress, o.Last = r.progress(c.Name, pass), c.last
 	copyVolume := mover.Copy
 	if c.Device {
 		copyVolume = mover.CopyDevice

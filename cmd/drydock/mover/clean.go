@@ -4,7 +4,6 @@ package mover
 
 import (
 	"context"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +15,9 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
-	d.fresh = d.fresh || !slices.ContainsFunc(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.isOwnName(d, n.name) })
-	for _, n := range names {
+	d.fresh = d.fresh || !containsName(names, func(n dirent) bool { return !d.isLostFound(n.name) && !c.isOwnName(d, n.name) })
+	known := finder{dir: d}
+	for n := range names.all() {
 		if c.isOwnName(d, n.name) {
 			continue
 		}
@@ -35,7 +35,7 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 			}
 			n.kind = st.Mode & unix.S_IFMT
 		}
-		e := d.find(n.name)
+		e := known.find(n.name)
 		if e != nil && e.meta.isDir() == (n.kind == unix.S_IFDIR) {
 			continue
 		}
@@ -45,4 +45,14 @@ func (c *copier) clean(ctx context.Context, fd int, d *dir) error {
 		}
 	}
 	return nil
+}
+
+// containsName reports whether a name of the list satisfies a condition.
+func containsName(l nameList, condition func(dirent) bool) bool {
+	for n := range l.all() {
+		if condition(n) {
+			return true
+		}
+	}
+	return false
 }

@@ -14,14 +14,7 @@ import (
 // errors. The exception is a file with different contents but equal attributes.
 func (c *copier) confirm(ctx context.Context) error {
 	s := c.newHasher()
-	return runPool(ctx, c.workers, func(p *pool) {
-		for i := len(c.tree.dirs) - 1; i >= 0; i-- {
-			d := c.tree.dirs[i]
-			eachChunk(d.entries, func(lo, hi int) {
-				p.add(func(ctx context.Context) error { return c.confirmChunk(ctx, s, d, d.entries[lo:hi]) })
-			})
-		}
-	})
+	return c.eachBlock(ctx, func(ctx context.Context, d *dir, entries []entry) error { return c.confirmChunk(ctx, s, d, entries) })
 }
 
 // errWrongContents means that the contents differ although the attributes are equal. A write to the source would have
@@ -33,22 +26,60 @@ func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entrie
 	fds, err := s.open(d)
 	defer closeAll(fds)
 	if err != nil {
+		s.judge(d, nil, err)
 		return c.tolerateMissing(err)
 	}
+	var ahead prefetcher
+	var seen trustedFiles
+	defer func() { seen.addTo(s) }()
 	for i := range entries {
 		e := &entries[i]
 		if e.sub != nil {
 			continue
 		}
-		g := c.tree.groupOf(d, e)
-		if c.isSettled(e) && (g == nil || g.isLeader(e)) { // of several names of an inode, only one is recorded
-			if err := c.tolerateMissing(c.confirmEntry(ctx, s, d, e, fds)); err != nil {
+		if c.isRecordable(d, e) && !c.confirmKnown(s, d, e, fds, &seen) {
+			ahead.advance(s, fds, entries, i, func(e *entry) bool { return c.isRecordable(d, e) && s.mustRead(e) })
+			err := c.confirmEntry(ctx, s, d, e, fds, ahead.isFresh(e))
+			s.judge(d, e, err)
+			if err := c.tolerateMissing(err); err != nil {
 				return err
 			}
 		}
 		c.meter.files.Add(1)
 	}
 	return nil
+}
+
+// isRecordable reports whether a first pass may record an entry. Of several names of an inode, it records only one.
+func (c *copier) isRecordable(d *dir, e *entry) bool {
+	if !c.isSettled(e) {
+		return false
+	}
+	g := c.tree.groupOf(e)
+	return g == nil || g.isLeader(d, e)
+}
+
+// confirmKnown takes a file over from an earlier record, after one stat of the target. It returns false if that is not
+// possible.
+func (c *copier) confirmKnown(s *treeHasher, d *dir, e *entry, fds []int, seen *trustedFiles) bool {
+	if c.twoPass.earlier == nil || e.meta.nlink != 1 {
+		return false
+	}
+	have, err := statIn(fds[target], e)
+	if err != nil {
+		return false
+	}
+	k, ok := c.verified(e, &have.meta)
+	if !ok || !k.plain || !sameAttributes(&e.meta, &have.meta) || have.meta.nlink != 1 {
+		return false
+	}
+	if c.hooks.confirmed != nil {
+		c.hooks.confirmed(d.join(e.name))
+	}
+	c.twoPass.current.add(recordedFile(&e.meta, &have.meta, k.content, true), have.data)
+	seen.files++
+	seen.bytes += have.data
+	return true
 }
 
 // tolerateMissing collects an error, and ignores a difference other than errWrongContents. The target may lack an entry
@@ -62,8 +93,8 @@ func (c *copier) tolerateMissing(err error) error {
 
 // confirmEntry compares an entry in both trees, and records it if they are equal. If only the contents differ, the next run
 // copies the entry again.
-func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int) error {
-	both, err := s.readSides(ctx, d, e, fds)
+func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int, fresh bool) error {
+	both, err := s.readSides(ctx, d, e, fds, fresh)
 	if err != nil {
 		return err
 	}
@@ -72,12 +103,12 @@ func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *ent
 		invalidate(fds[target], e)
 		return &fault{target, "comparing", d.join(e.name), errWrongContents}
 	}
-	if err := differenceError(d.join(e.name), src, dst, c.tree.groupOf(d, e)); err != nil {
+	if err := differenceError(func() string { return d.join(e.name) }, src, dst, c.tree.groupOf(e)); err != nil {
 		return err
 	}
 	if c.hooks.confirmed != nil {
 		c.hooks.confirmed(d.join(e.name))
 	}
-	c.twoPass.current.add(&e.meta, &dst.meta, src.content, src.data)
+	c.twoPass.current.add(recordedFile(&e.meta, &dst.meta, src.content, len(src.attrs) == 0), src.data)
 	return nil
 }

@@ -31,25 +31,31 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	if err != nil {
 		return sum{}, err
 	}
-	return hashContents(ctx, fd, st.Size, nil)
+	return hashContents(ctx, fd, st.Size, dataBytes(&st), hashing{})
+}
+
+// hashing holds functions that hashContents calls. Each may be nil.
+type hashing struct {
+	read func(bytes int64)        // after bytes were read
+	unit func(index int64, s sum) // with the hash of each block that is not all zeros
 }
 
 // hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each block
 // of 64 KiB that has a byte other than zero: its index, then its bytes. Size and index have 8 bytes, big endian. The last
 // block may be short. So files with equal contents have equal hashes, wherever their holes are, and holes are not read.
-// hashContents calls read with the number of bytes that it has read; read may be nil.
-func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (sum, error) {
+// data is the estimate of dataBytes: it saves the search for holes in a small file that has none.
+func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
 	for off := int64(0); off < size; {
-		from, to, err := nextData(fd, off, size)
+		from, to, err := input{fd, data}.nextData(off, size)
 		if err != nil {
 			return sum{}, err
 		}
 		if from < to {
 			from = max(off, from/blockSize*blockSize) // whole blocks; the parts of holes in them read as zeros
 			to = min(size, (to+blockSize-1)/blockSize*blockSize)
-			if err := hashRun(ctx, h, fd, from, to, read); err != nil {
+			if err := hashRun(ctx, h, fd, from, to, calls); err != nil {
 				return sum{}, err
 			}
 		}
@@ -60,8 +66,8 @@ func hashContents(ctx context.Context, fd int, size int64, read func(int64)) (su
 
 // hashRun adds the blocks between from and to to the hash. from is a multiple of the block size. to is one, too, or the
 // end of the file.
-func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func(int64)) error {
-	buf := buffers.Get().(*[bufferSize]byte)
+func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls hashing) error {
+	buf := buffers.Get()
 	defer buffers.Put(buf)
 	next := readAhead{fd, from, to}
 	for from < to {
@@ -78,11 +84,14 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, read func
 			if !bytes.Equal(block, zeroBlock[:len(block)]) {
 				writeInt(h, (from+int64(i))/blockSize)
 				h.Write(block)
+				if calls.unit != nil {
+					calls.unit((from+int64(i))/blockSize, sha256.Sum256(block))
+				}
 			}
 		}
 		from += int64(len(piece))
-		if read != nil {
-			read(int64(len(piece)))
+		if calls.read != nil {
+			calls.read(int64(len(piece)))
 		}
 	}
 	return nil

@@ -25,25 +25,28 @@ type hooks struct {
 	selinux    func() string        // replaces the SELinux context of this process
 	anyFile    bool                 // a regular file counts as a device
 	statfs     func(*unix.Statfs_t) // changes the target's statfs result
+	noPages    bool                 // no page of a record stays in memory
+	runEntries int                  // replaces the number of entries of a record that are in memory
 }
 
 // copier is one copy. The fields before the field problems do not change after the scan.
 type copier struct {
-	src, dst *root
-	tree     *tree
-	workers  int
-	checksum bool
-	pass     Pass
-	token    string
-	settled  time.Duration
-	margin   int
-	ownOnly  bool
-	refill   bool
-	limit    *Limiter
-	ownNames []string // names in the target's root that belong to the mover
-	hooks    hooks
-	meter    *meter
-	problems problems
+	src, dst  *root
+	tree      *tree
+	scanBegan time.Time
+	workers   int
+	checksum  bool
+	pass      Pass
+	token     string
+	settled   time.Duration
+	margin    int
+	ownOnly   bool
+	refill    bool
+	limit     *Limiter
+	ownNames  []string // names in the target's root that belong to the mover
+	hooks     hooks
+	meter     *meter
+	problems  problems
 
 	temps       atomic.Uint64 // numbers the temporary names
 	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
@@ -53,6 +56,8 @@ type copier struct {
 	trustedFiles, trustedBytes     atomic.Int64
 
 	twoPass  twoPassState
+	last     *firstPassState // of the last first pass in this process; may be nil
+	keeper   keeper
 	cost     costs
 	state    *firstPassState // nil until a first pass has succeeded
 	measured Figures         // zero until then
@@ -63,9 +68,13 @@ type copier struct {
 // twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
 type twoPassState struct {
 	id      recordID
-	earlier *record  // what an earlier first pass verified; nil if nothing is trusted
-	current *record  // what this first pass verifies; nil if nothing is recorded
-	bound   unixTime // files that changed at this time or later are not recorded
+	earlier *record       // what an earlier first pass verified; nil if nothing is trusted
+	presume bool          // see presume.go
+	current *recordWriter // what this first pass verifies; nil if nothing is recorded
+	saved   *inodeSet     // the files that it recorded; nil if nothing was recorded
+	bound   unixTime      // files that changed at this time or later are not recorded
+
+	misjudged atomic.Bool // a presumption was wrong
 }
 
 // costs are the durations of a pass's phases.

@@ -22,8 +22,8 @@ func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) e
 	}
 	switch {
 	case err == nil:
-		return c.install(at.dst, tmp, at.dir, e)
-	case torn && c.install(at.dst, tmp, at.dir, e) == nil:
+		return c.install(at.dst, tmp, at.dir, e.name)
+	case torn && c.install(at.dst, tmp, at.dir, e.name) == nil:
 		invalidate(at.dst, e)
 	default:
 		c.discard(at.dst, tmp)
@@ -143,7 +143,7 @@ func (c *copier) copySpecial(at pair, e *entry) error {
 		c.discard(at.dst, tmp)
 		return err
 	}
-	return c.install(at.dst, tmp, at.dir, e)
+	return c.install(at.dst, tmp, at.dir, e.name)
 }
 
 func (c *copier) setSpecialAttributes(at pair, e *entry, o object, attrs []xattr) error {

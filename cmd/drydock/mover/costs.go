@@ -23,6 +23,7 @@ func (c *copier) fillTimed(ctx context.Context) error {
 // measureFirstPass computes the figures at the end of a first pass.
 func (c *copier) measureFirstPass(ctx context.Context) error {
 	k := c.newFirstPassState()
+	c.keepHashes(ctx, k)
 	c.sampleCheck(ctx, k)
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -161,7 +161,7 @@ func (c *copier) copySome(at pair, e *entry, r run) (int64, error) {
 }
 
 func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
-	whole := buffers.Get().(*[bufferSize]byte)
+	whole := buffers.Get()
 	defer buffers.Put(whole)
 	n, err := ignoringEINTRValue(func() (int, error) { return unix.Pread(r.in, whole[:min(r.to-r.from, bufferSize)], r.from) })
 	if err == nil && n == 0 {

@@ -99,7 +99,7 @@ func (r *remover) deleteContents(ctx context.Context, fd, depth int) error {
 	if err != nil {
 		return r.fault("reading for deletion", err)
 	}
-	for _, n := range names {
+	for n := range names.all() {
 		if err := r.remove(ctx, fd, n, depth); err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
 
 // updateRange makes a range of the target equal to buf.
 func (c *deviceCopier) updateRange(ctx context.Context, buf []byte, off int64) error {
-	there := buffers.Get().(*[bufferSize]byte)
+	there := buffers.Get()
 	defer buffers.Put(there)
 	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
 		return c.dst.fault("reading", err)

@@ -38,7 +38,7 @@ func eachPiece(ctx context.Context, workers int, size int64, f func(ctx context.
 
 // eachBuffer calls f for consecutive parts of a piece.
 func eachBuffer(ctx context.Context, index int, size int64, f func(buf []byte, off int64) error) error {
-	whole := buffers.Get().(*[bufferSize]byte)
+	whole := buffers.Get()
 	defer buffers.Put(whole)
 	off := int64(index) * pieceSize
 	for end := min(off+pieceSize, size); off < end; off += bufferSize {

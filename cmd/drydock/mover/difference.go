@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// differenceError returns an error that lists how an entry of the target differs from the source, or nil.
-func differenceError(path string, src, dst *snapshot, g *group) error {
+// differenceError returns an error that lists how an entry of the target differs from the source, or nil. It calls path only
+// for an error.
+func differenceError(path func() string, src, dst *snapshot, g *group) error {
 	found := differences(src, dst, g)
 	if len(found) == 0 {
 		return nil
 	}
-	return &fault{target, "comparing", path, mismatch(strings.Join(found, ", "))}
+	return &fault{target, "comparing", path(), mismatch(strings.Join(found, ", "))}
 }
 
 // differences lists in phrases how an entry of the target differs from the source.
@@ -53,10 +54,11 @@ func phraseCollector(found *[]string) func(differs bool, format string, args ...
 
 // invalidate makes the next run copy a file again whose contents turned out to be wrong although its attributes are
 // right. It changes the file's time. The call may fail; that is why --checksum exists.
-func invalidate(dirfd int, e *entry) {
-	if !e.meta.isRegular() {
-		return
+func invalidate(dirfd int, e *entry) { invalidateObject(named(dirfd, e.name), e) }
+
+func invalidateObject(o object, e *entry) {
+	if e.meta.isRegular() {
+		stale := meta{mtimeSec: e.meta.mtimeSec - 1}
+		_ = o.setTimes(stale.times())
 	}
-	stale := meta{mtimeSec: e.meta.mtimeSec - 1}
-	_ = named(dirfd, e.name).setTimes(stale.times())
 }

@@ -25,6 +25,7 @@ import (
 //
 // workers is as in Options. Any error is an *Error.
 func Digest(ctx context.Context, path string, workers int) (string, error) {
+	tuneCollector()
 	r, err := openRoot(path, source)
 	if err != nil {
 		return "", toError(rootError(err), nil)

@@ -22,7 +22,7 @@ func TestContentHash(t *testing.T) {
 			_, err := f.WriteAt([]byte(s), off)
 			must(t, err)
 		}
-		h, err := hashContents(context.Background(), int(f.Fd()), size, nil)
+		h, err := hashContents(context.Background(), int(f.Fd()), size, 0, hashing{})
 		must(t, err)
 		return h
 	}

@@ -43,13 +43,14 @@
 //
 // # Memory
 //
-// The scan keeps 88 bytes and the name for each entry, and 64 bytes more for each directory: about 110 MB for a million
-// files. Verification adds 64 bytes for each entry of the directories being read. Each worker has a buffer of 128 KiB, and up
-// to eight while it compares a big file.
+// The scan keeps some 20 bytes for each entry, in blocks, and some 400 bytes for each directory. A step unpacks one block
+// at a time for each worker. Names of several links take some 100 bytes each. Each worker has a buffer of 128 KiB, and up
+// to eight while it compares a big file; with kept hashes, a file has up to 20 buffers of 1 MiB.
 //
-// The record of a first pass takes 56 bytes for each file, in memory and in the target: 56 MB for a million files. A first
-// pass that follows another one needs twice that. A process that makes several passes also keeps 40 bytes for each directory.
-// A device takes 32 bytes for each 4 MiB.
+// The record of a first pass stays in its file, 64 bytes for each file and directory. In memory it takes 16 bytes for 64 of
+// them, and some 2 bytes for each file in a process that makes several passes. Such a process also keeps 40 bytes for each
+// directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to three times
+// as much. A device takes 32 bytes for each 4 MiB.
 //
 // # Two passes
 //
@@ -58,7 +59,8 @@
 // entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
 //
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
-// inodes on both sides have not changed since. Of a big file it writes only the blocks that differ. Without a valid record the
+// inodes on both sides have not changed since, see presume.go. Of a big file it writes only the blocks that differ, and with
+// the hashes that the process has kept, it reads only these in the target, see kepthashes.go. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, kernel boot and pair of
 // roots. In all other respects a final pass proves what an ordinary copy proves, and reports the same digest.
 //

@@ -3,8 +3,9 @@
 package mover
 
 import (
-	"sort"
+	"iter"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,30 +71,40 @@ func dataBytes(st *unix.Stat_t) int64 {
 	return min(st.Size, st.Blocks*512)
 }
 
-// entry is a name in a directory of the source. The package comment states its size.
+// entry is a name in a directory of the source.
 type entry struct {
-	name string
-	sub  *dir // nil unless it is a directory
-	meta meta
+	name       string
+	terminated string // the name and a NUL, if the entry comes from a block
+	sub        *dir   // nil unless it is a directory
+	meta       meta
 }
 
-// dir is a directory of the source.
+// dir is a directory of the source. The package comment states its size.
 type dir struct {
-	parent   *dir    // nil for the root
-	self     *entry  // the root's has the name ""
-	entries  []entry // sorted by name
-	fresh    bool    // the target's directory was created, or found empty, by this run
-	flags    uint32  // inode flags that are carried
-	excluded bool    // later steps skip it: the target's directory cannot be used, for a collected reason
+	parent   *dir        // nil for the root
+	depth    int         // 0 for the root
+	self     *entry      // the root's has the name ""
+	blocks   []block     // the entries, sorted by name
+	fresh    bool        // the target's directory was created, or found empty, by this run
+	flags    uint32      // inode flags that are carried
+	presumed bool        // the target's directory was not looked at, see presumesDir
+	written  atomic.Bool // something may have been written in the target's directory
+	excluded bool        // later steps skip it: the target's directory cannot be used, for a collected reason
+}
+
+// count returns the number of entries.
+func (d *dir) count() (n int) {
+	for i := range d.blocks {
+		n += d.blocks[i].count
+	}
+	return n
 }
 
 // exclude makes later steps skip a directory and everything below it.
 func (d *dir) exclude() {
 	d.excluded = true
-	for i := range d.entries {
-		if sub := d.entries[i].sub; sub != nil {
-			sub.exclude()
-		}
+	for sub := range d.subs() {
+		sub.exclude()
 	}
 }
 
@@ -127,11 +138,27 @@ func (d *dir) join(name string) string {
 	return d.path() + "/" + name
 }
 
-// find returns the entry of a name, or nil if the source has no such name.
-func (d *dir) find(name string) *entry {
-	i := sort.Search(len(d.entries), func(i int) bool { return d.entries[i].name >= name })
-	if i < len(d.entries) && d.entries[i].name == name {
-		return &d.entries[i]
+// block holds up to blockEntries entries of a directory, sorted by name, in a compact form. Memory for millions of entries
+// is scarce, and most of them are needed only twice: to compare and to verify.
+//
+// Each entry has the length of the prefix that its name shares with the previous name, the length of the rest, the rest, a
+// byte of flags, and the fields of meta as differences from the previous entry. Fields are left out as the flags say.
+type block struct {
+	data  []byte
+	subs  []*dir // the subdirectories among the entries, in the same order
+	count int
+	text  int // bytes of all names, with a NUL after each
+}
+
+// subs yields the subdirectories.
+func (d *dir) subs() iter.Seq[*dir] {
+	return func(yield func(*dir) bool) {
+		for i := range d.blocks {
+			for _, sub := range d.blocks[i].subs {
+				if !yield(sub) {
+					return
+				}
+			}
+		}
 	}
-	return nil
 }

@@ -15,6 +15,7 @@ type entryReader struct {
 	dir   *dir
 	entry *entry
 	group *group // may be nil
+	fresh bool   // the contents in memory were just read from the device, see prefetch
 }
 
 func (r entryReader) fault(op string, err error) error {
@@ -49,7 +50,7 @@ func (r entryReader) readDetails(ctx context.Context, dirfd int, l snapshot, kno
 		}
 		defer unix.Close(fd)
 		o = opened(fd)
-		if l.content, err = r.hashOnce(ctx, fd, l.meta); err != nil {
+		if l.content, err = r.hashOnce(ctx, fd, l); err != nil {
 			return l, err
 		}
 	case l.meta.isSymlink():
@@ -64,24 +65,30 @@ func (r entryReader) readDetails(ctx context.Context, dirfd int, l snapshot, kno
 }
 
 // hashOnce hashes a file once for all of its names.
-func (r entryReader) hashOnce(ctx context.Context, fd int, m meta) (sum, error) {
-	if r.group == nil || r.side == target && !r.group.isFirstInode(m.ino) {
-		return r.hashOpen(ctx, fd, m)
+func (r entryReader) hashOnce(ctx context.Context, fd int, l snapshot) (sum, error) {
+	if r.group == nil || r.side == target && !r.group.isFirstInode(l.meta.ino) {
+		return r.hashOpen(ctx, fd, l)
 	}
 	once := &r.group.sums[r.side]
-	once.once.Do(func() { once.sum, once.err = r.hashOpen(ctx, fd, m) })
+	once.once.Do(func() { once.sum, once.err = r.hashOpen(ctx, fd, l) })
 	return once.sum, once.err
 }
 
 // hashOpen hashes an open file. The target's contents come from its device, not from memory: after the sync none of its
 // pages is dirty, so the kernel can drop them all.
-func (r entryReader) hashOpen(ctx context.Context, fd int, m meta) (sum, error) {
-	if r.side == target {
+func (r entryReader) hashOpen(ctx context.Context, fd int, l snapshot) (sum, error) {
+	m := l.meta
+	if r.side == target && !r.fresh {
 		if err := ignoringEINTR(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
 			return sum{}, r.fault("dropping the cache of", err)
 		}
 	}
-	content, err := hashContents(ctx, fd, m.size, r.counter(ctx))
+	calls := hashing{read: r.counter(ctx)}
+	sums := r.reserve(m.size)
+	if sums != nil {
+		calls.unit = func(i int64, s sum) { sums[i] = s }
+	}
+	content, err := hashContents(ctx, fd, m.size, l.data, calls)
 	if err != nil {
 		if r.side == target && err == errChanged {
 			err = mismatch("it is shorter than its size")
@@ -98,7 +105,18 @@ func (r entryReader) hashOpen(ctx context.Context, fd int, m meta) (sum, error) 
 	if err != nil {
 		return sum{}, r.fault("reading", err)
 	}
+	if sums != nil {
+		r.keeper.store(r.entry.meta.inode(), m, sums)
+	}
 	return content, nil
+}
+
+// reserve returns room for the hashes of a big file of the target, or nil if they are not kept.
+func (r entryReader) reserve(size int64) []sum {
+	if r.keeper == nil || r.side != target || size < bigFileMin {
+		return nil
+	}
+	return r.keeper.reserve(size)
 }
 
 func (r entryReader) counter(ctx context.Context) func(int64) {
@@ -111,7 +129,27 @@ func (r entryReader) counter(ctx context.Context) func(int64) {
 	}
 }
 
-// isFirstInode reports whether a name of the target has the inode that was seen first for its group.
-func (g *group) isFirstInode(ino uint64) bool {
-	return g.inode.CompareAndSwap(0, ino) || g.inode.Load() == ino
+// verifyUnits reads the units that a patch has written from the device.
+func (r entryReader) verifyUnits(ctx context.Context, dirfd int, have *meta, p *patchedUnits) error {
+	fd, err := openat(dirfd, r.entry.name, unix.O_RDONLY, 0)
+	if err != nil {
+		return r.fault("opening", err)
+	}
+	defer unix.Close(fd)
+	err = p.verify(ctx, fd)
+	if kindOf(err) == kindDiffers {
+		invalidate(dirfd, r.entry)
+		return r.fault("comparing", err)
+	}
+	st, serr := fstat(fd)
+	if err == nil {
+		err = serr
+	}
+	if err == nil && metaOf(&st) != *have {
+		err = mismatch("another process writes to it")
+	}
+	if err != nil {
+		return r.fault("reading", err)
+	}
+	return nil
 }

@@ -20,7 +20,15 @@ type Work struct {
 	Files     int64 // small files
 	Bytes     int64 // data of big files
 	Largest   int64 // data of the largest one
+	Kept      int64 // the part of Bytes with kept hashes: the verification reads only what differs
 	Deletions int64 // entries to delete, at least
+}
+
+// toVerify returns the work of the verification.
+func (w Work) toVerify() Work {
+	w.Bytes -= w.Kept
+	w.Largest = min(w.Largest, w.Bytes)
+	return w
 }
 
 // Forecast returns how long a final pass would take if it started now.
@@ -31,7 +39,7 @@ func (f Figures) Forecast() time.Duration {
 // Contents returns the part of the forecast that depends on changes: reading and writing contents, and deleting.
 func (f Figures) Contents() time.Duration {
 	copying, checking := f.costs()
-	return copying.timeFor(f.Remaining) + checking.timeFor(f.Remaining) + time.Duration(f.Remaining.Deletions)*deletionCost
+	return copying.timeFor(f.Remaining) + checking.timeFor(f.Remaining.toVerify()) + time.Duration(f.Remaining.Deletions)*deletionCost
 }
 
 // WithGapsFrom returns the figures with missing measurements taken from an earlier pass.

@@ -2,7 +2,11 @@
 
 package mover
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // fileStat is the statx result of an entry.
 type fileStat struct {
@@ -11,13 +15,16 @@ type fileStat struct {
 	attributes uint64 // STATX_ATTR_ bits
 }
 
-// statMask costs no more than stat: a network file system sends no request for it.
-const statMask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
+const (
+	// statMask costs no more than stat: a network file system sends no request for it.
+	statMask = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
+	// statFlags follow no link and trigger no automount.
+	statFlags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+)
 
-// statEntry returns the stat of a name in a directory, or of the directory itself if the name is empty. It follows no
-// link and triggers no automount.
+// statEntry returns the stat of a name in a directory, or of the directory itself if the name is empty.
 func statEntry(dirfd int, name string) (fileStat, error) {
-	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	flags := statFlags
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
 	}
@@ -25,6 +32,25 @@ func statEntry(dirfd int, name string) (fileStat, error) {
 	if err := ignoringEINTR(func() error { return unix.Statx(dirfd, name, flags, statMask, &x) }); err != nil {
 		return fileStat{}, err
 	}
+	return fileStatOf(&x), nil
+}
+
+// statTerminated writes the stat of a name in a directory to x. The name ends with a NUL. It allocates no memory.
+func statTerminated(dirfd int, name *byte, x *unix.Statx_t) error {
+	for {
+		_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(dirfd), uintptr(unsafe.Pointer(name)), statFlags, statMask,
+			uintptr(unsafe.Pointer(x)), 0)
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}
+
+func fileStatOf(x *unix.Statx_t) fileStat {
 	s := fileStat{
 		Stat_t: unix.Stat_t{
 			Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Mode: uint32(x.Mode), Uid: x.Uid, Gid: x.Gid,
@@ -38,7 +64,7 @@ func statEntry(dirfd int, name string) (fileStat, error) {
 	if x.Mask&unix.STATX_MNT_ID != 0 {
 		s.mount = x.Mnt_id
 	}
-	return s, nil
+	return s
 }
 
 // setLinks sets the link count. The width of that field depends on the architecture.

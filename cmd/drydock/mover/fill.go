@@ -9,57 +9,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A chunk is a range of a directory's entries for one worker, limited by the number of names and by bytes.
-const (
-	chunkEntries = 32
-	chunkBytes   = 8 << 20
-)
-
 // fill copies everything except directories and further names of hard links.
-func (c *copier) fill(ctx context.Context) error {
-	return runPool(ctx, c.workers, func(p *pool) {
-		for i := len(c.tree.dirs) - 1; i >= 0; i-- { // the pool takes the last first
-			d := c.tree.dirs[i]
-			if d.excluded {
-				continue
-			}
-			eachChunk(d.entries, func(lo, hi int) {
-				p.add(func(ctx context.Context) error { return c.fillChunk(ctx, d, d.entries[lo:hi]) })
-			})
-		}
-	})
-}
-
-// eachChunk yields ranges that cover all entries. Large files end up in separate chunks, so that they do not wait for
-// each other.
-func eachChunk(entries []entry, yield func(lo, hi int)) {
-	lo, bytes := 0, int64(0)
-	for i := range entries {
-		if entries[i].meta.isRegular() {
-			bytes += entries[i].meta.size
-		}
-		if i+1-lo >= chunkEntries || bytes >= chunkBytes {
-			yield(lo, i+1)
-			lo, bytes = i+1, 0
-		}
-	}
-	if lo < len(entries) {
-		yield(lo, len(entries))
-	}
-}
+func (c *copier) fill(ctx context.Context) error { return c.eachBlock(ctx, c.fillChunk) }
 
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	defer c.cost.copy.task(time.Now())
+	entries = c.skipPresumed(d, entries)
+	if len(entries) == 0 {
+		return nil
+	}
 	at, err := c.openPair(d)
 	if err != nil {
 		c.failLeaders(d, entries)
 		return c.problems.collect(err)
 	}
 	defer at.close()
+	if err := c.beginWriting(d, at.dst); err != nil {
+		return c.problems.collect(err)
+	}
 	for i := range entries {
 		e := &entries[i]
-		g := c.tree.groupOf(d, e)
-		if e.sub != nil || (g != nil && !g.isLeader(e)) {
+		g := c.tree.groupOf(e)
+		if g != nil && !g.isLeader(d, e) {
 			continue
 		}
 		err := c.copyEntry(ctx, at, e, g)
@@ -74,10 +45,32 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	return nil
 }
 
+// skipPresumed removes directories and presumed files from the entries. It overwrites the slice.
+func (c *copier) skipPresumed(d *dir, entries []entry) []entry {
+	left, skipped, bytes := entries[:0], int64(0), int64(0)
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.sub != nil:
+		case c.presumes(d, e):
+			skipped++
+			bytes += c.tree.dataSize(e)
+		default:
+			left = append(left, *e)
+		}
+	}
+	if skipped > 0 {
+		c.skipped.Add(skipped)
+		c.meter.files.Add(skipped)
+		c.meter.bytes.Add(bytes)
+	}
+	return left
+}
+
 // failLeaders marks the groups of entries that cannot be reached: there is nothing to link their other names to.
 func (c *copier) failLeaders(d *dir, entries []entry) {
 	for i := range entries {
-		if g := c.tree.groupOf(d, &entries[i]); g != nil && g.isLeader(&entries[i]) {
+		if g := c.tree.groupOf(&entries[i]); g != nil && g.isLeader(d, &entries[i]) {
 			g.failed.Store(true)
 		}
 	}

@@ -4,77 +4,8 @@ package mover
 
 import (
 	"context"
-	"crypto/sha256"
 	"time"
 )
-
-func (s *treeHasher) run(ctx context.Context, workers int) error {
-	return runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, &node{dir: s.tree.top})) })
-}
-
-// visit reads a directory. If it has many entries, other workers read some of them.
-func (s *treeHasher) visit(p *pool, n *node) task {
-	return func(ctx context.Context) error {
-		n.pending.Store(1)
-		defer s.finishPiece(n)
-		fds, err := s.open(n.dir)
-		defer closeAll(fds)
-		if err == nil {
-			err = s.readDir(n, fds)
-		}
-		if err != nil {
-			return s.problems.collect(err)
-		}
-		for i := range n.dir.entries {
-			if sub := n.dir.entries[i].sub; sub != nil {
-				n.pending.Add(1)
-				p.add(s.visit(p, &node{dir: sub, up: n, index: i}))
-			}
-		}
-		return s.readEntries(ctx, p, n, fds)
-	}
-}
-
-func (s *treeHasher) readEntries(ctx context.Context, p *pool, n *node, fds []int) error {
-	var err error
-	eachChunk(n.dir.entries, func(lo, hi int) {
-		if hi == len(n.dir.entries) { // this worker reads the last chunk, which is usually the only one
-			err = s.readChunk(ctx, n, fds, lo, hi)
-			return
-		}
-		n.pending.Add(1)
-		p.add(func(ctx context.Context) error {
-			defer s.finishPiece(n)
-			fds, err := s.open(n.dir)
-			defer closeAll(fds)
-			if err != nil {
-				return s.problems.collect(err)
-			}
-			return s.readChunk(ctx, n, fds, lo, hi)
-		})
-	})
-	return err
-}
-
-// finishPiece ends one piece of work on a directory. After the last piece all records are there, and the directory's own
-// record goes to its parent.
-func (s *treeHasher) finishPiece(n *node) {
-	for ; n != nil && n.pending.Add(-1) == 0; n = n.up {
-		for side := range s.sides {
-			h := sha256.New()
-			for _, r := range n.records[side] {
-				h.Write(r[:])
-			}
-			n.snapshots[side].content = sum(h.Sum(nil))
-			if n.up == nil {
-				s.content[side] = n.snapshots[side].content
-			} else if records := n.up.records[side]; records != nil {
-				records[n.index] = n.snapshots[side].record(n.dir.self.name)
-			}
-		}
-		n.records = [2][]sum{}
-	}
-}
 
 // open opens a directory on all sides.
 func (s *treeHasher) open(d *dir) ([]int, error) {
@@ -93,7 +24,6 @@ func (s *treeHasher) open(d *dir) ([]int, error) {
 func (s *treeHasher) readDir(n *node, fds []int) error {
 	d := n.dir
 	for side, fd := range fds {
-		n.records[side] = make([]sum, len(d.entries))
 		var err error
 		if n.snapshots[side], err = s.readDirAttributes(s.sides[side].side, fd, d); err != nil {
 			return err
@@ -103,25 +33,42 @@ func (s *treeHasher) readDir(n *node, fds []int) error {
 		return nil
 	}
 	if d.parent != nil {
-		if err := s.problems.collect(differenceError(d.path(), &n.snapshots[source], &n.snapshots[target], nil)); err != nil {
+		err := differenceError(d.path, &n.snapshots[source], &n.snapshots[target], nil)
+		s.judge(d, nil, err)
+		if err := s.problems.collect(err); err != nil {
 			return err
 		}
 	}
-	names, err := readdir(fds[target])
+	return s.findExtraNames(d, fds[target])
+}
+
+// findExtraNames finds names in the target that the source does not have. All names of the source are looked up in the
+// target anyway, so there are none if the numbers are equal.
+func (s *treeHasher) findExtraNames(d *dir, fd int) error {
+	n, err := countNames(fd)
+	if err == nil && n == d.count() {
+		return nil
+	}
+	names := nameList{}
+	if err == nil {
+		names, err = readdir(fd)
+	}
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
-	for _, name := range names {
-		if d.find(name.name) != nil || s.isOwnName != nil && s.isOwnName(d, name.name) {
+	known := finder{dir: d}
+	for name := range names.all() {
+		if known.find(name.name) != nil || s.isOwnName != nil && s.isOwnName(d, name.name) {
 			continue
 		}
 		if d.isLostFound(name.name) {
-			if state, err := lostFoundIn(fds[target]); err == nil && state != lostFoundOrdinary {
+			if state, err := lostFoundIn(fd); err == nil && state != lostFoundOrdinary {
 				continue
 			}
 		}
-		err := s.problems.collect(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
-		if err != nil {
+		err := error(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
+		s.judge(d, nil, err)
+		if err := s.problems.collect(err); err != nil {
 			return err
 		}
 	}
@@ -143,13 +90,31 @@ func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, err
 	return l, nil
 }
 
-func (s *treeHasher) readChunk(ctx context.Context, n *node, fds []int, lo, hi int) error {
-	for i := lo; i < hi; i++ {
-		e := &n.dir.entries[i]
+// readChunk reads a piece of a block.
+func (s *treeHasher) readChunk(ctx context.Context, n *node, block int, fds []int, entries []entry, piece [2]int) error {
+	defer s.finishPiece(n, block)
+	var seen trustedFiles
+	defer func() { seen.addTo(s) }()
+	var ahead prefetcher
+	for i := piece[0]; i < piece[1]; i++ {
+		e := &entries[i]
 		if e.sub != nil {
 			continue
 		}
-		if err := s.problems.collect(s.readEntry(ctx, n, fds, i)); err != nil {
+		if i%16 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if record, ok := s.readTrusted(fds, e, &seen); ok {
+			for k := range fds {
+				n.blocks[block].records[k][i] = record
+			}
+			s.meter.files.Add(1)
+			continue
+		}
+		ahead.advance(s, fds, entries[:piece[1]], i, s.mustRead)
+		err := s.readEntry(ctx, n, block, fds, i, e, &ahead)
+		s.judge(n.dir, e, err)
+		if err := s.problems.collect(err); err != nil {
 			return err
 		}
 		s.meter.files.Add(1)
@@ -157,14 +122,13 @@ func (s *treeHasher) readChunk(ctx context.Context, n *node, fds []int, lo, hi i
 	return nil
 }
 
-func (s *treeHasher) readEntry(ctx context.Context, n *node, fds []int, i int) error {
-	e := &n.dir.entries[i]
-	both, err := s.readSides(ctx, n.dir, e, fds)
+func (s *treeHasher) readEntry(ctx context.Context, n *node, block int, fds []int, i int, e *entry, ahead *prefetcher) error {
+	both, err := s.readSides(ctx, n.dir, e, fds, ahead.isFresh(e))
 	if err != nil {
 		return err
 	}
 	for k := range fds {
-		n.records[k][i] = both[k].record(e.name)
+		n.blocks[block].records[k][i] = both[k].record(e.name)
 	}
 	if len(fds) < 2 {
 		return nil
@@ -172,16 +136,21 @@ func (s *treeHasher) readEntry(ctx context.Context, n *node, fds []int, i int) e
 	if both[source].content != both[target].content {
 		invalidate(fds[target], e)
 	}
-	return differenceError(n.dir.join(e.name), &both[source], &both[target], s.tree.groupOf(n.dir, e))
+	return differenceError(func() string { return n.dir.join(e.name) }, &both[source], &both[target], s.tree.groupOf(e))
 }
 
-// readSides reads an entry on all sides.
-func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int) (both [2]snapshot, err error) {
-	g := s.tree.groupOf(d, e)
-	at := func(k int) entryReader { return entryReader{s, s.sides[k].side, d, e, g} }
+// readSides reads an entry on all sides. fresh says that the target's contents in memory were just read from the device.
+func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int, fresh bool) (both [2]snapshot, err error) {
+	g := s.tree.groupOf(e)
+	at := func(k int) entryReader { return entryReader{s, s.sides[k].side, d, e, g, fresh} }
 	for k, fd := range fds {
 		if both[k], err = at(k).stat(fd); err != nil {
 			return both, err
+		}
+	}
+	if s.patched != nil {
+		if p := s.patched(e, &both[target].meta); p != nil {
+			return s.readPatched(ctx, d, e, fds, both, p)
 		}
 	}
 	known := s.knownContents(d, e, g, both)
@@ -199,5 +168,19 @@ func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int)
 		return both, err
 	}
 	err = inParallel(rest)
+	return both, err
+}
+
+// readPatched reads a file that this pass has compared by units. The source was read then, and has not changed since.
+func (s *treeHasher) readPatched(ctx context.Context, d *dir, e *entry, fds []int, both [2]snapshot, p *patchedUnits) ([2]snapshot, error) {
+	at := func(k int) entryReader { return entryReader{s, s.sides[k].side, d, e, s.tree.groupOf(e), false} }
+	if err := at(int(target)).verifyUnits(ctx, fds[target], &both[target].meta, p); err != nil {
+		return both, err
+	}
+	s.meter.bytes.Add(both[target].data)
+	err := inSequence(len(fds), func(k int) (err error) {
+		both[k], err = at(k).readDetails(ctx, fds[k], both[k], &p.content)
+		return err
+	})
 	return both, err
 }

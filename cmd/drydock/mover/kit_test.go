@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv("MOVER_TEST_CHILD"); spec != "" {
 		os.Exit(childMain(spec))
 	}
+	if spec := os.Getenv("MOVER_BENCH_CHILD"); spec != "" {
+		os.Exit(measuredMain(spec))
+	}
 	os.Exit(m.Run())
 }
 

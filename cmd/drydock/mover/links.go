@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkName is one name of a group: an index into a directory's entries.
+// linkName is one name of a group.
 type linkName struct {
-	dir   *dir
-	index int
+	dir  *dir
+	name string
 }
 
-func (m linkName) entry() *entry { return &m.dir.entries[m.index] }
-func (m linkName) path() string  { return m.dir.join(m.entry().name) }
+func (m linkName) path() string { return m.dir.join(m.name) }
 
 // group is the set of names of one inode within the tree. The first name, by path, is copied. The others are hard links
 // to it.
@@ -48,14 +47,17 @@ func (t *tree) sortGroups() {
 }
 
 // groupOf returns nil for an entry with a single name in the tree.
-func (t *tree) groupOf(d *dir, e *entry) *group {
+func (t *tree) groupOf(e *entry) *group {
 	if e.sub != nil || e.meta.nlink == 1 {
 		return nil
 	}
 	return t.groups[e.meta.inode()]
 }
 
-func (g *group) isLeader(e *entry) bool { return g.names[0].entry() == e }
+// isLeader reports whether an entry of a directory has the first name of the group.
+func (g *group) isLeader(d *dir, e *entry) bool {
+	return g.names[0].dir == d && g.names[0].name == e.name
+}
 
 // linkCount returns how many names the inode must have in the target.
 func (g *group) linkCount() uint32 {
@@ -103,22 +105,25 @@ func (c *copier) linkOther(from int, first, m linkName) error {
 		return &fault{target, "opening the directory", m.dir.path(), err}
 	}
 	defer unix.Close(at)
-	want, err := lstatat(from, first.entry().name)
+	want, err := lstatat(from, first.name)
 	if err != nil {
 		return &fault{target, "looking at", first.path(), err}
 	}
-	if have, err := lstatat(at, m.entry().name); err == nil && have.Ino == want.Ino {
+	if have, err := lstatat(at, m.name); err == nil && have.Ino == want.Ino {
 		c.skipped.Add(1)
 		return nil
 	}
+	if err := c.beginWriting(m.dir, at); err != nil {
+		return err
+	}
 	tmp, err := c.makeTemp(m.dir, func(name string) error {
-		return unix.Linkat(from, first.entry().name, at, name, 0)
+		return unix.Linkat(from, first.name, at, name, 0)
 	})
 	if err != nil {
 		return &fault{target, "linking " + quote(first.path()) + " to", m.path(), err}
 	}
 	c.files.Add(1)
-	return c.install(at, tmp, m.dir, m.entry())
+	return c.install(at, tmp, m.dir, m.name)
 }
 
 // isOwnInode reports whether a name without hard links has a separate inode, or whether no other group uses the inode of
@@ -129,4 +134,9 @@ func (c *copier) isOwnInode(have *meta, g *group) bool {
 	}
 	keeper, _ := c.inodeOwners.LoadOrStore(have.inode(), g)
 	return keeper == g
+}
+
+// isFirstInode reports whether a name of the target has the inode that was seen first for its group.
+func (g *group) isFirstInode(ino uint64) bool {
+	return g.inode.CompareAndSwap(0, ino) || g.inode.Load() == ino
 }

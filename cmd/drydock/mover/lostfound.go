@@ -44,7 +44,7 @@ func lostFoundIn(root int) (lostFoundState, error) {
 	}
 	defer unix.Close(fd)
 	names, err := readdir(fd)
-	if err != nil || len(names) > 0 {
+	if err != nil || names.len() > 0 {
 		return lostFoundOrdinary, err
 	}
 	return lostFoundUnused, nil
@@ -71,13 +71,13 @@ func looksUsed(root int, st *fileStat) bool {
 }
 
 // skipLostFound reports whether the scan leaves a name out of the source's root.
-func (s *scanner) skipLostFound(d *dir, fd int, name string) (bool, error) {
-	if !d.isLostFound(name) {
+func (s *scanner) skipLostFound(d *dir, fd int, names nameList, i int) (bool, error) {
+	if d.parent != nil || !d.isLostFound(names.at(i).name) {
 		return false, nil
 	}
 	state, err := lostFoundIn(fd)
 	if err != nil {
-		return false, &fault{s.root.side, "looking at", name, err}
+		return false, &fault{s.root.side, "looking at", lostFound, err}
 	}
 	if state == lostFoundUnreadable {
 		s.problems.warn("this process may not read lost+found of the %s. If fsck has put files there, they are not copied. "+

@@ -26,6 +26,7 @@ type Options struct {
 	Refill  bool          // with OwnOnly: accept a target without this Token's marker, left by a completed final pass
 	Settled time.Duration // for a first pass, see DefaultSettled; 0 means that default
 	Margin  int           // percent of the target's size that must stay free; 0 disables the check
+	Last    Result        // of the last first pass in this process over the same trees, or the zero value
 	Limit   *Limiter      // bandwidth limit of a first pass; nil means none
 
 	Progress         func(moverreport.Progress) // called by one goroutine at a time; may be nil
@@ -56,6 +57,7 @@ type Result struct {
 // Copy makes Target a faithful copy of Source. Any error is an *Error. Copy is safe to repeat, see the package comment.
 // A cancelled context stops it cleanly. If a signal was the reason, the context's cause should be an *Interruption.
 func Copy(ctx context.Context, o Options) (Result, error) {
+	tuneCollector()
 	c, err := newCopier(o)
 	if err != nil {
 		return Result{}, toError(err, nil)
@@ -86,7 +88,7 @@ func newCopier(o Options) (*copier, error) {
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
 		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
-		workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
@@ -101,6 +103,8 @@ func (c *copier) close() {
 	c.meter.close()
 	c.src.close()
 	c.dst.close()
+	c.twoPass.earlier.close()
+	c.twoPass.current.close()
 }
 
 // run goes through the phases. Collected problems end it before a phase that could do harm or would be in vain. Nothing
@@ -110,11 +114,11 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.beginTwoPass(ctx); err != nil {
 		return err
 	}
-	began := time.Now()
+	c.scanBegan = time.Now()
 	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
 	}
-	c.cost.scan = time.Since(began)
+	c.cost.scan = time.Since(c.scanBegan)
 	if err := c.problems.err(); err != nil {
 		return err
 	}
@@ -122,27 +126,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	for _, step := range []func(context.Context) error{c.timedStep(c.prepare), c.fillTimed, c.timedStep(c.link), c.timedStep(c.finish)} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	if err := c.problems.err(); err != nil {
-		return err
-	}
-	c.meter.enter(moverreport.PhaseSync)
-	began = time.Now()
-	if err := writeBack(ctx, c.dst.fd); err != nil {
-		return &fault{target, "flushing", "", err}
-	}
-	c.cost.flush = time.Since(began)
-	if err := c.checkSpaceAfter(); err != nil {
-		return err
-	}
-	if c.hooks.synced != nil {
-		c.hooks.synced()
-	}
-	return c.finishPass(ctx, o.NoVerify)
+	return c.transferWithRepeat(ctx, o.NoVerify)
 }
 
 // checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
@@ -158,30 +142,6 @@ func (c *copier) checkTarget() error {
 	return c.checkSpaceBefore()
 }
 
-// finishPass verifies and records as the kind of the pass demands.
-func (c *copier) finishPass(ctx context.Context, unverified bool) error {
-	switch {
-	case unverified && c.pass == PassFirst:
-		c.twoPass.current = nil
-		return nil
-	case c.pass == PassFirst:
-		if err := c.endFirstPass(ctx); err != nil {
-			return err
-		}
-		return c.measureFirstPass(ctx)
-	case !unverified:
-		c.meter.enter(moverreport.PhaseVerify)
-		if err := c.verify(ctx); err != nil {
-			return err
-		}
-	}
-	if err := c.endFinalPass(); err != nil {
-		c.digest = ""
-		return err
-	}
-	return nil
-}
-
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
@@ -191,7 +151,7 @@ func (c *copier) result() Result {
 		state: c.state, Figures: c.measured,
 	}
 	if fresh := c.twoPass.current; fresh != nil {
-		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.entries)), fresh.bytes
+		r.RecordedFiles, r.RecordedBytes = fresh.files, fresh.bytes
 	}
 	if c.tree != nil && len(c.tree.nested) > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf(

@@ -117,13 +117,18 @@ func openUsable(parent int, name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	st, err := fstat(fd)
-	if err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
-		err = ignoringEINTR(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
-	}
-	if err != nil {
+	if err := makeUsable(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// makeUsable lets the owner of an open directory read, write and search it, if that is this process.
+func makeUsable(fd int) error {
+	st, err := fstat(fd)
+	if err == nil && st.Mode&0o700 != 0o700 && int(st.Uid) == os.Geteuid() {
+		err = ignoringEINTR(func() error { return unix.Fchmod(fd, st.Mode&^unix.S_IFMT|0o700) })
+	}
+	return err
 }

@@ -8,21 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patchSegment is how much of a big file one goroutine compares. patchParallel is the number of such goroutines per file.
-const (
-	patchSegment  = 16 << 20
-	patchParallel = 4
-)
-
-// patch updates a big file that exists in the target.
-type patch struct {
-	c       *copier
-	at      pair
-	e       *entry
-	in, out int
-	ctx     context.Context
-}
-
 // openPatch opens the target of a big file. It returns -1 if the file has to be copied completely.
 func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 	if !c.isBig(e) || at.dir.fresh {
@@ -51,18 +36,21 @@ func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 func (c *copier) patchRegular(ctx context.Context, at pair, e *entry, in input, out int) (bool, error) {
 	before := c.bytes.Load()
 	p := patch{c, at, e, in.fd, out, ctx}
-	err := c.writePatch(p)
-	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR {
-		err = at.fault(target, "closing", e, cerr)
-	}
+	units := p.withUnits(c.keptFor(e, out))
+	err := c.writePatch(p, units)
 	if err != nil {
+		invalidateObject(opened(out), e)
+	}
+	units.noteTarget()
+	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR {
 		invalidate(at.dst, e)
+		err = at.fault(target, "closing", e, cerr)
 	}
 	return c.bytes.Load() > before, err
 }
 
 // writePatch takes the steps of writeTemp.
-func (c *copier) writePatch(p patch) error {
+func (c *copier) writePatch(p patch, units *unitPatch) error {
 	attrs, err := opened(p.in).xattrs(c.notCarried(p.at.dir, p.e.name))
 	if err != nil {
 		return p.at.fault(source, "reading extended attributes of", p.e, err)
@@ -70,7 +58,7 @@ func (c *copier) writePatch(p patch) error {
 	if op, err := setOwner(opened(p.out), &p.e.meta); err != nil {
 		return p.at.fault(target, op, p.e, err)
 	}
-	if err := p.updateContents(); err != nil {
+	if err := p.updateContents(units); err != nil {
 		return err
 	}
 	if op, err := setAttributes(opened(p.out), &p.e.meta, attrs); err != nil {
@@ -82,12 +70,15 @@ func (c *copier) writePatch(p patch) error {
 	if c.hooks.copying != nil {
 		c.hooks.copying(p.at.dir.join(p.e.name))
 	}
-	_, err = c.checkUnchanged(p.at, p.e, p.in)
+	if _, err = c.checkUnchanged(p.at, p.e, p.in); err == nil && units != nil {
+		units.done = units.isComplete()
+	}
 	return err
 }
 
-// updateContents compares the file in segments and writes the blocks that differ.
-func (p patch) updateContents() error {
+// updateContents writes the blocks that differ. With units it reads few of them in the target; without, it compares the file
+// in segments.
+func (p patch) updateContents(units *unitPatch) error {
 	size := p.e.meta.size
 	st, err := fstat(p.out)
 	if err == nil && st.Size != size {
@@ -95,6 +86,9 @@ func (p patch) updateContents() error {
 	}
 	if err != nil {
 		return p.at.fault(target, "setting the size of", p.e, err)
+	}
+	if units != nil {
+		return units.updateUnits()
 	}
 	parallel := patchParallel
 	if p.c.limit != nil {

@@ -53,7 +53,7 @@ func (p patch) updateData(from, to int64) error {
 
 // compare reads a range on both sides and writes the blocks that differ.
 func (p patch) compare(from, to int64) error {
-	both := [2]*[bufferSize]byte{buffers.Get().(*[bufferSize]byte), buffers.Get().(*[bufferSize]byte)}
+	both := [2]*[bufferSize]byte{buffers.Get(), buffers.Get()}
 	defer buffers.Put(both[0])
 	defer buffers.Put(both[1])
 	nextIn, nextOut := readAhead{p.in, from, to}, readAhead{p.out, from, to}
@@ -112,4 +112,19 @@ func writeFull(fd int, buf []byte, off int64) error {
 		buf, off = buf[n:], off+int64(n)
 	}
 	return nil
+}
+
+// patchSegment is how much of a big file one goroutine compares. patchParallel is the number of such goroutines per file.
+const (
+	patchSegment  = 16 << 20
+	patchParallel = 4
+)
+
+// patch updates a big file that exists in the target.
+type patch struct {
+	c       *copier
+	at      pair
+	e       *entry
+	in, out int
+	ctx     context.Context
 }

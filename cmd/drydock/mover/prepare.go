@@ -5,6 +5,7 @@ package mover
 import (
 	"context"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,14 @@ func (c *copier) prepare(ctx context.Context) error {
 
 func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
+		if c.presumesDir(d) {
+			d.presumed = true
+			c.meter.steps.Add(1)
+			for sub := range d.subs() {
+				p.add(c.prepareDir(p, sub))
+			}
+			return nil
+		}
 		fd, err := c.dst.open(d)
 		if err != nil {
 			d.exclude()
@@ -30,11 +39,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 		if err := c.problems.collect(c.clean(ctx, fd, d)); err != nil {
 			return err
 		}
-		for i := range d.entries {
-			sub := d.entries[i].sub
-			if sub == nil {
-				continue
-			}
+		for sub := range d.subs() {
 			err := c.makeDir(fd, d, sub)
 			if err == nil {
 				p.add(c.prepareDir(p, sub))
@@ -73,21 +78,44 @@ func (c *copier) makeDir(parent int, d, sub *dir) error {
 	return nil
 }
 
-// finish sets the attributes of all directories, children first: writing into a directory changes its time, and its
-// final mode may deny this process access.
+// finish sets the attributes of all directories, children first: the final mode of a directory may deny this process
+// access to the directories in it.
 func (c *copier) finish(ctx context.Context) error {
-	for i := len(c.tree.dirs) - 1; i >= 0; i-- {
-		if err := context.Cause(ctx); err != nil {
+	for hi := len(c.tree.dirs); hi > 0; {
+		lo := hi - 1
+		for depth := c.tree.dirs[lo].depth; lo > 0 && c.tree.dirs[lo-1].depth == depth; {
+			lo--
+		}
+		if err := c.finishDirs(ctx, c.tree.dirs[lo:hi]); err != nil {
 			return err
 		}
-		c.meter.steps.Add(1)
-		if d := c.tree.dirs[i]; !d.excluded {
-			if err := c.problems.collect(c.finishDir(d)); err != nil {
-				return err
-			}
-		}
+		hi = lo
 	}
 	return nil
+}
+
+// finishDirs sets the attributes of directories of the same depth.
+func (c *copier) finishDirs(ctx context.Context, dirs []*dir) error {
+	var next atomic.Int64
+	return runPool(ctx, c.workers, func(p *pool) {
+		for range c.workers {
+			p.add(func(ctx context.Context) error {
+				for i := next.Add(1) - 1; i < int64(len(dirs)); i = next.Add(1) - 1 {
+					if err := context.Cause(ctx); err != nil {
+						return err
+					}
+					c.meter.steps.Add(1)
+					if d := dirs[i]; d.excluded || d.presumed && !d.written.Load() {
+						continue
+					}
+					if err := c.problems.collect(c.finishDir(dirs[i])); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	})
 }
 
 func (c *copier) finishDir(d *dir) error {

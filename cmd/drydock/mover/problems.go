@@ -69,6 +69,13 @@ func (p *problems) warn(format string, args ...any) {
 	}
 }
 
+// forget drops the collected problems, but not the warnings.
+func (p *problems) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count, p.first, p.changed, p.selinux = [kinds]int{}, [kinds][]string{}, 0, ""
+}
+
 // omission counts the entries that lack an attribute in the copy.
 type omission struct {
 	count int

@@ -5,8 +5,6 @@ package mover
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"sort"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,30 +15,40 @@ const recordName = tempPrefix + "pass.record"
 
 // recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
 // only time.
-const recordMagic = "drydock-pass-1\n\x00"
+const recordMagic = "drydock-pass-2\n\x00"
 
-// record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes on
-// both sides look as they did then. Names do not matter for that, so the record has none.
+// The record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes
+// on both sides look as they did then. Names do not matter for that, so the record has none. It also holds the directories
+// of the source that had settled.
 //
 // The file consists of recordMagic, the fingerprint of recordID and the record's own inode, the number of entries (8
 // bytes, big endian), the entries sorted by inode, and the SHA-256 of all that.
-type record struct {
-	mu      sync.Mutex // guards the fields while entries are added
-	entries []recorded
-	bytes   int64 // data bytes of the files
-}
 
-// recorded is one file. The package comment states its size.
+// recorded is one file or directory. The package comment states its size.
 type recorded struct {
 	ino     uint64   // of the source
-	state   [16]byte // of both inodes, see stateOf
-	content sum      // see hashContents
+	hint    uint64   // see hintOf, with the flags
+	state   [16]byte // of both inodes, see stateOf; zero for a directory
+	content sum      // see hashContents; zero for a directory
 }
 
+// Flags in the hint.
 const (
-	recordedSize   = 8 + 16 + sha256.Size
+	plainFlag = 1 << iota // a file without extended attributes that are carried, on both sides
+	dirFlag               // a directory
+	hintFlags = plainFlag | dirFlag
+)
+
+const (
+	recordedSize   = 8 + 8 + 16 + sha256.Size
 	recordHeadSize = int64(len(recordMagic)) + sha256.Size + 8
 )
+
+// known is what a record says of a file that changed on neither side.
+type known struct {
+	content sum
+	plain   bool // it has no extended attributes that are carried
+}
 
 // recordID identifies the passes that may use a record.
 type recordID struct {
@@ -51,7 +59,8 @@ type recordID struct {
 }
 
 // fingerprint identifies this record in this inode. If the source contains a file that pretends to be a record, its copy
-// has another inode. The file's author cannot know the birth time of that inode.
+// has another inode. The file's author cannot know the birth time of that inode. A process that sees other extended
+// attributes does not use the record.
 func (id recordID) fingerprint(fd int) (sum, error) {
 	var st unix.Statx_t
 	err := ignoringEINTR(func() error {
@@ -60,6 +69,10 @@ func (id recordID) fingerprint(fd int) (sum, error) {
 	if err != nil {
 		return sum{}, err
 	}
+	trusted := int64(0)
+	if seesTrusted() {
+		trusted = 1
+	}
 	h := sha256.New()
 	writeString(h, id.token)
 	writeString(h, id.member)
@@ -67,6 +80,7 @@ func (id recordID) fingerprint(fd int) (sum, error) {
 	for _, n := range []uint64{id.source, id.target, st.Ino, uint64(st.Btime.Sec), uint64(st.Btime.Nsec)} {
 		writeInt(h, int64(n))
 	}
+	writeInt(h, trusted)
 	return sum(h.Sum(nil)), nil
 }
 
@@ -86,19 +100,36 @@ func stateOf(src, dst *meta) (state [16]byte) {
 	return state
 }
 
-func (r *record) add(src, dst *meta, content sum, data int64) {
-	e := recorded{src.ino, stateOf(src, dst), content}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.entries = append(r.entries, e)
-	r.bytes += data
+// hintOf returns a hash of an inode of the source. Equal hashes do not prove that the inode is unchanged. They are a reason
+// to expect it, and the verification compares the states.
+func hintOf(m *meta) uint64 {
+	h := uint64(14695981039346656037)
+	for _, n := range [...]uint64{m.ino, uint64(m.size), uint64(m.mtimeSec), uint64(m.ctimeSec),
+		uint64(m.mtimeNsec)<<32 | uint64(m.ctimeNsec), uint64(m.mode)<<32 | uint64(m.uid), uint64(m.gid)<<32 | uint64(m.nlink)} {
+		h = (h ^ n) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h &^ hintFlags
 }
 
-// find returns the contents of a file if both inodes look as they did when it was verified.
-func (r *record) find(src, dst *meta) (sum, bool) {
-	i := sort.Search(len(r.entries), func(i int) bool { return r.entries[i].ino >= src.ino })
-	if i == len(r.entries) || r.entries[i].ino != src.ino || r.entries[i].state != stateOf(src, dst) {
-		return sum{}, false
+func recordedFile(src, dst *meta, content sum, plain bool) recorded {
+	r := recorded{src.ino, hintOf(src), stateOf(src, dst), content}
+	if plain {
+		r.hint |= plainFlag
 	}
-	return r.entries[i].content, true
+	return r
+}
+
+func recordedDir(src *meta) recorded { return recorded{ino: src.ino, hint: hintOf(src) | dirFlag} }
+
+func (r *recorded) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, r.ino)
+	b = binary.BigEndian.AppendUint64(b, r.hint)
+	return append(append(b, r.state[:]...), r.content[:]...)
+}
+
+func (r *recorded) decode(b []byte) {
+	r.ino, r.hint = binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
+	copy(r.state[:], b[16:32])
+	copy(r.content[:], b[32:recordedSize])
 }

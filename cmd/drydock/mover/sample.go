@@ -15,11 +15,11 @@ const sampleSize = 64 << 20
 // sampleCheck measures the verification of a big file that this pass cannot record because it is in use. The final pass
 // has to verify it. Errors do not matter here: the final pass reports them.
 func (c *copier) sampleCheck(ctx context.Context, k *firstPassState) {
-	if c.cost.check.bigBytes.Load() > 0 {
+	if c.cost.check.bigBytes.Load() > 0 || !c.tree.hasBig {
 		return
 	}
 	d, e := k.largestRemaining(c.tree)
-	if e == nil {
+	if e == nil || k.kept[e.meta.inode()] != nil { // the verification reads only what differs
 		return
 	}
 	s := c.newHasher()
@@ -49,15 +49,16 @@ func (s *treeHasher) hashSample(ctx context.Context, side, dirfd int, name strin
 			return err
 		}
 	}
-	_, err = hashContents(ctx, fd, size, nil)
+	_, err = hashContents(ctx, fd, size, 0, hashing{})
 	return err
 }
 
 // largestRemaining returns the largest big file that the final pass has to read, or nil.
 func (k *firstPassState) largestRemaining(t *tree) (in *dir, largest *entry) {
-	k.eachRemaining(t, func(d *dir, e *entry) {
+	k.eachRemaining(t, func(d *dir, e *entry, _ bool) {
 		if e.meta.size >= bigFileMin && (largest == nil || t.dataSize(e) > t.dataSize(largest)) {
-			in, largest = d, e
+			copied := *e
+			in, largest = d, &copied
 		}
 	})
 	return in, largest

@@ -4,8 +4,11 @@ package mover
 
 import (
 	"context"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +28,7 @@ type scanner struct {
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
 	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted()}
-	s.tree = &tree{top: top, groups: map[inode]*group{}, sparse: map[*entry]int64{}}
+	s.tree = &tree{top: top, groups: map[inode]*group{}, sparse: map[inode]int64{}, newest: r.self.ctime()}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
 		return nil, err
@@ -38,42 +41,80 @@ func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tr
 
 // visit reads a directory and adds tasks for its subdirectories.
 func (s *scanner) visit(p *pool, d *dir) task {
-	return func(ctx context.Context) error {
-		err := s.read(ctx, d)
-		for i := range d.entries {
-			if sub := d.entries[i].sub; sub != nil {
-				p.add(s.visit(p, sub))
-			}
-		}
-		return s.problems.collect(err)
-	}
+	return func(ctx context.Context) error { return s.problems.collect(s.read(ctx, p, d)) }
 }
 
-func (s *scanner) read(ctx context.Context, d *dir) error {
+// pieceNames is the number of names of a large directory that one worker reads at once.
+const pieceNames = 32 * blockEntries
+
+// read reads a directory. Other workers read pieces of a large one.
+func (s *scanner) read(ctx context.Context, p *pool, d *dir) error {
 	fd, err := s.open(d)
 	if err != nil {
 		return &fault{s.root.side, "opening the directory", d.path(), err}
 	}
-	defer unix.Close(fd)
 	d.flags = s.root.flagsOf(fd)
 	names, err := readdir(fd)
 	if err != nil {
+		unix.Close(fd)
 		return &fault{s.root.side, "reading the directory", d.path(), err}
 	}
-	d.entries = make([]entry, 0, len(names)) // never grows, so pointers into it stay valid
-	for i, n := range names {
+	pieces := max(1, (names.len()+pieceNames-1)/pieceNames)
+	w := &wide{dir: d, fd: fd, names: names, pieces: make([][]block, pieces)}
+	w.pending.Store(int32(pieces))
+	w.users.Store(int32(pieces))
+	for i := pieces - 1; i > 0; i-- {
+		p.add(func(ctx context.Context) error { return s.problems.collect(s.readPiece(ctx, p, w, i)) })
+	}
+	return s.readPiece(ctx, p, w, 0)
+}
+
+// wide is a directory that is being read in pieces.
+type wide struct {
+	dir     *dir
+	fd      int // shared by the pieces: a directory of millions of names has thousands of them
+	names   nameList
+	pieces  [][]block
+	pending atomic.Int32 // pieces that are not complete
+	users   atomic.Int32 // pieces that may still use the descriptor
+}
+
+// release ends the use of the descriptor by a piece.
+func (w *wide) release() {
+	if w.users.Add(-1) == 0 {
+		unix.Close(w.fd)
+	}
+}
+
+// readPiece reads a piece of a directory. The last piece to end completes the directory.
+func (s *scanner) readPiece(ctx context.Context, p *pool, w *wide, piece int) error {
+	defer w.release()
+	var packed packer
+	lo := piece * pieceNames
+	for i := lo; i < min(lo+pieceNames, w.names.len()); i++ {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		skip, err := s.skipLostFound(d, fd, n.name)
+		skip, err := s.skipLostFound(w.dir, w.fd, w.names, i)
 		if err := s.problems.collect(err); err != nil {
 			return err
 		}
 		if skip {
 			continue
 		}
-		if err := s.problems.collect(s.addEntry(d, fd, n.name)); err != nil {
+		if err := s.problems.collect(s.addEntry(&packed, w.dir, w.fd, w.names, i)); err != nil {
 			return err
+		}
+	}
+	packed.finish()
+	w.pieces[piece] = packed.blocks
+	s.note(&packed)
+	s.meter.filesTotal.Add(packed.files)
+	s.meter.bytesTotal.Add(packed.bytes)
+	if w.pending.Add(-1) == 0 {
+		w.dir.blocks = slices.Concat(w.pieces...)
+		for sub := range w.dir.subs() {
+			p.add(s.visit(p, sub))
 		}
 	}
 	return nil
@@ -97,59 +138,78 @@ func (s *scanner) open(d *dir) (int, error) {
 }
 
 // addEntry adds a name to the entries of a directory.
-func (s *scanner) addEntry(d *dir, fd int, name string) error {
-	st, err := statEntry(fd, name)
+func (s *scanner) addEntry(p *packer, d *dir, fd int, names nameList, i int) error {
+	var x unix.Statx_t
+	err := statTerminated(fd, names.pointer(i), &x)
+	st := fileStatOf(&x)
 	if err == nil && s.root.isElsewhere(&st) {
 		err = errMountHere
 	}
 	if err == nil {
 		err = st.uncopyableReason()
 	}
+	name := names.at(i).name
 	if err != nil {
 		return &fault{s.root.side, "looking at", d.join(name), err}
 	}
-	d.entries = append(d.entries, entry{name: name, meta: metaOf(&st.Stat_t)})
-	s.countEntry(d, len(d.entries)-1, &st.Stat_t)
+	m := metaOf(&st.Stat_t)
+	p.newest = latest(p.newest, m.ctime())
+	if m.isDir() {
+		p.add(name, &m, s.newDir(d, name, m))
+		return nil
+	}
+	s.countFile(p, d, name, &m, &st.Stat_t)
+	p.add(name, &m, nil)
 	return nil
 }
 
-// countEntry counts an entry and stores properties that its stat does not contain.
-func (s *scanner) countEntry(d *dir, i int, st *unix.Stat_t) {
-	e := &d.entries[i]
-	if e.meta.isDir() {
-		e.sub = &dir{parent: d, self: e}
-		if e.meta.dev != d.self.meta.dev {
-			s.mu.Lock()
-			s.tree.nested = append(s.tree.nested, d.join(e.name))
-			s.mu.Unlock()
-		}
-		return
+// note adds what a piece of a directory contains to the properties of the tree.
+func (s *scanner) note(p *packer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tree.newest = latest(s.tree.newest, p.newest)
+	s.tree.hasBig = s.tree.hasBig || p.hasBig
+}
+
+func (s *scanner) newDir(parent *dir, name string, m meta) *dir {
+	sub := &dir{parent: parent, depth: parent.depth + 1, self: &entry{name: strings.Clone(name), meta: m}}
+	sub.self.sub = sub
+	if m.dev != parent.self.meta.dev {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tree.nested = append(s.tree.nested, sub.path())
 	}
-	if st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 && !s.trusted {
+	return sub
+}
+
+// countFile counts an entry and stores properties that its stat does not contain.
+func (s *scanner) countFile(p *packer, d *dir, name string, m *meta, st *unix.Stat_t) {
+	if m.kind() == unix.S_IFCHR && st.Rdev == 0 && !s.trusted {
 		s.problems.warn("the source has whiteouts of an overlay, so trusted.* attributes may mark directories as opaque. " +
 			"They are not copied, because only a process with CAP_SYS_ADMIN can list them")
 	}
-	if data := dataBytes(st); e.meta.isRegular() && e.meta.size >= bigFileMin && data < e.meta.size {
+	data := dataBytes(st)
+	p.hasBig = p.hasBig || m.isRegular() && m.size >= bigFileMin
+	if m.isRegular() && m.size >= bigFileMin && data < m.size {
 		s.mu.Lock()
-		s.tree.sparse[e] = data
+		s.tree.sparse[m.inode()] = data
 		s.mu.Unlock()
 	}
-	s.meter.filesTotal.Add(1)
-	if e.meta.nlink == 1 || !s.isAnotherName(d, i) {
-		s.meter.bytesTotal.Add(dataBytes(st))
+	p.files++
+	if m.nlink == 1 || !s.isAnotherName(d, name, m) {
+		p.bytes += data
 	}
 }
 
 // isAnotherName adds an entry to its group and reports whether the group already had a name.
-func (s *scanner) isAnotherName(d *dir, i int) bool {
+func (s *scanner) isAnotherName(d *dir, name string, m *meta) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := d.entries[i].meta.inode()
-	g := s.tree.groups[id]
+	g := s.tree.groups[m.inode()]
 	if g == nil {
 		g = &group{}
-		s.tree.groups[id] = g
+		s.tree.groups[m.inode()] = g
 	}
-	g.names = append(g.names, linkName{d, i})
+	g.names = append(g.names, linkName{d, strings.Clone(name)})
 	return len(g.names) > 1
 }

@@ -5,8 +5,6 @@ package mover
 import (
 	"bytes"
 	"encoding/binary"
-	"sort"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -76,55 +74,14 @@ func readlinkat(dirfd int, name string) (string, error) {
 	}
 }
 
-// dirent is a name in a directory. kind has the S_IFMT bits, or is 0 if the file system does not report the type.
-type dirent struct {
-	name string
-	kind uint32
-}
-
-// readdir lists an open directory from its beginning, sorted by the bytes of the names, without . and .. The names share
-// one allocation.
-func readdir(fd int) ([]dirent, error) {
-	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
-		return nil, err
-	}
-	buf := make([]byte, 32<<10)
-	var names strings.Builder
-	var found []struct {
-		end  int
-		kind uint32
-	}
-	for {
-		n, err := ignoringEINTRValue(func() (int, error) { return unix.Getdents(fd, buf) })
-		if err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			break
-		}
-		eachDirent(buf[:n], func(name []byte, kind uint32) {
-			names.Write(name)
-			found = append(found, struct {
-				end  int
-				kind uint32
-			}{names.Len(), kind})
-		})
-	}
-	list, all, start := make([]dirent, len(found)), strings.Clone(names.String()), 0
-	for i, f := range found {
-		list[i], start = dirent{all[start:f.end], f.kind}, f.end
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
-	return list, nil
-}
-
 // eachDirent parses the result of getdents64: records of inode, offset, length (16 bit), type (8 bit), name and NUL.
 func eachDirent(buf []byte, yield func(name []byte, kind uint32)) {
 	const header = int(unsafe.Offsetof(unix.Dirent{}.Name))
 	for len(buf) >= header {
 		length := int(binary.NativeEndian.Uint16(buf[unsafe.Offsetof(unix.Dirent{}.Reclen):]))
-		name, _, _ := bytes.Cut(buf[header:length], []byte{0})
-		if s := string(name); s != "." && s != ".." {
+		name := buf[header:length]
+		name = name[:bytes.IndexByte(name, 0)]
+		if string(name) != "." && string(name) != ".." {
 			yield(name, uint32(buf[unsafe.Offsetof(unix.Dirent{}.Type)])<<12) // DT_x is S_IFx >> 12
 		}
 		buf = buf[length:]

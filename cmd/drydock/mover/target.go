@@ -74,7 +74,7 @@ func (c *copier) foreignNames() ([]string, error) {
 		return nil, &fault{target, "reading the directory", "", err}
 	}
 	var foreign []string
-	for _, n := range names {
+	for n := range names.all() {
 		known, err := c.isExpectedName(n.name)
 		if err != nil {
 			return nil, &fault{target, "looking at", n.name, err}

@@ -40,14 +40,14 @@ func (c *copier) makeEntry(d *dir, e *entry, create func(name string) error) (st
 }
 
 // install renames a complete file to its final name in one step, unless it already has that name.
-func (c *copier) install(at int, tmp string, d *dir, e *entry) error {
-	if tmp == e.name {
+func (c *copier) install(at int, tmp string, d *dir, name string) error {
+	if tmp == name {
 		return nil
 	}
-	err := ignoringEINTR(func() error { return unix.Renameat(at, tmp, at, e.name) })
+	err := ignoringEINTR(func() error { return unix.Renameat(at, tmp, at, name) })
 	if err != nil {
 		c.discard(at, tmp)
-		return &fault{target, "renaming to", d.join(e.name), err}
+		return &fault{target, "renaming to", d.join(name), err}
 	}
 	return nil
 }

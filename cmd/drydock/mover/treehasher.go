@@ -4,7 +4,8 @@ package mover
 
 import (
 	"fmt"
-	"sync/atomic"
+	"hash"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,21 +19,37 @@ type treeHasher struct {
 	problems *problems
 	content  [2]sum
 
-	isOwnName        func(d *dir, name string) bool                      // names in the target that belong to the mover; may be nil
-	verifiedContents func(d *dir, e *entry, have *meta) (c sum, ok bool) // contents known from an earlier pass; may be nil
-	trusted          func(g *group, e *entry, bytes int64)               // called for files that were not read because of that
-	effort           *effort                                             // may be nil
-	limit            *Limiter                                            // may be nil
+	isOwnName   func(d *dir, name string) bool           // names in the target that belong to the mover; may be nil
+	verified    func(e *entry, have *meta) (known, bool) // what an earlier pass verified; may be nil
+	expected    func(src *meta) bool                     // whether verified will probably know a file; may be nil
+	trusted     func(files, bytes int64)                 // called for files that were not read because of that
+	misjudged   func(d *dir, e *entry, err error)        // called for each difference; e is nil for a directory; may be nil
+	sourceKnown bool                                     // see copier.sourceIsSettled
+	keeper      *keeper                                  // may be nil
+	patched     func(e *entry, have *meta) *patchedUnits // a complete patch by units that left the target so; may be nil
+	effort      *effort                                  // may be nil
+	limit       *Limiter                                 // may be nil
 }
 
 // node is a directory whose entries are being read.
 type node struct {
 	dir       *dir
 	up        *node
-	index     int // of this directory in up
-	pending   atomic.Int32
+	block     int // of this directory in up
+	index     int // of this directory in that block
 	snapshots [2]snapshot
-	records   [2][]sum // of its entries
+
+	mu     sync.Mutex // guards the fields below
+	blocks []nodeBlock
+	next   int          // the first block that is not in the hashes
+	hashes [2]hash.Hash // of the records of the blocks before next
+}
+
+// nodeBlock is a block of the directory. Blocks are read at the same time, and enter the hash in their order.
+type nodeBlock struct {
+	pending int      // unfinished pieces of work and subdirectories
+	records [2][]sum // of its entries
+	done    bool
 }
 
 // ifGone turns the error into a mismatch if a name is missing in the target or has another type there. That is not an
@@ -74,14 +91,67 @@ func inParallel(f func(side int) error) error {
 
 // knownContents returns the contents of an entry that need not be read, or nil.
 func (s *treeHasher) knownContents(d *dir, e *entry, g *group, both [2]snapshot) *sum {
-	if s.verifiedContents == nil {
+	if s.verified == nil {
 		return nil
 	}
-	content, ok := s.verifiedContents(d, e, &both[target].meta)
+	k, ok := s.verified(e, &both[target].meta)
 	if !ok {
 		return nil
 	}
 	s.meter.bytes.Add(both[target].data)
-	s.trusted(g, e, both[source].data)
-	return &content
+	bytes := int64(0) // hard links count once
+	if g == nil || g.isLeader(d, e) {
+		bytes = both[source].data
+	}
+	s.trusted(1, bytes)
+	return &k.content
+}
+
+// judge passes a difference on.
+func (s *treeHasher) judge(d *dir, e *entry, err error) {
+	if err != nil && s.misjudged != nil {
+		s.misjudged(d, e, err)
+	}
+}
+
+// finishPiece ends one piece of work on a block. Complete blocks enter the hash of the directory in their order. After the
+// last one, the directory's own record goes to its parent.
+func (s *treeHasher) finishPiece(n *node, block int) {
+	if n.finishPiece(block, len(s.sides)) {
+		s.finishNode(n)
+	}
+}
+
+// finishPiece returns whether all blocks are complete.
+func (n *node) finishPiece(block, sides int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := &n.blocks[block]
+	if b.pending--; b.pending > 0 {
+		return false
+	}
+	b.done = true
+	for ; n.next < len(n.blocks) && n.blocks[n.next].done; n.next++ {
+		for side := range sides {
+			for i := range n.blocks[n.next].records[side] {
+				n.hashes[side].Write(n.blocks[n.next].records[side][i][:])
+			}
+		}
+		n.blocks[n.next].records = [2][]sum{}
+	}
+	return n.next == len(n.blocks)
+}
+
+func (s *treeHasher) finishNode(n *node) {
+	for side := range s.sides {
+		n.snapshots[side].content = sum(n.hashes[side].Sum(nil))
+		if n.up == nil {
+			s.content[side] = n.snapshots[side].content
+		} else {
+			n.up.blocks[n.block].records[side][n.index] = n.snapshots[side].record(n.dir.self.name)
+		}
+	}
+	if n.up != nil {
+		s.finishPiece(n.up, n.block)
+	}
 }

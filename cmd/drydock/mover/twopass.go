@@ -74,7 +74,7 @@ func (c *copier) beginTwoPass(ctx context.Context) error {
 func (c *copier) beginRecord(ctx context.Context) error {
 	now := time.Now()
 	if c.hooks.noSettling { // tests skip these rules
-		c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(time.Hour)), &record{}
+		c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(time.Hour)), c.newRecordWriter()
 		return nil
 	}
 	err := writeBack(ctx, c.src.fd)
@@ -88,7 +88,7 @@ func (c *copier) beginRecord(ctx context.Context) error {
 		c.warn("the source could not be flushed (%v), so no file counts as unchanged after this pass", err)
 		return nil
 	}
-	c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(-c.settled)), &record{}
+	c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(-c.settled)), c.newRecordWriter()
 	return nil
 }
 
@@ -103,19 +103,20 @@ func (c *copier) loadRecord() {
 		c.warn("the source has a file %s, so no file counts as unchanged between the passes", recordName)
 		return
 	}
-	known, err := readRecord(c.dst.fd, c.twoPass.id)
+	earlier, err := readRecord(c.dst.fd, c.twoPass.id)
 	if err == nil {
-		c.twoPass.earlier = known
+		c.twoPass.earlier, c.twoPass.presume = earlier, true
+		earlier.noPages = c.hooks.noPages
 		c.addOwnName(recordName)
 	} else if c.pass == PassFinal {
 		c.warn("everything is verified again, because the record of the first pass cannot be used: %v", err)
 	}
 }
 
-// verifiedContents returns the contents of a file that a first pass verified and that changed on neither side since.
-func (c *copier) verifiedContents(d *dir, e *entry, have *meta) (sum, bool) {
+// verified returns what is known of a file that a first pass verified and that changed on neither side since.
+func (c *copier) verified(e *entry, have *meta) (known, bool) {
 	if c.twoPass.earlier == nil || !e.meta.isRegular() || c.isInSubvolume(&e.meta) {
-		return sum{}, false
+		return known{}, false
 	}
 	return c.twoPass.earlier.find(&e.meta, have)
 }
@@ -137,6 +138,12 @@ func (c *copier) attributesSuffice(e *entry, have *meta) bool {
 // isSettled reports whether a file may be recorded: when the pass began, nothing had written to it recently.
 func (c *copier) isSettled(e *entry) bool {
 	return e.meta.isRegular() && e.meta.ctime().before(c.twoPass.bound) && e.meta.mtime().before(c.twoPass.bound) && !c.isInSubvolume(&e.meta)
+}
+
+// isSettledDir is isSettled for a directory.
+func (c *copier) isSettledDir(d *dir) bool {
+	m := &d.self.meta
+	return m.ctime().before(c.twoPass.bound) && m.mtime().before(c.twoPass.bound) && !c.isInSubvolume(m)
 }
 
 // isInSubvolume reports whether an inode of the source is in a subvolume. A subvolume gets another device number with

@@ -14,3 +14,10 @@ func (m *meta) ctime() unixTime { return unixTime{m.ctimeSec, int64(m.ctimeNsec)
 func (m *meta) mtime() unixTime { return unixTime{m.mtimeSec, int64(m.mtimeNsec)} }
 
 func unixTimeOf(t time.Time) unixTime { return unixTime{t.Unix(), int64(t.Nanosecond())} }
+
+func latest(a, b unixTime) unixTime {
+	if a.before(b) {
+		return b
+	}
+	return a
+}

@@ -55,7 +55,7 @@ func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta)
 		return false, nil
 	case e.meta.isSymlink():
 		return c.sameLink(at, e)
-	case e.meta.isRegular() && c.mustCompare(at.dir, e, have):
+	case e.meta.isRegular() && c.mustCompare(e, have):
 		// A patch compares the contents of a big file, and writes nothing if they are equal.
 		if same, err := c.sameFlags(ctx, at, e); err != nil || !same || c.isBig(e) {
 			return false, err
@@ -68,8 +68,8 @@ func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta)
 }
 
 // mustCompare reports whether a file with equal attributes has to be read to prove that it is equal.
-func (c *copier) mustCompare(d *dir, e *entry, have *meta) bool {
-	if _, known := c.verifiedContents(d, e, have); known {
+func (c *copier) mustCompare(e *entry, have *meta) bool {
+	if _, ok := c.verified(e, have); ok {
 		return false
 	}
 	return c.checksum || !c.attributesSuffice(e, have)

@@ -139,7 +139,8 @@ func TestEmitPostsThroughTheProxyOfTheAPIServer(t *testing.T) {
 	}
 	want := map[string]string{"Ce-Specversion": "1.0", "Ce-Type": "dev.drydock.object.changed", "Ce-Source": "drydock.dev/kubectl",
 		"Ce-Subject": "/apis/apps/v1/namespaces/shop/statefulsets/web", "Ce-Kind": "StatefulSet", "Ce-Namespace": "shop", "Ce-Name": "web",
-		"Ce-Operation": build.ID, "Ce-Partitionkey": "uid-web", "Ce-Concerns": "backup restore"}
+		"Ce-Operation": build.ID, "Ce-Partitionkey": "uid-web", "Ce-Concerns": "backup restore",
+		"Ce-Forbackup": "true", "Ce-Forrestore": "true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

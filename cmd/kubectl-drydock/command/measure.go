@@ -13,7 +13,7 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
-	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/settings"
 	"drydock.dev/shared/text"
 )
@@ -71,7 +71,7 @@ func (s *session) observeSettings(ctx context.Context, name string, into *api.Se
 		if !ok || namespace == "" || object == "" {
 			return nil, fmt.Errorf("--settings %q is not NAMESPACE/NAME. The ConfigMap of config/ is drydock/drydock-settings", name)
 		}
-		found, err := s.client.Get(ctx, kube.ConfigMaps, namespace, object, config)
+		found, err := s.client.Get(ctx, plan.ConfigMaps, namespace, object, config)
 		switch {
 		case err != nil:
 			why = text.Printable(err.Error())

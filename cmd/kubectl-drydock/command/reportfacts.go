@@ -274,7 +274,7 @@ func latestOf(e *corev1.Event) metav1.Time {
 // settings returns the settings of the functions, or nil.
 func (f *reportFacts) settings(ctx context.Context, home string) map[string]string {
 	config := &corev1.ConfigMap{}
-	found, err := f.client.Get(ctx, kube.ConfigMaps, home, settingsConfigMap, config)
+	found, err := f.client.Get(ctx, plan.ConfigMaps, home, settingsConfigMap, config)
 	f.missed("ConfigMap "+settingsConfigMap+" in namespace "+home, err)
 	if !found {
 		return nil

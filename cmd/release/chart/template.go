@@ -19,6 +19,9 @@ const (
 	versionMark    = "version.mark"
 )
 
+// settingsConfig is the ConfigMap with the settings of all functions.
+const settingsConfig = "drydock-settings"
+
 // values replaces the marks by values of the chart.
 var values = strings.NewReplacer(
 	imageMark, "{{ .Values.image | quote }}",
@@ -69,7 +72,10 @@ func templateOf(object *unstructured.Unstructured) (string, error) {
 		annotations["helm.sh/resource-policy"] = "keep"
 		object.SetAnnotations(annotations)
 	case "ConfigMap":
-		return settings(object)
+		// The other ConfigMap is the list of turns, which pause-owner writes.
+		if object.GetName() == settingsConfig {
+			return settings(object)
+		}
 	case "Deployment":
 		if err := unstructured.SetNestedField(object.Object, replicasMark, "spec", "replicas"); err != nil {
 			return "", err

@@ -115,7 +115,7 @@ func componentOf(environment []byte, dir string) (component string, ours bool) {
 // KillAll kills every process of the cluster and waits for their end. It repeats the search, because an ending process may just have
 // started another one.
 func KillAll(ctx context.Context, dir string) error {
-	return untilNone(ctx, 10*time.Second, "processes of the cluster", func() (int, error) {
+	return untilNone(ctx, time.Minute, "processes of the cluster", func() (int, error) {
 		processes, err := Processes(dir)
 		for _, process := range processes {
 			if err := killVerified(process.PID, dir); err != nil {

@@ -73,5 +73,8 @@ func renderPlan(p plan.Plan) string {
 	if p.Announce != "" {
 		b.WriteString("-> " + strings.TrimPrefix(p.Announce, "dev.drydock.") + "\n")
 	}
+	if p.Wakes != nil {
+		fmt.Fprintf(&b, "-> wakes %s/%s\n", p.Wakes.Namespace, p.Wakes.Name)
+	}
 	return b.String()
 }

@@ -260,17 +260,20 @@ func expectCommonSettings(t *testing.T, service *servingv1.Service) {
 // TestKafkaOverlayDiffersOnlyInTheBroker: all Triggers but that of sift request ordered delivery. sift judges each event separately, so it
 // does not need the order.
 func TestKafkaOverlayDiffersOnlyInTheBroker(t *testing.T) {
-	cluster, kafka := render(t, "config/overlays/cluster"), render(t, "config/overlays/kafka")
+	cluster := map[string][]byte{}
+	for _, object := range render(t, "config/overlays/cluster") {
+		text, _ := object.MarshalJSON()
+		cluster[object.GetKind()+" "+object.GetName()] = text
+	}
 	var different []string
-	for i := range cluster {
-		a, _ := cluster[i].MarshalJSON()
-		b, _ := kafka[i].MarshalJSON()
-		if !bytes.Equal(a, b) {
-			different = append(different, kafka[i].GetKind()+" "+kafka[i].GetName())
+	for _, object := range render(t, "config/overlays/kafka") {
+		name := object.GetKind() + " " + object.GetName()
+		if text, _ := object.MarshalJSON(); !bytes.Equal(text, cluster[name]) {
+			different = append(different, name)
 		}
 	}
 	slices.Sort(different)
-	if diff := cmp.Diff([]string{"Broker default", "ConfigMap drydock-settings"}, different); diff != "" {
+	if diff := cmp.Diff([]string{"Broker default", "ConfigMap drydock-kafka", "ConfigMap drydock-settings"}, different); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, function := range functions {
@@ -278,6 +281,34 @@ func TestKafkaOverlayDiffersOnlyInTheBroker(t *testing.T) {
 			if object.GetKind() == "Trigger" && function != "sift" &&
 				object.GetAnnotations()["kafka.eventing.knative.dev/delivery.order"] != "ordered" {
 				t.Errorf("Trigger %s does not request ordered delivery", object.GetName())
+			}
+		}
+	}
+}
+
+// TestRoleBindingsAreBesideTheirRoles: a RoleBinding in another namespace than its Role gives no rights, and the owner of that namespace
+// could create a Role with the name.
+func TestRoleBindingsAreBesideTheirRoles(t *testing.T) {
+	for _, overlay := range overlays {
+		roles := map[string]string{"drydock-mover-image": "drydock"} // kubectl drydock install creates it
+		var bindings []*unstructured.Unstructured
+		for _, object := range render(t, "config/overlays/"+overlay) {
+			switch object.GetKind() {
+			case "Role":
+				roles[object.GetName()] = object.GetNamespace()
+			case "RoleBinding":
+				bindings = append(bindings, object)
+			}
+		}
+		for _, binding := range bindings {
+			kind, _, _ := unstructured.NestedString(binding.Object, "roleRef", "kind")
+			role, _, _ := unstructured.NestedString(binding.Object, "roleRef", "name")
+			if kind == "Role" && binding.GetNamespace() != roles[role] {
+				t.Errorf("overlay %s: RoleBinding %s is in namespace %s, its Role in %q", overlay, binding.GetName(), binding.GetNamespace(),
+					roles[role])
+			}
+			if kind == "ClusterRole" && overlay == "namespace" && binding.GetNamespace() != "default" {
+				t.Errorf("RoleBinding %s is in namespace %s", binding.GetName(), binding.GetNamespace())
 			}
 		}
 	}

@@ -1,0 +1,100 @@
+//go:build linux && root
+
+package mover
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// eachFile calls f for all files of a tree, with twice as many workers as CPUs, like the mover.
+func eachFile(b *testing.B, root string, f func(dirfd int, dir, name string)) {
+	b.Helper()
+	dirs, err := filepath.Glob(root + "/dir*")
+	must(b, err)
+	var all sync.WaitGroup
+	type piece struct {
+		dir   string
+		fd    int
+		names nameList
+		lo    int
+	}
+	todo := make(chan piece)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for p := range todo {
+				for i := p.lo; i < min(p.lo+blockEntries, p.names.len()); i++ {
+					f(p.fd, p.dir, p.names.at(i).name)
+				}
+			}
+		})
+	}
+	var open []int
+	for _, dir := range dirs {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		must(b, err)
+		open = append(open, fd)
+		names, err := readdir(fd)
+		must(b, err)
+		for lo := 0; lo < names.len(); lo += blockEntries {
+			todo <- piece{filepath.Base(dir), fd, names, lo}
+		}
+	}
+	close(todo)
+	all.Wait()
+	closeAll(open)
+}
+
+func bareCopy(b *testing.B, src, dst string) {
+	dirs := map[string]int{}
+	names, err := filepath.Glob(src + "/dir*")
+	must(b, err)
+	for _, n := range names {
+		to := filepath.Join(dst, filepath.Base(n))
+		must(b, os.Mkdir(to, 0o755))
+		fd, err := unix.Open(to, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		must(b, err)
+		defer unix.Close(fd)
+		dirs[filepath.Base(n)] = fd
+	}
+	eachFile(b, src, func(dirfd int, dir, name string) {
+		buf := buffers.Get()
+		defer buffers.Put(buf)
+		in, err := unix.Openat(dirfd, name, unix.O_RDONLY, 0)
+		out, err2 := unix.Openat(dirs[dir], name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+		if err != nil || err2 != nil {
+			b.Error(err, err2)
+			return
+		}
+		n, err := unix.Read(in, buf[:])
+		if err == nil {
+			_, err = unix.Write(out, buf[:n])
+		}
+		if err != nil {
+			b.Error(err)
+		}
+		unix.Close(in)
+		unix.Close(out)
+	})
+}
+
+func bareRead(b *testing.B, dir string) {
+	eachFile(b, dir, func(dirfd int, _, name string) {
+		buf := buffers.Get()
+		defer buffers.Put(buf)
+		in, err := unix.Openat(dirfd, name, unix.O_RDONLY, 0)
+		if err == nil {
+			_ = unix.Fadvise(in, 0, 0, unix.FADV_DONTNEED)
+			_, err = unix.Read(in, buf[:])
+			unix.Close(in)
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	})
+}

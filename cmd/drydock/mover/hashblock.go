@@ -1,0 +1,87 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"crypto/sha256"
+)
+
+// readBlock reads a block of a directory. Before that, it adds tasks for the blocks after it, and for the subdirectories in
+// the block.
+func (s *treeHasher) readBlock(ctx context.Context, p *pool, n *node, i int, fds []int) error {
+	if i+1 < len(n.blocks) {
+		p.add(func(ctx context.Context) error {
+			return s.withDir(n.dir, func(fds []int) error { return s.readBlock(ctx, p, n, i+1, fds) })
+		})
+	}
+	buf := entryBuffers.Get()
+	entries := n.dir.blocks[i].unpack(buf[:])
+	b := &n.blocks[i]
+	for side := range s.sides {
+		b.records[side] = make([]sum, len(entries))
+	}
+	var later [][2]int // other workers read these pieces
+	own := [2]int{}
+	eachChunk(entries, n.dir.chunkLimit(), func(lo, hi int) {
+		if own[1] > own[0] {
+			later = append(later, own)
+		}
+		own = [2]int{lo, hi}
+	})
+	b.pending = 1 + len(later) + len(n.dir.blocks[i].subs)
+	for _, piece := range later {
+		p.add(func(ctx context.Context) error {
+			return s.withDir(n.dir, func(fds []int) error { return s.readChunk(ctx, n, i, fds, entries, piece) })
+		})
+	}
+	for k := range entries {
+		if sub := entries[k].sub; sub != nil {
+			p.add(s.visit(p, &node{dir: sub, up: n, block: i, index: k}))
+		}
+	}
+	err := s.readChunk(ctx, n, i, fds, entries, own)
+	if len(later) == 0 {
+		entryBuffers.Put(buf)
+	}
+	return err
+}
+
+// withDir opens a directory on all sides for f.
+func (s *treeHasher) withDir(d *dir, f func(fds []int) error) error {
+	fds, err := s.open(d)
+	defer closeAll(fds)
+	if err != nil {
+		s.judge(d, nil, err)
+		return s.problems.collect(err)
+	}
+	return f(fds)
+}
+
+func (s *treeHasher) run(ctx context.Context, workers int) error {
+	return runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, &node{dir: s.tree.top})) })
+}
+
+// visit reads a directory. If it has several blocks, other workers read some of them.
+func (s *treeHasher) visit(p *pool, n *node) task {
+	return func(ctx context.Context) error {
+		fds, err := s.open(n.dir)
+		defer closeAll(fds)
+		if err == nil {
+			err = s.readDir(n, fds)
+		}
+		if err != nil {
+			s.judge(n.dir, nil, err)
+			return s.problems.collect(err)
+		}
+		n.blocks = make([]nodeBlock, len(n.dir.blocks))
+		for side := range s.sides {
+			n.hashes[side] = sha256.New()
+		}
+		if len(n.blocks) == 0 {
+			s.finishNode(n)
+			return nil
+		}
+		return s.readBlock(ctx, p, n, 0, fds)
+	}
+}

@@ -1,0 +1,111 @@
+package pauseowner
+
+import (
+	"fmt"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/turns"
+)
+
+// needsTurns reports whether the list of turns matters: a planned resize needs a turn, or the turn of an ended one must end.
+func needsTurns(in Input, records operation.Records) bool {
+	return !records.Resize.Active() || neededTurn(in, in.plannedOperation(records)) != nil
+}
+
+// neededTurn returns the turn that the planned operation needs, or nil. A user could write a record with the id of an operation of another
+// set, and so take its place in the list. backup gives such a record up before it creates a mover. An operation that ends needs no turn.
+func neededTurn(in Input, planned operation.Record) *turns.Turn {
+	resize, ok := planned.(*api.Resize)
+	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) || operation.Overdue(resize, in.Now) {
+		return nil
+	}
+	turn, needed := turns.Of(in.Set.Namespace, resize)
+	if !needed {
+		return nil
+	}
+	return &turn
+}
+
+// takeTurn lets the planned resize wait for its turn. Its owners are not paused meanwhile, and there is no deadline. A Noop means that the
+// resize has its turn, or needs none.
+func takeTurn(in Input, planned operation.Record) plan.Plan {
+	turn := neededTurn(in, planned)
+	if turn == nil || in.Turns == nil {
+		return plan.Noop(api.TurnBegins)
+	}
+	resize := planned.(*api.Resize)
+	if in.Turns.IsRunning(turn.Operation) {
+		return beginAfterWait(in, resize)
+	}
+	list := withoutEnded(in, turn.Operation).Request(*turn)
+	if list.IsRunning(turn.Operation) {
+		return beginTurn(in, resize, list)
+	}
+	next := resize.Clone()
+	next.Reason, next.Deadline = api.TurnWaits, nil
+	next.Message = fmt.Sprintf("the resize waits for its turn: other resizes copy, and DRYDOCK_MOVERS allows %d movers in the cluster, "+
+		"half of them per namespace; it begins by itself, without a time limit", in.Turns.Limit())
+	actions := append(operation.Store(in.Set, next).Actions(), list.Store()...)
+	if len(actions) == 0 {
+		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())
+	}
+	return plan.Do(api.TurnWaits, actions...)
+}
+
+// beginTurn takes the turn. A resize that has waited continues by the event of its own record, so that the answer can wake the next set.
+func beginTurn(in Input, resize *api.Resize, list *turns.List) plan.Plan {
+	if resize.Reason != api.TurnWaits {
+		return plan.Do(api.TurnBegins, list.Store()...)
+	}
+	return wakeNext(plan.Do(api.TurnBegins, append(list.Store(), storeBegin(in, resize)...)...), list)
+}
+
+// beginAfterWait lets a resize continue that has its turn, but whose record says that it waits.
+func beginAfterWait(in Input, resize *api.Resize) plan.Plan {
+	if resize.Reason != api.TurnWaits {
+		return plan.Noop(api.TurnBegins)
+	}
+	return plan.Do(api.TurnBegins, storeBegin(in, resize)...)
+}
+
+// storeBegin gives the resize the deadline back that it did not have while it waited.
+func storeBegin(in Input, resize *api.Resize) []plan.Action {
+	next := operation.Enter(resize, api.Planned, in.Now, in.Settings.PlanTimeout)
+	next.Reason, next.Message = api.TurnBegins, "the resize has its turn"
+	return operation.Store(in.Set, next).Actions()
+}
+
+// endTurn ends the turns of the set's operations that are over, and wakes the set that is next.
+func endTurn(in Input, operations operation.Records) plan.Plan {
+	if in.Turns == nil || operations.Resize.Active() {
+		return plan.Noop(api.NotOurPhase)
+	}
+	list := withoutEnded(in, "")
+	actions := list.Store()
+	if len(actions) == 0 {
+		return plan.Noop(api.NotOurPhase)
+	}
+	p := plan.Do(api.TurnEnds, actions...)
+	if len(in.OwnerRecords) > 0 {
+		return p // the owner must be resumed now. The sweep wakes the next set
+	}
+	return wakeNext(p, list)
+}
+
+// withoutEnded returns the list without the set's operations that are over, except the given one. The next operation of a set may be
+// planned before the turn of the former one has ended, and would wait for it. While an operation has a journal, its movers may run.
+func withoutEnded(in Input, except string) *turns.List {
+	return in.Turns.Without(func(t turns.Turn) bool {
+		return t.Namespace == in.Namespace && t.Set == in.Name && t.Operation != except && in.Journal(t.Operation) == nil
+	})
+}
+
+// wakeNext adds the set whose turn is next.
+func wakeNext(p plan.Plan, list *turns.List) plan.Plan {
+	if next := list.Next(); len(next) > 0 {
+		return p.Wake(plan.SetRef{Namespace: next[0].Namespace, Name: next[0].Set, UID: next[0].UID})
+	}
+	return p
+}

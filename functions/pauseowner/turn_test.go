@@ -1,0 +1,181 @@
+package pauseowner
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/turns"
+	"drydock.dev/test/kit/build"
+)
+
+// turnsOf returns a list of turns for at most two movers, of which a namespace gets one.
+func turnsOf(t testing.TB, all ...turns.Turn) *turns.List {
+	t.Helper()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace, Name: api.TurnsConfigMap, ResourceVersion: "11"},
+		Data: map[string]string{}}
+	for i, turn := range all {
+		turn.Since = metav1.NewTime(build.Now.Add(time.Duration(i-10) * time.Second))
+		text, err := json.Marshal(turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Data[turn.Operation] = string(text)
+	}
+	settings := build.Settings()
+	settings.Movers = 2
+	return turns.Read(config, settings, build.Now)
+}
+
+func turn(operation, namespace, set string, movers int, running bool) turns.Turn {
+	turn := turns.Turn{Operation: operation, Namespace: namespace, Set: set, Movers: movers}
+	if running {
+		turn.Until = &metav1.Time{Time: build.Now.Add(time.Hour)}
+	}
+	return turn
+}
+
+// TestResizeWaitsForItsTurn shows a resize while others copy. No owner is paused before the turn.
+func TestResizeWaitsForItsTurn(t *testing.T) {
+	members := build.Members(api.MemberPending, "data-web-0")
+	planned := build.Operation(api.Planned, build.Due(time.Minute), members, build.DerivedID)
+	in := func(record *api.Resize, list *turns.List, options ...build.Option) Input {
+		options = append([]build.Option{build.Status(record)}, options...)
+		return Input{Observed: build.World(build.Set("web", options...)), Namespace: build.Namespace, Settings: build.Settings(),
+			Turns: list, Owners: ownersOf(redisOwner(nil))}
+	}
+	full := func(own ...turns.Turn) *turns.List {
+		return turnsOf(t, append([]turns.Turn{turn("1", "a", "x", 1, true), turn("2", "b", "y", 1, true)}, own...)...)
+	}
+	own := turn(planned.Operation, build.Namespace, "web", 1, false)
+	own.UID = "uid-web"
+	taken := turn(planned.Operation, build.Namespace, "web", 1, true)
+	waiting := build.Stored(Decide(in(planned, full())))
+	late := build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)
+	former := turn(build.ID, build.Namespace, "web", 1, true)
+	journal := in(waiting, turnsOf(t, former, own))
+	journal.Journals = append(journal.Journals, build.Journal(build.Operation(api.Finishing, members)))
+	stranger := build.Operation(api.Planned, build.Due(time.Minute), members) // the id does not derive from the set
+	check(t, map[string]Input{
+		"nobody else copies":                                   in(planned, turnsOf(t)),
+		"the limit is reached":                                 in(planned, full()),
+		"the record was written, and the list was not":         in(waiting, full()),
+		"it still waits":                                       in(waiting, full(own)),
+		"its turn has come":                                    in(waiting, turnsOf(t, turn("1", "a", "x", 1, true), own)),
+		"its turn has come, and another one is next":           in(waiting, turnsOf(t, own, turn("3", "b", "y", 1, false))),
+		"it has taken its turn, and the record says it waits":  in(waiting, full(taken)),
+		"it has its turn":                                      in(planned, full(taken)),
+		"it is aborted while it waits":                         in(waiting, full(own), build.Annotation(api.AbortAnnotation, "")),
+		"its deadline passes without a turn":                   in(late, full()),
+		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),
+		"there is no list":                                     in(planned, nil),
+		"the turn of the set's former operation has not ended": in(waiting, turnsOf(t, former, own)),
+		"it has its turn, and so has a former operation":       in(waiting, turnsOf(t, former, taken)),
+		"the set's former operation has a journal":             journal,
+		"its id is that of another set's operation":            in(stranger, turnsOf(t, turn(stranger.Operation, "b", "y", 1, false))),
+	})
+}
+
+// TestTurnEndsWithTheResize shows what becomes of the turn once the operation is over. The next set is woken, unless an owner must be
+// resumed first.
+func TestTurnEndsWithTheResize(t *testing.T) {
+	taken := turn(build.ID, build.Namespace, "web", 1, true)
+	next, other := turn("3", "b", "y", 1, false), turn("4", build.Namespace, "db", 1, true)
+	in := func(record *api.Resize, list *turns.List) Input {
+		return Input{Observed: build.World(build.Set("web", build.Status(record))), Namespace: build.Namespace, Settings: build.Settings(),
+			Turns: list}
+	}
+	owned := in(build.Operation(api.Succeeded), turnsOf(t, taken, next))
+	owned.OwnerRecords = []OwnerRecord{ownerRecordOf(build.ID, redisOwner(heldFor(build.ID)))}
+	gone := Input{Observed: build.World(), Namespace: build.Namespace, Turns: turnsOf(t, taken)}
+	gone.Name = "web"
+	check(t, map[string]Input{
+		"it has succeeded":                     in(build.Operation(api.Succeeded), turnsOf(t, taken)),
+		"it has failed, and another one waits": in(build.Operation(api.Failed), turnsOf(t, taken, next)),
+		"it has no turn":                       in(build.Operation(api.Succeeded), turnsOf(t, other, next)),
+		"it still runs":                        in(build.Operation(api.Moving), turnsOf(t, taken, next)),
+		"its owner must be resumed first":      owned,
+		"the set is gone":                      gone,
+		"the set is gone, its journal is not": {Observed: build.World(build.Journal(build.Operation(api.Moving))), Namespace: build.Namespace,
+			Turns: turnsOf(t, taken)},
+		"a turn of an older operation of the set": in(build.Operation(api.Succeeded), turnsOf(t, turn("old", build.Namespace, "web", 1, true))),
+	})
+}
+
+// TestTurnsAreReadOnlyWhereTheyMatter: most events of pause-owner concern no copy.
+func TestTurnsAreReadOnlyWhereTheyMatter(t *testing.T) {
+	members := build.Members(api.MemberPending, "data-web-0")
+	for name, row := range map[string]struct {
+		set  build.Option
+		want bool
+	}{
+		"a planned copy":     {build.Status(build.Operation(api.Planned, members, build.DerivedID)), true},
+		"a planned rollback": {build.Status(build.Operation(api.Planned, build.RollbackOf("x"), members)), false},
+		"a copy whose deadline has passed": {build.Status(build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)),
+			false},
+		"a forged id":    {build.Status(build.Operation(api.Planned, members)), false},
+		"a running copy": {build.Status(build.Operation(api.Moving, members)), false},
+		"an ended copy":  {build.Status(build.Operation(api.Succeeded, members)), true},
+	} {
+		in := Input{Observed: build.World(build.Set("web", row.set))}
+		if got := needsTurns(in, operation.Of(in.Set)); got != row.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestUnreadableTurnsKeepNoOwnerPaused: after an update of Drydock alone, pause-owner has no right to read the list. Owners must be
+// resumed, and resizes must end, nevertheless.
+func TestUnreadableTurnsKeepNoOwnerPaused(t *testing.T) {
+	limited := build.Settings()
+	limited.Movers = 1
+	observe := func(record *api.Resize, handler http.Handler, options ...build.Option) (Input, error) {
+		lists := build.EmptyLists()
+		lists["statefulsets"] = []metav1.Object{build.Set("web", append(options, build.Status(record))...)}
+		lists["controllerrevisions"] = []metav1.Object{build.Journal(build.Operation(api.Finishing))}
+		lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
+			Name: api.TurnsConfigMap}}}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if handler != nil && strings.HasSuffix(r.URL.Path, api.TurnsConfigMap) {
+				handler.ServeHTTP(w, r)
+				return
+			}
+			lists.ServeHTTP(w, r)
+		}))
+		defer server.Close()
+		client := kube.NewClient(&rest.Config{Host: server.URL})
+		f := New(client, limited, nil, slog.New(slog.DiscardHandler))
+		return f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+	}
+	forbidden := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+	})
+	members := build.Members(api.MemberPending, "data-web-0")
+	ended := build.Operation(api.Succeeded, members)
+	if in, err := observe(ended, forbidden); err != nil || in.Turns != nil || len(in.Journals) == 0 {
+		t.Errorf("an ended resize: %v, %d journals", err, len(in.Journals))
+	}
+	ignores := build.Annotation(api.OwnerPolicyAnnotation, "ignore")
+	planned := build.Operation(api.Planned, members, build.DerivedID)
+	if in, err := observe(planned, nil, ignores); err != nil || in.Turns == nil || len(in.Journals) == 0 {
+		t.Errorf("a planned resize without owners: %v, %d journals", err, len(in.Journals))
+	}
+	if _, err := observe(planned, nil, ignores, build.Annotation(api.AbortAnnotation, "")); err != nil {
+		t.Errorf("an aborted resize: %v", err)
+	}
+}

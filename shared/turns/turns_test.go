@@ -1,0 +1,325 @@
+package turns
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// listOf returns a list for at most limit movers. An entry is "namespace/operation movers", with a star if it has its turn. The entries
+// have asked in their order.
+func listOf(limit int, entries ...string) *List {
+	l := listFor(limit, build.Now)
+	for i, text := range entries {
+		var name string
+		t := Turn{Since: metav1.NewTime(build.Now.Add(time.Duration(i) * time.Second))}
+		if strings.HasSuffix(text, "*") {
+			t.Until = &metav1.Time{Time: build.Now.Add(time.Hour)}
+		}
+		_, _ = fmt.Sscanf(text, "%s %d", &name, &t.Movers)
+		t.Namespace, t.Operation, _ = strings.Cut(name, "/")
+		t.Set = "set-" + t.Operation
+		l.turns[t.Operation] = t
+	}
+	return l
+}
+
+func listFor(limit int, now time.Time) *List {
+	settings := build.Settings()
+	settings.Movers = limit
+	return Read(&corev1.ConfigMap{}, settings, now)
+}
+
+func names(all []Turn) string {
+	var text []string
+	for _, t := range all {
+		text = append(text, t.Operation)
+	}
+	return strings.Join(text, " ")
+}
+
+// TestNamespacesTakeTurns shows who is next.
+func TestNamespacesTakeTurns(t *testing.T) {
+	for name, row := range map[string]struct {
+		list *List
+		want string
+	}{
+		"nobody waits":                                   {listOf(4, "a/1 1*"), ""},
+		"the first to ask is the first":                  {listOf(4, "a/1 1", "a/2 1"), "1 2"},
+		"the namespace with fewer movers comes first":    {listOf(4, "a/1 1*", "a/2 1", "b/3 1"), "3 2"},
+		"the namespaces alternate":                       {listOf(6, "a/1 1", "a/2 1", "a/3 1", "b/4 1", "b/5 1"), "1 4 2 5 3"},
+		"no more than the limit":                         {listOf(2, "a/1 1*", "b/2 1", "c/3 1"), "2"},
+		"a namespace gets half":                          {listOf(4, "a/1 1*", "a/2 1*", "a/3 1"), ""},
+		"half of an odd limit is rounded up":             {listOf(3, "a/1 1*", "a/2 1", "a/3 1"), "2"},
+		"a large resize does not wait for ever":          {listOf(4, "a/1 2*", "b/2 3", "c/3 1"), ""},
+		"a resize beyond the limit runs alone":           {listOf(4, "a/1 9", "b/2 1"), "1"},
+		"a resize beyond the limit waits for the others": {listOf(4, "a/1 1*", "b/2 9", "c/3 1"), ""},
+		"others wait for a resize beyond the limit":      {listOf(4, "a/1 9*", "b/2 1"), ""},
+		"a later one of the namespace does not overtake": {listOf(4, "a/1 1*", "a/2 2", "a/3 1"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := names(row.list.Next()); got != row.want {
+				t.Errorf("next are %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// TestEveryResizeGetsItsTurn plays random requests and ends. The limit holds at every moment, and all operations have run in the end.
+func TestEveryResizeGetsItsTurn(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		limit := 1 + random.IntN(8)
+		list := listFor(limit, build.Now)
+		var asked []Turn
+		ran, left := map[string]bool{}, 60
+		for steps := 0; len(ran) < 60 || len(list.turns) > 0; steps++ {
+			if steps > 10_000 {
+				t.Fatalf("seed %d: %d of 60 operations have run", seed, len(ran))
+			}
+			list.now = list.now.Add(time.Second)
+			switch choice := random.IntN(3); {
+			case choice == 0 && left > 0:
+				left--
+				asked = append(asked, Turn{Operation: fmt.Sprint(left), Namespace: string(rune('a' + random.IntN(4))), Set: fmt.Sprint(left),
+					Movers: 1 + random.IntN(4)})
+				list = list.Request(asked[len(asked)-1])
+			case choice == 1 && len(asked) > 0: // an event arrives late, or again
+				if turn := asked[random.IntN(len(asked))]; !ran[turn.Operation] || list.turns[turn.Operation].Operation != "" {
+					list = list.Request(turn)
+				}
+			default:
+				ended := ""
+				for _, turn := range list.All() {
+					if turn.Running() {
+						ended = turn.Operation
+						break
+					}
+				}
+				list = list.Without(func(turn Turn) bool { return turn.Operation == ended })
+				for _, turn := range list.Next() { // the first is woken, the sweep wakes the others
+					list = list.Request(turn)
+				}
+			}
+			busy, running := list.Busy(), 0
+			for _, turn := range list.turns {
+				if turn.Running() {
+					ran[turn.Operation] = true
+					running++
+				}
+			}
+			if busy > limit && running > 1 {
+				t.Fatalf("seed %d: %d operations have %d movers, the limit is %d", seed, running, busy, limit)
+			}
+		}
+	}
+}
+
+func TestTurnStaysOnceItIsTaken(t *testing.T) {
+	list := listOf(1, "a/1 1*", "b/2 1")
+	again := list.Request(Turn{Operation: "1", Namespace: "a", Set: "set-1", Movers: 1})
+	if !again.IsRunning("1") || again.IsRunning("2") {
+		t.Errorf("%+v", again.turns)
+	}
+}
+
+func TestResizeThatCopiesNothingNeedsNoTurn(t *testing.T) {
+	for name, row := range map[string]struct {
+		record *api.Resize
+		movers int
+		needed bool
+	}{
+		"three members at once": {build.Operation(api.Planned,
+			build.Members(api.MemberPending, "data-web-0", "data-web-1", "data-web-2")), 3, true},
+		"three members, one after the other": {build.Operation(api.Planned, build.Rolling,
+			build.Members(api.MemberPending, "data-web-0", "data-web-1", "data-web-2")), 1, true},
+		"a rollback": {build.Operation(api.Planned, build.RollbackOf("x"), build.Members(api.MemberPending, "data-web-0")), 1, false},
+		"no members": {build.Operation(api.Planned), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if turn, needed := Of("shop", row.record); turn.Movers != row.movers || needed != row.needed {
+				t.Errorf("%d movers, needed %t", turn.Movers, needed)
+			}
+		})
+	}
+}
+
+// TestListSurvivesItsConfigMap: what Store writes, Read reads. Entries that nobody can read are removed.
+func TestListSurvivesItsConfigMap(t *testing.T) {
+	config := &corev1.ConfigMap{Data: map[string]string{"x": "{", "y": `{"movers":3}`}}
+	config.ResourceVersion = "7"
+	settings := build.Settings()
+	settings.Movers = 3
+	list := Read(config, settings, build.Now).Request(Turn{Operation: "1", Namespace: "a", Set: "web", UID: "u", Movers: 2})
+	writes := list.Store()
+	if len(writes) != 1 || writes[0].Resource != plan.ConfigMaps || writes[0].Ops[0].Value != "7" {
+		t.Fatalf("%v", writes)
+	}
+	for _, op := range writes[0].Ops[1:] {
+		switch key := strings.TrimPrefix(op.Path, "/data/"); op.Op {
+		case "add":
+			config.Data[key] = op.Value.(string)
+		case "remove":
+			delete(config.Data, key)
+		}
+	}
+	again := Read(config, settings, build.Now)
+	if len(config.Data) != 1 || !again.IsRunning("1") || again.Busy() != 2 || len(again.Store()) != 0 {
+		t.Errorf("%v", config.Data)
+	}
+}
+
+// TestFullListStaysBelowTheSizeOfAnObject: the API server stores objects of up to 1.5 MiB, and a ConfigMap of 1 MiB.
+func TestFullListStaysBelowTheSizeOfAnObject(t *testing.T) {
+	list := listFor(1, build.Now)
+	for i := range mostTurns + 10 {
+		list = list.Request(Turn{Operation: fmt.Sprintf("%012d", i), Namespace: strings.Repeat("n", 63), Set: fmt.Sprintf("%0253d", i),
+			UID: "00000000-0000-0000-0000-000000000000", Movers: 1000})
+	}
+	size := 0
+	for _, op := range list.Store()[0].Ops {
+		if text, ok := op.Value.(string); ok {
+			size += len(op.Path) + len(text)
+		}
+	}
+	if len(list.turns) != mostTurns || size > 1<<20 {
+		t.Errorf("%d turns take %d bytes", len(list.turns), size)
+	}
+}
+
+func TestWithoutALimitEveryResizeHasItsTurn(t *testing.T) {
+	limited := build.Settings()
+	limited.Movers = 5
+	for _, list := range []*List{Read(nil, limited, build.Now), listFor(0, build.Now)} {
+		if list != nil || !list.IsRunning("1") || len(list.Next()) != 0 || len(list.All()) != 0 {
+			t.Errorf("%+v", list)
+		}
+	}
+}
+
+// TestAbandonedEntriesKeepNobodyWaiting: the process that would remove an entry may never come back.
+func TestAbandonedEntriesKeepNobodyWaiting(t *testing.T) {
+	settings := build.Settings()
+	settings.Movers = 1
+	config := &corev1.ConfigMap{Data: map[string]string{}}
+	store := func(turn Turn) {
+		for _, op := range Read(config, settings, build.Now).Request(turn).Store()[0].Ops[1:] {
+			if op.Op == "add" && strings.HasPrefix(op.Path, "/data/") {
+				config.Data[strings.TrimPrefix(op.Path, "/data/")] = op.Value.(string)
+			}
+		}
+	}
+	store(Turn{Operation: "1", Namespace: "a", Set: "web", Movers: 1})
+	store(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1})
+	store(Turn{Operation: "3", Namespace: "c", Set: "web", Movers: 1})
+	if list := Read(config, settings, build.Now.Add(longest(settings))); names(list.Next()) != "" || !list.IsRunning("1") {
+		t.Errorf("the turn has ended before its time: %+v", list.turns)
+	}
+	later := build.Now.Add(longest(settings) + time.Minute)
+	if list := Read(config, settings, later); names(list.Next()) != "2" {
+		t.Errorf("next are %q", names(list.Next()))
+	}
+	settings.Namespaces = []string{"c"}
+	if list := Read(config, settings, later); names(list.Next()) != "3" {
+		t.Errorf("next are %q: Drydock does not work in namespace b any more", names(list.Next()))
+	}
+}
+
+// TestNamespaceDoesNotQueueBehindAllOfAnother: with more namespaces than movers, all waiting namespaces have no mover. A tenant who has
+// requested a hundred resizes before must not run them all first.
+func TestNamespaceDoesNotQueueBehindAllOfAnother(t *testing.T) {
+	for _, limit := range []int{1, 2} {
+		list := listFor(limit, build.Now)
+		request := func(namespace string, i int) {
+			list.now = list.now.Add(time.Second)
+			operation := fmt.Sprintf("%s%d", namespace, i)
+			list = list.Request(Turn{Operation: operation, Namespace: namespace, Set: operation, Movers: 1})
+		}
+		for i := range 100 {
+			request("a", i)
+			request("b", i)
+		}
+		for i := range 3 {
+			request("c", i)
+		}
+		ended := 0
+		for ; !list.IsRunning("c2"); ended++ {
+			if ended > 20 {
+				t.Fatalf("limit %d: c waits although %d operations of a and b have ended", limit, ended)
+			}
+			list.now = list.now.Add(time.Second)
+			running := slices.DeleteFunc(list.All(), func(turn Turn) bool { return !turn.Running() })
+			end := slices.MinFunc(running, func(a, b Turn) int { return a.Until.Compare(b.Until.Time) }).Operation
+			list = list.Without(func(turn Turn) bool { return turn.Operation == end })
+			for _, turn := range list.Next() {
+				list = list.Request(turn)
+			}
+		}
+	}
+}
+
+// TestTenantCannotFillTheList: a tenant who requests more resizes than the list has room for must not keep another namespace out.
+func TestTenantCannotFillTheList(t *testing.T) {
+	list := listFor(1, build.Now)
+	for i := range mostTurns + 10 {
+		list = list.Request(Turn{Operation: fmt.Sprintf("%012d", i), Namespace: "a", Set: fmt.Sprint(i), Movers: 1})
+	}
+	if list.HasRoom("a") || !list.HasRoom("b") {
+		t.Error("there is room for a, or none for b")
+	}
+	list = list.Request(Turn{Operation: "b", Namespace: "b", Set: "web", Movers: 1})
+	if _, listed := list.turns["b"]; !listed || len(list.turns) != mostTurns || !list.IsRunning(fmt.Sprintf("%012d", 0)) {
+		t.Errorf("b is listed: %t, %d turns", listed, len(list.turns))
+	}
+}
+
+// TestSetHasOneWaitingEntry: a set that was created again, or whose record a user forges again and again, has a new operation each time.
+// The former ones never ask again.
+func TestSetHasOneWaitingEntry(t *testing.T) {
+	list := listOf(1, "x/0 1*")
+	for i := range 5 {
+		list = list.Request(Turn{Operation: fmt.Sprint("web", i), Namespace: "a", Set: "web", Movers: 1})
+	}
+	if len(list.turns) != 2 || list.turns["web4"].Set != "web" {
+		t.Errorf("%+v", list.turns)
+	}
+}
+
+// TestOfferedTurnLapses: an operation may never take its turn, for example because its owner cannot be read, or its set is stuck in its
+// deletion. It must not keep the others waiting for ever.
+func TestOfferedTurnLapses(t *testing.T) {
+	settings := build.Settings()
+	settings.Movers = 1
+	list := listFor(1, build.Now).Request(Turn{Operation: "1", Namespace: "a", Set: "web", Movers: 1}).
+		Request(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1}).
+		Request(Turn{Operation: "3", Namespace: "c", Set: "web", Movers: 1}).
+		Without(func(turn Turn) bool { return turn.Operation == "1" }) // 2 may have its turn, and never comes
+	config := &corev1.ConfigMap{Data: map[string]string{}}
+	for _, op := range list.Store()[0].Ops[1:] {
+		if text, ok := op.Value.(string); ok {
+			config.Data[strings.TrimPrefix(op.Path, "/data/")] = text
+		}
+	}
+	for _, row := range []struct {
+		after time.Duration
+		want  string
+	}{{offerTime, "2"}, {offerTime + time.Second, "3"}} {
+		if got := names(Read(config, settings, build.Now.Add(row.after)).Next()); got != row.want {
+			t.Errorf("after %s next are %q, want %q", row.after, got, row.want)
+		}
+	}
+	late := Read(config, settings, build.Now.Add(time.Hour)).Request(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1})
+	if late.IsRunning("2") || names(late.Next()) != "3" {
+		t.Errorf("the late operation is not behind the others: %+v", late.turns)
+	}
+}

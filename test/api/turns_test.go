@@ -1,0 +1,103 @@
+//go:build cluster
+
+package api
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/test/kit"
+)
+
+// TestMoversOfClusterHaveLimit: six resizes of two namespaces are requested at once, and two movers may run. Each resize gets its turn, and
+// the list of turns is empty in the end.
+func TestMoversOfClusterHaveLimit(t *testing.T) {
+	const limit, sets = 2, 3
+	worlds := []*kit.World{kit.NewWorld(t), kit.NewWorld(t)}
+	for _, w := range worlds {
+		w.Settings.Movers = limit
+		for i := range sets {
+			w.CreateSet(kit.WorldSet(setName(i), 1, "64Mi", "data"))
+			w.Annotate(setName(i), map[string]string{api.ResizeAnnotation: "data=128Mi"})
+		}
+	}
+	drive := worlds[0].DriveIn(worlds[0].Namespace, worlds[1].Namespace)
+	most := 0
+	count := func() {
+		movers := 0
+		for _, w := range worlds {
+			jobs, err := w.Kube.BatchV1().Jobs(w.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range jobs.Items {
+				if !ended(&jobs.Items[i]) {
+					movers++
+				}
+			}
+		}
+		most = max(most, movers)
+		if movers > limit {
+			t.Errorf("%d movers at once, the limit is %d", movers, limit)
+		}
+	}
+	worlds[0].Eventually("every resize has succeeded", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		count()
+		for _, w := range worlds {
+			for i := range sets {
+				status := w.Status(setName(i))
+				if status == nil || !status.Phase.Terminal() {
+					return fmt.Sprintf("%s of %s: %s", setName(i), w.Namespace, describe(status))
+				}
+				expectPhase(t, status, api.Succeeded)
+			}
+		}
+		return ""
+	})
+	if most < limit {
+		t.Errorf("at most %d movers at once: the limit was not used", most)
+	}
+	worlds[0].Eventually("the list of turns is empty", func() string {
+		_ = drive.Tick(context.Background())
+		list, err := worlds[0].Kube.CoreV1().ConfigMaps(api.HomeNamespace).Get(context.Background(), api.TurnsConfigMap, metav1.GetOptions{})
+		if err != nil || len(list.Data) > 0 {
+			return fmt.Sprintf("%v, %v", list.Data, err)
+		}
+		return ""
+	})
+}
+
+func ended(job *batchv1.Job) bool {
+	return job.DeletionTimestamp != nil || job.Status.CompletionTime != nil
+}
+
+// TestOnlyPauseOwnerWritesTurns: the list decides who may copy, so only pause-owner writes it.
+func TestOnlyPauseOwnerWritesTurns(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	for _, function := range []api.Function{api.PauseOwner, api.Sift, api.Backup, api.Restore, api.DetectResize} {
+		client := kubernetes.NewForConfigOrDie(kube.Impersonate(w.Config, function))
+		_, err := client.CoreV1().ConfigMaps(api.HomeNamespace).Patch(t.Context(), api.TurnsConfigMap, "application/merge-patch+json",
+			[]byte(`{"data":{"probe":null}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if may := !apierrors.IsForbidden(err); may != (function == api.PauseOwner) {
+			t.Errorf("%s may write the list: %t (%v)", function, may, err)
+		}
+		_, err = client.CoreV1().ConfigMaps(api.HomeNamespace).Get(t.Context(), "drydock-settings", metav1.GetOptions{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s may read the settings: %v", function, err)
+		}
+	}
+}
+
+func setName(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }

@@ -1,0 +1,4 @@
+// Package scale measures Drydock on a cluster with ten thousand StatefulSets. docs/benchmarks.md has the figures and their meaning.
+//
+// Its benchmarks need an API server of their own, because a cluster of this size slows every other test: make bench-scale.
+package scale
