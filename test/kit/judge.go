@@ -157,8 +157,8 @@ func (w *World) dump() string {
 		return err.Error()
 	}
 	for _, o := range pods.Items {
-		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v", o.Name, o.Spec.NodeName, o.Status.Phase,
-			o.DeletionTimestamp, o.Finalizers))
+		all = append(all, fmt.Sprintf("pod %s: on %q, %s, deleted %v, finalizers %v, %s", o.Name, o.Spec.NodeName, o.Status.Phase,
+			o.DeletionTimestamp, o.Finalizers, condition(&o)))
 	}
 	claims, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).List(ctx, everything)
 	if err != nil {
@@ -170,7 +170,29 @@ func (w *World) dump() string {
 	for _, o := range w.Volumes() {
 		all = append(all, fmt.Sprintf("volume %s: of claim %s, %s", o.Name, o.Spec.ClaimRef.Name, o.Status.Phase))
 	}
+	warnings, err := w.Kube.CoreV1().Events(w.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning"})
+	if err != nil {
+		return err.Error()
+	}
+	for _, o := range warnings.Items {
+		all = append(all, fmt.Sprintf("warning of %s %s: %d times, last %v: %s: %s", o.InvolvedObject.Kind, o.InvolvedObject.Name,
+			max(o.Count, 1), o.LastTimestamp, o.Reason, o.Message))
+	}
 	return strings.Join(all, "\n")
+}
+
+// condition describes the containers of a pod and the conditions that it does not fulfil.
+func condition(pod *corev1.Pod) string {
+	parts := []string{"IP " + pod.Status.PodIP}
+	for _, c := range pod.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			parts = append(parts, fmt.Sprintf("%s %s since %v: %s %s", c.Type, c.Status, c.LastTransitionTime, c.Reason, c.Message))
+		}
+	}
+	for _, c := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+		parts = append(parts, fmt.Sprintf("container %s: ready %t, %d restarts, %s", c.Name, c.Ready, c.RestartCount, c.State.String()))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Violations returns the breaches of I1 so far.
