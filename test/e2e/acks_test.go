@@ -57,7 +57,7 @@ func acksSet(replicas int32, strategy api.Strategy) *appsv1.StatefulSet {
 	set := stage.Workload("64Mi")
 	set.Spec.Replicas = ptr.To(replicas)
 	set.Annotations[api.StrategyAnnotation] = string(strategy)
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", acknowledging}
+	stage.RunScript(&set.Spec.Template.Spec.Containers[0], "/data", acknowledging)
 	return set
 }
 

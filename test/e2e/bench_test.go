@@ -31,9 +31,9 @@ func (l load) set() *appsv1.StatefulSet {
 	if l.run != "" {
 		beside = "(" + l.run + ") & "
 	}
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c",
-		"cd /data && if [ ! -e filled ]; then " + l.fill + "; sync; touch filled; fi; " +
-			beside + "trap exit TERM; while :; do sleep 1 & wait $!; done"}
+	stage.RunScript(&set.Spec.Template.Spec.Containers[0], "/data",
+		"cd /data && if [ ! -e filled ]; then "+l.fill+"; sync; touch filled; fi; "+
+			beside+"trap exit TERM; while :; do sleep 1 & wait $!; done")
 	return set
 }
 

@@ -27,9 +27,8 @@ func TestBlockVolumeKeepsEveryByte(t *testing.T) {
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
 	db := &set.Spec.Template.Spec.Containers[0]
-	db.Command, db.VolumeMounts, db.VolumeDevices = []string{"sh", "-c",
-		fillDevice}, nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
-	stage.ReadyWhenFilled(db, "/tmp")
+	db.VolumeMounts, db.VolumeDevices = nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+	stage.RunScript(db, "/tmp", fillDevice)
 	s.CreateSet(set)
 	s.AwaitReady(t)
 	sums := func() (both [2]string) {

@@ -13,15 +13,16 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// needsRoom is acknowledging for a database that starts only with a free MiB.
+// needsRoom ends a database that has no free MiB at its start.
 const needsRoom = `dd if=/dev/zero of=/data/scratch bs=1M count=1 2>/dev/null || exit 1; rm /data/scratch
-` + acknowledging
+`
 
 // TestCrashLoopingMemberWithFullDisk: the member that cannot start gets its larger volume first, and starts.
 func TestCrashLoopingMemberWithFullDisk(t *testing.T) {
 	t.Parallel()
 	set := acksSet(2, api.StrategyRolling)
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", needsRoom}
+	script := &set.Spec.Template.Spec.Containers[0].Command[2]
+	*script = needsRoom + *script
 	s := newAcks(t, set)
 	s.budget(t, set, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("50%"))})
 	s.Exec(t, "web-0", "dd if=/dev/zero of=/data/fill bs=64k 2>/dev/null; sync")

@@ -40,7 +40,7 @@ func TestDiskFullInFinalPass(t *testing.T) {
 			s := stage.New(t)
 			set := stage.Workload("160Mi")
 			set.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](60)
-			set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", fmt.Sprintf(lastWords, row.late)}
+			stage.RunScript(&set.Spec.Template.Spec.Containers[0], "/data", fmt.Sprintf(lastWords, row.late))
 			s.CreateSet(set)
 			s.AwaitReady(t)
 			drydock(t, s)

@@ -39,7 +39,7 @@ func TestGrowingDatabaseNeverRunsOutOfSpace(t *testing.T) {
 	s := stage.New(t)
 	set := stage.Workload("64Mi")
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(stage.GrowingClass)
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", hungry}
+	stage.RunScript(&set.Spec.Template.Spec.Containers[0], "/data", hungry)
 	set.Annotations[api.GrowAnnotation] = "data=below:50%,by:50%,max:96Mi"
 	s.CreateSet(set)
 	s.AwaitReady(t)

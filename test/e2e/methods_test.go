@@ -23,7 +23,7 @@ trap exit TERM; while :; do i=$((i+1)); echo $i >> log; sync log 2>/dev/null; sl
 
 // writing makes the set's pods write all the time.
 func writing(set *appsv1.StatefulSet) *appsv1.StatefulSet {
-	set.Spec.Template.Spec.Containers[0].Command = []string{"sh", "-c", writer}
+	stage.RunScript(&set.Spec.Template.Spec.Containers[0], "/data", writer)
 	return set
 }
 

@@ -204,9 +204,9 @@ func chaosManifest(planned *chaosSet, class string) *appsv1.StatefulSet {
 	pod.TerminationGracePeriodSeconds = ptr.To[int64](5)
 	pod.SecurityContext.RunAsGroup = ptr.To[int64](1000)
 	pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
-	pod.Containers[0] = corev1.Container{Name: "db", Image: stage.WorkloadImage, Command: []string{"sh", "-c", smallFill},
+	pod.Containers[0] = corev1.Container{Name: "db", Image: stage.WorkloadImage,
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}
-	stage.ReadyWhenFilled(&pod.Containers[0], "/data")
+	stage.RunScript(&pod.Containers[0], "/data", smallFill)
 	return set
 }
 

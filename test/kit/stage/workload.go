@@ -36,21 +36,21 @@ func Workload(size string) *appsv1.StatefulSet {
 	// Without it the kubelet changes groups and modes at every start.
 	pod.SecurityContext.FSGroupChangePolicy = ptr.To(corev1.FSGroupChangeOnRootMismatch)
 	pod.Containers[0] = corev1.Container{
-		Name: "db", Image: WorkloadImage, Command: []string{"sh", "-c", fill},
+		Name: "db", Image: WorkloadImage,
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
 	}
-	ReadyWhenFilled(&pod.Containers[0], "/data")
+	RunScript(&pod.Containers[0], "/data", fill)
 	return set
 }
 
 // readyPort is no port of any workload.
 const readyPort = 8079
 
-// ReadyWhenFilled makes the container ready when the folder has the file filled. The probe is a request: each exec probe starts a process
-// in the container, which costs a tenth of a second of a core, every second, for every pod.
-func ReadyWhenFilled(c *corev1.Container, folder string) {
-	c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{
-		Exec: &corev1.ExecAction{Command: []string{"sh", "-c", fmt.Sprintf("httpd -p %d -h %s", readyPort, folder)}}}}
+// RunScript makes the container run the script, and be ready when the folder has the file filled. The container itself serves the probe's
+// request. An exec probe or a postStart hook would start a process in the container, which costs a tenth of a second of a core; and nothing
+// starts again what a hook has started.
+func RunScript(c *corev1.Container, folder, script string) {
+	c.Command = []string{"sh", "-c", fmt.Sprintf("httpd -p %d -h %s || exit 1\n%s", readyPort, folder, script)}
 	c.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 		HTTPGet: &corev1.HTTPGetAction{Path: "/filled", Port: intstr.FromInt32(readyPort)}}}
 }
@@ -69,7 +69,7 @@ func WithFileOfRoot(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 func WithSlowStop(seconds int64, set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	pod := &set.Spec.Template.Spec
 	pod.TerminationGracePeriodSeconds = ptr.To(seconds + 10)
-	pod.Containers[0].Lifecycle.PreStop = &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}
+	pod.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}}
 	return set
 }
 
