@@ -14,6 +14,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -309,10 +310,11 @@ func (x *Executor) check(ctx context.Context, a plan.Action) error {
 	return fault.FromAPI(changed(err))
 }
 
-// evicted classifies the answer to an eviction. The API server answers 429 if a PodDisruptionBudget does not allow it
-// (kubernetes pkg/registry/core/pod/storage/eviction.go). The budget may not allow it for a long time.
+// evicted classifies the answer to an eviction. The API server answers 429 with this cause if a PodDisruptionBudget does not allow it
+// (kubernetes pkg/registry/core/pod/storage/eviction.go). The budget may not allow it for a long time. The API server also answers 429 if
+// it is overloaded.
 func evicted(err error) error {
-	if apierrors.IsTooManyRequests(err) {
+	if apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
 		return fault.Budget(err)
 	}
 	return fault.FromAPI(changed(err))

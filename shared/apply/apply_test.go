@@ -17,6 +17,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,6 +95,13 @@ var (
 )
 
 func remove() plan.Plan { return plan.Do(api.CleaningUp, plan.Delete(plan.Claims, claim)) }
+
+// forbiddenByBudget returns the answer to an eviction that a PodDisruptionBudget does not allow.
+func forbiddenByBudget() error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause})
+	return err
+}
 
 // evict returns a plan that evicts a pod.
 func evict() plan.Plan {
@@ -259,7 +267,8 @@ func TestRun(t *testing.T) {
 			plan.KindNoop, 200},
 		"a dry run is refused: nothing is deleted":      {[]plan.Plan{tryFirst()}, []error{quota}, 1, 1, plan.KindDo, 422},
 		"a dry run is not answered: nothing is deleted": {[]plan.Plan{tryFirst()}, []error{failing}, 1, 1, plan.KindDo, 503},
-		"the budget forbids it: the function decides":   {[]plan.Plan{evict()}, []error{busy}, 1, 1, plan.KindDo, 422},
+		"the budget forbids it: the function decides":   {[]plan.Plan{evict()}, []error{forbiddenByBudget()}, 1, 1, plan.KindDo, 422},
+		"the API server is too busy to evict":           {[]plan.Plan{evict()}, []error{busy}, 1, 1, plan.KindDo, 503},
 		"the pod to evict is gone: it decides again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{notFound, nil}, 2, 1,
 			plan.KindNoop, 200},
 		"the pod to evict was replaced: it decides again": {[]plan.Plan{evict(), plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,

@@ -33,11 +33,14 @@ type Journal struct {
 	mu     sync.Mutex
 	out    io.Writer
 	lines  []string
-	counts map[string]int
+	counts map[string]int // by action and outcome
+	ended  map[Action]int // as expected
 }
 
 // NewJournal returns an empty journal. It also writes each line to out.
-func NewJournal(out io.Writer) *Journal { return &Journal{out: out, counts: map[string]int{}} }
+func NewJournal(out io.Writer) *Journal {
+	return &Journal{out: out, counts: map[string]int{}, ended: map[Action]int{}}
+}
 
 // Note adds a step that began and ended at these times. details may be empty.
 func (j *Journal) Note(step Step, began, ended time.Time, outcome Outcome, details string) {
@@ -49,6 +52,9 @@ func (j *Journal) Note(step Step, began, ended time.Time, outcome Outcome, detai
 	}
 	j.add(line)
 	j.counts[fmt.Sprintf("%s %s", step.Action, outcome)]++
+	if outcome != Skipped && outcome != Lost {
+		j.ended[step.Action]++
+	}
 }
 
 // Say adds a line that belongs to no step.
@@ -68,6 +74,13 @@ func (j *Journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Join(j.lines, "\n")
+}
+
+// Missing returns the actions that have not ended as expected even once.
+func (j *Journal) Missing() []Action {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(Actions), func(a Action) bool { return j.ended[a] > 0 })
 }
 
 // Summary returns the number of steps by action and outcome.

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ func TestJournalCountsStepsByOutcome(t *testing.T) {
 09:00:00.0 #5 crash drydock after 1s: done in 0s`
 	if j.String() != want || out.String() != want+"\n" {
 		t.Errorf("the journal is\n%s", j)
+	}
+	if missing := j.Missing(); slices.Contains(missing, Resize) || slices.Contains(missing, Crash) || len(missing) != len(Actions)-2 {
+		t.Errorf("missing are %q, want all but resize and crash", missing)
 	}
 	if summary := j.Summary(); summary != "   1 crash drydock done\n   1 resize LOST\n   1 resize succeeded" {
 		t.Errorf("the summary is\n%s", summary)

@@ -24,6 +24,9 @@ import (
 // shortestRun is the shortest duration of a run that shows something.
 const shortestRun = 4 * time.Minute
 
+// longRun is the shortest duration of a run in which every action must have happened.
+const longRun = 10 * time.Minute
+
 // stepsAtOnce is the number of steps that run at once.
 const stepsAtOnce = 5
 
@@ -94,6 +97,9 @@ func TestNothingIsLostOverTime(t *testing.T) {
 	if len(s.lost) > 0 {
 		s.describe()
 		t.Fatalf("%d steps did not end as expected:\n%s", len(s.lost), strings.Join(s.lost, "\n"))
+	}
+	if missing := s.journal.Missing(); len(missing) > 0 && s.options.duration >= longRun {
+		s.Errorf("no step did this in %s: %q", s.options.duration, missing)
 	}
 	s.expectFinalState()
 	s.expectEveryLine()

@@ -31,6 +31,10 @@ const (
 	RestartAPIServer   Action = "restart kube-apiserver"
 )
 
+// Actions are all of them.
+var Actions = []Action{Wake, Sleep, Resize, Abort, Refuse, Scale, CleanUp, Crash, RestartKubelet, RestartContainerd, RestartControllers,
+	RestartAPIServer}
+
 // IsFault reports whether the action is a fault of the machine or of a process.
 func (a Action) IsFault() bool {
 	return a == Crash || strings.HasPrefix(string(a), "restart ")
