@@ -108,7 +108,7 @@ func (p polite) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// limitRetryAfter bounds the time for which client-go waits before it repeats this request.
+// limitRetryAfter bounds how long client-go waits before it repeats this request.
 func limitRetryAfter(response *http.Response) {
 	longest := int(longestPause / time.Second)
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > longest {

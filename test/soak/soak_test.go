@@ -24,7 +24,7 @@ import (
 // shortestRun is the shortest duration of a run that shows something.
 const shortestRun = 4 * time.Minute
 
-// longRun is the shortest duration of a run in which every action must have happened.
+// longRun is the shortest duration of a run that must have done every action.
 const longRun = 10 * time.Minute
 
 // stepsAtOnce is the number of steps that run at once.
@@ -37,10 +37,10 @@ type options struct {
 	duration time.Duration
 }
 
-// steps returns the time in which steps begin. The rest is for their end, and for the checks.
+// steps returns how long steps begin. The rest is for their end, and for the checks.
 func (o options) steps() time.Duration { return o.duration - min(o.duration/6, time.Minute) }
 
-// faults returns the time in which processes are killed. Afterwards drydock-standalone has one long life, whose memory is judged.
+// faults returns how long processes are killed. Afterwards drydock-standalone has one long life, whose memory is judged.
 func (o options) faults() time.Duration { return o.steps() * 3 / 5 }
 
 func readOptions(t *testing.T) options {

@@ -16,11 +16,11 @@ type Sample struct {
 }
 
 const (
-	// youngest is the age from which samples count. Before it, caches and pools of connections fill.
+	// youngest is the age of the first sample that counts. Before, caches and pools of connections fill.
 	youngest = time.Minute
 	// fewestSamples is the number of samples that a comparison needs.
 	fewestSamples = 9
-	// growth is the factor by which the last third may exceed the first third.
+	// growth is how many times the first third the last third may be.
 	growth = 1.5
 )
 

@@ -48,7 +48,7 @@ const readyPort = 8079
 
 // RunScript makes the container run the script, and be ready when the folder has the file filled. The container itself serves the probe's
 // request. An exec probe or a postStart hook would start a process in the container, which costs a tenth of a second of a core; and nothing
-// starts again what a hook has started.
+// starts the hook's process again.
 func RunScript(c *corev1.Container, folder, script string) {
 	c.Command = []string{"sh", "-c", fmt.Sprintf("httpd -p %d -h %s || exit 1\n%s", readyPort, folder, script)}
 	c.ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
