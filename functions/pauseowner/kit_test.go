@@ -107,7 +107,7 @@ func traitsOfRecord(r OwnerRecord) []string {
 	return append(traits, traitsOfObject(r.Object.Object)...)
 }
 
-// traitsOfObject renders what an operator reads of its custom resource.
+// traitsOfObject renders the fields of its custom resource that an operator reads.
 func traitsOfObject(object map[string]any) []string {
 	var traits []string
 	metadata, _ := object["metadata"].(map[string]any)

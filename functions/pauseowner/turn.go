@@ -28,7 +28,7 @@ func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	return &turn
 }
 
-// takeTurn lets the planned resize wait for its turn. Its owners are not paused meanwhile, and there is no deadline. A Noop means that the
+// takeTurn lets the planned resize wait for its turn. Until then its owners are not paused, and there is no deadline. A Noop means that the
 // resize has its turn, or needs none.
 func takeTurn(in Input, planned operation.Record) plan.Plan {
 	turn := neededTurn(in, planned)
@@ -54,7 +54,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	return plan.Do(api.TurnWaits, actions...)
 }
 
-// beginTurn takes the turn. A resize that has waited continues by the event of its own record, so that the answer can wake the next set.
+// beginTurn takes the turn. A resize that has waited continues by the event of its record, so that the answer can wake the next set.
 func beginTurn(in Input, resize *api.Resize, list *turns.List) plan.Plan {
 	if resize.Reason != api.TurnWaits {
 		return plan.Do(api.TurnBegins, list.Store()...)

@@ -43,7 +43,7 @@ func (o *overloaded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lists.ServeHTTP(w, r)
 }
 
-// TestFunctionsPauseTogether: one function learns that the API server is overloaded, and the others send nothing meanwhile.
+// TestFunctionsPauseTogether: one function learns that the API server is overloaded, and the others send nothing during the pause.
 func TestFunctionsPauseTogether(t *testing.T) {
 	busy = pause{}
 	server := &overloaded{refusals: 1, header: "1"}
@@ -164,7 +164,7 @@ func TestRateOfAFunctionHasALimit(t *testing.T) {
 	for config.RateLimiter.TryAccept() {
 		passed++
 	}
-	if passed < 5 || passed > 6 { // the bucket may have got a token meanwhile
+	if passed < 5 || passed > 6 { // the bucket may have got a token since
 		t.Errorf("%d requests passed at once", passed)
 	}
 }

@@ -19,7 +19,7 @@ type measured struct {
 	Profile        string // writes a CPU profile to this file; "" writes none
 }
 
-// measurement is what the process reports.
+// measurement is the report of the process.
 type measurement struct {
 	Seconds float64
 	CPU     float64 // seconds of all threads, the kernel's included

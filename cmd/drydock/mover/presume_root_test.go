@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// settledTree makes a tree in which all files are recorded by a first pass, and all directories.
+// settledTree makes a tree, and records all its files and directories by a first pass.
 func settledTree(t *testing.T) (src, dst volume) {
 	t.Helper()
 	src, dst = newVolume(t, 64), newVolume(t, 64)
@@ -33,7 +33,7 @@ func settledTree(t *testing.T) (src, dst volume) {
 	return src, dst
 }
 
-// The target does not have what the record says, or has it in another place. Whatever it is, both kinds of passes repair it.
+// The target differs from the record. Both kinds of passes repair it.
 func TestWrongPresumptionIsRepaired(t *testing.T) {
 	for name, change := range map[string]func(src, dst string) error{
 		"directories of the source are exchanged": func(src, dst string) error {
@@ -91,7 +91,7 @@ func TestWrongPresumptionIsRepaired(t *testing.T) {
 	}
 }
 
-// Neither pass touches directories of the target in which nothing has changed.
+// Neither pass touches unchanged directories of the target.
 func TestUnchangedDirectoriesAreNotWritten(t *testing.T) {
 	src, dst := settledTree(t)
 	changeTimeOf := func(path string) (ctime unix.Timespec) {

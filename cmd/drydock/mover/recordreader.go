@@ -27,7 +27,7 @@ var (
 const pageEntries = 64
 
 // record is an open record file that was read once and is complete. Its entries stay in the file. In memory it has 16 bytes
-// for each page: its first inode, and a hash, so that a page counts only if it is as it was when the record was checked.
+// for each page: its first inode, and a hash, so that a page counts only if it has not changed since the record was checked.
 type record struct {
 	file   *os.File
 	count  int
@@ -145,7 +145,7 @@ func (r *record) lookup(ino uint64) (e recorded, ok bool) {
 	return e, true
 }
 
-// find returns what is known of a file if both inodes look as they did when it was verified.
+// find returns the entry of a file if both inodes look as they did when it was verified.
 func (r *record) find(src, dst *meta) (known, bool) {
 	e, ok := r.lookup(src.ino)
 	if !ok || e.hint&dirFlag != 0 || e.state != stateOf(src, dst) {

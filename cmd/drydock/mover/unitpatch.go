@@ -90,7 +90,7 @@ func (p *unitPatch) updateUnits() error {
 	return err
 }
 
-// comparePiece compares the units of a piece, and writes the blocks of those that differ.
+// comparePiece compares the units of a piece, and writes the blocks of the units that differ.
 func (p *unitPatch) comparePiece(piece *unitPiece) error {
 	for k := 0; piece.unit(k) != nil; k++ {
 		i, want := piece.first+k, piece.unit(k)
@@ -160,7 +160,7 @@ func (p *unitPatch) mark(from, to int64) {
 	}
 }
 
-// markWholeHoles notes what the units of a hole of the source must contain.
+// markWholeHoles notes the hashes that the units of a hole of the source must have.
 func (p *unitPatch) markWholeHoles(from, to int64) {
 	for i := int((from + unitSize - 1) / unitSize); int64(i)*unitSize < to; i++ {
 		n := unitLength(p.e.meta.size, i)
