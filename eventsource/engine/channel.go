@@ -61,6 +61,7 @@ func (e *Engine) subscription(t *eventingv1.Trigger) (fanout.Subscription, error
 	if err != nil {
 		return fanout.Subscription{}, fmt.Errorf("reading delivery: %w", err)
 	}
+	retry.CheckRetry = closingBodies(retry.CheckRetry)
 	return fanout.Subscription{
 		Subscriber:  duckv1.Addressable{URL: e.url(filterHost, path.Generate(t))},
 		Reply:       &duckv1.Addressable{URL: e.url(repliesHost, e.ingressURL().Path)},

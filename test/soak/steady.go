@@ -24,9 +24,7 @@ const (
 	growth = 1.5
 )
 
-// measure is a property of a sample with the growth that is always allowed. Each event in flight has some ten goroutines. Each answer that
-// is itself an event keeps one until the timeout of its Trigger, a minute: Knative reads its body to the end, but does not close it
-// (knative.dev/eventing pkg/kncloudevents/event_dispatcher.go). So a busy minute has up to a thousand more than a quiet one.
+// measure is a property of a sample with the growth that is always allowed. Each event in flight has some ten goroutines.
 type measure struct {
 	name  string
 	of    func(Sample) float64
@@ -34,7 +32,7 @@ type measure struct {
 }
 
 var measures = []measure{
-	{"goroutines", func(s Sample) float64 { return s.Goroutines }, 1000},
+	{"goroutines", func(s Sample) float64 { return s.Goroutines }, 200},
 	{"bytes of Go's memory", func(s Sample) float64 { return s.Heap }, 24 << 20},
 	{"bytes of resident memory", func(s Sample) float64 { return s.Resident }, 32 << 20},
 }
