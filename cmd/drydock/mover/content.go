@@ -79,22 +79,37 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls has
 		if err := readFull(fd, piece, from); err != nil {
 			return err
 		}
-		for i := 0; i < len(piece); i += blockSize {
-			block := piece[i:min(i+blockSize, len(piece))]
-			if !bytes.Equal(block, zeroBlock[:len(block)]) {
-				writeInt(h, (from+int64(i))/blockSize)
-				h.Write(block)
-				if calls.unit != nil {
-					calls.unit((from+int64(i))/blockSize, sha256.Sum256(block))
-				}
-			}
-		}
+		hashBlocks(h, piece, from/blockSize, calls)
 		from += int64(len(piece))
 		if calls.read != nil {
 			calls.read(int64(len(piece)))
 		}
 	}
 	return nil
+}
+
+// hashBlocks adds blocks to the hash. index is that of the first one.
+func hashBlocks(h hash.Hash, data []byte, index int64, calls hashing) {
+	for ; len(data) > 0; index++ {
+		block := data[:min(blockSize, len(data))]
+		data = data[len(block):]
+		if bytes.Equal(block, zeroBlock[:len(block)]) {
+			continue
+		}
+		writeInt(h, index)
+		h.Write(block)
+		if calls.unit != nil {
+			calls.unit(index, sha256.Sum256(block))
+		}
+	}
+}
+
+// hashBytes returns what hashContents returns for a file with these contents.
+func hashBytes(contents []byte) sum {
+	h := sha256.New()
+	writeInt(h, int64(len(contents)))
+	hashBlocks(h, contents, 0, hashing{})
+	return sum(h.Sum(nil))
 }
 
 // readFull reads from the offset until buf is full. It returns errChanged if the file ends before that.

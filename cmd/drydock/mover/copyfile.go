@@ -87,6 +87,9 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 	if err != nil {
 		return at.fault(source, "reading extended attributes of", e, err)
 	}
+	if len(attrs) > 0 {
+		e.copied = nil // the verification has to read them anyway
+	}
 	if op, err := setOwner(opened(out), &e.meta); err != nil {
 		return at.fault(target, op, e, err)
 	}

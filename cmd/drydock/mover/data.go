@@ -177,6 +177,7 @@ func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 		}
 		buf, off = buf[w:], off+int64(w)
 	}
+	c.keepCopied(e, whole[:n])
 	return int64(n), nil
 }
 

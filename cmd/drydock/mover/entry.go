@@ -76,6 +76,7 @@ type entry struct {
 	name       string
 	terminated string // the name and a NUL, if the entry comes from a block
 	sub        *dir   // nil unless it is a directory
+	copied     *sum   // see copiedSums; may be nil
 	meta       meta
 }
 
@@ -144,10 +145,11 @@ func (d *dir) join(name string) string {
 // Each entry has the length of the prefix that its name shares with the previous name, the length of the rest, the rest, a
 // byte of flags, and the fields of meta as differences from the previous entry. Fields are left out as the flags say.
 type block struct {
-	data  []byte
-	subs  []*dir // the subdirectories among the entries, in the same order
-	count int
-	text  int // bytes of all names, with a NUL after each
+	data   []byte
+	subs   []*dir // the subdirectories among the entries, in the same order
+	count  int
+	text   int   // bytes of all names, with a NUL after each
+	copied []sum // of each entry, see copiedSums; may be nil
 }
 
 // subs yields the subdirectories.

@@ -10,7 +10,10 @@ import (
 )
 
 // fill copies everything except directories and further names of hard links.
-func (c *copier) fill(ctx context.Context) error { return c.eachBlock(ctx, c.fillChunk) }
+func (c *copier) fill(ctx context.Context) error {
+	c.reserveCopiedSums()
+	return c.eachBlock(ctx, c.fillChunk)
+}
 
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	defer c.cost.copy.task(time.Now())

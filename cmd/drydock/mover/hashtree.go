@@ -154,7 +154,16 @@ func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int,
 		}
 	}
 	known := s.knownContents(d, e, g, both)
-	rest := func(k int) (err error) { both[k], err = at(k).readDetails(ctx, fds[k], both[k], known); return err }
+	rest := func(k int) (err error) {
+		if k == int(source) && known == nil {
+			if copied, ok := e.copiedSum(); ok {
+				both[k].content = copied
+				return nil
+			}
+		}
+		both[k], err = at(k).readDetails(ctx, fds[k], both[k], known)
+		return err
+	}
 	if known != nil || !e.meta.isRegular() {
 		err = inSequence(len(fds), rest)
 		return both, err

@@ -175,6 +175,9 @@ func (b *block) unpack(buf []entry) []entry {
 	}
 	all, from := string(text), 0
 	for i := range list {
+		if b.copied != nil {
+			list[i].copied = &b.copied[i]
+		}
 		to := from
 		for all[to] != 0 {
 			to++
