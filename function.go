@@ -49,7 +49,7 @@ type Sender = sift.Sender
 // and the functions that do not need the invalid setting. These still work, so that restore can end running operations and release pods.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers, problems := map[api.Function]Handler{}, []error{}
-	constructors := constructorsOf(client, settings, send, log)
+	constructors := constructorsOf(client, settings, send, log, waitingInOneProcess)
 	for _, name := range slices.Sorted(maps.Keys(constructors)) {
 		handler, err := constructors[name]()
 		switch {
@@ -62,12 +62,19 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	return handlers, errors.Join(problems...)
 }
 
+// waitingInOneProcess is the number of events of a namespace that wait in each function if one process has all of them. Waiting costs little
+// there, and the engine bounds the number of events (DRYDOCK_IN_FLIGHT).
+const waitingInOneProcess = 1000
+
 // constructor makes a function, or says which setting it cannot use.
 type constructor = func() (Handler, error)
 
 // constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
 // owners takes longer to read than everything else at the start.
-func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) map[api.Function]constructor {
+// waiting is the number of events of a namespace that wait in each function, see serve.LimitNamespaces.
+func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger, waiting int) map[api.Function]constructor {
+	limited := func(function Handler) Handler { return serve.LimitNamespaces(function, waiting) }
+	inTurn := func(function Handler) Handler { return limited(serve.Coalesce(function)) }
 	valid := func(make func() Handler) constructor {
 		return func() (Handler, error) { return make(), nil }
 	}
@@ -93,9 +100,9 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 			if err := settings.CheckImage(); err != nil {
 				return nil, err
 			}
-			return serve.LimitNamespaces(serve.CoalesceAny(backup.New(client, settings, log))), nil
+			return limited(serve.CoalesceAny(backup.New(client, settings, log))), nil
 		},
-		api.Restore:      valid(func() Handler { return serve.LimitNamespaces(serve.CoalesceAny(restore.New(client, settings, log))) }),
+		api.Restore:      valid(func() Handler { return limited(serve.CoalesceAny(restore.New(client, settings, log))) }),
 		api.IdleTimeout:  valid(func() Handler { return inTurn(idletimeout.New(client, settings, log)) }),
 		api.CleanupPod:   valid(func() Handler { return inTurn(cleanuppod.New(client, settings, log)) }),
 		api.ScaleHooks:   valid(func() Handler { return inTurn(scalehooks.New(client, settings, log)) }),
@@ -106,14 +113,10 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 	}
 }
 
-// inTurn returns a handler that passes one event of an object at a time to the function. It also limits the events of a namespace that are
-// in progress.
-func inTurn(function Handler) Handler { return serve.LimitNamespaces(serve.Coalesce(function)) }
-
 // Names returns the names of all functions, sorted.
 func Names() []string {
 	names := []string{}
-	for name := range constructorsOf(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler)) {
+	for name := range constructorsOf(nil, api.Settings{}, nil, slog.New(slog.DiscardHandler), 0) {
 		names = append(names, string(name))
 	}
 	slices.Sort(names)
@@ -144,7 +147,7 @@ func Make(name api.Function, env Environment, log *slog.Logger) (Handler, serve.
 		return nil, serve.Orders{}, err
 	}
 	client := kube.NewClient(kube.ForFunction(config, name, env.Settings))
-	handler, err := constructorsOf(client, env.Settings, send, log)[name]()
+	handler, err := constructorsOf(client, env.Settings, send, log, 0)[name]()
 	return handler, OrdersOf(client, env.Settings), err
 }
 

@@ -50,9 +50,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			if in.Turns == nil {
 				return in, nil
 			}
-			err := f.listRecords(ctx, ref.Namespace, &in) // journals show whether the turns of former operations are over
-			in.OwnerRecords = nil                         // their owners are not read
-			return in, err
+			// Journals show whether the turns of former operations are over. The owners of the records are not read.
+			return in, f.listRecords(ctx, ref.Namespace, &in)
 		}
 		if planned != nil {
 			if err := f.observeOwners(ctx, &in, planned); err != nil {

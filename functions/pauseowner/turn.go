@@ -2,6 +2,7 @@ package pauseowner
 
 import (
 	"fmt"
+	"slices"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -15,10 +16,10 @@ func needsTurns(in Input, records operation.Records) bool {
 }
 
 // neededTurn returns the turn that the planned operation needs, or nil. A user could write a record with the id of an operation of another
-// set, and so take its place in the list. backup gives such a record up before it creates a mover. An operation that ends needs no turn.
+// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted operation needs no turn.
 func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	resize, ok := planned.(*api.Resize)
-	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) || operation.Overdue(resize, in.Now) {
+	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) {
 		return nil
 	}
 	turn, needed := turns.Of(in.Set.Namespace, resize)
@@ -26,6 +27,14 @@ func neededTurn(in Input, planned operation.Record) *turns.Turn {
 		return nil
 	}
 	return &turn
+}
+
+// isUnseen reports whether the deadline of a planned resize has passed before pause-owner could look at it. When a thousand resizes are
+// requested at once, their events wait for each other. The deadline is for the owner, which was not asked yet.
+func isUnseen(in Input, planned operation.Record) bool {
+	turn := neededTurn(in, planned)
+	return turn != nil && in.Turns != nil && !in.Turns.IsRunning(turn.Operation) && operation.Overdue(planned, in.Now) &&
+		!slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == turn.Operation })
 }
 
 // takeTurn lets the planned resize wait for its turn. Until then its owners are not paused, and there is no deadline. A Noop means that the
@@ -40,7 +49,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 		return beginAfterWait(in, resize)
 	}
 	list := withoutEnded(in, turn.Operation).Request(*turn)
-	if list.IsRunning(turn.Operation) {
+	if list.IsRunning(turn.Operation) && !isUnseen(in, planned) { // an unseen one needs a new deadline first, or it would fail next
 		return beginTurn(in, resize, list)
 	}
 	next := resize.Clone()

@@ -4,50 +4,85 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// perNamespace is the maximum number of events of one namespace that a process handles at once. Knative gives a pod
-// twenty events (containerConcurrency in deploy/), so at least three namespaces are needed to fill a pod.
-const perNamespace = 8
+const (
+	// perNamespace is the maximum number of events of one namespace that a process handles at once. Knative gives a pod
+	// twenty events (containerConcurrency in deploy/), so at least three namespaces are needed to fill a pod.
+	perNamespace = 8
 
-// LimitNamespaces prevents one namespace from using all of a function. An event above the limit of its namespace gets an error
-// that the Broker retries. The work on one event may last until the deadline, and tenants decide how many of their sets
-// need work.
-func LimitNamespaces(next Handler) Handler {
-	return &namespaceLimiter{next: next, inProgress: map[string]int{}}
+	// longestWait is how long an event waits for its namespace. A function has DefaultDeadline for both.
+	longestWait = 10 * time.Second
+)
+
+// LimitNamespaces prevents one namespace from using all of a function. The work on one event may last until the deadline, and
+// tenants decide how many of their sets need work.
+//
+// Above the limit of its namespace, an event waits for those before it. The Broker retries an event that cannot wait: one that finds
+// `waiting` events of its namespace, or that has waited for ten seconds. On Knative none may wait, because it would take room in the pod
+// from other namespaces.
+func LimitNamespaces(next Handler, waiting int) Handler {
+	return &namespaceLimiter{next: next, most: perNamespace + waiting, namespaces: map[string]*namespaceQueue{}}
 }
 
 type namespaceLimiter struct {
 	next       Handler
+	most       int // events of a namespace that are in progress or wait
 	mu         sync.Mutex
-	inProgress map[string]int // by namespace
+	namespaces map[string]*namespaceQueue
+}
+
+// namespaceQueue is the queue of one namespace. It exists while it has events.
+type namespaceQueue struct {
+	events     int           // in progress or waiting
+	inProgress chan struct{} // has an element for each event in progress; senders wait in their order
 }
 
 func (s *namespaceLimiter) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	namespace, _ := e.Extensions()["namespace"].(string)
-	if !s.acquire(namespace) {
-		return nil, fmt.Errorf("%d events of namespace %q are in progress. Retry later", perNamespace, namespace)
+	queue := s.enter(namespace)
+	if queue == nil {
+		return nil, tooMany(namespace)
 	}
-	defer s.release(namespace)
+	defer s.leave(namespace)
+	wait, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	select {
+	case queue.inProgress <- struct{}{}:
+	case <-wait.Done():
+		return nil, tooMany(namespace)
+	}
+	defer func() { <-queue.inProgress }()
 	return s.next.Handle(ctx, e)
 }
 
-func (s *namespaceLimiter) acquire(namespace string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inProgress[namespace] == perNamespace {
-		return false
-	}
-	s.inProgress[namespace]++
-	return true
+func tooMany(namespace string) error {
+	return fmt.Errorf("%d events of namespace %q are in progress. Retry later", perNamespace, namespace)
 }
 
-func (s *namespaceLimiter) release(namespace string) {
+// enter counts an event of the namespace. It returns nil if there is no room.
+func (s *namespaceLimiter) enter(namespace string) *namespaceQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inProgress[namespace]--; s.inProgress[namespace] == 0 {
-		delete(s.inProgress, namespace)
+	queue := s.namespaces[namespace]
+	if queue == nil {
+		queue = &namespaceQueue{inProgress: make(chan struct{}, perNamespace)}
+		s.namespaces[namespace] = queue
+	}
+	if queue.events == s.most {
+		return nil
+	}
+	queue.events++
+	return queue
+}
+
+func (s *namespaceLimiter) leave(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.namespaces[namespace].events--; s.namespaces[namespace].events == 0 {
+		delete(s.namespaces, namespace)
 	}
 }

@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
-// does.
-const readAheadSize = 4 << 20
-
 // writeBehindSize is how much of a file is written before the device is asked to begin with it. Otherwise the kernel
 // leaves nearly everything to the flush at the end, and the device is idle while the worker reads. Files below
 // writeBehindMin are left to the kernel, which writes neighbours together.
@@ -25,26 +21,6 @@ const copyRangeSize = 4 << 20
 
 // copyRangeMin is the minimum size for copy_file_range, because smaller copies are not worth the call.
 const copyRangeMin = 64 << 10
-
-// nextData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
-// without holes the whole file is one run. It moves the file's offset, which nothing else uses.
-func nextData(fd int, off, size int64) (from, to int64, err error) {
-	from, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
-	switch err {
-	case nil:
-	case unix.ENXIO:
-		return size, size, nil
-	case unix.EINVAL, unix.EOPNOTSUPP:
-		return off, size, nil
-	default:
-		return 0, 0, err
-	}
-	to, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, from, unix.SEEK_HOLE) })
-	if err == unix.ENXIO { // truncated by another process
-		err = errChanged
-	}
-	return min(from, size), min(to, size), err
-}
 
 // copyData copies the data between the holes of in to the empty file out.
 func (c *copier) copyData(ctx context.Context, at pair, e *entry, in input, out int) error {
@@ -74,32 +50,10 @@ func (c *copier) copyData(ctx context.Context, at pair, e *entry, in input, out 
 	return nil
 }
 
-// nextData skips the search for holes in a small file without any.
-func (in input) nextData(off, size int64) (from, to int64, err error) {
-	if size <= copyRangeMin && in.data == size {
-		return off, size, nil
-	}
-	return nextData(in.fd, off, size)
-}
-
 // run is a range of data to copy.
 type run struct {
 	in, out  int
 	from, to int64
-}
-
-// readAhead asks the kernel to read a run before it is needed.
-type readAhead struct {
-	fd       int
-	from, to int64 // not requested yet
-}
-
-// advance runs before reading at off. A failed request does not matter.
-func (a *readAhead) advance(off int64) {
-	if a.to-off > bufferSize && off+readAheadSize/2 >= a.from && a.from < a.to {
-		_ = unix.Fadvise(a.fd, a.from, min(readAheadSize, a.to-a.from), unix.FADV_WILLNEED)
-		a.from += readAheadSize
-	}
 }
 
 // writeBehind starts the writing of data to the device while a worker reads on.
@@ -179,10 +133,4 @@ func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 	}
 	c.keepCopied(e, whole[:n])
 	return int64(n), nil
-}
-
-// input is an open source file.
-type input struct {
-	fd   int
-	data int64 // estimated bytes outside of holes
 }

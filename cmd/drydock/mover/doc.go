@@ -3,7 +3,7 @@
 //	scan    walk the source once; the stat of every entry defines what is copied
 //	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
 //	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
-//	sync    syncfs on the target: the only flush, and its error counts
+//	sync    syncfs on the target: the last flush, and its error counts
 //	verify  read both sides again, the target from its device, and compare contents and attributes
 //	        (a first pass does not read small files of the source again, see reserveCopiedSums)
 //

@@ -1,0 +1,60 @@
+//go:build linux
+
+package mover
+
+import "golang.org/x/sys/unix"
+
+// readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
+// does.
+const readAheadSize = 4 << 20
+
+// searchMin is the size up to which the estimate of a file's data suffices to know that it has no holes.
+const searchMin = 64 << 10
+
+// input is an open source file.
+type input struct {
+	fd   int
+	data int64 // estimated bytes outside of holes
+}
+
+// nextData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
+// without holes the whole file is one run. It moves the file's offset, which nothing else uses.
+func nextData(fd int, off, size int64) (from, to int64, err error) {
+	from, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
+	switch err {
+	case nil:
+	case unix.ENXIO:
+		return size, size, nil
+	case unix.EINVAL, unix.EOPNOTSUPP:
+		return off, size, nil
+	default:
+		return 0, 0, err
+	}
+	to, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, from, unix.SEEK_HOLE) })
+	if err == unix.ENXIO { // truncated by another process
+		err = errChanged
+	}
+	return min(from, size), min(to, size), err
+}
+
+// nextData skips the search for holes in a small file without any.
+func (in input) nextData(off, size int64) (from, to int64, err error) {
+	if size <= searchMin && in.data == size {
+		return off, size, nil
+	}
+	return nextData(in.fd, off, size)
+}
+
+// readAhead asks the kernel to read a run before it is needed.
+type readAhead struct {
+	fd       int
+	from, to int64 // not requested yet
+}
+
+// advance runs before reading at off. A failed request does not matter.
+func (a *readAhead) advance(off int64) {
+	if a.to-off > bufferSize && off+readAheadSize/2 >= a.from && a.from < a.to {
+		_ = unix.Fadvise(a.fd, a.from, min(readAheadSize, a.to-a.from), unix.FADV_WILLNEED)
+		a.from += readAheadSize
+	}
+}
