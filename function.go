@@ -62,16 +62,16 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	return handlers, errors.Join(problems...)
 }
 
-// waitingInOneProcess is the number of events of a namespace that wait in each function if one process has all of them. Waiting costs little
-// there, and the engine bounds the number of events (DRYDOCK_IN_FLIGHT).
+// waitingInOneProcess is the number of events of a namespace that wait in each function if one process has all of them. Waiting costs
+// little there, and the engine bounds the number of events (DRYDOCK_IN_FLIGHT).
 const waitingInOneProcess = 1000
 
 // constructor makes a function, or says which setting it cannot use.
 type constructor = func() (Handler, error)
 
 // constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
-// owners takes longer to read than everything else at the start.
-// waiting is the number of events of a namespace that wait in each function, see serve.LimitNamespaces.
+// owners takes longer to read than everything else at the start. waiting is the number of events of a namespace that wait in each
+// function, see serve.LimitNamespaces.
 func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger, waiting int) map[api.Function]constructor {
 	limited := func(function Handler) Handler { return serve.LimitNamespaces(function, waiting) }
 	inTurn := func(function Handler) Handler { return limited(serve.Coalesce(function)) }
