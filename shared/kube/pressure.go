@@ -28,11 +28,11 @@ func ForFunction(config *rest.Config, function api.Function, settings api.Settin
 }
 
 // Limited returns a config with the limit of the settings. All clients of this config and of its copies share the limit: together they send
-// at most the requests of one second at once, and then at most the rate.
+// at most the rate, and after a pause a tenth of a second's requests more at once.
 func Limited(config *rest.Config, settings api.Settings) *rest.Config {
 	own := rest.CopyConfig(config)
 	if rate := settings.APIRate; rate > 0 {
-		own.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(rate), rate)
+		own.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(float32(rate), max(rate/10, 1))
 	}
 	return own
 }
