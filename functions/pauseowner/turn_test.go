@@ -22,7 +22,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// turnsOf returns a list of turns for at most two movers, of which a namespace gets one.
+// turnsOf returns a list of turns for at most two movers, one for each namespace.
 func turnsOf(t testing.TB, all ...turns.Turn) *turns.List {
 	t.Helper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace, Name: api.TurnsConfigMap, ResourceVersion: "11"},
@@ -72,7 +72,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 	journal.Journals = append(journal.Journals, build.Journal(build.Operation(api.Finishing, members)))
 	stranger := build.Operation(api.Planned, build.Due(time.Minute), members) // the id does not derive from the set
 	check(t, map[string]Input{
-		"nobody else copies":                                   in(planned, turnsOf(t)),
+		"no other set copies":                                  in(planned, turnsOf(t)),
 		"the limit is reached":                                 in(planned, full()),
 		"the record was written, and the list was not":         in(waiting, full()),
 		"it still waits":                                       in(waiting, full(own)),
@@ -82,7 +82,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"it has its turn":                                      in(planned, full(taken)),
 		"it is aborted while it waits":                         in(waiting, full(own), build.Annotation(api.AbortAnnotation, "")),
 		"it was never looked at before its deadline":           in(late, full()),
-		"the same, and nobody else copies":                     in(late, turnsOf(t)),
+		"the same, and no other set copies":                    in(late, turnsOf(t)),
 		"its owner was asked, and its turn is lost":            asked,
 		"its deadline passes although it has its turn":         in(late, full(taken)),
 		"its deadline passes, and there is no list":            in(late, nil),

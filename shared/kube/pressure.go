@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// ForFunction returns a config with which the API server can tell the function from others, in its metrics and audit log. Unless the config
+// ForFunction returns a config that identifies the function in the API server's metrics and audit log. Unless the config
 // has a limit for its requests, the result has that of the settings.
 func ForFunction(config *rest.Config, function api.Function, settings api.Settings) *rest.Config {
 	own := rest.CopyConfig(config)
@@ -44,7 +44,7 @@ const userAgent = "drydock"
 // requests would find out by itself that the API server is overloaded.
 var busy pause
 
-// longestPause bounds what an answer can ask for: a proxy may be wrong. It is shorter than the time limit of an event, so that an event
+// longestPause is the longest pause that an answer can ask for: a proxy may be wrong. It is shorter than the time limit of an event, so that an event
 // that has to wait can still be handled.
 const longestPause = 15 * time.Second
 

@@ -21,9 +21,9 @@ const (
 // LimitNamespaces prevents one namespace from using all of a function. The work on one event may last until the deadline, and
 // tenants decide how many of their sets need work.
 //
-// Above the limit of its namespace, an event waits for those before it. The Broker retries an event that cannot wait: one that finds
-// `waiting` events of its namespace, or that has waited for ten seconds. On Knative none may wait, because it would take room in the pod
-// from other namespaces.
+// Above the limit of its namespace, an event waits for the events before it. At most `waiting` events of a namespace wait, each for at
+// most ten seconds. The others get an error that the Broker retries. On Knative no event waits, because it would take room in the pod from
+// other namespaces.
 func LimitNamespaces(next Handler, waiting int) Handler {
 	return &namespaceLimiter{next: next, most: perNamespace + waiting, namespaces: map[string]*namespaceQueue{}}
 }

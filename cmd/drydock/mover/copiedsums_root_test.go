@@ -78,7 +78,7 @@ func TestChangeAfterCopyingIsSeen(t *testing.T) {
 	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// A copy that differs from what was read is found without a second read of the source.
+// A damaged copy is found without a second read of the source.
 // Invariants: I1.
 func TestDamagedCopyOfSmallFileIsFound(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)

@@ -1,9 +1,9 @@
 // Package mover copies the tree of one mounted volume to another so that programs cannot distinguish the two, and proves it.
 //
-//	scan    walk the source once; the stat of every entry defines what is copied
+//	scan    walk the source once; the stat of every entry defines the copy
 //	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
 //	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
-//	sync    syncfs on the target: the last flush, and its error counts
+//	sync    syncfs on the target: the only flush, and its error counts
 //	verify  read both sides again, the target from its device, and compare contents and attributes
 //	        (a first pass does not read small files of the source again, see reserveCopiedSums)
 //
@@ -63,7 +63,7 @@
 // inodes on both sides have not changed since, see presume.go. Of a big file it writes only the blocks that differ, and with
 // the hashes that the process has kept, it reads only these in the target, see kepthashes.go. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, kernel boot and pair of
-// roots. In all other respects a final pass proves what an ordinary copy proves, and reports the same digest.
+// roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
 //
 // # Devices
 //

@@ -12,7 +12,6 @@ import (
 // fill copies everything except directories and further names of hard links.
 func (c *copier) fill(ctx context.Context) error {
 	c.reserveCopiedSums()
-	defer c.flushBehind(ctx)()
 	return c.eachBlock(ctx, c.fillChunk)
 }
 

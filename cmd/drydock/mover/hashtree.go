@@ -155,11 +155,9 @@ func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int,
 	}
 	known := s.knownContents(d, e, g, both)
 	rest := func(k int) (err error) {
-		if k == int(source) && known == nil {
-			if copied, ok := e.copiedSum(); ok {
-				both[k].content = copied
-				return nil
-			}
+		if copied, ok := e.copiedSum(); ok && known == nil && k == int(source) {
+			both[k].content = copied
+			return nil
 		}
 		both[k], err = at(k).readDetails(ctx, fds[k], both[k], known)
 		return err

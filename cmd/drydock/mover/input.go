@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 // does.
 const readAheadSize = 4 << 20
 
-// searchMin is the size up to which the estimate of a file's data suffices to know that it has no holes.
+// searchMin is the size of the largest file that is not searched for holes if its estimated data fills it.
 const searchMin = 64 << 10
 
 // input is an open source file.
