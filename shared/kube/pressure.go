@@ -44,8 +44,8 @@ const userAgent = "drydock"
 // requests would find out by itself that the API server is overloaded.
 var busy pause
 
-// longestPause is the longest pause that an answer can ask for: a proxy may be wrong. It is shorter than the time limit of an event, so that an event
-// that has to wait can still be handled.
+// longestPause is the longest pause that an answer can ask for: a proxy may be wrong. It is shorter than the time limit of an event, so
+// that an event that has to wait can still be handled.
 const longestPause = 15 * time.Second
 
 // pause is the time before which no request is sent.
