@@ -22,6 +22,8 @@ import (
 func TestPlannedResizeStartsOrEnds(t *testing.T) {
 	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"))
 	late := build.Operation(api.Planned, build.Due(-time.Second))
+	again := late.Clone()
+	again.Reason = api.PlanDelayed
 	set := func(status *api.Resize, options ...build.Option) Input {
 		options = append([]build.Option{build.Status(status), build.Replicas(3)}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Settings: build.Settings()}
@@ -38,7 +40,8 @@ func TestPlannedResizeStartsOrEnds(t *testing.T) {
 			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
 		"an owner appeared after the owners were read":        set(planned, build.ControlledBy("Database", "main")),
 		"the operation is aborted: the annotation is removed": set(planned, build.Annotation(api.AbortAnnotation, "")),
-		"the deadline has passed":                             set(late),
+		"the deadline has passed, and no owner was asked":     set(late),
+		"the deadline has passed once more":                   set(again),
 	})
 }
 

@@ -47,10 +47,11 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		planned := in.plannedOperation(records)
 		if planned != nil && !needsOwners(in, planned) {
-			if in.Turns == nil {
+			if in.Turns == nil && abortRequested(in.Set) {
 				return in, nil
 			}
-			// Journals show whether the turns of former operations are over. The owners of the records are not read.
+			// The records show whether owners were asked, and the journals whether the turns of former operations are over. The owners
+			// are not read.
 			return in, f.listRecords(ctx, ref.Namespace, &in)
 		}
 		if planned != nil {

@@ -2,11 +2,13 @@ package pauseowner
 
 import (
 	"cmp"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 )
 
 // setOperations returns the records of the set's operations, or none if the set does not exist. Errors in a cleanup's record do not
@@ -57,4 +59,28 @@ func needsOwners(in Input, planned operation.Record) bool {
 // ownersApply reports whether the owners of the set are paused before an operation. The annotation owner-policy can switch that off.
 func ownersApply(set *appsv1.StatefulSet) bool {
 	return api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
+}
+
+// isUnseen reports whether the deadline has passed before pause-owner could look at the operation: its event was late. The deadline is for
+// the owners, and none was asked yet.
+func isUnseen(in Input, planned operation.Record) bool {
+	head := planned.Head()
+	return operation.Overdue(planned, in.Now) && head.Reason != api.PlanDelayed && head.Reason != api.TurnBegins && !operatorStops(planned) &&
+		!slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == head.Operation })
+}
+
+// renewDeadline gives an unseen operation its time once more. If the owners cannot be read, it fails after that.
+func renewDeadline(in Input, planned operation.Record) plan.Plan {
+	var next operation.Record
+	switch record := planned.(type) {
+	case *api.Sleep:
+		next = operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
+	case *api.Resize:
+		next = operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
+	default:
+		return plan.Noop(api.NotOurPhase)
+	}
+	next.Head().Reason = api.PlanDelayed
+	next.Head().Message = "the operation was planned long ago and begins now, because its event was late"
+	return plan.Do(api.PlanDelayed, operation.Store(in.Set, next).Actions()...)
 }

@@ -2,7 +2,6 @@ package pauseowner
 
 import (
 	"fmt"
-	"slices"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -29,14 +28,6 @@ func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	return &turn
 }
 
-// isUnseen reports whether the deadline of a planned resize has passed before pause-owner could look at it. When a thousand resizes are
-// requested at once, their events wait for each other. The deadline is for the owner, which was not asked yet.
-func isUnseen(in Input, planned operation.Record) bool {
-	turn := neededTurn(in, planned)
-	return turn != nil && in.Turns != nil && !in.Turns.IsRunning(turn.Operation) && operation.Overdue(planned, in.Now) &&
-		!slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == turn.Operation })
-}
-
 // takeTurn lets the planned resize wait for its turn. Until then its owners are not paused, and there is no deadline. A Noop means that the
 // resize has its turn, or needs none.
 func takeTurn(in Input, planned operation.Record) plan.Plan {
@@ -49,7 +40,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 		return beginAfterWait(in, resize)
 	}
 	list := withoutEnded(in, turn.Operation).Request(*turn)
-	if list.IsRunning(turn.Operation) && !isUnseen(in, planned) { // an unseen one needs a new deadline first, or it would fail next
+	if list.IsRunning(turn.Operation) {
 		return beginTurn(in, resize, list)
 	}
 	next := resize.Clone()

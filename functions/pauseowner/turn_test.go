@@ -65,6 +65,8 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 	taken := turn(planned.Operation, build.Namespace, "web", 1, true)
 	waiting := build.Stored(Decide(in(planned, full())))
 	late := build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)
+	begun := late.Clone()
+	begun.Reason = api.TurnBegins
 	asked := in(late, full())
 	asked.OwnerRecords = []OwnerRecord{ownerRecordOf(late.Operation, redisOwner(heldFor(late.Operation)))}
 	former := turn(build.ID, build.Namespace, "web", 1, true)
@@ -84,7 +86,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"it was never looked at before its deadline":           in(late, full()),
 		"the same, and no other set copies":                    in(late, turnsOf(t)),
 		"its owner was asked, and its turn is lost":            asked,
-		"its deadline passes although it has its turn":         in(late, full(taken)),
+		"its deadline passes although it has its turn":         in(begun, full(taken)),
 		"its deadline passes, and there is no list":            in(late, nil),
 		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),
 		"there is no list":                                     in(planned, nil),
