@@ -34,8 +34,8 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	case abortRequested(in.Set):
 		return failOperation(in, planned, api.Aborted,
 			operation.AbortWords(in.Set)+"the operation was ended with the annotation "+api.AbortAnnotation+" before the set was changed")
-	case isUnseen(in, planned):
-		return renewDeadline(in, planned)
+	case operation.Overdue(planned, in.Now) && mayStartLate(in, planned):
+		return renewDeadline(in, planned.(*api.Resize))
 	case operation.Overdue(planned, in.Now):
 		return failOperation(in, planned, api.DeadlineExceeded, timeoutMessage(in, planned))
 	}

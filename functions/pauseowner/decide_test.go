@@ -22,8 +22,6 @@ import (
 func TestPlannedResizeStartsOrEnds(t *testing.T) {
 	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"))
 	late := build.Operation(api.Planned, build.Due(-time.Second))
-	again := late.Clone()
-	again.Reason = api.PlanDelayed
 	set := func(status *api.Resize, options ...build.Option) Input {
 		options = append([]build.Option{build.Status(status), build.Replicas(3)}, options...)
 		return Input{Observed: build.World(build.Set("web", options...)), Settings: build.Settings()}
@@ -40,8 +38,36 @@ func TestPlannedResizeStartsOrEnds(t *testing.T) {
 			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
 		"an owner appeared after the owners were read":        set(planned, build.ControlledBy("Database", "main")),
 		"the operation is aborted: the annotation is removed": set(planned, build.Annotation(api.AbortAnnotation, "")),
-		"the deadline has passed, and no owner was asked":     set(late),
-		"the deadline has passed once more":                   set(again),
+		"the deadline has passed":                             set(late),
+	})
+}
+
+// TestOverdueResizeMayStartOnce: after an outage, or while a thousand resizes begin, pause-owner may get an event only after the deadline.
+func TestOverdueResizeMayStartOnce(t *testing.T) {
+	members := build.Members(api.MemberPending, "data-web-0")
+	late := build.Operation(api.Planned, build.Due(-time.Hour), members)
+	requested := build.Resize(late.Request)
+	in := func(record *api.Resize, options ...build.Option) Input {
+		options = append([]build.Option{build.Status(record)}, options...)
+		return Input{Observed: build.World(build.Set("web", options...)), Settings: build.Settings(), Owners: ownersOf(redisOwner(nil))}
+	}
+	because := func(reason api.Reason) *api.Resize {
+		record := late.Clone()
+		record.Reason = reason
+		return record
+	}
+	rollback := build.Operation(api.Planned, build.RollbackOf("x"), build.Due(-time.Hour), members)
+	asked := in(late, requested)
+	asked.OwnerRecords = []OwnerRecord{ownerRecordOf(late.Operation, redisOwner(heldFor(late.Operation)))}
+	check(t, map[string]Input{
+		"no owner was asked":                  in(late, requested),
+		"no owner was asked for the 2nd time": in(because(api.PlanDelayed), requested),
+		"no owner was asked since its turn":   in(because(api.TurnBegins), requested),
+		"its owner was asked":                 asked,
+		"the user has changed the request":    in(late, build.Resize("data=1Ti")),
+		"the user has withdrawn the request":  in(late),
+		"the user has aborted it":             in(late, requested, build.Annotation(api.AbortAnnotation, "")),
+		"it is a rollback":                    in(rollback, requested),
 	})
 }
 

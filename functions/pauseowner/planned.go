@@ -49,8 +49,8 @@ func abortRequested(set *appsv1.StatefulSet) bool {
 	return abort
 }
 
-// needsOwners reports whether the operation waits for owners. An aborted or overdue operation does not, so that it ends even if an owner
-// cannot be read.
+// needsOwners reports whether the operation waits for owners. An aborted or overdue operation does not, so that it ends, or gets its
+// time once more, even if an owner cannot be read.
 func needsOwners(in Input, planned operation.Record) bool {
 	return planned != nil && planned.Head().Phase == api.Planned && !abortRequested(in.Set) && !operation.Overdue(planned, in.Now) &&
 		ownersApply(in.Set)
@@ -61,26 +61,21 @@ func ownersApply(set *appsv1.StatefulSet) bool {
 	return api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore
 }
 
-// isUnseen reports whether the deadline has passed before pause-owner could look at the operation: its event was late. The deadline is for
-// the owners, and none was asked yet.
-func isUnseen(in Input, planned operation.Record) bool {
-	head := planned.Head()
-	return operation.Overdue(planned, in.Now) && head.Reason != api.PlanDelayed && head.Reason != api.TurnBegins && !operatorStops(planned) &&
-		!slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == head.Operation })
+// mayStartLate reports whether an overdue operation gets its time once more, because no owner was asked in it: the event was late, or an
+// owner could not be read. Only a resize does whose request the user has not withdrawn. A sleep was decided by what the set did then, and
+// idle-timeout decides again later. A rollback would put volumes back that lack what was written since.
+func mayStartLate(in Input, planned operation.Record) bool {
+	resize, ok := planned.(*api.Resize)
+	if !ok || resize.IsRollback() || in.Set.Annotations[api.ResizeAnnotation] != resize.Request {
+		return false
+	}
+	renewed := resize.Reason == api.PlanDelayed || resize.Reason == api.TurnBegins
+	return !renewed && !slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == resize.Operation })
 }
 
-// renewDeadline gives an unseen operation its time once more. If the owners cannot be read, it fails after that.
-func renewDeadline(in Input, planned operation.Record) plan.Plan {
-	var next operation.Record
-	switch record := planned.(type) {
-	case *api.Sleep:
-		next = operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
-	case *api.Resize:
-		next = operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
-	default:
-		return plan.Noop(api.NotOurPhase)
-	}
-	next.Head().Reason = api.PlanDelayed
-	next.Head().Message = "the operation was planned long ago and begins now, because its event was late"
+// renewDeadline starts the time limit of the operation again. It does so once: after that, the operation fails.
+func renewDeadline(in Input, resize *api.Resize) plan.Plan {
+	next := operation.Enter(resize, api.Planned, in.Now, in.Settings.PlanTimeout)
+	next.Reason, next.Message = api.PlanDelayed, "no owner was asked before the time limit, which begins once more"
 	return plan.Do(api.PlanDelayed, operation.Store(in.Set, next).Actions()...)
 }

@@ -200,9 +200,8 @@ func TestSleepPausesOwner(t *testing.T) {
 	mysql, pg := ownerWithPause(t), ownerWithBoth(t)
 	human := owner(t, "k8s.mariadb.com/v1alpha1", "MariaDB", map[string]any{"suspend": true})
 	check(t, map[string]Input{
-		"its event is late, and no owner was asked": sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second)), nil),
-		"the set has no owner":                      sleepAsking(planned, nil),
-		"the set is being deleted":                  sleepAsking(planned, nil, build.Deleting()),
+		"the set has no owner":     sleepAsking(planned, nil),
+		"the set is being deleted": sleepAsking(planned, nil, build.Deleting()),
 		"its record cannot be read": sleepAsking(planned, nil, build.Annotation(api.SleepAnnotation,
 			"{")),
 		"the record belongs to another set": sleepAsking(planned, nil, build.UID("uid-2")),
@@ -248,8 +247,6 @@ func TestOwnerProblemRefusesSleep(t *testing.T) {
 		Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}
 	stopped := build.Sleep(api.Planned, build.SleepDue(time.Minute), build.OwnerStops())
 	file := golden.Open(t)
-	delayed := build.Sleep(api.Planned, build.SleepDue(-time.Second))
-	delayed.Reason = api.PlanDelayed
 	refused := map[string]struct {
 		in     Input
 		reason api.Reason
@@ -265,7 +262,8 @@ func TestOwnerProblemRefusesSleep(t *testing.T) {
 			api.OwnerNotPausable},
 		"Drydock's annotation on the owner cannot be read": {sleepAsking(planned, []Owner{unreadable}), api.OwnerNotPausable},
 		"an autoscaler scales from zero":                   {sleepAsking(planned, []Owner{minimum}), api.ScalerActive},
-		"the owner is not paused in time":                  {sleepAsking(delayed, nil), api.DeadlineExceeded},
+		"the owner is not paused in time": {sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second)),
+			nil), api.DeadlineExceeded},
 		"the owner is not stopped in time": {sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second),
 			build.OwnerStops()), nil), api.DeadlineExceeded},
 		"a stop would delete claims": {sleepAsking(planned, []Owner{stop}, build.WhenScaled("Delete")),

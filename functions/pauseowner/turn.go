@@ -15,10 +15,11 @@ func needsTurns(in Input, records operation.Records) bool {
 }
 
 // neededTurn returns the turn that the planned operation needs, or nil. A user could write a record with the id of an operation of another
-// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted operation needs no turn.
+// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted or overdue operation needs no turn, so that it ends even if the list
+// cannot be read.
 func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	resize, ok := planned.(*api.Resize)
-	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) {
+	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) || operation.Overdue(resize, in.Now) {
 		return nil
 	}
 	turn, needed := turns.Of(in.Set.Namespace, resize)

@@ -65,10 +65,6 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 	taken := turn(planned.Operation, build.Namespace, "web", 1, true)
 	waiting := build.Stored(Decide(in(planned, full())))
 	late := build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)
-	begun := late.Clone()
-	begun.Reason = api.TurnBegins
-	asked := in(late, full())
-	asked.OwnerRecords = []OwnerRecord{ownerRecordOf(late.Operation, redisOwner(heldFor(late.Operation)))}
 	former := turn(build.ID, build.Namespace, "web", 1, true)
 	journal := in(waiting, turnsOf(t, former, own))
 	journal.Journals = append(journal.Journals, build.Journal(build.Operation(api.Finishing, members)))
@@ -83,10 +79,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"it has taken its turn, and the record says it waits":  in(waiting, full(taken)),
 		"it has its turn":                                      in(planned, full(taken)),
 		"it is aborted while it waits":                         in(waiting, full(own), build.Annotation(api.AbortAnnotation, "")),
-		"it was never looked at before its deadline":           in(late, full()),
-		"the same, and no other set copies":                    in(late, turnsOf(t)),
-		"its owner was asked, and its turn is lost":            asked,
-		"its deadline passes although it has its turn":         in(begun, full(taken)),
+		"its deadline passes without a turn":                   in(late, full()),
 		"its deadline passes, and there is no list":            in(late, nil),
 		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),
 		"there is no list":                                     in(planned, nil),
@@ -133,7 +126,7 @@ func TestTurnsAreReadOnlyWhereTheyMatter(t *testing.T) {
 		"a planned copy":     {build.Status(build.Operation(api.Planned, members, build.DerivedID)), true},
 		"a planned rollback": {build.Status(build.Operation(api.Planned, build.RollbackOf("x"), members)), false},
 		"a copy whose deadline has passed": {build.Status(build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)),
-			true},
+			false},
 		"a forged id":    {build.Status(build.Operation(api.Planned, members)), false},
 		"a running copy": {build.Status(build.Operation(api.Moving, members)), false},
 		"an ended copy":  {build.Status(build.Operation(api.Succeeded, members)), true},

@@ -35,8 +35,8 @@ const (
 const (
 	// ResizeDetected: A resize was accepted and begins.
 	ResizeDetected Reason = "ResizeDetected"
-	// PlanDelayed: The operation was planned, but pause-owner received its event only after the time limit (DRYDOCK_PLAN_TIMEOUT). The time
-	// limit begins once more.
+	// PlanDelayed: No owner was asked within DRYDOCK_PLAN_TIMEOUT, because the event was late or an owner could not be read. The time limit
+	// begins once more. After that, the resize fails.
 	PlanDelayed Reason = "PlanDelayed"
 	// TurnWaits: The resize waits for its turn, because the movers of other resizes have reached the limit (DRYDOCK_MOVERS). It begins by
 	// itself. The ConfigMap drydock-turns lists who has a turn and who waits.

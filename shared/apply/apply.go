@@ -329,16 +329,24 @@ func tried(err error) error {
 	return fault.DryRun(fault.FromAPI(err))
 }
 
-// changed returns a conflict for answers about an object that has changed since it was read: it is gone, or the patch no longer fits. The
-// API server answers 422 to a patch that does not fit, for example because another process has removed the same label, before it checks the
-// resourceVersion. Such an answer lacks the reason Invalid of a rejected content (kubernetes staging apiserver
-// pkg/endpoints/handlers/patch.go).
+// changed returns a conflict for answers about an object that has changed since it was read: it is gone, or the patch no longer fits.
 func changed(err error) error {
-	misfit := apierrors.IsInvalid(err) && apierrors.ReasonForError(err) != metav1.StatusReasonInvalid
-	if apierrors.IsNotFound(err) || misfit {
+	if apierrors.IsNotFound(err) || isMisfit(err) {
 		return fault.Conflict(err)
 	}
 	return err
+}
+
+// isMisfit reports whether a JSON patch did not fit the object, for example because another process has removed the same label. The API
+// server then answers 422, before it checks the resourceVersion (kubernetes staging apiserver pkg/endpoints/handlers/patch.go). Such an
+// answer has empty details. A rejected content has details with its kind, and the denial of a webhook usually has none.
+func isMisfit(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	status := answer.Status()
+	return status.Reason == metav1.StatusReasonInvalid && status.Details != nil && status.Details.Kind == "" && len(status.Details.Causes) == 0
 }
 
 // record writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's record

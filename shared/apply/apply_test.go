@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,7 +89,8 @@ var (
 	exists   = apierrors.NewAlreadyExists(claims, "a")
 	notFound = apierrors.NewNotFound(claims, "a")
 	quota    = apierrors.NewForbidden(claims, "a", errors.New("exceeded quota"))
-	misfit   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "testing value failed"}}
+	misfit   = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing failed", 0, false)
+	denied   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "admission webhook denied it"}}
 	invalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "a", nil)
 	failing  = apierrors.NewInternalError(errors.New("failed calling webhook"))
 	busy     = apierrors.NewTooManyRequests("later", 1)
@@ -256,10 +258,11 @@ func TestRun(t *testing.T) {
 			plan.KindDo, 409},
 		"a patch no longer fits the object": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{misfit, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"the content is invalid: permanent":   {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
-		"the quota is exceeded: permanent":    {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
-		"the API server is busy: retry later": {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
-		"plans without end are stopped":       {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
+		"a webhook denies it with the same code: permanent": {[]plan.Plan{two}, []error{denied}, 1, 1, plan.KindDo, 422},
+		"the content is invalid: permanent":                 {[]plan.Plan{two}, []error{invalid}, 1, 1, plan.KindDo, 422},
+		"the quota is exceeded: permanent":                  {[]plan.Plan{two}, []error{quota}, 1, 1, plan.KindDo, 422},
+		"the API server is busy: retry later":               {[]plan.Plan{remove()}, []error{busy}, 1, 1, plan.KindDo, 503},
+		"plans without end are stopped":                     {[]plan.Plan{remove()}, nil, maxSteps, maxSteps, plan.KindWait, 200},
 		"a dry run passes: the next action follows": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)}, []error{nil, nil}, 2, 2,
 			plan.KindNoop, 200},
 		"a dry run finds only the name taken: the next action follows": {[]plan.Plan{tryFirst(), plan.Noop(api.UpToDate)},

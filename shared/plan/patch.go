@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,6 +185,20 @@ func (p *Patch) Actions() []Action {
 	action.Ops = append([]Op{guard(p.object.GetResourceVersion())}, action.Ops...)
 	return []Action{action}
 }
+
+// AddData adds a key to a ConfigMap that has data. Unlike other patches, it applies to every version of the ConfigMap that lacks the key, so
+// many processes can add theirs at once. The API server answers 422 if the key exists, and shared/apply makes a conflict of it.
+func AddData(config *corev1.ConfigMap, key, value string) Action {
+	path := "/data/" + escape(key)
+	return Action{Verb: VerbPatch, Resource: ConfigMaps, Namespace: config.Namespace, Name: config.Name, Words: []string{"+" + key}, Ops: []Op{
+		{Op: "test", Path: "/metadata/uid", Value: config.UID},
+		{Op: "test", Path: path, Value: absent},
+		{Op: "add", Path: path, Value: value},
+	}}
+}
+
+// absent is the value of a path that does not exist, in a test operation of the API server's library for JSON patches.
+var absent = json.RawMessage("null")
 
 const guardPath = "/metadata/resourceVersion"
 

@@ -1,15 +1,15 @@
 // Package turns decides which resizes may copy now. Movers take memory on nodes and bandwidth of the storage, and a commit to a GitOps
 // repository can request a thousand resizes at once. So the movers of a cluster have a limit, and namespaces take turns.
 //
-// The list of turns is a ConfigMap in Drydock's own namespace. Each write of it has its resourceVersion as precondition, so that two
-// functions cannot give the same turn away.
+// The list of turns is a ConfigMap in Drydock's own namespace. A write that gives a turn away has its resourceVersion as precondition, so
+// that two functions cannot give the same turn away. A write that only adds a waiting operation applies to every version, so that a
+// thousand operations that begin to wait do not prevent each other's writes.
 package turns
 
 import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -143,17 +143,12 @@ func (l *List) Next() []Turn {
 		return nil
 	}
 	busy, movers := 0, map[string]int{}
-	var waiting []Turn
 	for _, t := range l.turns {
 		if t.Running() {
 			busy, movers[t.Namespace] = busy+t.Movers, movers[t.Namespace]+t.Movers
-			continue
 		}
-		waiting = append(waiting, t)
 	}
-	slices.SortFunc(waiting, func(a, b Turn) int {
-		return cmp.Or(cmp.Compare(a.Round, b.Round), a.Since.Compare(b.Since.Time), cmp.Compare(a.Operation, b.Operation))
-	})
+	waiting := l.waiting()
 	var next []Turn
 	for {
 		first := l.first(waiting, movers)
@@ -165,6 +160,30 @@ func (l *List) Next() []Turn {
 		next = append(next, turn)
 		waiting = slices.DeleteFunc(waiting, func(t Turn) bool { return t.Operation == turn.Operation })
 	}
+}
+
+// waiting returns the operations that wait, in the order of their rounds. Operations of a namespace that asked at the same moment may have
+// stored the same round. Each of them gets a later one than the one before it.
+func (l *List) waiting() []Turn {
+	byRound := func(a, b Turn) int {
+		return cmp.Or(cmp.Compare(a.Round, b.Round), a.Since.Compare(b.Since.Time), cmp.Compare(a.Operation, b.Operation))
+	}
+	var all []Turn
+	for _, t := range l.turns {
+		if !t.Running() {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, byRound)
+	last := map[string]int{}
+	for i, t := range all {
+		if before, ok := last[t.Namespace]; ok {
+			all[i].Round = max(t.Round, before+1)
+		}
+		last[t.Namespace] = all[i].Round
+	}
+	slices.SortFunc(all, byRound)
+	return all
 }
 
 // first returns the operation whose turn is next, or nil. The operations are in the order of their rounds, and movers has the number of
@@ -189,21 +208,22 @@ func (l *List) first(waiting []Turn, movers map[string]int) *Turn {
 // nextRound returns the round for another operation of the namespace. It is after those of the namespace, so that the namespaces alternate,
 // and not before the round that has begun, so that an operation that asks later does not overtake all others.
 func (l *List) nextRound(namespace string) int {
-	round, lowest := 0, math.MaxInt
+	round := 0
 	for _, t := range l.turns {
+		if t.Running() {
+			round = max(round, t.Round)
+		}
+	}
+	waiting := l.waiting()
+	if len(waiting) > 0 {
+		round = max(round, waiting[0].Round)
+	}
+	for _, t := range waiting {
 		if t.Namespace == namespace {
 			round = max(round, t.Round+1)
 		}
-		if t.Running() {
-			round = max(round, t.Round)
-		} else {
-			lowest = min(lowest, t.Round)
-		}
 	}
-	if lowest == math.MaxInt {
-		return round
-	}
-	return max(round, lowest)
+	return round
 }
 
 // Request returns the list with the operation in it. The operation has its turn if the result says so. It waits if the list is full.
@@ -312,5 +332,27 @@ func (l *List) Store() []plan.Action {
 		}
 		data[operation] = string(text)
 	}
+	if added := l.onlyAdded(data); added != "" {
+		return []plan.Action{plan.AddData(l.config, added, data[added])}
+	}
 	return plan.PatchOf(plan.ConfigMaps, l.config).Data(l.config.Data, data).Actions()
+}
+
+// onlyAdded returns the waiting operation that the data has in addition to the ConfigMap. It is empty if the ConfigMap has no data, or if
+// there is any other difference.
+func (l *List) onlyAdded(data map[string]string) string {
+	added := ""
+	for operation, text := range data {
+		switch present, ok := l.config.Data[operation]; {
+		case ok && present == text:
+		case ok || added != "" || l.turns[operation].Running():
+			return ""
+		default:
+			added = operation
+		}
+	}
+	if len(l.config.Data) == 0 || added != "" && len(data) != len(l.config.Data)+1 {
+		return ""
+	}
+	return added
 }

@@ -125,6 +125,62 @@ func TestEveryResizeGetsItsTurn(t *testing.T) {
 	}
 }
 
+// TestOperationsBeginToWaitTogether: the write of an operation that begins to wait applies to every version of the list. Other writes apply
+// only to the version that was read.
+func TestOperationsBeginToWaitTogether(t *testing.T) {
+	request := func(l *List) *List { return l.Request(Turn{Operation: "9", Namespace: "c", Set: "web", Movers: 1}) }
+	stored := func(l *List) *List { // with all entries in its ConfigMap
+		config := &corev1.ConfigMap{Data: map[string]string{}}
+		for _, op := range l.Store()[0].Ops[1:] {
+			if text, ok := op.Value.(string); ok {
+				config.Data[strings.TrimPrefix(op.Path, "/data/")] = text
+			}
+		}
+		return Read(config, l.settings, l.now)
+	}
+	full := stored(listOf(1, "a/1 1*", "b/2 1"))
+	lapsed := stored(listOf(1, "a/1 1*", "b/2 1"))
+	lapsed.config.Data["x"] = "{"
+	for name, row := range map[string]struct {
+		list *List
+		any  bool // version
+	}{
+		"it begins to wait":                            {request(full), true},
+		"it begins to wait in an empty list":           {request(listFor(1, build.Now)), false},
+		"it takes its turn":                            {request(stored(listOf(2, "a/1 1*"))), false},
+		"it waits, and an unreadable entry is removed": {request(lapsed), false},
+		"it waits, and another entry changes":          {request(full.Without(func(t Turn) bool { return t.Operation == "1" })), false},
+		"an operation ends":                            {full.Without(func(t Turn) bool { return t.Operation == "1" }), false},
+	} {
+		writes := row.list.Store()
+		if len(writes) != 1 || (writes[0].Ops[0].Op == "test") != row.any {
+			t.Errorf("%s: %v", name, writes)
+		}
+	}
+	if writes := full.Store(); len(writes) != 0 {
+		t.Errorf("nothing has changed: %v", writes)
+	}
+}
+
+// TestOperationsThatAskedTogetherHaveDifferentRounds: operations of a namespace that asked at the same moment have stored the same round.
+func TestOperationsThatAskedTogetherHaveDifferentRounds(t *testing.T) {
+	list := listOf(1, "x/0 1*", "a/1 1", "a/2 1", "a/3 1", "b/4 1", "c/5 1")
+	rounds := map[string]int{}
+	for _, turn := range list.waiting() {
+		rounds[turn.Operation] = turn.Round
+	}
+	if fmt.Sprint(rounds) != "map[1:0 2:1 3:2 4:0 5:0]" {
+		t.Errorf("%v", rounds)
+	}
+	if a, b, other := list.nextRound("a"), list.nextRound("b"), list.nextRound("z"); a != 3 || b != 1 || other != 0 {
+		t.Errorf("next rounds: %d, %d, %d", a, b, other)
+	}
+	order := names(list.waiting())
+	if order != "1 4 5 2 3" {
+		t.Errorf("the order is %s", order)
+	}
+}
+
 func TestTurnStaysOnceItIsTaken(t *testing.T) {
 	list := listOf(1, "a/1 1*", "b/2 1")
 	again := list.Request(Turn{Operation: "1", Namespace: "a", Set: "set-1", Movers: 1})

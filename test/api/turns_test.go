@@ -5,15 +5,19 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit"
 )
 
@@ -76,6 +80,50 @@ func TestMoversOfClusterHaveLimit(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestAdditionsDoNotConflict: many operations begin to wait for their turns at once. Each adds its entry to any version of the list, but
+// never replaces an entry, or writes to another ConfigMap with the name. A patch that does not fit is a conflict: the function decides again.
+func TestAdditionsDoNotConflict(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	maps := w.Kube.CoreV1().ConfigMaps(w.Namespace)
+	list, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "list"}, Data: map[string]string{"first": "1"}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := list.DeepCopy()
+	other.UID = "other"
+	annotated := list.DeepCopy()
+	annotated.Annotations = map[string]string{"note": "gone meanwhile"}
+	for _, row := range []struct {
+		situation string
+		write     plan.Action
+		added     string // the key that the write adds
+	}{
+		{"the version that was read", plan.AddData(list, "second", "2"), "second"},
+		{"a later version", plan.AddData(list, "third", "3"), "third"},
+		{"the key was added meanwhile", plan.AddData(list, "second", "4"), ""},
+		{"the key existed before", plan.AddData(list, "first", "4"), ""},
+		{"another ConfigMap has the name", plan.AddData(other, "fourth", "4"), ""},
+		{"another process has removed the annotation", plan.PatchOf(plan.ConfigMaps, annotated).Unannotate("note").Actions()[0], ""},
+	} {
+		before, _ := maps.Get(t.Context(), "list", metav1.GetOptions{})
+		tries := 0
+		_, err := apply.New(kube.NewClient(w.Config), api.PauseOwner, slog.New(slog.DiscardHandler)).Run(t.Context(),
+			func(context.Context) (plan.Plan, error) {
+				if tries++; tries > 1 {
+					return plan.Noop(api.TurnWaits), nil
+				}
+				return plan.Do(api.TurnWaits, row.write), nil
+			})
+		after, readErr := maps.Get(t.Context(), "list", metav1.GetOptions{})
+		_, added := after.Data[row.added]
+		if err != nil || readErr != nil || tries != 2 || added != (row.added != "") || !added && after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("%s: %v, %v after %d tries, %v", row.situation, after.Data, err, tries, readErr)
+		}
+	}
 }
 
 func ended(job *batchv1.Job) bool {

@@ -4,6 +4,8 @@ package scale
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,7 @@ func BenchmarkResizes(b *testing.B) {
 		b.ReportMetric(float64(peakRate(between.Requests())), "requests/s-peak")
 		b.ReportMetric(float64(len(between.Requests()))/float64(count), "requests/resize")
 		b.ReportMetric(float64(engine.PeakMemory(b))/(1<<20), "MiB-peak")
+		logKinds(b, between.Requests(), count)
 		if most := movers.most(); most == 0 || most > limit {
 			b.Errorf("%d movers at once, the limit is %d", most, limit)
 		}
@@ -109,4 +112,29 @@ func (m *moverCount) most() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.peak
+}
+
+// logKinds prints how many requests of each kind the functions sent.
+func logKinds(b *testing.B, all []proxy.Request, count int) {
+	b.Helper()
+	kinds := map[string]int{}
+	for _, r := range all {
+		parts := strings.Split(strings.Trim(r.Path, "/"), "/")
+		what := ""
+		for _, p := range parts {
+			switch p {
+			case "statefulsets", "persistentvolumeclaims", "persistentvolumes", "pods", "jobs", "controllerrevisions", "configmaps", "events", "namespaces", "nodes", "volumeattachments":
+				what = p
+			}
+		}
+		user := r.User[strings.LastIndex(r.User, ":")+1:]
+		list := ""
+		if r.IsList() {
+			list = " list"
+		}
+		kinds[user+" "+r.Method+" "+what+list]++
+	}
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		b.Logf("%6.1f %s", float64(kinds[k])/float64(count), k)
+	}
 }

@@ -88,11 +88,21 @@ func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string 
 	case (a.Verb == plan.VerbDelete || a.Verb == plan.VerbCheck) &&
 		(a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
 		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
+	case a.Verb == plan.VerbPatch && isAddition(a):
+		if a.Ops[0].Value != seen.GetUID() {
+			return fmt.Sprintf("precondition %v, want %s", a.Ops[0].Value, seen.GetUID())
+		}
 	case a.Verb == plan.VerbPatch &&
 		a.Ops[0] != plan.Op{Op: "replace", Path: "/metadata/resourceVersion", Value: seen.GetResourceVersion()}:
 		return fmt.Sprintf("the first operation is %v, not the precondition", a.Ops[0])
 	}
 	return ""
+}
+
+// isAddition reports whether the patch only adds a key to a ConfigMap that lacks it, see plan.AddData.
+func isAddition(a plan.Action) bool {
+	return a.Resource == plan.ConfigMaps && len(a.Ops) == 3 && a.Ops[0].Op == "test" && a.Ops[0].Path == "/metadata/uid" &&
+		a.Ops[1].Op == "test" && a.Ops[2].Op == "add" && a.Ops[1].Path == a.Ops[2].Path
 }
 
 func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Object {
