@@ -154,7 +154,7 @@ sim: ## simulates all crashes and interference between any two writes
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
 # It restarts parts of the node, so it needs the local one. Nothing else may use that node.
-soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m SEED=7 for a shorter run, or one again)
+soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m for a shorter run, SEED=7 for the steps of an earlier one)
 	$(BUILD) -o bin/soak-writer ./test/soak/writer
 	KUBECONFIG= $(MAKE) --no-print-directory cluster images
 	$(CLUSTER) image --binary=$(CURDIR)/bin/soak-writer
@@ -218,7 +218,7 @@ undeploy: ## removes all functions, or one: FUNCTION=backup
 unconfigure: ## removes the administrator's part, after undeploy; StatefulSets and volumes stay
 	$(TARGET) $(KUBECTL) delete --ignore-not-found --wait=$(or $(WAIT),true) -k $(CONFIG)
 
-bench: build ## runs the benchmarks of docs/benchmarks.md
+bench: build ## runs the benchmarks of the mover, of sift and of one node
 	$(MAKE) --no-print-directory cluster images
 	$(call install,$(MOVER_PACKAGES))
 	go test -tags root -run '^$$' -bench . -benchtime 3x -timeout 60m ./cmd/drydock/mover

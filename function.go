@@ -49,7 +49,7 @@ type Sender = sift.Sender
 // and the functions that do not need the invalid setting. These still work, so that restore can end running operations and release pods.
 func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
 	handlers, problems := map[api.Function]Handler{}, []error{}
-	constructors := constructorsOf(client, settings, send, log, waitingInOneProcess)
+	constructors := constructorsOf(client, settings, send, log, maxWaitingStandalone)
 	for _, name := range slices.Sorted(maps.Keys(constructors)) {
 		handler, err := constructors[name]()
 		switch {
@@ -62,19 +62,19 @@ func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog
 	return handlers, errors.Join(problems...)
 }
 
-// waitingInOneProcess is the number of events of a namespace that wait in each function if one process has all of them. Waiting costs
-// little there, and the engine bounds the number of events (DRYDOCK_IN_FLIGHT).
-const waitingInOneProcess = 1000
+// maxWaitingStandalone is the number of events of a namespace that may wait in each function if one process has all functions. It is far
+// above DRYDOCK_IN_FLIGHT, so that nearly every event may wait, and bounds only the memory.
+const maxWaitingStandalone = 1000
 
 // constructor makes a function, or says which setting it cannot use.
 type constructor = func() (Handler, error)
 
 // constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
-// owners takes longer to read than everything else at the start. waiting is the number of events of a namespace that wait in each
+// owners takes longer to read than everything else at the start. maxWaiting is the number of events of a namespace that may wait in each
 // function, see serve.LimitNamespaces.
-func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger, waiting int) map[api.Function]constructor {
-	limited := func(function Handler) Handler { return serve.LimitNamespaces(function, waiting) }
-	inTurn := func(function Handler) Handler { return limited(serve.Coalesce(function)) }
+func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger, maxWaiting int) map[api.Function]constructor {
+	limited := func(function Handler) Handler { return serve.LimitNamespaces(function, maxWaiting) }
+	oneByOne := func(function Handler) Handler { return limited(serve.Coalesce(function)) }
 	valid := func(make func() Handler) constructor {
 		return func() (Handler, error) { return make(), nil }
 	}
@@ -91,7 +91,7 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 			if err != nil {
 				return nil, err
 			}
-			return inTurn(make(all)), nil
+			return oneByOne(make(all)), nil
 		}
 	}
 	return map[api.Function]constructor{
@@ -103,10 +103,10 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 			return limited(serve.CoalesceAny(backup.New(client, settings, log))), nil
 		},
 		api.Restore:      valid(func() Handler { return limited(serve.CoalesceAny(restore.New(client, settings, log))) }),
-		api.IdleTimeout:  valid(func() Handler { return inTurn(idletimeout.New(client, settings, log)) }),
-		api.CleanupPod:   valid(func() Handler { return inTurn(cleanuppod.New(client, settings, log)) }),
-		api.ScaleHooks:   valid(func() Handler { return inTurn(scalehooks.New(client, settings, log)) }),
-		api.GrowVolumes:  valid(func() Handler { return inTurn(growvolumes.New(client, settings, log)) }),
+		api.IdleTimeout:  valid(func() Handler { return oneByOne(idletimeout.New(client, settings, log)) }),
+		api.CleanupPod:   valid(func() Handler { return oneByOne(cleanuppod.New(client, settings, log)) }),
+		api.ScaleHooks:   valid(func() Handler { return oneByOne(scalehooks.New(client, settings, log)) }),
+		api.GrowVolumes:  valid(func() Handler { return oneByOne(growvolumes.New(client, settings, log)) }),
 		api.DeadLetter:   valid(func() Handler { return deadletter.New(client, settings, log) }),
 		api.DetectResize: withOwners(func(all owners.Registry) Handler { return detectresize.New(client, settings, all, log) }),
 		api.PauseOwner:   withOwners(func(all owners.Registry) Handler { return pauseowner.New(client, settings, all, log) }),

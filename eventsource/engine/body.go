@@ -8,15 +8,16 @@ import (
 	"knative.dev/eventing/pkg/kncloudevents"
 )
 
-// closingBodies returns a CheckRetry that also makes the body of the answer close itself at its end. Knative's dispatcher reads the body of
-// an answer that is an event, but does not close it (executeRequest in pkg/kncloudevents/event_dispatcher.go). net/http keeps a goroutine
-// for the request until the body is closed, or else until the timeout of the Trigger.
+// closingBodies returns a CheckRetry that also makes the body of the response close itself at its end. CheckRetry is the only hook of
+// Knative's dispatcher that gets each response. The dispatcher reads the body of a response that is an event, but does not close it
+// (executeRequest in pkg/kncloudevents/event_dispatcher.go). net/http keeps a goroutine for the request until the body is closed, or else
+// until the timeout of the Trigger.
 func closingBodies(check kncloudevents.CheckRetry) kncloudevents.CheckRetry {
-	return func(ctx context.Context, answer *http.Response, err error) (bool, error) {
-		if answer != nil {
-			answer.Body = closingBody{answer.Body}
+	return func(ctx context.Context, response *http.Response, err error) (bool, error) {
+		if response != nil {
+			response.Body = closingBody{response.Body}
 		}
-		return check(ctx, answer, err)
+		return check(ctx, response, err)
 	}
 }
 

@@ -19,8 +19,8 @@ type Settings struct {
 	// other resizes of its namespace; one that needs more than all runs alone in the cluster.
 	Movers int `envconfig:"DRYDOCK_MOVERS" default:"20" desc:"movers in the cluster at once, half of them per namespace; 0 for no limit"`
 
-	// APIRate bounds the load of the API server. After a pause, the requests of one second may be sent at once. The functions of one
-	// process share the limit. So standalone it bounds all of them together, and on Knative each pod.
+	// APIRate bounds the load of the API server. After idle time, a tenth of it more may be sent in one second. Standalone, all functions
+	// share the limit, and the wake gateway and the status page have one each. On Knative, each pod has its own.
 	APIRate int `envconfig:"DRYDOCK_API_RATE" default:"200" desc:"requests per second of a process to the API server; 0 for no limit"`
 
 	ShrinkMargin int `envconfig:"DRYDOCK_SHRINK_MARGIN" default:"10" desc:"free space that a shrunk volume needs, in percent"`

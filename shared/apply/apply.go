@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -138,6 +139,9 @@ func (x *Executor) SetGrowthMetric(ctx context.Context, ref events.Ref, stuck in
 const (
 	maxSteps     = 60
 	maxConflicts = 8
+	// conflictPause is the first pause after a conflict. Each is twice as long as the one before, and up to twice as long again at random,
+	// so that processes that write to the same object stop preventing each other.
+	conflictPause = 5 * time.Millisecond
 	patience     = 8 * time.Second
 	firstPause   = 20 * time.Millisecond
 	longestPause = 500 * time.Millisecond
@@ -147,7 +151,8 @@ const (
 // must be made from objects that were read after the former plan, so that no decision depends on stale objects. If a precondition fails,
 // Run calls step again.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
-	conflicts, waited, pause := 0, time.Duration(0), firstPause
+	waited, pause := time.Duration(0), firstPause
+	conflicts := wait.Backoff{Duration: conflictPause, Factor: 2, Jitter: 1, Steps: maxConflicts}
 	for range maxSteps {
 		p, err := step(ctx)
 		if err != nil {
@@ -165,8 +170,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		pause = firstPause
 		err = x.do(ctx, p)
 		switch {
-		case fault.IsConflict(err) && conflicts < maxConflicts:
-			conflicts++
+		case fault.IsConflict(err) && conflicts.Steps > 0 && sleep(ctx, conflicts.Step()):
 			x.log.InfoContext(ctx, "another process wrote, deciding again", "plan", p, "conflict", err.Error())
 			continue
 		case err != nil:

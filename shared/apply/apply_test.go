@@ -292,11 +292,13 @@ func TestRun(t *testing.T) {
 		"an unknown verb":                      {[]plan.Plan{plan.Do(api.UpToDate, plan.Action{Verb: "dance"})}, nil, 1, 0, plan.KindDo, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &writer{errs: row.errs}
-			p, steps, err := run(t, w, row.plans...)
-			if steps != row.steps || len(w.writes) != row.writes || p.Kind != row.kind || fault.Status(err) != row.status {
-				t.Errorf("%d steps, %d writes, %s, status %d (%v); want %+v", steps, len(w.writes), p, fault.Status(err), err, row)
-			}
+			synctest.Test(t, func(t *testing.T) { // the pauses after conflicts pass at once
+				w := &writer{errs: row.errs}
+				p, steps, err := run(t, w, row.plans...)
+				if steps != row.steps || len(w.writes) != row.writes || p.Kind != row.kind || fault.Status(err) != row.status {
+					t.Errorf("%d steps, %d writes, %s, status %d (%v); want %+v", steps, len(w.writes), p, fault.Status(err), err, row)
+				}
+			})
 		})
 	}
 }

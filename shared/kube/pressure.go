@@ -28,7 +28,7 @@ func ForFunction(config *rest.Config, function api.Function, settings api.Settin
 }
 
 // Limited returns a config with the limit of the settings. All clients of this config and of its copies share the limit: together they send
-// at most the rate, and after a pause a tenth of a second's requests more at once.
+// at most the rate, and after idle time a tenth of it more in one second.
 func Limited(config *rest.Config, settings api.Settings) *rest.Config {
 	own := rest.CopyConfig(config)
 	if rate := settings.APIRate; rate > 0 {
@@ -45,7 +45,7 @@ const userAgent = "drydock"
 var busy pause
 
 // longestPause is the longest pause that an answer can ask for: a proxy may be wrong. It is shorter than the time limit of an event, so
-// that an event that has to wait can still be handled.
+// that most events that have to wait can still be handled.
 const longestPause = 15 * time.Second
 
 // pause is the time before which no request is sent.

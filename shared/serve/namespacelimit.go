@@ -14,72 +14,75 @@ const (
 	// twenty events (containerConcurrency in deploy/), so at least three namespaces are needed to fill a pod.
 	perNamespace = 8
 
-	// longestWait is how long an event waits for its namespace. A function has DefaultDeadline for both.
-	longestWait = 10 * time.Second
+	// MaxWait is how long an event waits for its namespace. It is a part of the time limit of the event, so a process whose events wait
+	// needs a time limit that is longer by it.
+	MaxWait = 10 * time.Second
 )
 
 // LimitNamespaces prevents one namespace from using all of a function. The work on one event may last until the deadline, and
 // tenants decide how many of their sets need work.
 //
-// Above the limit of its namespace, an event waits for the events before it. At most `waiting` events of a namespace wait, each for at
-// most ten seconds. The others get an error that the Broker retries. On Knative no event waits, because it would take room in the pod from
-// other namespaces.
-func LimitNamespaces(next Handler, waiting int) Handler {
-	return &namespaceLimiter{next: next, most: perNamespace + waiting, namespaces: map[string]*namespaceQueue{}}
+// Above the limit, up to maxWaiting events of the namespace wait in their order, each for at most MaxWait. All others get an error that the
+// Broker retries. On Knative no event waits, because it would take room in the pod from other namespaces.
+func LimitNamespaces(next Handler, maxWaiting int) Handler {
+	return &namespaceLimiter{next: next, maxEvents: perNamespace + maxWaiting, namespaces: map[string]*namespaceQueue{}}
 }
 
 type namespaceLimiter struct {
 	next       Handler
-	most       int // events of a namespace that are in progress or wait
+	maxEvents  int // of a namespace, in progress or waiting
 	mu         sync.Mutex
 	namespaces map[string]*namespaceQueue
 }
 
 // namespaceQueue is the queue of one namespace. It exists while it has events.
 type namespaceQueue struct {
-	events     int           // in progress or waiting
-	inProgress chan struct{} // has an element for each event in progress; senders wait in their order
+	events int           // in progress or waiting
+	slots  chan struct{} // has an element for each event in progress; senders wait in their order
 }
 
 func (s *namespaceLimiter) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	namespace, _ := e.Extensions()["namespace"].(string)
-	queue := s.enter(namespace)
+	queue := s.admit(namespace)
 	if queue == nil {
 		return nil, tooMany(namespace)
 	}
-	defer s.leave(namespace)
-	wait, cancel := context.WithTimeout(ctx, longestWait)
+	defer s.release(namespace)
+	wait, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	select {
-	case queue.inProgress <- struct{}{}:
+	case queue.slots <- struct{}{}:
 	case <-wait.Done():
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return nil, tooMany(namespace)
 	}
-	defer func() { <-queue.inProgress }()
+	defer func() { <-queue.slots }()
 	return s.next.Handle(ctx, e)
 }
 
 func tooMany(namespace string) error {
-	return fmt.Errorf("%d events of namespace %q are in progress. Retry later", perNamespace, namespace)
+	return fmt.Errorf("too many events of namespace %q: %d are in progress. Retry later", namespace, perNamespace)
 }
 
-// enter counts an event of the namespace. It returns nil if there is no room.
-func (s *namespaceLimiter) enter(namespace string) *namespaceQueue {
+// admit counts an event of the namespace. It returns nil if there is no room.
+func (s *namespaceLimiter) admit(namespace string) *namespaceQueue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	queue := s.namespaces[namespace]
 	if queue == nil {
-		queue = &namespaceQueue{inProgress: make(chan struct{}, perNamespace)}
+		queue = &namespaceQueue{slots: make(chan struct{}, perNamespace)}
 		s.namespaces[namespace] = queue
 	}
-	if queue.events == s.most {
+	if queue.events == s.maxEvents {
 		return nil
 	}
 	queue.events++
 	return queue
 }
 
-func (s *namespaceLimiter) leave(namespace string) {
+func (s *namespaceLimiter) release(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.namespaces[namespace].events--; s.namespaces[namespace].events == 0 {

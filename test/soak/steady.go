@@ -24,7 +24,8 @@ const (
 	growth = 1.5
 )
 
-// measure is a property of a sample with the growth that is always allowed. Each event in flight has some ten goroutines.
+// measure is a property of a sample with the growth that is always allowed. Each event in flight has some ten goroutines, and the load
+// of a third may have twenty events more.
 type measure struct {
 	name  string
 	of    func(Sample) float64

@@ -96,7 +96,7 @@ func raw(b *testing.B, src, to string) {
 		size, err := in.Seek(0, io.SeekEnd)
 		must(b, err)
 		for off := int64(0); off < size; {
-			from, to, err := nextData(int(in.Fd()), off, size)
+			from, to, err := seekData(int(in.Fd()), off, size)
 			must(b, err)
 			for ; from < to; from += int64(len(buf)) {
 				n, err := in.ReadAt(buf[:min(int64(len(buf)), to-from)], from)

@@ -5,9 +5,9 @@ package mover
 // maxCopiedSums is the number of hashes of copied files that a pass keeps: 32 MiB of memory.
 const maxCopiedSums = 1 << 20
 
-// reserveCopiedSums makes room for hashes of the files that a first pass copies. It hashes a file that fits in one buffer while it
-// copies it. If the source's inode has not changed since, the verification reads only the target. So such files of the source,
-// which is in use, are read once.
+// reserveCopiedSums makes room for the hashes of the files that a first pass without an earlier record copies. keepCopied fills in
+// the hash of a file without holes that has one name and fits in one buffer. The verification then reads only the target. So
+// such files of the source, which is in use, are read once.
 //
 // This proves as much as a second read of the source: only settled files are verified, and a later write changes their
 // inode, see beginTwoPass.
@@ -36,8 +36,8 @@ func (c *copier) keepCopied(e *entry, contents []byte) {
 	}
 }
 
-// copiedSum returns the hash of a file's contents if this pass has copied it and the file has no extended attributes. It is
-// that of the file as long as its inode does not change.
+// copiedSum returns the hash of the contents that this pass has copied, if it is known. It is the hash of the file while its inode
+// does not change. Files with extended attributes have none.
 func (e *entry) copiedSum() (s sum, known bool) {
 	if e.copied == nil || *e.copied == (sum{}) {
 		return sum{}, false

@@ -51,7 +51,7 @@
 // The record of a first pass stays in its file, 64 bytes for each file and directory. In memory it takes 16 bytes for 64 of
 // them, and some 2 bytes for each file in a process that makes several passes. Such a process also keeps 40 bytes for each
 // directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to three times
-// as much. A first pass without a record keeps 32 bytes for each file, up to 32 MiB. A device takes 32 bytes for each 4 MiB.
+// as much. A first pass without an earlier record keeps 32 bytes for each entry, up to 32 MiB. A device takes 32 bytes for each 4 MiB.
 //
 // # Two passes
 //

@@ -76,7 +76,7 @@ type entry struct {
 	name       string
 	terminated string // the name and a NUL, if the entry comes from a block
 	sub        *dir   // nil unless it is a directory
-	copied     *sum   // see copiedSums; may be nil
+	copied     *sum   // hash of what this pass has copied; nil if none is kept, see reserveCopiedSums
 	meta       meta
 }
 
@@ -149,7 +149,7 @@ type block struct {
 	subs   []*dir // the subdirectories among the entries, in the same order
 	count  int
 	text   int   // bytes of all names, with a NUL after each
-	copied []sum // of each entry, see copiedSums; may be nil
+	copied []sum // of each entry; nil if none is kept, see reserveCopiedSums
 }
 
 // subs yields the subdirectories.

@@ -8,8 +8,8 @@ import "golang.org/x/sys/unix"
 // does.
 const readAheadSize = 4 << 20
 
-// searchMin is the size of the largest file that is not searched for holes if its estimated data fills it.
-const searchMin = 64 << 10
+// unsearchedSize is the size up to which a file is not searched for holes if its estimated data fills it.
+const unsearchedSize = 64 << 10
 
 // input is an open source file.
 type input struct {
@@ -17,7 +17,7 @@ type input struct {
 	data int64 // estimated bytes outside of holes
 }
 
-// nextData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
+// seekData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
 // without holes the whole file is one run. It moves the file's offset, which nothing else uses.
 func nextData(fd int, off, size int64) (from, to int64, err error) {
 	from, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
@@ -39,7 +39,7 @@ func nextData(fd int, off, size int64) (from, to int64, err error) {
 
 // nextData skips the search for holes in a small file without any.
 func (in input) nextData(off, size int64) (from, to int64, err error) {
-	if size <= searchMin && in.data == size {
+	if size <= unsearchedSize && in.data == size {
 		return off, size, nil
 	}
 	return nextData(in.fd, off, size)

@@ -96,7 +96,7 @@ func dataMap(t testing.TB, path string) string {
 	must(t, err)
 	var b strings.Builder
 	for off := int64(0); off < st.Size(); {
-		from, to, err := nextData(int(f.Fd()), off, st.Size())
+		from, to, err := seekData(int(f.Fd()), off, st.Size())
 		must(t, err)
 		if from < to {
 			fmt.Fprintf(&b, "%d-%d ", from, to)

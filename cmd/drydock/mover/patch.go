@@ -109,7 +109,7 @@ func (p patch) updateContents(units *unitPatch) error {
 // updateSegment visits the source's runs of data and holes.
 func (p patch) updateSegment(from, to int64) error {
 	for off := from; off < to; {
-		data, end, err := nextData(p.in, off, to)
+		data, end, err := seekData(p.in, off, to)
 		if err != nil {
 			return p.at.fault(source, "reading", p.e, err)
 		}

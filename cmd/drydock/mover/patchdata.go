@@ -11,7 +11,7 @@ import (
 // eachRun calls hole and data for the target's holes and runs of data in a range.
 func (p patch) eachRun(from, to int64, hole, data func(from, to int64) error) error {
 	for off := from; off < to; {
-		begin, end, err := nextData(p.out, off, to)
+		begin, end, err := seekData(p.out, off, to)
 		if err != nil {
 			return p.at.fault(target, "reading", p.e, err)
 		}

@@ -129,7 +129,7 @@ func (p *unitPatch) updateUnit(i int, want []byte) error {
 // target.
 func (p *unitPatch) updateLayout(size int64) error {
 	for off := int64(0); off < size; {
-		data, end, err := nextData(p.in, off, size)
+		data, end, err := seekData(p.in, off, size)
 		if err != nil {
 			return p.at.fault(source, "reading", p.e, err)
 		}

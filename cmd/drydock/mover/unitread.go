@@ -25,7 +25,7 @@ var unitBuffers bufferPool[[pieceUnits * unitSize]byte]
 func (p *unitPatch) readPieces(ctx context.Context, use func(*unitPiece)) error {
 	size := p.e.meta.size
 	for off := int64(0); off < size; {
-		from, to, err := nextData(p.in, off, size)
+		from, to, err := seekData(p.in, off, size)
 		if err != nil {
 			return p.at.fault(source, "reading", p.e, err)
 		}
