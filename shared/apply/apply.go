@@ -142,9 +142,9 @@ const (
 	// conflictPause is the first pause after a conflict. Each is twice as long as the one before, and up to twice as long again at random,
 	// so that processes that write to the same object stop preventing each other.
 	conflictPause = 5 * time.Millisecond
-	patience     = 8 * time.Second
-	firstPause   = 20 * time.Millisecond
-	longestPause = 500 * time.Millisecond
+	patience      = 8 * time.Second
+	firstPause    = 20 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
 )
 
 // Run calls step for a plan and carries it out, repeatedly, until there is nothing left to do now or a plan has an announcement. Each plan

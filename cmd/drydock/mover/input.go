@@ -19,7 +19,7 @@ type input struct {
 
 // seekData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
 // without holes the whole file is one run. It moves the file's offset, which nothing else uses.
-func nextData(fd int, off, size int64) (from, to int64, err error) {
+func seekData(fd int, off, size int64) (from, to int64, err error) {
 	from, err = ignoringEINTRValue(func() (int64, error) { return unix.Seek(fd, off, unix.SEEK_DATA) })
 	switch err {
 	case nil:
@@ -42,7 +42,7 @@ func (in input) nextData(off, size int64) (from, to int64, err error) {
 	if size <= unsearchedSize && in.data == size {
 		return off, size, nil
 	}
-	return nextData(in.fd, off, size)
+	return seekData(in.fd, off, size)
 }
 
 // readAhead asks the kernel to read a run before it is needed.
