@@ -115,7 +115,7 @@ func TestEventDoesNotWaitForever(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if _, err := limited.Handle(t.Context(), eventOf("aaa")); fault.Status(err) != 503 || time.Since(began) != longestWait {
+		if _, err := limited.Handle(t.Context(), eventOf("aaa")); fault.Status(err) != 503 || time.Since(began) != MaxWait {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		end()
