@@ -62,8 +62,8 @@ func ownersApply(set *appsv1.StatefulSet) bool {
 }
 
 // mayStartLate reports whether an overdue operation gets its time once more, because no owner was asked in it: the event was late, or an
-// owner could not be read. Only a resize does whose request the user has not withdrawn. A sleep was decided by what the set did then, and
-// idle-timeout decides again later. A rollback would put volumes back that lack what was written since.
+// owner could not be read. Only a resize does, and only while the user still requests it. A sleep was decided on an old answer of a probe,
+// and idle-timeout decides again later. A rollback would put volumes back that lack the latest data.
 func mayStartLate(in Input, planned operation.Record) bool {
 	resize, ok := planned.(*api.Resize)
 	if !ok || resize.IsRollback() || in.Set.Annotations[api.ResizeAnnotation] != resize.Request {
