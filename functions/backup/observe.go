@@ -50,10 +50,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, err
 }
 
-// hasWork reports whether backup has work in the set's phase.
+// hasWork reports whether backup has work in the set's phase. While restore replaces the set, it has none.
 func hasWork(o *world.Observed) bool {
+	if o.Set == nil || o.Set.DeletionTimestamp != nil {
+		return false
+	}
 	record, err := o.Record()
-	return err == nil && o.Set != nil && record != nil && record.Phase == api.Moving
+	return err == nil && record != nil && record.Phase == api.Moving && record.Set.UID != ""
 }
 
 // mayNeedMover reports whether a mover may have to be created for the member.

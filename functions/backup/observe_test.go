@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
@@ -61,4 +62,44 @@ func TestHangingLogsDoNotDelayTheEvent(t *testing.T) {
 			t.Errorf("observing took %s", took)
 		}
 	})
+}
+
+// countingRequests counts the requests to the API server.
+type countingRequests struct {
+	lists build.Lists
+	count int
+}
+
+func (c *countingRequests) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.count++
+	answer := httptest.NewRecorder()
+	c.lists.ServeHTTP(answer, r)
+	return answer.Result(), nil
+}
+
+// TestOneReadShowsThatNothingIsToDo: many events of an operation concern other functions. backup also reads only the set then.
+func TestOneReadShowsThatNothingIsToDo(t *testing.T) {
+	unnamed := build.Operation(api.Moving)
+	unnamed.Set.UID = ""
+	for name, row := range map[string]struct {
+		sets    []metav1.Object
+		hasWork bool
+	}{
+		"the set does not exist":        {nil, false},
+		"there is no operation":         {set(nil), false},
+		"the operation is planned":      {set(build.Operation(api.Planned)), false},
+		"restore has deleted the set":   {set(build.Operation(api.Moving), build.Deleting()), false},
+		"restore has created the set":   {set(unnamed), false},
+		"the members are being copied":  {set(build.Operation(api.Moving)), true},
+		"the operation has been undone": {set(build.Operation(api.Failed)), false},
+	} {
+		requests := &countingRequests{lists: build.EmptyLists()}
+		requests.lists["statefulsets"] = row.sets
+		client := kube.NewClient(&rest.Config{Host: "http://api.example.com", Transport: requests})
+		_, err := New(client, build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
+			events.Ref{Namespace: build.Namespace, Name: "web"})
+		if err != nil || (requests.count > 1) != row.hasWork {
+			t.Errorf("%s: %d requests, %v", name, requests.count, err)
+		}
+	}
 }
