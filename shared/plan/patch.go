@@ -63,19 +63,6 @@ func (p *Patch) Link(link api.Link) *Patch {
 	return p.Label(api.OperationLabel, link.Operation).Annotate(api.OperationAnnotation, link.Encode())
 }
 
-// Data makes the data of a ConfigMap equal to wanted.
-func (p *Patch) Data(present, wanted map[string]string) *Patch {
-	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		p.setIn("/data", present, key, wanted[key], "+"+key)
-	}
-	for _, key := range slices.Sorted(maps.Keys(present)) {
-		if _, stays := wanted[key]; !stays {
-			p.removeFrom("/data", present, key, "-"+key)
-		}
-	}
-	return p
-}
-
 // Unlink removes the connection with an operation.
 func (p *Patch) Unlink() *Patch {
 	if p.action.Resource == Volumes {
@@ -186,15 +173,39 @@ func (p *Patch) Actions() []Action {
 	return []Action{action}
 }
 
-// AddData adds a key to a ConfigMap that has data. Unlike other patches, it applies to every version of the ConfigMap that lacks the key, so
-// many processes can add theirs at once. The API server answers 422 if the key exists, and shared/apply makes a conflict of it.
-func AddData(config *corev1.ConfigMap, key, value string) Action {
-	path := "/data/" + escape(key)
-	return Action{Verb: VerbPatch, Resource: ConfigMaps, Namespace: config.Namespace, Name: config.Name, Words: []string{"+" + key}, Ops: []Op{
-		{Op: "test", Path: "/metadata/uid", Value: config.UID},
-		{Op: "test", Path: path, Value: absent},
-		{Op: "add", Path: path, Value: value},
-	}}
+// SetData returns the write that makes the data of a ConfigMap equal to wanted, or nothing. Its precondition is that each changed key still
+// has the value that was read. So processes that change different keys do not prevent each other's writes, unlike with PatchOf. If a
+// value differs, the API server answers 422, and shared/apply makes a conflict of it.
+func SetData(config *corev1.ConfigMap, wanted map[string]string) []Action {
+	action := Action{Verb: VerbPatch, Resource: ConfigMaps, Namespace: config.Namespace, Name: config.Name,
+		Ops: []Op{{Op: "test", Path: "/metadata/uid", Value: config.UID}}}
+	if config.Data == nil && len(wanted) > 0 {
+		action.Ops = append(action.Ops, Op{Op: "test", Path: "/data", Value: absent}, Op{Op: "add", Path: "/data", Value: map[string]string{}})
+	}
+	change := func(key string, op Op) {
+		op.Path = "/data/" + escape(key)
+		test := Op{Op: "test", Path: op.Path, Value: absent}
+		if present, ok := config.Data[key]; ok {
+			test.Value = present
+		}
+		action.Ops = append(action.Ops, test, op)
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if present, ok := config.Data[key]; !ok || present != wanted[key] {
+			change(key, Op{Op: "add", Value: wanted[key]})
+			action.Words = append(action.Words, "+"+key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Data)) {
+		if _, stays := wanted[key]; !stays {
+			change(key, Op{Op: "remove"})
+			action.Words = append(action.Words, "-"+key)
+		}
+	}
+	if len(action.Words) == 0 {
+		return nil
+	}
+	return []Action{action}
 }
 
 // absent is the value of a path that does not exist, in a test operation of the API server's library for JSON patches.

@@ -1,9 +1,9 @@
 // Package turns decides which resizes may copy now. Movers take memory on nodes and bandwidth of the storage, and a commit to a GitOps
 // repository can request a thousand resizes at once. So the movers of a cluster have a limit, and namespaces take turns.
 //
-// The list of turns is a ConfigMap in Drydock's own namespace. A write that gives a turn away has its resourceVersion as precondition, so
-// that two functions cannot give the same turn away. A write that only adds a waiting operation applies to every version, so that a
-// thousand operations that begin to wait do not prevent each other's writes.
+// The list of turns is a ConfigMap in Drydock's own namespace, with a key for each operation. The precondition of a write is that the keys
+// it changes are as they were read. So a thousand operations that begin to wait do not prevent each other's writes. The key of the last
+// turn is part of each write that gives a turn away, so that two functions cannot give the same turn away.
 package turns
 
 import (
@@ -59,7 +59,11 @@ type List struct {
 	settings api.Settings
 	now      time.Time
 	turns    map[string]Turn
+	lastTurn string
 }
+
+// lastTurnKey is the key with the operation that got its turn last, and when. It is no id of an operation.
+const lastTurnKey = "last-turn"
 
 // mostTurns bounds the size of the ConfigMap: the API server stores 1 MiB, and an entry has up to 600 bytes.
 const mostTurns = 1500
@@ -76,7 +80,7 @@ func Read(config *corev1.ConfigMap, settings api.Settings, now time.Time) *List 
 	if config == nil || settings.Movers <= 0 {
 		return nil
 	}
-	l := &List{config: config, settings: settings, now: now, turns: map[string]Turn{}}
+	l := &List{config: config, settings: settings, now: now, turns: map[string]Turn{}, lastTurn: config.Data[lastTurnKey]}
 	for operation, text := range config.Data {
 		turn := Turn{}
 		if json.Unmarshal([]byte(text), &turn) != nil || turn.Namespace == "" || turn.Set == "" {
@@ -249,6 +253,7 @@ func (l *List) Request(turn Turn) *List {
 	if slices.ContainsFunc(next.Next(), func(t Turn) bool { return t.Operation == turn.Operation }) {
 		until := metav1.NewTime(l.now.UTC().Add(longest(l.settings)))
 		turn.Until, turn.Offered = &until, nil
+		next.lastTurn = turn.Operation + " " + l.now.UTC().Format(time.RFC3339Nano)
 		next.turns[turn.Operation] = turn
 	}
 	next.offer()
@@ -332,27 +337,8 @@ func (l *List) Store() []plan.Action {
 		}
 		data[operation] = string(text)
 	}
-	if added := l.onlyAdded(data); added != "" {
-		return []plan.Action{plan.AddData(l.config, added, data[added])}
+	if len(data) > 0 && l.lastTurn != "" {
+		data[lastTurnKey] = l.lastTurn
 	}
-	return plan.PatchOf(plan.ConfigMaps, l.config).Data(l.config.Data, data).Actions()
-}
-
-// onlyAdded returns the waiting operation that the data has in addition to the ConfigMap. It is empty if the ConfigMap has no data, or if
-// there is any other difference.
-func (l *List) onlyAdded(data map[string]string) string {
-	added := ""
-	for operation, text := range data {
-		switch present, ok := l.config.Data[operation]; {
-		case ok && present == text:
-		case ok || added != "" || l.turns[operation].Running():
-			return ""
-		default:
-			added = operation
-		}
-	}
-	if len(l.config.Data) == 0 || added != "" && len(data) != len(l.config.Data)+1 {
-		return ""
-	}
-	return added
+	return plan.SetData(l.config, data)
 }

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -125,40 +126,91 @@ func TestEveryResizeGetsItsTurn(t *testing.T) {
 	}
 }
 
-// TestOperationsBeginToWaitTogether: the write of an operation that begins to wait applies to every version of the list. Other writes apply
-// only to the version that was read.
-func TestOperationsBeginToWaitTogether(t *testing.T) {
-	request := func(l *List) *List { return l.Request(Turn{Operation: "9", Namespace: "c", Set: "web", Movers: 1}) }
-	stored := func(l *List) *List { // with all entries in its ConfigMap
-		config := &corev1.ConfigMap{Data: map[string]string{}}
-		for _, op := range l.Store()[0].Ops[1:] {
-			if text, ok := op.Value.(string); ok {
-				config.Data[strings.TrimPrefix(op.Path, "/data/")] = text
+// write applies the writes to the ConfigMap as the API server does. It reports whether their preconditions held.
+func write(config *corev1.ConfigMap, writes []plan.Action) bool {
+	data := maps.Clone(config.Data)
+	for _, a := range writes {
+		for _, op := range a.Ops[1:] {
+			key := strings.TrimPrefix(op.Path, "/data/")
+			present, exists := data[key]
+			switch text, isText := op.Value.(string); {
+			case op.Path == "/data" && op.Op == "test":
+				if data != nil {
+					return false
+				}
+			case op.Path == "/data":
+				data = map[string]string{}
+			case op.Op == "test" && (exists != isText || present != text):
+				return false
+			case op.Op == "add":
+				data[key] = text
+			case op.Op == "remove":
+				delete(data, key)
 			}
 		}
-		return Read(config, l.settings, l.now)
 	}
-	full := stored(listOf(1, "a/1 1*", "b/2 1"))
-	lapsed := stored(listOf(1, "a/1 1*", "b/2 1"))
-	lapsed.config.Data["x"] = "{"
-	for name, row := range map[string]struct {
-		list *List
-		any  bool // version
-	}{
-		"it begins to wait":                            {request(full), true},
-		"it begins to wait in an empty list":           {request(listFor(1, build.Now)), false},
-		"it takes its turn":                            {request(stored(listOf(2, "a/1 1*"))), false},
-		"it waits, and an unreadable entry is removed": {request(lapsed), false},
-		"it waits, and another entry changes":          {request(full.Without(func(t Turn) bool { return t.Operation == "1" })), false},
-		"an operation ends":                            {full.Without(func(t Turn) bool { return t.Operation == "1" }), false},
-	} {
-		writes := row.list.Store()
-		if len(writes) != 1 || (writes[0].Ops[0].Op == "test") != row.any {
-			t.Errorf("%s: %v", name, writes)
+	config.Data = data
+	return true
+}
+
+// stored returns the list as it is read from its ConfigMap a minute later.
+func stored(l *List) *List {
+	config := &corev1.ConfigMap{}
+	if l.Busy() > 0 {
+		l.lastTurn = "an earlier one"
+	}
+	write(config, l.Store())
+	return Read(config, l.settings, l.now.Add(time.Minute))
+}
+
+// TestWritesAtTheSameTime: functions have read the same list, and write one after the other. Two operations never get the same turn.
+func TestWritesAtTheSameTime(t *testing.T) {
+	request := func(operation, namespace string) func(*List) *List {
+		return func(l *List) *List {
+			return l.Request(Turn{Operation: operation, Namespace: namespace, Set: operation, Movers: 1})
 		}
 	}
-	if writes := full.Store(); len(writes) != 0 {
-		t.Errorf("nothing has changed: %v", writes)
+	end := func(operation string) func(*List) *List {
+		return func(l *List) *List { return l.Without(func(t Turn) bool { return t.Operation == operation }) }
+	}
+	full, free := listOf(2, "a/1 1*", "b/2 1*", "c/3 1"), listOf(2, "a/1 1*")
+	for name, row := range map[string]struct {
+		list          *List
+		first, second func(*List) *List
+		both          bool
+	}{
+		"two begin to wait":                             {full, request("8", "x"), request("9", "y"), true},
+		"two take the only free turn":                   {free, request("8", "x"), request("9", "y"), false},
+		"two take the first turns":                      {listFor(2, build.Now), request("8", "x"), request("9", "y"), false},
+		"one begins to wait, and another one ends":      {full, request("8", "x"), end("1"), true},
+		"one ends, and another one begins to wait":      {full, end("1"), request("8", "x"), true},
+		"one ends, and another one takes a turn":        {listOf(3, "a/1 1*", "b/2 1*"), end("1"), request("8", "x"), true},
+		"one takes a turn, and another one ends":        {listOf(3, "a/1 1*", "b/2 1*"), request("8", "x"), end("1"), true},
+		"the last one ends, and another takes a turn":   {free, end("1"), request("8", "x"), false},
+		"one takes a turn, and the last one ends":       {free, request("8", "x"), end("1"), false},
+		"the same one begins to wait twice":             {full, request("8", "x"), request("8", "x"), false},
+		"the same one ends twice":                       {full, end("1"), end("1"), false},
+		"two ends offer the turn to the same one":       {full, end("1"), end("2"), false},
+		"one waits, and the next one takes its turn":    {end("1")(full), request("8", "x"), request("3", "c"), true},
+		"the next one takes its turn, and another ends": {end("1")(full), request("3", "c"), end("2"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := stored(row.list)
+			if again := list.Store(); len(again) != 0 {
+				t.Errorf("nothing has changed: %v", again)
+			}
+			config := list.config.DeepCopy()
+			one, two := row.first(list).Store(), row.second(list).Store()
+			if !write(config, one) {
+				t.Fatal("the first write fails")
+			}
+			if got := write(config, two); got != row.both {
+				t.Errorf("the second write succeeds: %t, %v after %v", got, two, one)
+			}
+			if after := Read(config, list.settings, list.now); after.Busy() > list.Limit() {
+				t.Errorf("%d movers, the limit is %d", after.Busy(), list.Limit())
+			}
+		})
 	}
 }
 
@@ -217,20 +269,11 @@ func TestListSurvivesItsConfigMap(t *testing.T) {
 	settings := build.Settings()
 	settings.Movers = 3
 	list := Read(config, settings, build.Now).Request(Turn{Operation: "1", Namespace: "a", Set: "web", UID: "u", Movers: 2})
-	writes := list.Store()
-	if len(writes) != 1 || writes[0].Resource != plan.ConfigMaps || writes[0].Ops[0].Value != "7" {
+	if writes := list.Store(); len(writes) != 1 || !write(config, writes) {
 		t.Fatalf("%v", writes)
 	}
-	for _, op := range writes[0].Ops[1:] {
-		switch key := strings.TrimPrefix(op.Path, "/data/"); op.Op {
-		case "add":
-			config.Data[key] = op.Value.(string)
-		case "remove":
-			delete(config.Data, key)
-		}
-	}
 	again := Read(config, settings, build.Now)
-	if len(config.Data) != 1 || !again.IsRunning("1") || again.Busy() != 2 || len(again.Store()) != 0 {
+	if len(config.Data) != 2 || !again.IsRunning("1") || again.Busy() != 2 || len(again.Store()) != 0 {
 		t.Errorf("%v", config.Data)
 	}
 }
@@ -269,11 +312,7 @@ func TestAbandonedEntriesKeepNobodyWaiting(t *testing.T) {
 	settings.Movers = 1
 	config := &corev1.ConfigMap{Data: map[string]string{}}
 	store := func(turn Turn) {
-		for _, op := range Read(config, settings, build.Now).Request(turn).Store()[0].Ops[1:] {
-			if op.Op == "add" && strings.HasPrefix(op.Path, "/data/") {
-				config.Data[strings.TrimPrefix(op.Path, "/data/")] = op.Value.(string)
-			}
-		}
+		write(config, Read(config, settings, build.Now).Request(turn).Store())
 	}
 	store(Turn{Operation: "1", Namespace: "a", Set: "web", Movers: 1})
 	store(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1})
@@ -360,12 +399,8 @@ func TestOfferedTurnLapses(t *testing.T) {
 		Request(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1}).
 		Request(Turn{Operation: "3", Namespace: "c", Set: "web", Movers: 1}).
 		Without(func(turn Turn) bool { return turn.Operation == "1" }) // 2 may have its turn, and never comes
-	config := &corev1.ConfigMap{Data: map[string]string{}}
-	for _, op := range list.Store()[0].Ops[1:] {
-		if text, ok := op.Value.(string); ok {
-			config.Data[strings.TrimPrefix(op.Path, "/data/")] = text
-		}
-	}
+	config := &corev1.ConfigMap{}
+	write(config, list.Store())
 	for _, row := range []struct {
 		after time.Duration
 		want  string

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,45 +83,53 @@ func TestMoversOfClusterHaveLimit(t *testing.T) {
 	})
 }
 
-// TestAdditionsDoNotConflict: many operations begin to wait for their turns at once. Each adds its entry to any version of the list, but
-// never replaces an entry, or writes to another ConfigMap with the name. A patch that does not fit is a conflict: the function decides again.
-func TestAdditionsDoNotConflict(t *testing.T) {
+// TestKeysOfAConfigMapAreWrittenIndependently: many operations begin to wait for their turns at once. Each writes its key to any version of
+// the list, but never replaces another value than the one that it has read. A patch that does not fit is a conflict.
+func TestKeysOfAConfigMapAreWrittenIndependently(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	maps := w.Kube.CoreV1().ConfigMaps(w.Namespace)
-	list, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "list"}, Data: map[string]string{"first": "1"}},
-		metav1.CreateOptions{})
+	empty, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "list"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := list.DeepCopy()
+	with := func(data map[string]string) *corev1.ConfigMap {
+		list := empty.DeepCopy()
+		list.Data = data
+		return list
+	}
+	one, other, annotated := with(map[string]string{"a": "1"}), with(map[string]string{"a": "1"}), empty.DeepCopy()
 	other.UID = "other"
-	annotated := list.DeepCopy()
 	annotated.Annotations = map[string]string{"note": "gone meanwhile"}
 	for _, row := range []struct {
 		situation string
-		write     plan.Action
-		added     string // the key that the write adds
+		write     []plan.Action
+		want      map[string]string
 	}{
-		{"the version that was read", plan.AddData(list, "second", "2"), "second"},
-		{"a later version", plan.AddData(list, "third", "3"), "third"},
-		{"the key was added meanwhile", plan.AddData(list, "second", "4"), ""},
-		{"the key existed before", plan.AddData(list, "first", "4"), ""},
-		{"another ConfigMap has the name", plan.AddData(other, "fourth", "4"), ""},
-		{"another process has removed the annotation", plan.PatchOf(plan.ConfigMaps, annotated).Unannotate("note").Actions()[0], ""},
+		{"the first key", plan.SetData(empty, map[string]string{"a": "1"}), map[string]string{"a": "1"}},
+		{"the first key, again", plan.SetData(empty, map[string]string{"b": "2"}), map[string]string{"a": "1"}},
+		{"another key", plan.SetData(one, map[string]string{"a": "1", "b": "2"}), map[string]string{"a": "1", "b": "2"}},
+		{"a third key, as the second one is not known", plan.SetData(one, map[string]string{"a": "1", "c": "3"}),
+			map[string]string{"a": "1", "b": "2", "c": "3"}},
+		{"a key that was added meanwhile", plan.SetData(one, map[string]string{"a": "1", "b": "9"}),
+			map[string]string{"a": "1", "b": "2", "c": "3"}},
+		{"another ConfigMap has the name", plan.SetData(other, map[string]string{"a": "1", "d": "4"}),
+			map[string]string{"a": "1", "b": "2", "c": "3"}},
+		{"a key is removed", plan.SetData(one, nil), map[string]string{"b": "2", "c": "3"}},
+		{"it was removed meanwhile", plan.SetData(one, nil), map[string]string{"b": "2", "c": "3"}},
+		{"another process has removed the annotation", plan.PatchOf(plan.ConfigMaps, annotated).Unannotate("note").Actions(),
+			map[string]string{"b": "2", "c": "3"}},
 	} {
-		before, _ := maps.Get(t.Context(), "list", metav1.GetOptions{})
 		tries := 0
 		_, err := apply.New(kube.NewClient(w.Config), api.PauseOwner, slog.New(slog.DiscardHandler)).Run(t.Context(),
 			func(context.Context) (plan.Plan, error) {
 				if tries++; tries > 1 {
 					return plan.Noop(api.TurnWaits), nil
 				}
-				return plan.Do(api.TurnWaits, row.write), nil
+				return plan.Do(api.TurnWaits, row.write...), nil
 			})
 		after, readErr := maps.Get(t.Context(), "list", metav1.GetOptions{})
-		_, added := after.Data[row.added]
-		if err != nil || readErr != nil || tries != 2 || added != (row.added != "") || !added && after.ResourceVersion != before.ResourceVersion {
+		if err != nil || readErr != nil || tries != 2 || !cmp.Equal(after.Data, row.want) {
 			t.Errorf("%s: %v, %v after %d tries, %v", row.situation, after.Data, err, tries, readErr)
 		}
 	}

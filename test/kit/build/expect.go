@@ -88,7 +88,7 @@ func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string 
 	case (a.Verb == plan.VerbDelete || a.Verb == plan.VerbCheck) &&
 		(a.UID != seen.GetUID() || a.ResourceVersion != seen.GetResourceVersion()):
 		return fmt.Sprintf("precondition %s %s, want %s %s", a.UID, a.ResourceVersion, seen.GetUID(), seen.GetResourceVersion())
-	case a.Verb == plan.VerbPatch && isAddition(a):
+	case a.Verb == plan.VerbPatch && isDataPatch(a):
 		if a.Ops[0].Value != seen.GetUID() {
 			return fmt.Sprintf("precondition %v, want %s", a.Ops[0].Value, seen.GetUID())
 		}
@@ -99,10 +99,17 @@ func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string 
 	return ""
 }
 
-// isAddition reports whether the patch only adds a key to a ConfigMap that lacks it, see plan.AddData.
-func isAddition(a plan.Action) bool {
-	return a.Resource == plan.ConfigMaps && len(a.Ops) == 3 && a.Ops[0].Op == "test" && a.Ops[0].Path == "/metadata/uid" &&
-		a.Ops[1].Op == "test" && a.Ops[2].Op == "add" && a.Ops[1].Path == a.Ops[2].Path
+// isDataPatch reports whether the patch tests each key of a ConfigMap before it changes it, see plan.SetData.
+func isDataPatch(a plan.Action) bool {
+	if a.Resource != plan.ConfigMaps || a.Ops[0].Op != "test" || a.Ops[0].Path != "/metadata/uid" || len(a.Ops)%2 == 0 {
+		return false
+	}
+	for i := 1; i < len(a.Ops); i += 2 {
+		if a.Ops[i].Op != "test" || a.Ops[i+1].Path != a.Ops[i].Path {
+			return false
+		}
+	}
+	return true
 }
 
 func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Object {
