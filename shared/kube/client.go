@@ -133,6 +133,7 @@ func NewClient(config *rest.Config) *Client {
 	config.UserAgent = cmp.Or(config.UserAgent, userAgent)
 	config.Wrap(telemetry.Transport)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return polite{next, &busy} }) // telemetry does not measure the pauses
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return newSerialTurns(next) })
 	return &Client{
 		config: config,
 		http:   sync.OnceValues(func() (*http.Client, error) { return rest.HTTPClientFor(config) }),
