@@ -154,7 +154,7 @@ sim: ## simulates all crashes and interference between any two writes
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
 # It restarts parts of the node, so it needs the local one. Nothing else may use that node.
-soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m for a shorter run, SEED=7 for the steps of an earlier one)
+soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m: shorter, SEED=7: steps of an earlier run)
 	$(BUILD) -o bin/soak-writer ./test/soak/writer
 	KUBECONFIG= $(MAKE) --no-print-directory cluster images
 	$(CLUSTER) image --binary=$(CURDIR)/bin/soak-writer

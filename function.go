@@ -72,7 +72,8 @@ type constructor = func() (Handler, error)
 // constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
 // owners takes longer to read than everything else at the start. maxWaiting is the number of events of a namespace that may wait in each
 // function, see serve.LimitNamespaces.
-func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger, maxWaiting int) map[api.Function]constructor {
+func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger,
+	maxWaiting int) map[api.Function]constructor {
 	limited := func(function Handler) Handler { return serve.LimitNamespaces(function, maxWaiting) }
 	oneByOne := func(function Handler) Handler { return limited(serve.Coalesce(function)) }
 	valid := func(make func() Handler) constructor {

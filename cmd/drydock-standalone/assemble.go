@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,7 +34,7 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 		return nil, err
 	}
 	for name, f := range functions { // they trust the Broker, which rejects orders without permission
-		handlers[name] = serve.NewEventHandler(name, f, o.EventTimeout+serve.MaxWait, serve.Orders{}, measure.Telemetry, log)
+		handlers[name] = serve.NewEventHandler(name, f, cmp.Or(o.EventTimeout, serve.DefaultDeadline)+serve.MaxWait, serve.Orders{}, measure.Telemetry, log)
 	}
 	var source *engine.Source
 	if !o.NoSource {

@@ -2,6 +2,8 @@ package sift
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +29,9 @@ func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *finding
 	for _, t := range list.Next() {
 		due[t.Operation] = true
 	}
+	if list.LacksOffer() {
+		found.addOneThatWaits(due)
+	}
 	listed := map[string]bool{}
 	for _, t := range list.All() {
 		listed[t.Operation] = true
@@ -42,6 +47,16 @@ func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *finding
 		}
 	}
 	return nil
+}
+
+// addOneThatWaits adds a resize that waits and may not have its turn yet. It asks again, and so stores who may have a turn.
+func (f *findings) addOneThatWaits(due map[string]bool) {
+	for _, operation := range slices.Sorted(maps.Keys(f.waitingTurns)) {
+		if !due[operation] {
+			f.add(*f.waitingTurns[operation])
+			return
+		}
+	}
 }
 
 func noticeOfTurn(t turns.Turn) notice {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	corev1 "k8s.io/api/core/v1"
@@ -35,13 +36,17 @@ func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
 		config := &corev1.ConfigMap{Data: map[string]string{}}
 		config.Namespace, config.Name = api.HomeNamespace, api.TurnsConfigMap
 		for i, entry := range entries {
-			set := strings.TrimSuffix(entry, "*")
+			set := strings.TrimRight(entry, "*+")
 			operation := recordOf(set).Operation
 			if set == "web" {
 				operation = build.ID
 			}
 			config.Data[operation] = fmt.Sprintf(`{"namespace":"%s","set":"%s","movers":1,"since":"2026-01-01T00:00:0%dZ"}`,
 				build.Namespace, set, i)
+			if strings.HasSuffix(entry, "+") {
+				offered := time.Now().UTC().Format(time.RFC3339)
+				config.Data[operation] = strings.TrimSuffix(config.Data[operation], "}") + `,"offered":"` + offered + `"}`
+			}
 			if strings.HasSuffix(entry, "*") {
 				config.Data[operation] = strings.TrimSuffix(config.Data[operation], "}") + `,"until":"2200-01-01T00:00:00Z"}`
 			}
@@ -56,7 +61,9 @@ func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
 		others build.Lists
 		want   string
 	}{
-		"the first of three": {sets{waits("a"), waits("b"), waits("c")}, list("a", "b", "c"), nil, "a: pause-owner"},
+		"the first of three": {sets{waits("a"), waits("b"), waits("c")}, list("a+", "b", "c"), nil, "a: pause-owner"},
+		"the first of three, and one that notes since when it is the first": {sets{waits("a"), waits("b"), waits("c")},
+			list("a", "b", "c"), nil, "a: pause-owner, c: pause-owner"},
 		"none, because another one copies; its operation is over": {sets{waits("a")}, list("a", "x*"), nil, "x: pause-owner"},
 		"a resize that the list does not have": {sets{waits("a"), waits("b")}, list("a"), nil,
 			"a: pause-owner, b: pause-owner"},
@@ -65,7 +72,7 @@ func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
 		"a resize that has taken its turn": {sets{waits("a")}, list("a*"), nil, "a: pause-owner"},
 		"a turn whose operation only a journal has": {nil, list("web*"), build.Lists{"controllerrevisions": {journal}},
 			"web: restore backup pause-owner"},
-		"an aborted resize": {sets{waits("a", build.Annotation(api.AbortAnnotation, "")), waits("b")}, list("a", "b"), nil,
+		"an aborted resize": {sets{waits("a", build.Annotation(api.AbortAnnotation, "")), waits("b")}, list("a+", "b"), nil,
 			"a: pause-owner restore"},
 		"without a list, all": {sets{waits("a"), waits("b")}, nil, nil, "a: pause-owner, b: pause-owner"},
 	} {

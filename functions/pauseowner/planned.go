@@ -69,8 +69,8 @@ func mayStartLate(in Input, planned operation.Record) bool {
 	if !ok || resize.IsRollback() || in.Set.Annotations[api.ResizeAnnotation] != resize.Request {
 		return false
 	}
-	renewed := resize.Reason == api.PlanDelayed || resize.Reason == api.TurnBegins
-	return !renewed && !slices.ContainsFunc(in.OwnerRecords, func(r OwnerRecord) bool { return r.Link.Operation == resize.Operation })
+	asked := func(r OwnerRecord) bool { return r.Link.Operation == resize.Operation }
+	return resize.Reason != api.PlanDelayed && !slices.ContainsFunc(in.OwnerRecords, asked)
 }
 
 // renewDeadline starts the time limit of the operation again. It does so once: after that, the operation fails.

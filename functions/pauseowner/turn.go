@@ -15,8 +15,8 @@ func needsTurns(in Input, records operation.Records) bool {
 }
 
 // neededTurn returns the turn that the planned operation needs, or nil. A user could write a record with the id of an operation of another
-// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted or overdue operation needs no turn, so that it ends even if the list
-// cannot be read.
+// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted or overdue operation needs no
+// turn, so that it ends even if the list cannot be read.
 func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	resize, ok := planned.(*api.Resize)
 	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) || operation.Overdue(resize, in.Now) {
@@ -32,11 +32,14 @@ func neededTurn(in Input, planned operation.Record) *turns.Turn {
 // takeTurn lets the planned resize wait for its turn. Until then its owners are not paused, and there is no deadline. A Noop means that the
 // resize has its turn, or needs none.
 func takeTurn(in Input, planned operation.Record) plan.Plan {
-	turn := neededTurn(in, planned)
-	if turn == nil || in.Turns == nil {
+	resize, ok := planned.(*api.Resize)
+	if !ok {
 		return plan.Noop(api.TurnBegins)
 	}
-	resize := planned.(*api.Resize)
+	turn := neededTurn(in, planned)
+	if turn == nil || in.Turns == nil { // the list may have been removed while it waited
+		return beginAfterWait(in, resize)
+	}
 	if in.Turns.IsRunning(turn.Operation) {
 		return beginAfterWait(in, resize)
 	}
@@ -57,10 +60,11 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 
 // beginTurn takes the turn. A resize that has waited continues by the event of its record, so that the answer can wake the next set.
 func beginTurn(in Input, resize *api.Resize, list *turns.List) plan.Plan {
+	taken := in.ifSetUnchanged(list.Store())
 	if resize.Reason != api.TurnWaits {
-		return plan.Do(api.TurnBegins, list.Store()...)
+		return plan.Do(api.TurnBegins, taken...)
 	}
-	return wakeNext(plan.Do(api.TurnBegins, append(list.Store(), storeBegin(in, resize)...)...), list)
+	return wakeNext(plan.Do(api.TurnBegins, append(taken, storeBegin(in, resize)...)...), list)
 }
 
 // beginAfterWait lets a resize continue that has its turn, but whose record says that it waits.
@@ -88,11 +92,21 @@ func endTurn(in Input, operations operation.Records) plan.Plan {
 	if len(actions) == 0 {
 		return plan.Noop(api.NotOurPhase)
 	}
-	p := plan.Do(api.TurnEnds, actions...)
+	p := plan.Do(api.TurnEnds, in.ifSetUnchanged(actions)...)
 	if len(in.OwnerRecords) > 0 {
 		return p // the owner must be resumed now. The sweep wakes the next set
 	}
 	return wakeNext(p, list)
+}
+
+// ifSetUnchanged carries out writes of the list only if the set is as it was read before the list. The set may have a new operation by now,
+// whose turn would count as that of a former one.
+func (in Input) ifSetUnchanged(writes []plan.Action) []plan.Action {
+	check := plan.CheckAbsent(plan.StatefulSets, in.Namespace, in.Name)
+	if in.Set != nil {
+		check = plan.CheckUnchanged(plan.StatefulSets, in.Set)
+	}
+	return append([]plan.Action{check}, writes...)
 }
 
 // withoutEnded returns the list without the set's operations that are over, except the given one. The next operation of a set may be

@@ -83,6 +83,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"its deadline passes, and there is no list":            in(late, nil),
 		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),
 		"there is no list":                                     in(planned, nil),
+		"the list was removed while it waited":                 in(waiting, nil),
 		"the turn of the set's former operation has not ended": in(waiting, turnsOf(t, former, own)),
 		"it has its turn, and so has a former operation":       in(waiting, turnsOf(t, former, taken)),
 		"the set's former operation has a journal":             journal,

@@ -350,7 +350,8 @@ func isMisfit(err error) bool {
 		return false
 	}
 	status := answer.Status()
-	return status.Reason == metav1.StatusReasonInvalid && status.Details != nil && status.Details.Kind == "" && len(status.Details.Causes) == 0
+	details := status.Details
+	return status.Reason == metav1.StatusReasonInvalid && details != nil && details.Kind == "" && details.Name == "" && len(details.Causes) == 0
 }
 
 // record writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's record

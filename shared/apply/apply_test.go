@@ -90,7 +90,7 @@ var (
 	notFound = apierrors.NewNotFound(claims, "a")
 	quota    = apierrors.NewForbidden(claims, "a", errors.New("exceeded quota"))
 	misfit   = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing failed", 0, false)
-	denied   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "admission webhook denied it"}}
+	denied   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 422, Message: "a webhook denied it"}}
 	invalid  = apierrors.NewInvalid(schema.GroupKind{Kind: "PersistentVolumeClaim"}, "a", nil)
 	failing  = apierrors.NewInternalError(errors.New("failed calling webhook"))
 	busy     = apierrors.NewTooManyRequests("later", 1)

@@ -65,8 +65,9 @@ type List struct {
 // lastTurnKey is the key with the operation that got its turn last, and when. It is no id of an operation.
 const lastTurnKey = "last-turn"
 
-// mostTurns bounds the size of the ConfigMap: the API server stores 1 MiB, and an entry has up to 600 bytes.
-const mostTurns = 1500
+// mostTurns bounds the size of the ConfigMap: the API server stores 1 MiB, and an entry has up to 600 bytes. Operations that are added at
+// the same moment can exceed it by the number of events in progress.
+const mostTurns = 1200
 
 // offerTime is how long a turn is kept for the operation that is next. It may never take its turn, for example because its owner cannot be
 // read. Then it loses its place, and asks again when it can.
@@ -83,7 +84,7 @@ func Read(config *corev1.ConfigMap, settings api.Settings, now time.Time) *List 
 	l := &List{config: config, settings: settings, now: now, turns: map[string]Turn{}, lastTurn: config.Data[lastTurnKey]}
 	for operation, text := range config.Data {
 		turn := Turn{}
-		if json.Unmarshal([]byte(text), &turn) != nil || turn.Namespace == "" || turn.Set == "" {
+		if operation == lastTurnKey || json.Unmarshal([]byte(text), &turn) != nil || turn.Namespace == "" || turn.Set == "" {
 			continue
 		}
 		covered := len(settings.Namespaces) == 0 || slices.Contains(settings.Namespaces, turn.Namespace)
@@ -190,6 +191,16 @@ func (l *List) waiting() []Turn {
 	return all
 }
 
+// storeRounds gives each waiting operation of the namespace the round that it has in the order. Otherwise the next one would have the round
+// of the first one after that has ended, and would overtake other namespaces.
+func (l *List) storeRounds(namespace string) {
+	for _, t := range l.waiting() {
+		if t.Namespace == namespace {
+			l.turns[t.Operation] = t
+		}
+	}
+}
+
 // first returns the operation whose turn is next, or nil. The operations are in the order of their rounds, and movers has the number of
 // movers of each namespace.
 func (l *List) first(waiting []Turn, movers map[string]int) *Turn {
@@ -252,7 +263,8 @@ func (l *List) Request(turn Turn) *List {
 	next.turns[turn.Operation] = turn
 	if slices.ContainsFunc(next.Next(), func(t Turn) bool { return t.Operation == turn.Operation }) {
 		until := metav1.NewTime(l.now.UTC().Add(longest(l.settings)))
-		turn.Until, turn.Offered = &until, nil
+		next.storeRounds(turn.Namespace)
+		turn.Until, turn.Offered, turn.Round = &until, nil, next.turns[turn.Operation].Round
 		next.lastTurn = turn.Operation + " " + l.now.UTC().Format(time.RFC3339Nano)
 		next.turns[turn.Operation] = turn
 	}
@@ -306,6 +318,12 @@ func (l *List) offer() {
 		}
 		l.turns[operation] = t
 	}
+}
+
+// LacksOffer reports whether an operation may have its turn and the list does not say since when, so that its turn cannot lapse. Two writes
+// at the same moment may each free or take a part of the movers that it needs. Any other operation that asks for its turn stores it.
+func (l *List) LacksOffer() bool {
+	return slices.ContainsFunc(l.Next(), func(t Turn) bool { return t.Offered == nil })
 }
 
 // Without returns the list without the operations for which ended returns true.

@@ -233,6 +233,66 @@ func TestOperationsThatAskedTogetherHaveDifferentRounds(t *testing.T) {
 	}
 }
 
+// TestOperationsThatAskedTogetherDoNotOvertakeOthers: fifty operations of a namespace were added after the same read, so they have stored the
+// same round. One operation runs at a time.
+func TestOperationsThatAskedTogetherDoNotOvertakeOthers(t *testing.T) {
+	for _, limit := range []int{1, 3, 20} {
+		movers := limit/2 + 1 // two of them exceed the limit
+		list := stored(listFor(limit, build.Now).Request(Turn{Operation: "x", Namespace: "x", Set: "x", Movers: movers}))
+		config := list.config.DeepCopy()
+		add := func(l *List, operation, namespace string) {
+			if !write(config, l.Request(Turn{Operation: operation, Namespace: namespace, Set: operation, Movers: movers}).Store()) {
+				t.Fatalf("limit %d: the write of %s fails", limit, operation)
+			}
+		}
+		for i := range 50 {
+			add(list, fmt.Sprintf("a%02d", i), "a")
+		}
+		add(Read(config, list.settings, list.now.Add(time.Second)), "d", "d")
+		before := 0
+		for now := list.now.Add(time.Minute); !Read(config, list.settings, now).IsRunning("d"); before++ {
+			if before > 5 {
+				t.Fatalf("limit %d: d waits although %d operations have had their turns", limit, before)
+			}
+			now = now.Add(time.Second)
+			write(config, Read(config, list.settings, now).Without(Turn.Running).Store())
+			next := Read(config, list.settings, now).Next()
+			write(config, Read(config, list.settings, now).Request(next[0]).Store())
+		}
+	}
+}
+
+// TestOfferThatTwoWritesMissed: two operations end at the same moment. For each of them alone, the next one did not fit yet.
+func TestOfferThatTwoWritesMissed(t *testing.T) {
+	list := stored(listOf(2, "a/1 1*", "b/2 1*", "c/3 2", "d/4 2"))
+	config := list.config.DeepCopy()
+	for _, ended := range []string{"1", "2"} {
+		if !write(config, list.Without(func(t Turn) bool { return t.Operation == ended }).Store()) {
+			t.Fatalf("the end of %s is not stored", ended)
+		}
+	}
+	free := Read(config, list.settings, list.now)
+	if names(free.Next()) != "3" || !free.LacksOffer() {
+		t.Fatalf("next are %q", names(free.Next()))
+	}
+	write(config, free.Request(free.turns["4"]).Store()) // the sweep has woken it
+	if offered := Read(config, list.settings, list.now); offered.LacksOffer() || offered.turns["3"].Offered == nil {
+		t.Errorf("%+v", offered.turns)
+	}
+	if later := Read(config, list.settings, list.now.Add(offerTime+time.Second)); names(later.Next()) != "4" {
+		t.Errorf("next are %q", names(later.Next()))
+	}
+}
+
+// TestLastTurnIsNoOperation: an administrator could write an entry there.
+func TestLastTurnIsNoOperation(t *testing.T) {
+	list := listFor(1, build.Now)
+	list.config.Data = map[string]string{lastTurnKey: `{"namespace":"a","set":"b","until":"2999-01-01T00:00:00Z"}`}
+	if list = Read(list.config, list.settings, build.Now); len(list.All()) != 0 {
+		t.Errorf("%+v", list.turns)
+	}
+}
+
 func TestTurnStaysOnceItIsTaken(t *testing.T) {
 	list := listOf(1, "a/1 1*", "b/2 1")
 	again := list.Request(Turn{Operation: "1", Namespace: "a", Set: "set-1", Movers: 1})

@@ -42,7 +42,7 @@ func BenchmarkResizes(b *testing.B) {
 		b.ReportMetric(float64(peakRate(between.Requests())), "requests/s-peak")
 		b.ReportMetric(float64(len(between.Requests()))/float64(count), "requests/resize")
 		b.ReportMetric(float64(engine.PeakMemory(b))/(1<<20), "MiB-peak")
-		logKinds(b, between.Requests(), count)
+		logRequests(b, between.Requests(), count)
 		if most := movers.most(); most == 0 || most > limit {
 			b.Errorf("%d movers at once, the limit is %d", most, limit)
 		}
@@ -114,27 +114,27 @@ func (m *moverCount) most() int {
 	return m.peak
 }
 
-// logKinds prints how many requests of each kind the functions sent.
-func logKinds(b *testing.B, all []proxy.Request, count int) {
+// logRequests prints how many requests of each kind the functions sent for a set.
+func logRequests(b *testing.B, all []proxy.Request, sets int) {
 	b.Helper()
 	kinds := map[string]int{}
 	for _, r := range all {
-		parts := strings.Split(strings.Trim(r.Path, "/"), "/")
-		what := ""
-		for _, p := range parts {
-			switch p {
-			case "statefulsets", "persistentvolumeclaims", "persistentvolumes", "pods", "jobs", "controllerrevisions", "configmaps", "events", "namespaces", "nodes", "volumeattachments":
-				what = p
-			}
-		}
-		user := r.User[strings.LastIndex(r.User, ":")+1:]
-		list := ""
-		if r.IsList() {
-			list = " list"
-		}
-		kinds[user+" "+r.Method+" "+what+list]++
+		function := r.User[strings.LastIndex(r.User, ":")+1:]
+		kinds[strings.Join([]string{function, r.Method, pluralIn(r.Path)}, " ")]++
 	}
-	for _, k := range slices.Sorted(maps.Keys(kinds)) {
-		b.Logf("%6.1f %s", float64(kinds[k])/float64(count), k)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		b.Logf("%6.1f %s", float64(kinds[kind])/float64(sets), kind)
 	}
+}
+
+// pluralIn returns the resource in the path of a request.
+func pluralIn(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if i := slices.Index(parts, "namespaces"); i >= 0 && len(parts) > i+2 {
+		return parts[i+2]
+	}
+	if parts[0] == "apis" {
+		parts = parts[1:] // the group
+	}
+	return parts[min(2, len(parts)-1)]
 }
