@@ -34,7 +34,8 @@ func assemble(o options, config *rest.Config, stream *engine.Stream, measure *ex
 		return nil, err
 	}
 	for name, f := range functions { // they trust the Broker, which rejects orders without permission
-		handlers[name] = serve.NewEventHandler(name, f, cmp.Or(o.EventTimeout, serve.DefaultDeadline)+serve.MaxWait, serve.Orders{}, measure.Telemetry, log)
+		limit := cmp.Or(o.EventTimeout, serve.DefaultDeadline) + serve.MaxWait // events wait for their namespace
+		handlers[name] = serve.NewEventHandler(name, f, limit, serve.Orders{}, measure.Telemetry, log)
 	}
 	var source *engine.Source
 	if !o.NoSource {

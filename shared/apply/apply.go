@@ -351,7 +351,8 @@ func isMisfit(err error) bool {
 	}
 	status := answer.Status()
 	details := status.Details
-	return status.Reason == metav1.StatusReasonInvalid && details != nil && details.Kind == "" && details.Name == "" && len(details.Causes) == 0
+	return status.Reason == metav1.StatusReasonInvalid && details != nil &&
+		details.Kind == "" && details.Name == "" && len(details.Causes) == 0
 }
 
 // record writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's record

@@ -233,7 +233,7 @@ func TestOperationsThatAskedTogetherHaveDifferentRounds(t *testing.T) {
 	}
 }
 
-// TestOperationsThatAskedTogetherDoNotOvertakeOthers: fifty operations of a namespace were added after the same read, so they have stored the
+// TestOperationsThatAskedTogetherDoNotOvertakeOthers: fifty operations of a namespace were added after the same read, so they have the
 // same round. One operation runs at a time.
 func TestOperationsThatAskedTogetherDoNotOvertakeOthers(t *testing.T) {
 	for _, limit := range []int{1, 3, 20} {
