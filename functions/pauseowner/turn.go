@@ -99,7 +99,7 @@ func endTurn(in Input, operations operation.Records) plan.Plan {
 	return wakeNext(p, list)
 }
 
-// ifSetUnchanged carries out writes of the list only if the set is as it was read before the list. The set may have a new operation by now,
+// ifSetUnchanged carries out writes of the list only if the set has not changed since its read. The set may have a new operation by now,
 // whose turn would count as that of a former one.
 func (in Input) ifSetUnchanged(writes []plan.Action) []plan.Action {
 	check := plan.CheckAbsent(plan.StatefulSets, in.Namespace, in.Name)

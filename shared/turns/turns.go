@@ -53,7 +53,7 @@ func Of(namespace string, record *api.Resize) (Turn, bool) {
 		movers > 0 && record.Copies()
 }
 
-// List is the list of turns, as it was read.
+// List is the list of turns at the time of its read.
 type List struct {
 	config   *corev1.ConfigMap
 	settings api.Settings
@@ -75,7 +75,7 @@ const offerTime = 10 * time.Minute
 
 // Read returns the list in the ConfigMap. Without a ConfigMap or a limit the result is nil, and every operation has its turn.
 //
-// These entries count as absent: those that cannot be read, turns whose time is over, operations that have not taken their turn, and
+// These entries count as absent: unreadable ones, turns whose time is over, operations that have not taken their turn, and
 // operations that wait in a namespace where Drydock does not work any more. They would keep others waiting for ever.
 func Read(config *corev1.ConfigMap, settings api.Settings, now time.Time) *List {
 	if config == nil || settings.Movers <= 0 {
@@ -139,7 +139,7 @@ func (l *List) movers(counts func(Turn) bool) int {
 }
 
 // Next returns the waiting operations that may have their turn now, in their order. The next turn belongs to the namespace with the fewest
-// movers, then to the operation in the lowest round, then to the one that has waited longest. If it needs more movers than are free, all
+// movers, then to the operation in the lowest round, then to the oldest one. If it needs more movers than are free, all
 // others wait, too, because otherwise it would wait forever. For the same reason, no operation overtakes another one of its namespace. A
 // namespace gets at most half of the movers: the resizes of one tenant may take days, and must not keep those of all others waiting. An
 // operation that needs more than that runs alone.
@@ -278,7 +278,7 @@ func (l *List) HasRoom(namespace string) bool {
 }
 
 // makeRoom reports whether there is room for another operation of the namespace. In a full list, the namespace with the most operations
-// loses the one that would be its last, so that no tenant can fill the list. That operation asks again later.
+// loses its last one, so that no tenant can fill the list. That operation asks again later.
 func (l *List) makeRoom(namespace string) bool {
 	if len(l.turns) < mostTurns {
 		return true
@@ -326,7 +326,7 @@ func (l *List) LacksOffer() bool {
 	return slices.ContainsFunc(l.Next(), func(t Turn) bool { return t.Offered == nil })
 }
 
-// Without returns the list without the operations for which ended returns true.
+// Without returns the list without the operations that have ended.
 func (l *List) Without(ended func(Turn) bool) *List {
 	next := l.clone()
 	for operation, t := range l.turns {
