@@ -55,7 +55,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	if len(actions) == 0 {
 		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())
 	}
-	return plan.Do(api.TurnWaits, actions...)
+	return plan.Do(api.TurnWaits, in.ifSetUnchanged(actions)...)
 }
 
 // beginTurn takes the turn. A resize that has waited continues by the event of its record, so that the answer can wake the next set.
