@@ -62,7 +62,7 @@ func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
 		want   string
 	}{
 		"the first of three": {sets{waits("a"), waits("b"), waits("c")}, list("a+", "b", "c"), nil, "a: pause-owner"},
-		"the first of three, and one that notes since when it is the first": {sets{waits("a"), waits("b"), waits("c")},
+		"the first of three, and another one, because the list has no offer": {sets{waits("a"), waits("b"), waits("c")},
 			list("a", "b", "c"), nil, "a: pause-owner, c: pause-owner"},
 		"none, because another one copies; its operation is over": {sets{waits("a")}, list("a", "x*"), nil, "x: pause-owner"},
 		"a resize that the list does not have": {sets{waits("a"), waits("b")}, list("a"), nil,

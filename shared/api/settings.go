@@ -16,7 +16,7 @@ type Settings struct {
 	Parallelism int `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"members of one StatefulSet that are copied at once"`
 
 	// Movers bounds the copies of the whole cluster. A resize that would exceed it waits. A resize that needs more than half runs without
-	// other resizes of its namespace; one that needs more than all runs alone in the cluster.
+	// other resizes of its namespace; a resize that needs more than all runs alone in the cluster.
 	Movers int `envconfig:"DRYDOCK_MOVERS" default:"20" desc:"movers in the cluster at once, half of them per namespace; 0 for no limit"`
 
 	// APIRate bounds the load of the API server. After idle time, a tenth of it more may be sent in one second. Standalone, all functions

@@ -55,7 +55,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		list *List
 		want string
 	}{
-		"nobody waits":                                   {listOf(4, "a/1 1*"), ""},
+		"no operation waits":                             {listOf(4, "a/1 1*"), ""},
 		"the first to ask is the first":                  {listOf(4, "a/1 1", "a/2 1"), "1 2"},
 		"the namespace with fewer movers comes first":    {listOf(4, "a/1 1*", "a/2 1", "b/3 1"), "3 2"},
 		"the namespaces alternate":                       {listOf(6, "a/1 1", "a/2 1", "a/3 1", "b/4 1", "b/5 1"), "1 4 2 5 3"},
@@ -322,7 +322,7 @@ func TestResizeThatCopiesNothingNeedsNoTurn(t *testing.T) {
 	}
 }
 
-// TestListSurvivesItsConfigMap: what Store writes, Read reads. Entries that nobody can read are removed.
+// TestListSurvivesItsConfigMap: what Store writes, Read reads. Unreadable entries are removed.
 func TestListSurvivesItsConfigMap(t *testing.T) {
 	config := &corev1.ConfigMap{Data: map[string]string{"x": "{", "y": `{"movers":3}`}}
 	config.ResourceVersion = "7"
@@ -366,8 +366,8 @@ func TestWithoutALimitEveryResizeHasItsTurn(t *testing.T) {
 	}
 }
 
-// TestAbandonedEntriesKeepNobodyWaiting: the process that would remove an entry may never come back.
-func TestAbandonedEntriesKeepNobodyWaiting(t *testing.T) {
+// TestAbandonedEntriesKeepNoneWaiting: the process that would remove an entry may never come back.
+func TestAbandonedEntriesKeepNoneWaiting(t *testing.T) {
 	settings := build.Settings()
 	settings.Movers = 1
 	config := &corev1.ConfigMap{Data: map[string]string{}}

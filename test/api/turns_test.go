@@ -84,7 +84,7 @@ func TestMoversOfClusterHaveLimit(t *testing.T) {
 }
 
 // TestKeysOfAConfigMapAreWrittenIndependently: many operations begin to wait for their turns at once. Each writes its key to any version of
-// the list, but never replaces another value than the one that it has read. A patch that does not fit is a conflict.
+// the list, but replaces only the value that it has read. A patch that does not fit is a conflict.
 func TestKeysOfAConfigMapAreWrittenIndependently(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
@@ -100,7 +100,7 @@ func TestKeysOfAConfigMapAreWrittenIndependently(t *testing.T) {
 	}
 	one, other, annotated := with(map[string]string{"a": "1"}), with(map[string]string{"a": "1"}), empty.DeepCopy()
 	other.UID = "other"
-	annotated.Annotations = map[string]string{"note": "gone meanwhile"}
+	annotated.Annotations = map[string]string{"note": "gone"}
 	for _, row := range []struct {
 		situation string
 		write     []plan.Action
@@ -111,12 +111,12 @@ func TestKeysOfAConfigMapAreWrittenIndependently(t *testing.T) {
 		{"another key", plan.SetData(one, map[string]string{"a": "1", "b": "2"}), map[string]string{"a": "1", "b": "2"}},
 		{"a third key, as the second one is not known", plan.SetData(one, map[string]string{"a": "1", "c": "3"}),
 			map[string]string{"a": "1", "b": "2", "c": "3"}},
-		{"a key that was added meanwhile", plan.SetData(one, map[string]string{"a": "1", "b": "9"}),
+		{"another process has added the key", plan.SetData(one, map[string]string{"a": "1", "b": "9"}),
 			map[string]string{"a": "1", "b": "2", "c": "3"}},
 		{"another ConfigMap has the name", plan.SetData(other, map[string]string{"a": "1", "d": "4"}),
 			map[string]string{"a": "1", "b": "2", "c": "3"}},
 		{"a key is removed", plan.SetData(one, nil), map[string]string{"b": "2", "c": "3"}},
-		{"it was removed meanwhile", plan.SetData(one, nil), map[string]string{"b": "2", "c": "3"}},
+		{"another process has removed the key", plan.SetData(one, nil), map[string]string{"b": "2", "c": "3"}},
 		{"another process has removed the annotation", plan.PatchOf(plan.ConfigMaps, annotated).Unannotate("note").Actions(),
 			map[string]string{"b": "2", "c": "3"}},
 	} {

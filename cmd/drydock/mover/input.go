@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 // does.
 const readAheadSize = 4 << 20
 
-// unsearchedSize is the size up to which a file is not searched for holes if its estimated data fills it.
+// unsearchedSize is the size of the largest file that is not searched for holes. Its estimated data must fill it.
 const unsearchedSize = 64 << 10
 
 // input is an open source file.
