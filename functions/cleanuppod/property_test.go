@@ -248,7 +248,8 @@ func TestClaimIsDeletedOnlyAfterItsCleanup(t *testing.T) {
 			}
 		}
 	})
-	if deletions < *inputs/100 {
+	// Of 2,000 inputs, 33 lead to a deletion on average, and between 22 and 53 did with 60 seeds.
+	if deletions < *inputs/400 {
 		t.Errorf("only %d claims were deleted: the inputs do not exercise deletions", deletions)
 	}
 }
