@@ -5,6 +5,7 @@
 //	sequence.go       from a seed to a sequence of steps, without effects
 //	live.go           the difference between the expected state and the live objects
 //	remains.go        the objects that operations have left behind
+//	unstage.go        volumes that a killed kubelet has forgotten
 //	steady.go         the growth of a process
 //	journal.go        one line for each step
 //

@@ -18,26 +18,44 @@ import (
 	"drydock.dev/test/soak/acks"
 )
 
-// expectFinalState waits until every set has its expected state and nothing is left behind.
+// expectFinalState waits until every set has its expected state.
 func (s *soak) expectFinalState() {
 	s.Helper()
-	s.Eventually("every set has its state and nothing is left behind", func() string {
-		var problems, sleeps []string
+	s.Eventually("every set has its state", func() string {
+		var problems []string
 		for _, set := range s.sequence.Sets() {
-			live, err := s.view.live(set)
-			if err != nil {
-				s.Fatal(err)
-			}
-			problems = append(problems, set.Problems(live)...)
-			if sleep, err := api.LoadSleep(live.Set); err == nil && set.Asleep && sleep != nil {
-				sleeps = append(sleeps, sleep.Operation)
-			}
+			problems = append(problems, set.Problems(s.live(set))...)
 		}
-		return strings.Join(append(problems, Remains(s.Objects(), sleeps, time.Now())...), "\n")
+		return strings.Join(problems, "\n")
 	})
 	for _, problem := range slices.Concat(s.process.exits, s.process.panics()) {
 		s.Error(problem)
 	}
+}
+
+// expectNoRemains waits until nothing is left behind.
+func (s *soak) expectNoRemains() {
+	s.Helper()
+	s.unstageForgotten()
+	s.Eventually("nothing is left behind", func() string {
+		var sleeps []string
+		for _, set := range s.sequence.Sets() {
+			if sleep, err := api.LoadSleep(s.live(set).Set); err == nil && set.Asleep && sleep != nil {
+				sleeps = append(sleeps, sleep.Operation)
+			}
+		}
+		return strings.Join(Remains(s.Objects(), sleeps, time.Now()), "\n")
+	})
+}
+
+// live returns the objects of a set.
+func (s *soak) live(set Set) Live {
+	s.Helper()
+	live, err := s.view.live(set)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return live
 }
 
 // silence is the longest time between two acknowledgements of a running member.
@@ -48,11 +66,7 @@ func (s *soak) expectEveryLine() {
 	s.Helper()
 	hosts := map[string]string{} // URL of the folder by member
 	for _, set := range s.sequence.Sets() {
-		live, err := s.view.live(set)
-		if err != nil {
-			s.Fatal(err)
-		}
-		for _, pod := range live.Pods {
+		for _, pod := range s.live(set).Pods {
 			hosts[pod.Name] = fmt.Sprintf("http://%s:%d", pod.Status.PodIP, writerPort)
 			if latest := s.ledger.Latest(pod.Name); time.Since(latest) > silence {
 				s.Errorf("member %s runs, but its latest acknowledged line is from %s", pod.Name, latest.UTC().Format(time.TimeOnly))

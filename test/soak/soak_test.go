@@ -103,6 +103,7 @@ func TestNothingIsLostOverTime(t *testing.T) {
 	}
 	s.expectFinalState()
 	s.expectEveryLine()
+	s.expectNoRemains()
 	s.expectSteadyProcess()
 }
 
