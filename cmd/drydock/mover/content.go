@@ -37,8 +37,9 @@ type hashing struct {
 }
 
 // hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each block
-// of 64 KiB that has a byte other than zero: its index, then its bytes. Size and index have 8 bytes, big endian. The last
-// block may be short. So files with equal contents have equal hashes, wherever their holes are, and holes are not read.
+// of 64 KiB that has a byte other than zero: its index, then the SHA-256 of its bytes. Size and index have 8 bytes, big
+// endian. The last block may be short. So files with equal contents have equal hashes, wherever their holes are, and holes
+// are not read.
 // data is the estimate of dataBytes: it saves the search for holes in a small file that has none.
 func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
 	h := sha256.New()
@@ -92,12 +93,26 @@ func hashBlocks(h hash.Hash, data []byte, index int64, calls hashing) {
 		if bytes.Equal(block, zeroBlock[:len(block)]) {
 			continue
 		}
+		unit := sha256.Sum256(block)
 		writeInt(h, index)
-		h.Write(block)
+		h.Write(unit[:])
 		if calls.unit != nil {
-			calls.unit(index, sha256.Sum256(block))
+			calls.unit(index, unit)
 		}
 	}
+}
+
+// hashOfUnits returns what hashContents returns for a file of the size whose blocks have these hashes.
+func hashOfUnits(size int64, sums []sum) sum {
+	h := sha256.New()
+	writeInt(h, size)
+	for i := range sums {
+		if sums[i] != zerosOf(unitLength(size, i)) {
+			writeInt(h, int64(i))
+			h.Write(sums[i][:])
+		}
+	}
+	return sum(h.Sum(nil))
 }
 
 // hashBytes returns what hashContents returns for a file with these contents.

@@ -20,7 +20,7 @@ import (
 // hashContents for a regular file. For a directory it is the SHA-256 of the records of its entries, sorted by name. For
 // all others it is 32 zero bytes.
 //
-// The digest is the SHA-256 of "drydock-tree-1\n", the content of the root directory, the number of groups of hard
+// The digest is the SHA-256 of "drydock-tree-2\n", the content of the root directory, the number of groups of hard
 // linked names, and for each group, sorted by first path, the number of its paths and its paths, sorted.
 //
 // workers is as in Options. Any error is an *Error.
@@ -54,7 +54,7 @@ func Digest(ctx context.Context, path string, workers int) (string, error) {
 // digest returns the digest of one side after a run without problems.
 func (s *treeHasher) digest(side side) string {
 	h := sha256.New()
-	h.Write([]byte("drydock-tree-1\n"))
+	h.Write([]byte("drydock-tree-2\n"))
 	h.Write(s.content[side][:])
 	groups := make([]*group, 0, len(s.tree.groups))
 	for _, g := range s.tree.groups {

@@ -5,6 +5,7 @@ package mover
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,6 +44,43 @@ func TestContentHash(t *testing.T) {
 	} {
 		if h == sparse {
 			t.Error(name, "has the same hash")
+		}
+	}
+}
+
+// The hashes of a file's blocks lead to its content hash, as a patch by units computes it.
+func TestContentHashFollowsFromHashesOfBlocks(t *testing.T) {
+	text := bytes.Repeat([]byte("0123456789abcde"), 20_000)
+	zeros := make([]byte, len(text))
+	for name, contents := range map[string][]byte{
+		"empty":                  nil,
+		"short":                  text[:77],
+		"one block":              text[:unitSize],
+		"whole blocks":           text[:3*unitSize],
+		"a short last block":     text[:3*unitSize+1],
+		"zeros":                  zeros[:2*unitSize],
+		"a short block of zeros": zeros[:unitSize+5],
+		"zeros between":          bytes.Join([][]byte{text[:unitSize], zeros[:unitSize], text[:9]}, nil),
+		"zeros at the end":       bytes.Join([][]byte{text[:unitSize], zeros[:unitSize+9]}, nil),
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		must(t, os.WriteFile(file, contents, 0o600))
+		f, err := os.Open(file)
+		must(t, err)
+		defer f.Close()
+		size := int64(len(contents))
+		want, err := hashContents(context.Background(), int(f.Fd()), size, 0, hashing{})
+		must(t, err)
+		sums := make([]sum, units(size))
+		for i := range sums {
+			from := int64(i) * unitSize
+			sums[i] = sha256.Sum256(contents[from : from+unitLength(size, i)])
+		}
+		if hashOfUnits(size, sums) != want {
+			t.Errorf("%s: the hashes differ", name)
+		}
+		if hashBytes(contents) != want {
+			t.Errorf("%s: its bytes have another hash", name)
 		}
 	}
 }

@@ -21,6 +21,14 @@ func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*un
 // zeroSum returns the hash of a unit of zeros.
 var zeroSum = sync.OnceValue(func() sum { return sha256.Sum256(zeroBlock[:]) })
 
+// zerosOf returns the hash of a number of zeros, at most a unit.
+func zerosOf(length int64) sum {
+	if length == unitSize {
+		return zeroSum()
+	}
+	return sha256.Sum256(zeroBlock[:length])
+}
+
 // keptHashes are the hashes of one file of the target.
 type keptHashes struct {
 	meta meta        // of the target's inode, before and after it was read from its device
@@ -40,7 +48,7 @@ type patchedUnits struct {
 
 	written     []atomic.Bool // units that were written, or whose layout changed
 	want        []sum         // of the source's units, as they were read
-	content     sum           // of the source, see hashContents; only of a complete patch in a final pass
+	content     sum           // of the source, see hashContents; only of a complete patch
 	targetAfter meta          // of the target's inode after the patch; zero if it is unknown
 	done        bool          // the target has the contents of the source
 }
@@ -64,10 +72,7 @@ func (k *keeper) reserve(size int64) []sum {
 	k.count += n
 	sums := make([]sum, n)
 	for i := range sums {
-		sums[i] = zeroSum()
-	}
-	if last := unitLength(size, n-1); last < unitSize {
-		sums[n-1] = sha256.Sum256(zeroBlock[:last])
+		sums[i] = zerosOf(unitLength(size, i))
 	}
 	return sums
 }

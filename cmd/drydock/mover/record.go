@@ -15,7 +15,7 @@ const recordName = tempPrefix + "pass.record"
 
 // recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
 // only time.
-const recordMagic = "drydock-pass-2\n\x00"
+const recordMagic = "drydock-pass-3\n\x00"
 
 // The record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes
 // on both sides look as they did then. Names do not matter for that, so the record has none. It also holds the directories

@@ -53,7 +53,7 @@ func testRecord(t *testing.T, limit int) {
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)
-	if !bytes.HasPrefix(b, []byte("drydock-pass-2\n\x00")) || int64(len(b)) != recordHeadSize+5000*64+32 {
+	if !bytes.HasPrefix(b, []byte("drydock-pass-3\n\x00")) || int64(len(b)) != recordHeadSize+5000*64+32 {
 		t.Errorf("%d bytes", len(b))
 	}
 }

@@ -56,10 +56,10 @@ func (p *unitPatch) updateUnits() error {
 	ctx, stop := context.WithCancelCause(p.ctx)
 	defer stop(nil)
 	var all sync.WaitGroup
-	compare, hashing := make(chan *unitPiece, 2*patchParallel), make(chan *unitPiece, 2*patchParallel)
+	pieces := make(chan unitPiece, 2*patchParallel)
 	for range patchParallel {
 		all.Go(func() {
-			for piece := range compare {
+			for piece := range pieces {
 				if ctx.Err() == nil {
 					if err := p.comparePiece(piece); err != nil {
 						stop(err)
@@ -69,29 +69,18 @@ func (p *unitPatch) updateUnits() error {
 			}
 		})
 	}
-	h := sha256.New()
-	writeInt(h, size)
-	all.Go(func() {
-		for piece := range hashing {
-			if p.c.pass == PassFinal && ctx.Err() == nil {
-				piece.addTo(h)
-			}
-			piece.release()
-		}
-	})
-	err := p.readPieces(ctx, func(piece *unitPiece) { compare <- piece; hashing <- piece })
-	close(compare)
-	close(hashing)
+	err := p.readPieces(ctx, pieces)
+	close(pieces)
 	all.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	p.content = sum(h.Sum(nil))
+	p.content = hashOfUnits(size, p.want)
 	return err
 }
 
 // comparePiece compares the units of a piece, and writes the blocks of the units that differ.
-func (p *unitPatch) comparePiece(piece *unitPiece) error {
+func (p *unitPatch) comparePiece(piece unitPiece) error {
 	for k := 0; piece.unit(k) != nil; k++ {
 		i, want := piece.first+k, piece.unit(k)
 		p.want[i] = sha256.Sum256(want)
@@ -167,10 +156,7 @@ func (p *unitPatch) markWholeHoles(from, to int64) {
 		if int64(i)*unitSize+n > to {
 			return
 		}
-		p.want[i] = zeroSum()
-		if n < unitSize {
-			p.want[i] = sha256.Sum256(zeroBlock[:n])
-		}
+		p.want[i] = zerosOf(n)
 		if !p.kept.holdsFor(i, p.e.meta.size) || p.kept.sums[i] != p.want[i] {
 			p.written[i].Store(true)
 		}

@@ -2,12 +2,7 @@
 
 package mover
 
-import (
-	"bytes"
-	"context"
-	"hash"
-	"sync/atomic"
-)
+import "context"
 
 // pieceUnits is how many units are read from the source at once.
 const pieceUnits = 16
@@ -16,13 +11,12 @@ const pieceUnits = 16
 type unitPiece struct {
 	first int // unit
 	data  []byte
-	users atomic.Int32
 }
 
 var unitBuffers bufferPool[[pieceUnits * unitSize]byte]
 
-// readPieces reads the source in order. Holes are not read, if they are whole units.
-func (p *unitPatch) readPieces(ctx context.Context, use func(*unitPiece)) error {
+// readPieces reads the source in order. Holes are not read, if they are whole units. The receiver of a piece releases it.
+func (p *unitPatch) readPieces(ctx context.Context, pieces chan<- unitPiece) error {
 	size := p.e.meta.size
 	for off := int64(0); off < size; {
 		from, to, err := seekData(p.in, off, size)
@@ -32,7 +26,7 @@ func (p *unitPatch) readPieces(ctx context.Context, use func(*unitPiece)) error 
 		if from < to {
 			from = max(off, from/unitSize*unitSize)
 			to = min(size, (to+unitSize-1)/unitSize*unitSize)
-			if err := p.readRun(ctx, from, to, use); err != nil {
+			if err := p.readRun(ctx, from, to, pieces); err != nil {
 				return err
 			}
 		}
@@ -41,7 +35,7 @@ func (p *unitPatch) readPieces(ctx context.Context, use func(*unitPiece)) error 
 	return nil
 }
 
-func (p *unitPatch) readRun(ctx context.Context, from, to int64, use func(*unitPiece)) error {
+func (p *unitPatch) readRun(ctx context.Context, from, to int64, pieces chan<- unitPiece) error {
 	next := readAhead{p.in, from, to}
 	for from < to {
 		next.advance(from)
@@ -49,13 +43,12 @@ func (p *unitPatch) readRun(ctx context.Context, from, to int64, use func(*unitP
 			return err
 		}
 		buf := unitBuffers.Get()
-		piece := &unitPiece{first: int(from / unitSize), data: buf[:min(to-from, int64(len(buf)))]}
+		piece := unitPiece{first: int(from / unitSize), data: buf[:min(to-from, int64(len(buf)))]}
 		if err := readFull(p.in, piece.data, from); err != nil {
 			return p.at.fault(source, "reading", p.e, err)
 		}
-		piece.users.Store(2)
 		n := int64(len(piece.data))
-		use(piece)
+		pieces <- piece
 		p.c.meter.bytes.Add(n)
 		p.c.limit.wait(ctx, n)
 		from += n
@@ -63,26 +56,12 @@ func (p *unitPatch) readRun(ctx context.Context, from, to int64, use func(*unitP
 	return nil
 }
 
-func (u *unitPiece) release() {
-	if u.users.Add(-1) == 0 {
-		unitBuffers.Put((*[pieceUnits * unitSize]byte)(u.data[:cap(u.data)]))
-	}
-}
+func (u unitPiece) release() { unitBuffers.Put((*[pieceUnits * unitSize]byte)(u.data[:cap(u.data)])) }
 
 // unit returns a unit of the piece, or nil after the last.
-func (u *unitPiece) unit(i int) []byte {
+func (u unitPiece) unit(i int) []byte {
 	if from := i * unitSize; from < len(u.data) {
 		return u.data[from:min(from+unitSize, len(u.data))]
 	}
 	return nil
-}
-
-// addTo adds the piece to the content hash.
-func (u *unitPiece) addTo(h hash.Hash) {
-	for i := 0; u.unit(i) != nil; i++ {
-		if b := u.unit(i); !bytes.Equal(b, zeroBlock[:len(b)]) {
-			writeInt(h, int64(u.first+i))
-			h.Write(b)
-		}
-	}
 }
