@@ -102,19 +102,6 @@ func hashBlocks(h hash.Hash, data []byte, index int64, calls hashing) {
 	}
 }
 
-// hashOfUnits returns what hashContents returns for a file of the size whose blocks have these hashes.
-func hashOfUnits(size int64, sums []sum) sum {
-	h := sha256.New()
-	writeInt(h, size)
-	for i := range sums {
-		if sums[i] != zerosOf(unitLength(size, i)) {
-			writeInt(h, int64(i))
-			h.Write(sums[i][:])
-		}
-	}
-	return sum(h.Sum(nil))
-}
-
 // hashBytes returns what hashContents returns for a file with these contents.
 func hashBytes(contents []byte) sum {
 	h := sha256.New()

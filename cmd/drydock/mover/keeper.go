@@ -29,6 +29,19 @@ func zerosOf(length int64) sum {
 	return sha256.Sum256(zeroBlock[:length])
 }
 
+// hashOfUnits returns what hashContents returns for a file of the size whose blocks have these hashes.
+func hashOfUnits(size int64, sums []sum) sum {
+	h := sha256.New()
+	writeInt(h, size)
+	for i := range sums {
+		if sums[i] != zerosOf(unitLength(size, i)) {
+			writeInt(h, int64(i))
+			h.Write(sums[i][:])
+		}
+	}
+	return sum(h.Sum(nil))
+}
+
 // keptHashes are the hashes of one file of the target.
 type keptHashes struct {
 	meta meta        // of the target's inode, before and after it was read from its device
