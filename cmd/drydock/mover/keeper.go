@@ -54,7 +54,7 @@ func (k *keptHashes) holdsFor(i int, size int64) bool {
 	return i < len(k.sums) && unitLength(size, i) == unitLength(k.meta.size, i)
 }
 
-// patchedUnits says what a pass has done to a big file of the target with its kept hashes.
+// patchedUnits holds the changes that a pass has made to a big file of the target with its kept hashes.
 type patchedUnits struct {
 	kept *keptHashes
 	size int64 // of the source
