@@ -192,8 +192,8 @@ func (x *Executor) count(ctx context.Context, p plan.Plan) {
 	}
 }
 
-// measure records what has ended with the action, which has succeeded. The precondition of a patch makes it succeed at most once. If the
-// process ends before this, the figures are lost.
+// measure records the figures of the operation or step that ended with the action, which has succeeded. The precondition of a patch makes
+// it succeed at most once. If the process ends before this, the figures are lost.
 func measure(ctx context.Context, a plan.Action) {
 	hop := telemetry.From(ctx)
 	for _, m := range a.Measurements {

@@ -44,7 +44,7 @@ const (
 	recordHeadSize = int64(len(recordMagic)) + sha256.Size + 8
 )
 
-// known is what a record says of a file that changed on neither side.
+// known holds the entry of a record for a file that changed on neither side.
 type known struct {
 	content sum
 	plain   bool // it has no extended attributes that are carried
