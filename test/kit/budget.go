@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
+	policyapply "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	"drydock.dev/shared/statefulset"
 )
@@ -19,15 +19,12 @@ import (
 func (w *World) CreateBudget(set string, most int) {
 	w.T.Helper()
 	ctx, budgets := context.Background(), w.Kube.PolicyV1().PodDisruptionBudgets(w.Namespace)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: set}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: ptr.To(intstr.FromInt(most)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": set}}}}
-	made, err := budgets.Create(ctx, budget, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		made, err = budgets.Get(ctx, set, metav1.GetOptions{})
-		w.must(err)
-		made.Spec = budget.Spec
-		made, err = budgets.Update(ctx, made, metav1.UpdateOptions{})
-	}
+	spec := policyapply.PodDisruptionBudgetSpec().
+		WithMaxUnavailable(intstr.FromInt(most)).
+		WithSelector(metaapply.LabelSelector().WithMatchLabels(map[string]string{"app": set}))
+	// An update could conflict with the disruption controller, which writes the status at any moment.
+	made, err := budgets.Apply(ctx, policyapply.PodDisruptionBudget(set, w.Namespace).WithSpec(spec),
+		metav1.ApplyOptions{FieldManager: "user", Force: true})
 	w.must(err)
 	w.Eventually("the budget is in force", func() string {
 		now, err := budgets.Get(ctx, set, metav1.GetOptions{})
