@@ -37,7 +37,7 @@ func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *finding
 		listed[t.Operation] = true
 		waiting := found.waitingTurns[t.Operation]
 		over := !found.isActive(t.Operation) && !found.inJournals[t.Operation]
-		if f.covers(t.Namespace) && (over || waiting != nil && (t.Running() || due[t.Operation])) {
+		if f.covers(t.Namespace) && (over || waiting != nil && (t.Taken() || due[t.Operation])) {
 			found.add(noticeOfTurn(t))
 		}
 	}

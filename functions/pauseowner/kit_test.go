@@ -44,7 +44,7 @@ func otherInputs(in Input) []string {
 	}
 	for _, turn := range in.Turns.All() {
 		state := "waits"
-		if turn.Running() {
+		if turn.Taken() {
 			state = "has its turn"
 		}
 		lines = append(lines, fmt.Sprintf("operation %s of %s/%s: %s, movers %d", turn.Operation, turn.Namespace, turn.Set, state, turn.Movers))

@@ -40,17 +40,17 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	if turn == nil || in.Turns == nil { // the list may have been removed while it waited
 		return beginAfterWait(in, resize)
 	}
-	if in.Turns.IsRunning(turn.Operation) {
+	if in.Turns.HasTurn(turn.Operation) {
 		return beginAfterWait(in, resize)
 	}
 	list := withoutEnded(in, turn.Operation).Request(*turn)
-	if list.IsRunning(turn.Operation) {
+	if list.HasTurn(turn.Operation) {
 		return beginTurn(in, resize, list)
 	}
 	next := resize.Clone()
 	next.Reason, next.Deadline = api.TurnWaits, nil
-	next.Message = fmt.Sprintf("the resize waits for its turn: other resizes copy, and DRYDOCK_MOVERS allows %d movers in the cluster, "+
-		"half of them per namespace; it begins by itself, without a time limit", in.Turns.Limit())
+	next.Message = fmt.Sprintf("the resize waits for its turn: DRYDOCK_MOVERS allows %d movers in the cluster, half of them per namespace, "+
+		"and other resizes have these turns; it begins by itself, without a time limit", in.Turns.Limit())
 	actions := append(operation.Store(in.Set, next).Actions(), list.Store()...)
 	if len(actions) == 0 {
 		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())

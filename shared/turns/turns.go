@@ -40,8 +40,8 @@ type Turn struct {
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// Running reports whether the operation has its turn.
-func (t Turn) Running() bool { return t.Until != nil }
+// Taken reports whether the operation has its turn.
+func (t Turn) Taken() bool { return t.Until != nil }
 
 // Of returns the turn that a resize needs. The second result is false if it needs none, because it copies nothing.
 func Of(namespace string, record *api.Resize) (Turn, bool) {
@@ -89,7 +89,7 @@ func Read(config *corev1.ConfigMap, settings api.Settings, now time.Time) *List 
 		}
 		covered := len(settings.Namespaces) == 0 || slices.Contains(settings.Namespaces, turn.Namespace)
 		lapsed := turn.Offered != nil && now.After(turn.Offered.Add(offerTime))
-		if turn.Running() && now.After(turn.Until.Time) || !turn.Running() && (lapsed || !covered) {
+		if turn.Taken() && now.After(turn.Until.Time) || !turn.Taken() && (lapsed || !covered) {
 			continue
 		}
 		turn.Operation, turn.Movers = operation, max(turn.Movers, 1)
@@ -106,14 +106,14 @@ func longest(s api.Settings) time.Duration {
 // Object returns the object that the list was read from.
 func (l *List) Object() metav1.Object { return l.config }
 
-// IsRunning reports whether the operation has its turn.
-func (l *List) IsRunning(operation string) bool { return l == nil || l.turns[operation].Running() }
+// HasTurn reports whether the operation has its turn.
+func (l *List) HasTurn(operation string) bool { return l == nil || l.turns[operation].Taken() }
 
 // Limit returns how many movers may run at once.
 func (l *List) Limit() int { return l.settings.Movers }
 
-// Busy returns how many movers the operations need that have their turn.
-func (l *List) Busy() int { return l.movers(func(t Turn) bool { return t.Running() }) }
+// MoversInUse returns how many movers the operations need that have their turn.
+func (l *List) MoversInUse() int { return l.movers(func(t Turn) bool { return t.Taken() }) }
 
 // All returns the entries, sorted by operation.
 func (l *List) All() []Turn {
@@ -149,7 +149,7 @@ func (l *List) Next() []Turn {
 	}
 	busy, movers := 0, map[string]int{}
 	for _, t := range l.turns {
-		if t.Running() {
+		if t.Taken() {
 			busy, movers[t.Namespace] = busy+t.Movers, movers[t.Namespace]+t.Movers
 		}
 	}
@@ -175,7 +175,7 @@ func (l *List) waiting() []Turn {
 	}
 	var all []Turn
 	for _, t := range l.turns {
-		if !t.Running() {
+		if !t.Taken() {
 			all = append(all, t)
 		}
 	}
@@ -225,7 +225,7 @@ func (l *List) first(waiting []Turn, movers map[string]int) *Turn {
 func (l *List) nextRound(namespace string) int {
 	round := 0
 	for _, t := range l.turns {
-		if t.Running() {
+		if t.Taken() {
 			round = max(round, t.Round)
 		}
 	}
@@ -246,12 +246,12 @@ func (l *List) nextRound(namespace string) int {
 // A set has one operation that waits. An earlier one is over: the set was created again, or its record was replaced.
 func (l *List) Request(turn Turn) *List {
 	known, listed := l.turns[turn.Operation]
-	if known.Running() {
+	if known.Taken() {
 		return l
 	}
 	next := l.clone()
 	maps.DeleteFunc(next.turns, func(operation string, t Turn) bool {
-		return operation != turn.Operation && !t.Running() && t.Namespace == turn.Namespace && t.Set == turn.Set
+		return operation != turn.Operation && !t.Taken() && t.Namespace == turn.Namespace && t.Set == turn.Set
 	})
 	if !listed && !next.makeRoom(turn.Namespace) {
 		return l
@@ -289,7 +289,7 @@ func (l *List) makeRoom(namespace string) bool {
 		counts[t.Namespace]++
 	}
 	for _, t := range l.turns {
-		if !t.Running() && (last == nil || cmp.Or(cmp.Compare(counts[t.Namespace], counts[last.Namespace]),
+		if !t.Taken() && (last == nil || cmp.Or(cmp.Compare(counts[t.Namespace], counts[last.Namespace]),
 			cmp.Compare(t.Namespace, last.Namespace), cmp.Compare(t.Round, last.Round), t.Since.Compare(last.Since.Time),
 			cmp.Compare(t.Operation, last.Operation)) > 0) {
 			last = &t

@@ -102,7 +102,7 @@ func TestEveryResizeGetsItsTurn(t *testing.T) {
 			default:
 				ended := ""
 				for _, turn := range list.All() {
-					if turn.Running() {
+					if turn.Taken() {
 						ended = turn.Operation
 						break
 					}
@@ -112,9 +112,9 @@ func TestEveryResizeGetsItsTurn(t *testing.T) {
 					list = list.Request(turn)
 				}
 			}
-			busy, running := list.Busy(), 0
+			busy, running := list.MoversInUse(), 0
 			for _, turn := range list.turns {
-				if turn.Running() {
+				if turn.Taken() {
 					ran[turn.Operation] = true
 					running++
 				}
@@ -156,7 +156,7 @@ func write(config *corev1.ConfigMap, writes []plan.Action) bool {
 // stored returns the list as it is read from its ConfigMap a minute later.
 func stored(l *List) *List {
 	config := &corev1.ConfigMap{}
-	if l.Busy() > 0 {
+	if l.MoversInUse() > 0 {
 		l.lastTurn = "an earlier one"
 	}
 	write(config, l.Store())
@@ -207,8 +207,8 @@ func TestWritesAtTheSameTime(t *testing.T) {
 			if got := write(config, two); got != row.both {
 				t.Errorf("the second write succeeds: %t, %v after %v", got, two, one)
 			}
-			if after := Read(config, list.settings, list.now); after.Busy() > list.Limit() {
-				t.Errorf("%d movers, the limit is %d", after.Busy(), list.Limit())
+			if after := Read(config, list.settings, list.now); after.MoversInUse() > list.Limit() {
+				t.Errorf("%d movers, the limit is %d", after.MoversInUse(), list.Limit())
 			}
 		})
 	}
@@ -250,12 +250,12 @@ func TestOperationsThatAskedTogetherDoNotOvertakeOthers(t *testing.T) {
 		}
 		add(Read(config, list.settings, list.now.Add(time.Second)), "d", "d")
 		before := 0
-		for now := list.now.Add(time.Minute); !Read(config, list.settings, now).IsRunning("d"); before++ {
+		for now := list.now.Add(time.Minute); !Read(config, list.settings, now).HasTurn("d"); before++ {
 			if before > 5 {
 				t.Fatalf("limit %d: d waits although %d operations have had their turns", limit, before)
 			}
 			now = now.Add(time.Second)
-			write(config, Read(config, list.settings, now).Without(Turn.Running).Store())
+			write(config, Read(config, list.settings, now).Without(Turn.Taken).Store())
 			next := Read(config, list.settings, now).Next()
 			write(config, Read(config, list.settings, now).Request(next[0]).Store())
 		}
@@ -296,7 +296,7 @@ func TestLastTurnIsNoOperation(t *testing.T) {
 func TestTurnStaysOnceItIsTaken(t *testing.T) {
 	list := listOf(1, "a/1 1*", "b/2 1")
 	again := list.Request(Turn{Operation: "1", Namespace: "a", Set: "set-1", Movers: 1})
-	if !again.IsRunning("1") || again.IsRunning("2") {
+	if !again.HasTurn("1") || again.HasTurn("2") {
 		t.Errorf("%+v", again.turns)
 	}
 }
@@ -333,7 +333,7 @@ func TestListSurvivesItsConfigMap(t *testing.T) {
 		t.Fatalf("%v", writes)
 	}
 	again := Read(config, settings, build.Now)
-	if len(config.Data) != 2 || !again.IsRunning("1") || again.Busy() != 2 || len(again.Store()) != 0 {
+	if len(config.Data) != 2 || !again.HasTurn("1") || again.MoversInUse() != 2 || len(again.Store()) != 0 {
 		t.Errorf("%v", config.Data)
 	}
 }
@@ -360,7 +360,7 @@ func TestWithoutALimitEveryResizeHasItsTurn(t *testing.T) {
 	limited := build.Settings()
 	limited.Movers = 5
 	for _, list := range []*List{Read(nil, limited, build.Now), listFor(0, build.Now)} {
-		if list != nil || !list.IsRunning("1") || len(list.Next()) != 0 || len(list.All()) != 0 {
+		if list != nil || !list.HasTurn("1") || len(list.Next()) != 0 || len(list.All()) != 0 {
 			t.Errorf("%+v", list)
 		}
 	}
@@ -377,7 +377,7 @@ func TestAbandonedEntriesKeepNoneWaiting(t *testing.T) {
 	store(Turn{Operation: "1", Namespace: "a", Set: "web", Movers: 1})
 	store(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1})
 	store(Turn{Operation: "3", Namespace: "c", Set: "web", Movers: 1})
-	if list := Read(config, settings, build.Now.Add(longest(settings))); names(list.Next()) != "" || !list.IsRunning("1") {
+	if list := Read(config, settings, build.Now.Add(longest(settings))); names(list.Next()) != "" || !list.HasTurn("1") {
 		t.Errorf("the turn has ended before its time: %+v", list.turns)
 	}
 	later := build.Now.Add(longest(settings) + time.Minute)
@@ -408,12 +408,12 @@ func TestNamespaceDoesNotQueueBehindAllOfAnother(t *testing.T) {
 			request("c", i)
 		}
 		ended := 0
-		for ; !list.IsRunning("c2"); ended++ {
+		for ; !list.HasTurn("c2"); ended++ {
 			if ended > 20 {
 				t.Fatalf("limit %d: c waits although %d operations of a and b have ended", limit, ended)
 			}
 			list.now = list.now.Add(time.Second)
-			running := slices.DeleteFunc(list.All(), func(turn Turn) bool { return !turn.Running() })
+			running := slices.DeleteFunc(list.All(), func(turn Turn) bool { return !turn.Taken() })
 			end := slices.MinFunc(running, func(a, b Turn) int { return a.Until.Compare(b.Until.Time) }).Operation
 			list = list.Without(func(turn Turn) bool { return turn.Operation == end })
 			for _, turn := range list.Next() {
@@ -433,7 +433,7 @@ func TestTenantCannotFillTheList(t *testing.T) {
 		t.Error("there is room for a, or none for b")
 	}
 	list = list.Request(Turn{Operation: "b", Namespace: "b", Set: "web", Movers: 1})
-	if _, listed := list.turns["b"]; !listed || len(list.turns) != mostTurns || !list.IsRunning(fmt.Sprintf("%012d", 0)) {
+	if _, listed := list.turns["b"]; !listed || len(list.turns) != mostTurns || !list.HasTurn(fmt.Sprintf("%012d", 0)) {
 		t.Errorf("b is listed: %t, %d turns", listed, len(list.turns))
 	}
 }
@@ -470,7 +470,7 @@ func TestOfferedTurnLapses(t *testing.T) {
 		}
 	}
 	late := Read(config, settings, build.Now.Add(time.Hour)).Request(Turn{Operation: "2", Namespace: "b", Set: "web", Movers: 1})
-	if late.IsRunning("2") || names(late.Next()) != "3" {
+	if late.HasTurn("2") || names(late.Next()) != "3" {
 		t.Errorf("the late operation is not behind the others: %+v", late.turns)
 	}
 }

@@ -18,11 +18,14 @@ const bigFile = 4
 
 // BenchmarkBigFile moves a member with one large, fully allocated file. One percent of it changes each minute. The stop
 // lasts as long as reading the file and writing the changed blocks. The benchmark compares the forecast with the time
-// from the stop to the release of the pod. DRYDOCK_BENCH_GIB sets the file's size.
+// from the proof of the stop to the release of the pod. DRYDOCK_BENCH_GIB sets the file's size.
 func BenchmarkBigFile(b *testing.B) {
-	gib, err := strconv.Atoi(os.Getenv("DRYDOCK_BENCH_GIB"))
-	if err != nil {
-		gib = bigFile
+	gib := bigFile
+	if size := os.Getenv("DRYDOCK_BENCH_GIB"); size != "" {
+		var err error
+		if gib, err = strconv.Atoi(size); err != nil || gib <= 0 {
+			b.Fatalf("DRYDOCK_BENCH_GIB must be a number above 0, not %q", size)
+		}
 	}
 	for b.Loop() {
 		b.StopTimer()
@@ -38,7 +41,7 @@ func BenchmarkBigFile(b *testing.B) {
 		stopped, held := member.ReleasedAt.Sub(member.StoppedAt.Time).Seconds(), member.ReleasedAt.Sub(member.HeldAt.Time).Seconds()
 		b.ReportMetric(whole.Seconds(), "resize-s")
 		b.ReportMetric(member.Forecast, "forecast-s")
-		b.ReportMetric(stopped, "final-pass-s")
+		b.ReportMetric(stopped, "proof-to-release-s")
 		b.ReportMetric(held, "held-s")
 		b.ReportMetric(stopped/member.Forecast, "final-pass/forecast")
 	}

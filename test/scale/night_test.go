@@ -15,9 +15,9 @@ import (
 )
 
 // BenchmarkNight measures how two thousand sets fall asleep when the window of all of them closes, and wake up when the next one opens.
-// DRYDOCK_BENCH_SETS changes their number.
+// DRYDOCK_BENCH_SLEEPS changes their number.
 func BenchmarkNight(b *testing.B) {
-	count := countFromEnv(b, "DRYDOCK_BENCH_SETS", 2000)
+	count := countFromEnv(b, "DRYDOCK_BENCH_SLEEPS", 2000)
 	for b.Loop() {
 		f := newFleet(b, count)
 		between := proxy.Start(b, kit.APIConfig(b))
@@ -27,6 +27,7 @@ func BenchmarkNight(b *testing.B) {
 			api.KeepWarmAnnotation: window(evening.Add(-12*time.Hour), evening)})
 		asleep := last(f.await(b, isAsleep), all)
 		report(b, between, "asleep", asleep.Sub(evening), count)
+		between.Reset()
 		// All sets get the same morning now, because the night is longer than the benchmark.
 		morning := nextMinute(time.Minute)
 		f.annotate(b, map[string]string{api.KeepWarmAnnotation: window(morning, morning.Add(12*time.Hour))})
@@ -59,12 +60,11 @@ func isAwake(set *appsv1.StatefulSet) (bool, error) {
 	return sleep != nil && sleep.Phase == api.Succeeded && set.Status.ReadyReplicas == *set.Spec.Replicas, err
 }
 
-// report reports how long the way took, and its requests. It resets the proxy for the next way.
+// report reports how long the way took, and its requests.
 func report(b *testing.B, between *proxy.Proxy, way string, took time.Duration, count int) {
 	b.Helper()
 	requests := between.Requests()
 	b.ReportMetric(took.Seconds(), way+"-s")
 	b.ReportMetric(float64(peakRate(requests)), way+"-requests/s-peak")
 	b.ReportMetric(float64(len(requests))/float64(count), way+"-requests/set")
-	between.Reset()
 }

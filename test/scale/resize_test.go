@@ -74,9 +74,6 @@ func watchMovers(b *testing.B, client kubernetes.Interface) *moverCount {
 	m := &moverCount{running: map[string]bool{}}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	note := func(o any) {
-		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
 		job := o.(*batchv1.Job)
 		if strings.HasPrefix(job.Namespace, "world-") && job.Labels[api.OperationLabel] != "" {
 			m.set(job.Namespace+"/"+job.Name, job.DeletionTimestamp == nil && job.Status.CompletionTime == nil)

@@ -28,6 +28,11 @@ func (s *soak) expectFinalState() {
 		}
 		return strings.Join(problems, "\n")
 	})
+}
+
+// expectNoCrashes reports ends of drydock-standalone that the test did not cause, and panics.
+func (s *soak) expectNoCrashes() {
+	s.Helper()
 	for _, problem := range slices.Concat(s.process.exits, s.process.panics()) {
 		s.Error(problem)
 	}

@@ -19,7 +19,7 @@ import (
 
 // web is a set with two members, as it should be.
 func web(kind Kind) Set {
-	return Set{Name: "web", Kind: kind, Members: 2, Replicas: 2, Claims: 2, Size: 32, Class: stage.Class}
+	return Set{Name: "web", Kind: kind, FirstReplicas: 2, Replicas: 2, Claims: 2, Size: 32, Class: stage.Class}
 }
 
 // liveOf returns the objects of a set that is as it should be.

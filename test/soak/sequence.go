@@ -13,7 +13,7 @@ import (
 const (
 	// maxPods limits the members that run after the steps so far. Movers, hooks and cleanup pods come in addition.
 	maxPods = 30
-	// fewPods is the number of members below which a set rather wakes than sleeps.
+	// fewPods is the number of members below which waking is more likely than sleeping.
 	fewPods = 22
 	// apart is the number of steps between two steps of one set, so that the second one rarely waits for the first.
 	apart = 12
@@ -167,7 +167,7 @@ func (s *Sequence) wake(set Set) Step {
 	after := set
 	after.Asleep = false
 	if !set.Asleep {
-		after.Replicas = set.Members // it never ran
+		after.Replicas = set.FirstReplicas // it never ran
 	}
 	after.Claims = max(after.Claims, after.Replicas)
 	step := Step{Action: Wake, Before: set, After: after}

@@ -26,8 +26,8 @@ const (
 type Set struct {
 	Name string
 	Kind Kind
-	// Members is the number of members when the set wakes for the first time.
-	Members int
+	// FirstReplicas is the number of members when the set wakes for the first time.
+	FirstReplicas int
 	// Replicas is the present count. A set that sleeps keeps the count that it gets back.
 	Replicas int
 	Asleep   bool
@@ -66,12 +66,12 @@ func NewSets() []Set {
 	kinds := []Kind{Whole, Rolling, Growing, Scaled, Cleaned, Whole, Rolling, Rolling, Growing, Scaled}
 	var sets []Set
 	for i := range SetCount {
-		s := Set{Name: fmt.Sprintf("s%02d", i), Kind: kinds[i%len(kinds)], Members: 1 + i%3, Size: fixedSizes[0], Class: stage.Class}
+		s := Set{Name: fmt.Sprintf("s%02d", i), Kind: kinds[i%len(kinds)], FirstReplicas: 1 + i%3, Size: fixedSizes[0], Class: stage.Class}
 		switch s.Kind {
 		case Rolling:
-			s.Members = 2 + i%2
+			s.FirstReplicas = 2 + i%2
 		case Growing:
-			s.Members, s.Size, s.Class = 1+i%2, growingSizes[0], stage.GrowingClass
+			s.FirstReplicas, s.Size, s.Class = 1+i%2, growingSizes[0], stage.GrowingClass
 		case Scaled:
 			s.Hook = i%len(kinds) == 3
 		}

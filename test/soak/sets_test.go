@@ -27,7 +27,7 @@ const (
 func (s Set) statefulSet(collector string) *appsv1.StatefulSet {
 	set := kit.WorldSet(s.Name, 0, fmt.Sprintf("%dMi", s.Size), template)
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(s.Class)
-	set.Annotations[api.WakeReplicasAnnotation] = fmt.Sprint(s.Members)
+	set.Annotations[api.WakeReplicasAnnotation] = fmt.Sprint(s.FirstReplicas)
 	switch s.Kind {
 	case Rolling:
 		set.Annotations[api.StrategyAnnotation] = string(api.StrategyRolling)

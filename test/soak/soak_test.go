@@ -102,6 +102,7 @@ func TestNothingIsLostOverTime(t *testing.T) {
 		s.Errorf("no step did this in %s: %q", s.options.duration, missing)
 	}
 	s.expectFinalState()
+	s.expectNoCrashes()
 	s.expectEveryLine()
 	s.expectNoRemains()
 	s.expectSteadyProcess()

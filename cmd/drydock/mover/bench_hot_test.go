@@ -79,12 +79,12 @@ func writePages(b *testing.B, r *rand.Rand, path string, size int64) {
 	b.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(b, err)
-	page := make([]byte, compareUnit)
-	for range size / compareUnit / 100 / 16 {
-		first := r.Int64N(size/compareUnit - 16)
+	block := make([]byte, compareBlock)
+	for range size / compareBlock / 100 / 16 {
+		first := r.Int64N(size/compareBlock - 16)
 		for i := range int64(16) {
 			page[0], page[1], page[2] = byte(r.IntN(256)), byte(r.IntN(256)), byte(i)
-			_, err := f.WriteAt(page, (first+i)*compareUnit)
+			_, err := f.WriteAt(block, (first+i)*compareBlock)
 			must(b, err)
 		}
 	}

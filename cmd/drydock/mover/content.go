@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blockSize is the unit of the content hash.
-const blockSize = 64 << 10
+// unitSize is the number of bytes whose hash is a part of the content hash. Such hashes are also kept, see keeper.
+const unitSize = 64 << 10
 
-var zeroBlock [blockSize]byte
+var zeroUnit [unitSize]byte
 
 // hashFile opens a regular file and returns the hash of its contents.
 func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
@@ -33,12 +33,12 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 // hashing holds functions that hashContents calls. Each may be nil.
 type hashing struct {
 	read func(bytes int64)        // after bytes were read
-	unit func(index int64, s sum) // with the hash of each block that is not all zeros
+	unit func(index int64, s sum) // with the hash of each unit that is not all zeros
 }
 
-// hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each block
+// hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each unit
 // of 64 KiB that has a byte other than zero: its index, then the SHA-256 of its bytes. Size and index have 8 bytes, big
-// endian. The last block may be short. So files with equal contents have equal hashes, wherever their holes are, and holes
+// endian. The last unit may be short. So files with equal contents have equal hashes, wherever their holes are, and holes
 // are not read.
 // data is the estimate of dataBytes: it saves the search for holes in a small file that has none.
 func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
@@ -50,8 +50,8 @@ func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) 
 			return sum{}, err
 		}
 		if from < to {
-			from = max(off, from/blockSize*blockSize) // whole blocks; the parts of holes in them read as zeros
-			to = min(size, (to+blockSize-1)/blockSize*blockSize)
+			from = max(off, from/unitSize*unitSize) // whole units; the parts of holes in them read as zeros
+			to = min(size, (to+unitSize-1)/unitSize*unitSize)
 			if err := hashRun(ctx, h, fd, from, to, calls); err != nil {
 				return sum{}, err
 			}
@@ -61,7 +61,7 @@ func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) 
 	return sum(h.Sum(nil)), nil
 }
 
-// hashRun adds the blocks between from and to to the hash. from is a multiple of the block size. to is one, too, or the
+// hashRun adds the units between from and to to the hash. from is a multiple of the size of a unit. to is one, too, or the
 // end of the file.
 func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls hashing) error {
 	buf := buffers.Get()
@@ -76,7 +76,7 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls has
 		if err := readFull(fd, piece, from); err != nil {
 			return err
 		}
-		hashBlocks(h, piece, from/blockSize, calls)
+		hashUnits(h, piece, from/unitSize, calls)
 		from += int64(len(piece))
 		if calls.read != nil {
 			calls.read(int64(len(piece)))
@@ -85,19 +85,19 @@ func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls has
 	return nil
 }
 
-// hashBlocks adds blocks to the hash. index is that of the first one.
-func hashBlocks(h hash.Hash, data []byte, index int64, calls hashing) {
+// hashUnits adds units to the hash. index is that of the first one.
+func hashUnits(h hash.Hash, data []byte, index int64, calls hashing) {
 	for ; len(data) > 0; index++ {
-		block := data[:min(blockSize, len(data))]
-		data = data[len(block):]
-		if bytes.Equal(block, zeroBlock[:len(block)]) {
+		unit := data[:min(unitSize, len(data))]
+		data = data[len(unit):]
+		if bytes.Equal(unit, zeroUnit[:len(unit)]) {
 			continue
 		}
-		unit := sha256.Sum256(block)
+		hashed := sha256.Sum256(unit)
 		writeInt(h, index)
-		h.Write(unit[:])
+		h.Write(hashed[:])
 		if calls.unit != nil {
-			calls.unit(index, unit)
+			calls.unit(index, hashed)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func hashBlocks(h hash.Hash, data []byte, index int64, calls hashing) {
 func hashBytes(contents []byte) sum {
 	h := sha256.New()
 	writeInt(h, int64(len(contents)))
-	hashBlocks(h, contents, 0, hashing{})
+	hashUnits(h, contents, 0, hashing{})
 	return sum(h.Sum(nil))
 }
 

@@ -23,16 +23,16 @@ func TestDeviceDigestIsStable(t *testing.T) {
 }
 
 func TestDifferingRun(t *testing.T) {
-	a := bytes.Repeat([]byte{1}, 4*compareUnit+10)
+	a := bytes.Repeat([]byte{1}, 4*compareBlock+10)
 	for name, c := range map[string]struct {
 		at           []int
 		same, differ int
 	}{
 		"equal":          {nil, len(a), 0},
-		"the first byte": {[]int{0}, 0, compareUnit},
-		"two neighbours": {[]int{compareUnit, 2*compareUnit + 5}, compareUnit, 2 * compareUnit},
-		"with a gap":     {[]int{0, 2 * compareUnit}, 0, compareUnit},
-		"the short end":  {[]int{len(a) - 1}, 4 * compareUnit, 10},
+		"the first byte": {[]int{0}, 0, compareBlock},
+		"two neighbours": {[]int{compareBlock, 2*compareBlock + 5}, compareBlock, 2 * compareBlock},
+		"with a gap":     {[]int{0, 2 * compareBlock}, 0, compareBlock},
+		"the short end":  {[]int{len(a) - 1}, 4 * compareBlock, 10},
 	} {
 		b := bytes.Clone(a)
 		for _, i := range c.at {

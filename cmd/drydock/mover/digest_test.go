@@ -48,20 +48,20 @@ func TestContentHash(t *testing.T) {
 	}
 }
 
-// The hashes of a file's blocks lead to its content hash, as a patch by units computes it.
-func TestContentHashFollowsFromHashesOfBlocks(t *testing.T) {
+// The hashes of a file's units lead to its content hash, as a patch by units computes it.
+func TestContentHashFollowsFromHashesOfUnits(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcde"), 20_000)
 	zeros := make([]byte, len(text))
 	for name, contents := range map[string][]byte{
-		"empty":                  nil,
-		"short":                  text[:77],
-		"one block":              text[:unitSize],
-		"whole blocks":           text[:3*unitSize],
-		"a short last block":     text[:3*unitSize+1],
-		"zeros":                  zeros[:2*unitSize],
-		"a short block of zeros": zeros[:unitSize+5],
-		"zeros between":          bytes.Join([][]byte{text[:unitSize], zeros[:unitSize], text[:9]}, nil),
-		"zeros at the end":       bytes.Join([][]byte{text[:unitSize], zeros[:unitSize+9]}, nil),
+		"empty":                 nil,
+		"short":                 text[:77],
+		"one unit":              text[:unitSize],
+		"whole units":           text[:3*unitSize],
+		"a short last unit":     text[:3*unitSize+1],
+		"zeros":                 zeros[:2*unitSize],
+		"a short unit of zeros": zeros[:unitSize+5],
+		"zeros between":         bytes.Join([][]byte{text[:unitSize], zeros[:unitSize], text[:9]}, nil),
+		"zeros at the end":      bytes.Join([][]byte{text[:unitSize], zeros[:unitSize+9]}, nil),
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		must(t, os.WriteFile(file, contents, 0o600))

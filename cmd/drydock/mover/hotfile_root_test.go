@@ -74,7 +74,7 @@ func TestFinalPassReadsOnlyChangedPartsOfHotFileInTarget(t *testing.T) {
 		last = result
 		fromSource, fromTarget = src.bytesRead(t)-fromSource, dst.bytesRead(t)-fromTarget
 		t.Logf("read %d KiB of the source, %d KiB of the target, wrote %d KiB", fromSource>>10, fromTarget>>10, result.Bytes>>10)
-		if result.Bytes != changes*compareUnit {
+		if result.Bytes != changes*compareBlock {
 			t.Errorf("it wrote %d bytes", result.Bytes)
 		}
 		if fromSource > size*11/10 {
@@ -111,7 +111,7 @@ func TestRecordedFileThatChangesHasKeptHashes(t *testing.T) {
 	o.Last = last
 	result, err := Copy(context.Background(), o)
 	must(t, err)
-	if n := dst.bytesRead(t) - before; n > 4<<20 || result.Bytes != 7*compareUnit {
+	if n := dst.bytesRead(t) - before; n > 4<<20 || result.Bytes != 7*compareBlock {
 		t.Errorf("it read %d bytes of the target, %+v", n, result)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
@@ -152,7 +152,7 @@ func TestKeptHashesAreOfDevice(t *testing.T) {
 	changeBytes(t, r, src.dir+"/db", 2)
 	o = finalPass(src.dir, dst.dir)
 	o.Last = last
-	if result := copyTree(t, o); result.Bytes != 3*compareUnit {
+	if result := copyTree(t, o); result.Bytes != 3*compareBlock {
 		t.Errorf("%+v", result)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)

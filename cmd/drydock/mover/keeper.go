@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 )
 
-// unitSize is the number of bytes of a hash that is kept. It is the block of the content hash.
-const unitSize = blockSize
-
 // maxKept is the number of hashes that a process keeps: 32 MiB of memory, for 64 GiB of big files.
 const maxKept = 1 << 20
 
@@ -19,17 +16,17 @@ func units(size int64) int { return int((size + unitSize - 1) / unitSize) }
 func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*unitSize) }
 
 // zeroSum returns the hash of a unit of zeros.
-var zeroSum = sync.OnceValue(func() sum { return sha256.Sum256(zeroBlock[:]) })
+var zeroSum = sync.OnceValue(func() sum { return sha256.Sum256(zeroUnit[:]) })
 
 // zerosOf returns the hash of a number of zeros, at most a unit.
 func zerosOf(length int64) sum {
 	if length == unitSize {
 		return zeroSum()
 	}
-	return sha256.Sum256(zeroBlock[:length])
+	return sha256.Sum256(zeroUnit[:length])
 }
 
-// hashOfUnits returns what hashContents returns for a file of the size whose blocks have these hashes.
+// hashOfUnits returns what hashContents returns for a file of the size whose units have these hashes.
 func hashOfUnits(size int64, sums []sum) sum {
 	h := sha256.New()
 	writeInt(h, size)

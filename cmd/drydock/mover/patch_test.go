@@ -67,7 +67,7 @@ func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 	changeBytes(t, r, src.dir+"/db", 100)
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("2"), 0))
 	final := copyTree(t, finalPass(src.dir, dst.dir))
-	if final.Bytes != 100*compareUnit || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
+	if final.Bytes != 100*compareBlock || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
 		t.Errorf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
@@ -139,14 +139,14 @@ func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 	if first.Changed < 1 || first.Bytes < 16<<20 {
 		t.Fatalf("%+v", first)
 	}
-	if second := runFirstPass(t, o); second.Changed < 1 || second.Bytes > 2*compareUnit || second.RecordedFiles != 0 {
+	if second := runFirstPass(t, o); second.Changed < 1 || second.Bytes > 2*compareBlock || second.RecordedFiles != 0 {
 		t.Errorf("%+v", second)
 	}
 	if _, err := os.Stat(dst.dir + "/small"); err == nil {
 		t.Error("an incomplete small file must not stay")
 	}
 	changeBytes(t, r, src.dir+"/db", 10)
-	if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes > 12*compareUnit {
+	if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes > 12*compareBlock {
 		t.Errorf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
@@ -162,7 +162,7 @@ func TestPatchResumesAfterKill(t *testing.T) {
 		waitSettled()
 		runFirstPass(t, firstPass(src.dir, dst.dir))
 		changeBytes(t, r, src.dir+"/db", 60)
-		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAfter: 1 + after*20*compareUnit}, 0) {
+		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAfter: 1 + after*20*compareBlock}, 0) {
 			t.Fatal("the child was not killed")
 		}
 		if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes == 0 || final.TrustedFiles != 0 {
@@ -220,7 +220,7 @@ func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	}
 	changeBytes(t, r, src.dir+"/data/db", 3)
 	final := (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user)
-	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*compareUnit {
+	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*compareBlock {
 		t.Fatalf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir+"/data", dst.dir+"/data")
