@@ -83,7 +83,7 @@ func writePages(b *testing.B, r *rand.Rand, path string, size int64) {
 	for range size / compareBlock / 100 / 16 {
 		first := r.Int64N(size/compareBlock - 16)
 		for i := range int64(16) {
-			page[0], page[1], page[2] = byte(r.IntN(256)), byte(r.IntN(256)), byte(i)
+			block[0], block[1], block[2] = byte(r.IntN(256)), byte(r.IntN(256)), byte(i)
 			_, err := f.WriteAt(block, (first+i)*compareBlock)
 			must(b, err)
 		}

@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -164,64 +164,28 @@ func readTree(b *testing.B, root string) {
 	must(b, err)
 }
 
-// statLoop returns how long one statx of each file takes, with a worker for each CPU, and one directory at a time for
-// each worker. It is the least that a program can do to find changes.
+// statLoop returns how long one statx of each file takes, with a worker for each CPU. Workers share the names of a large directory. It is the
+// least that a program can do to find changes.
 func statLoop(b *testing.B, roots []string, files int) float64 {
 	b.Helper()
 	began := time.Now()
 	for _, root := range roots {
-		names, err := filepath.Glob(root + "/dir*")
-		must(b, err)
-		var total int
-		counts := make(chan int)
-		todo := make(chan string, len(names))
-		for _, n := range names {
-			todo <- n
-		}
-		close(todo)
-		workers := runtime.GOMAXPROCS(0)
-		for range workers {
-			go func() {
-				n := 0
-				for dir := range todo {
-					n += statDir(b, dir)
+		var seen atomic.Int64
+		eachBatch(b, root, runtime.GOMAXPROCS(0), func(p nameBatch) {
+			var x unix.Statx_t
+			n := int64(0)
+			for i := p.lo; i < p.hi; i++ {
+				if err := statTerminated(p.fd, p.names.pointer(i), &x); err == nil {
+					n++
 				}
-				counts <- n
-			}()
-		}
-		for range workers {
-			total += <-counts
-		}
-		if total != files {
-			b.Fatalf("the loop saw %d files, not %d", total, files)
+			}
+			seen.Add(n)
+		})
+		if seen.Load() != int64(files) {
+			b.Fatalf("the loop saw %d files, not %d", seen.Load(), files)
 		}
 	}
 	return time.Since(began).Seconds()
-}
-
-func statDir(b *testing.B, dir string) (files int) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		b.Error(err)
-		return 0
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 256<<10)
-	var x unix.Statx_t
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err != nil || n == 0 {
-			return files
-		}
-		eachDirent(buf[:n], func(name []byte, _ uint32) {
-			name = name[:len(name)+1] // with its NUL
-			_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(fd), uintptr(unsafe.Pointer(&name[0])),
-				unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, uintptr(unsafe.Pointer(&x)), 0)
-			if errno == 0 {
-				files++
-			}
-		})
-	}
 }
 
 // run runs the pass, which must succeed.
