@@ -164,8 +164,8 @@ func readTree(b *testing.B, root string) {
 	must(b, err)
 }
 
-// statLoop returns how long one statx of each file takes, with a worker for each CPU. Workers share the names of a large directory. It is the
-// least that a program can do to find changes.
+// statLoop returns how long one statx of each file takes, with a worker for each CPU. Workers share the names of a large directory. It is
+// the least that a program can do to find changes.
 func statLoop(b *testing.B, roots []string, files int) float64 {
 	b.Helper()
 	began := time.Now()
