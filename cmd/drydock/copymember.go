@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -81,6 +82,8 @@ func volumeFlags(f *flag.FlagSet, o *membercopy.Options) {
 	f.StringVar(&o.Targets, "targets", moverreport.TargetDir, "the `directory` with the new volume or device of each claim")
 	f.StringVar(&o.Token, "token", "", "the `operation`; a target begun by another operation is refused")
 	f.StringVar(&o.Member, "member", "", "the `UID` of the member's pod; files verified while another pod ran are read again")
+	f.StringVar(&o.Mount, "mount", os.Getenv(moverreport.PodVariable), "the `UID` of this mover's pod, whose volumes stay mounted; "+
+		"files verified by another pod are read again")
 	f.BoolVar(&o.Refill, "refill", false, "accept targets that an earlier final pass of the operation completed")
 	f.Func("claim", "a claim: `NAME[,device][,margin=PERCENT]`; repeated for each", func(text string) error {
 		c, err := moverreport.ParseClaim(text)
@@ -121,6 +124,8 @@ func (m *memberFlags) check(arguments int) error {
 		return errors.New("--claim is missing")
 	case o.Token == "" || o.Member == "":
 		return errors.New("--token and --member are needed")
+	case o.Mount == "":
+		return errors.New("--mount or the variable " + moverreport.PodVariable + " is needed")
 	case o.MaxStop <= 0:
 		return errors.New("--max-stop is needed and must be greater than 0")
 	case m.bandwidth < 0 || o.Workers < 0 || o.ProgressInterval < 0:

@@ -34,7 +34,7 @@ func memberTrees(t *testing.T) (order moverreport.Order, places []string, annota
 	order = moverreport.Order{Token: "op-1", Member: "uid-1", MaxStop: time.Hour,
 		Claims: []moverreport.Claim{{Name: "data"}, {Name: "log", Margin: 1}}}
 	return order, []string{"--sources=" + filepath.Join(base, "source"), "--targets=" + filepath.Join(base, "target"),
-		"--report=" + filepath.Join(base, "report")}, filepath.Join(base, "annotations")
+		"--report=" + filepath.Join(base, "report"), "--mount=pod-1"}, filepath.Join(base, "annotations")
 }
 
 // runContainer runs a container's arguments with additional flags. It returns the exit code and the report.
@@ -149,10 +149,11 @@ func TestInvalidPinFlagsAreRejected(t *testing.T) {
 func TestMoverAcceptsArgumentsOfOrder(t *testing.T) {
 	order := moverreport.Order{Token: "op-1", Member: "uid-1", MaxStop: 90 * time.Second, Bandwidth: 1e6, Lease: time.Minute,
 		Refill: true, Claims: []moverreport.Claim{{Name: "data", Margin: 10}, {Name: "raw", Device: true}}}
+	t.Setenv(moverreport.PodVariable, "pod-1")
 	for _, args := range [][]string{order.FirstArgs(), order.FinalArgs()} {
 		m, err := parseMember(args[1], args[2:], io.Discard)
 		o := m.options
-		if err != nil || o.Token != "op-1" || o.Member != "uid-1" || o.MaxStop != order.MaxStop || m.bandwidth != 1e6 || o.Limit == nil ||
+		if err != nil || o.Token != "op-1" || o.Member != "uid-1" || o.Mount != "pod-1" || o.MaxStop != order.MaxStop || m.bandwidth != 1e6 || o.Limit == nil ||
 			!o.Refill || !reflect.DeepEqual(o.Claims, order.Claims) || o.Sources != "/source" || o.Targets != "/target" ||
 			m.report != "/dev/termination-log" {
 			t.Errorf("%v: %+v", err, m)
@@ -164,7 +165,7 @@ func TestMoverAcceptsArgumentsOfOrder(t *testing.T) {
 }
 
 func TestInvalidMemberFlagsAreRejected(t *testing.T) {
-	good := []string{"--token=op", "--member=uid", "--max-stop=1m", "--claim=data"}
+	good := []string{"--token=op", "--member=uid", "--mount=pod", "--max-stop=1m", "--claim=data"}
 	without := func(flag string) []string {
 		var rest []string
 		for _, f := range good {
@@ -178,6 +179,7 @@ func TestInvalidMemberFlagsAreRejected(t *testing.T) {
 		"nothing":                       nil,
 		"no token":                      without("--token"),
 		"no member":                     without("--member"),
+		"no pod":                        without("--mount"),
 		"no maximum stop":               without("--max-stop"),
 		"no claim":                      without("--claim"),
 		"a claim twice":                 append(good, "--claim=data,device"),

@@ -31,7 +31,8 @@
 //
 // FinalContainer ends with CodeNotConverged if the forecast was above Order.MaxStop after two passes in a row. SIGTERM ends all
 // containers in every state, with CodeTerminated. Only Result "copied" with CodeOK means that the targets are verified copies.
-// A killed pod can be replaced: the new pod resumes the copy. If the old pod was sent a signal, the new one needs Order.Refill.
+// A killed pod can be replaced: the new pod resumes the copy. It copies no file again, and verifies all, because the volumes may have been
+// unmounted between the two pods; PodVariable tells it. If the old pod was sent a signal, the new one needs Order.Refill.
 //
 // The first two containers write one MemberReport each to their termination message and, as the last line, to their log. The other lines
 // of the log are Progress.

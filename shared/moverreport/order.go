@@ -23,6 +23,9 @@ const (
 	ReportFile      = "/dev/termination-log"
 )
 
+// PodVariable is the environment variable of FirstContainer and FinalContainer with the UID of their pod (downward API, metadata.uid).
+const PodVariable = "DRYDOCK_POD_UID"
+
 // DefaultLease is how long a waiting mover, or a pin, runs without a renewal of its lease.
 const DefaultLease = 2 * time.Minute
 

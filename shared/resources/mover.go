@@ -181,6 +181,8 @@ func (m Mover) plainContainer(name string, args []string) corev1.Container {
 func (m Mover) copyContainer(name string, args []string) corev1.Container {
 	c := m.plainContainer(name, args)
 	c.SecurityContext = moverSecurity(m.Root)
+	c.Env = []corev1.EnvVar{{Name: moverreport.PodVariable,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
 	for _, claim := range m.Claims {
 		source, target := path.Join(moverreport.SourceDir, claim.Template), path.Join(moverreport.TargetDir, claim.Template)
 		if claim.Device {

@@ -15,6 +15,7 @@ type Options struct {
 	Claims           []moverreport.Claim
 	Sources, Targets string         // directories that have a directory or a device for each claim
 	Token, Member    string         // see mover.Options
+	Mount            string         // see mover.Options
 	Refill           bool           // see mover.Options
 	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
 	Limit            *mover.Limiter // bandwidth limit of the first passes
@@ -60,7 +61,7 @@ func (o Options) withDefaults() Options {
 func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
 	m := mover.Options{
 		Source: filepath.Join(o.Sources, c.Name), Target: filepath.Join(o.Targets, c.Name),
-		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, OwnOnly: true, Refill: o.Refill,
+		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, Mount: o.Mount, OwnOnly: true, Refill: o.Refill,
 		Settled: o.Settled, Margin: c.Margin, ProgressInterval: o.ProgressInterval,
 	}
 	if pass == mover.PassFirst {

@@ -69,7 +69,7 @@ func (c *copier) confirmKnown(s *treeHasher, d *dir, e *entry, fds []int, seen *
 	if err != nil {
 		return false
 	}
-	k, ok := c.verified(e, &have.meta)
+	k, ok := c.verified(e, have.meta)
 	if !ok || !k.plain || !sameAttributes(&e.meta, &have.meta) || have.meta.nlink != 1 {
 		return false
 	}

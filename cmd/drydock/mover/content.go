@@ -44,21 +44,32 @@ type hashing struct {
 func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
-	for off := int64(0); off < size; {
-		from, to, err := input{fd, data}.nextData(off, size)
+	err := eachUnitRun(size, input{fd, data}.nextData, func(from, to int64) error { return hashRun(ctx, h, fd, from, to, calls) })
+	return sum(h.Sum(nil)), err
+}
+
+// eachUnitRun calls f for the runs of whole units that may have data, in order. All other units are in holes. Parts of holes in a unit read
+// as zeros. search returns the next run of data, like seekData.
+//
+// A page of a preallocated range counts as data while it is in memory. If it leaves memory between the two searches for the ends of a run,
+// the run is empty, and may begin within a unit. Then that unit counts as data.
+func eachUnitRun(size int64, search func(off, size int64) (from, to int64, err error), f func(from, to int64) error) error {
+	for off := int64(0); off < size; { // a multiple of unitSize
+		from, to, err := search(off, size)
 		if err != nil {
-			return sum{}, err
+			return err
 		}
-		if from < to {
-			from = max(off, from/unitSize*unitSize) // whole units; the parts of holes in them read as zeros
-			to = min(size, (to+unitSize-1)/unitSize*unitSize)
-			if err := hashRun(ctx, h, fd, from, to, calls); err != nil {
-				return sum{}, err
-			}
+		if from >= size {
+			return nil
+		}
+		from, to = from/unitSize*unitSize, max(to, from+1)
+		to = min(size, (to+unitSize-1)/unitSize*unitSize)
+		if err := f(from, to); err != nil {
+			return err
 		}
 		off = to
 	}
-	return sum(h.Sum(nil)), nil
+	return nil
 }
 
 // hashRun adds the units between from and to to the hash. from is a multiple of the size of a unit. to is one, too, or the

@@ -50,7 +50,7 @@
 //
 // The record of a first pass stays in its file, 64 bytes for each file and directory. In memory it takes 16 bytes for 64 of
 // them, and some 2 bytes for each file in a process that makes several passes. Such a process also keeps 40 bytes for each
-// directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to three times
+// directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to four times
 // as much. A first pass without an earlier record keeps 32 bytes for each entry, up to 32 MiB. A device takes 32 bytes for each 4 MiB.
 //
 // # Two passes
@@ -62,8 +62,8 @@
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
 // inodes on both sides have not changed since, see presume.go. Of a big file it writes only the blocks that differ, and with
 // the hashes that the process has kept, it reads only these in the target, see kepthashes.go. Without a valid record the
-// final pass reads everything. A record is valid if it is complete and belongs to this operation, kernel boot and pair of
-// roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
+// final pass reads everything. A record is valid if it is complete and belongs to this operation, member, kernel boot, mount
+// and pair of roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
 //
 // # Devices
 //

@@ -22,6 +22,7 @@ type Options struct {
 	Pass    Pass          // PassWhole is an ordinary copy
 	Token   string        // the operation that the first and final passes belong to
 	Member  string        // the process that writes to the source; contents verified under another one are read again
+	Mount   string        // names the mounts of both volumes, and changes if one is unmounted; the same applies
 	OwnOnly bool          // fail if the target holds data that no pass with this Token wrote
 	Refill  bool          // with OwnOnly: accept a target without this Token's marker, left by a completed final pass
 	Settled time.Duration // for a first pass, see DefaultSettled; 0 means that default
@@ -93,7 +94,7 @@ func newCopier(o Options) (*copier, error) {
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
-	c.twoPass.id.member = o.Member
+	c.twoPass.id.member, c.twoPass.id.mount = o.Member, o.Mount
 	c.problems.sourceActive = c.pass == PassFirst
 	c.problems.selinuxCause = c.selinuxCause
 	return c, nil

@@ -4,6 +4,7 @@ package mover
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -156,16 +157,18 @@ func (u *unpacker) meta(last *meta) meta {
 // unpack returns the entries of a block. It reuses buf, whose contents it overwrites.
 func (b *block) unpack(buf []entry) []entry {
 	list := buf[:0]
-	text := make([]byte, 0, b.text)
+	var text strings.Builder
+	text.Grow(b.text)
 	u := unpacker{b.data}
 	subs := b.subs
 	var last meta
 	begin := 0
 	for range b.count {
 		shared, rest := int(u.unsigned()), int(u.unsigned())
-		from := len(text)
-		text = append(text, text[begin:begin+shared]...)
-		text = append(append(text, u.data[:rest]...), 0)
+		from := text.Len()
+		text.WriteString(text.String()[begin : begin+shared])
+		text.Write(u.data[:rest])
+		text.WriteByte(0)
 		u.data = u.data[rest:]
 		begin, last = from, u.meta(&last)
 		list = append(list, entry{meta: last})
@@ -173,7 +176,7 @@ func (b *block) unpack(buf []entry) []entry {
 			list[len(list)-1].sub, subs = subs[0], subs[1:]
 		}
 	}
-	all, from := string(text), 0
+	all, from := text.String(), 0
 	for i := range list {
 		if b.copied != nil {
 			list[i].copied = &b.copied[i]

@@ -94,16 +94,45 @@ func (p patch) updateContents(units *unitPatch) error {
 	if p.c.limit != nil {
 		parallel = 1
 	}
-	return runPool(p.ctx, parallel, func(pool *pool) {
-		for from := (size - 1) / patchSegment * patchSegment; from >= 0; from -= patchSegment { // the pool takes the last first
-			to := min(from+patchSegment, size)
-			pool.add(func(ctx context.Context) error {
-				mine := p
-				mine.ctx = ctx
-				return mine.updateSegment(from, to)
-			})
+	return runPool(p.ctx, parallel, func(pool *pool) { pool.add(p.segment(pool, 0)) })
+}
+
+// segment returns the task that updates the segment at an offset. First it adds the task of the next segment with data on either side: a
+// sparse file may have more segments than memory, or time, has room for.
+func (p patch) segment(pool *pool, from int64) task {
+	return func(ctx context.Context) error {
+		to := min(from+patchSegment, p.e.meta.size)
+		next, err := p.nextSegment(to)
+		if err != nil {
+			return err
 		}
-	})
+		if next < p.e.meta.size {
+			pool.add(p.segment(pool, next))
+		}
+		mine := p
+		mine.ctx = ctx
+		return mine.updateSegment(from, to)
+	}
+}
+
+// nextSegment returns the offset of the first segment at or after off that has data on either side, or the size.
+func (p patch) nextSegment(off int64) (int64, error) {
+	size := p.e.meta.size
+	if off >= size {
+		return size, nil
+	}
+	in, _, err := seekData(p.in, off, size)
+	if err != nil {
+		return 0, p.at.fault(source, "reading", p.e, err)
+	}
+	out, _, err := seekData(p.out, off, size)
+	if err != nil {
+		return 0, p.at.fault(target, "reading", p.e, err)
+	}
+	if next := min(in, out); next < size {
+		return next / patchSegment * patchSegment, nil
+	}
+	return size, nil
 }
 
 // updateSegment visits the source's runs of data and holes.

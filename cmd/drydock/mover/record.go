@@ -55,6 +55,7 @@ type recordID struct {
 	token          string // the operation
 	member         string // the process that writes to the source; "" if the caller does not distinguish them
 	boot           string // the kernel's boot id: a crash may lose a change time but keep the written data
+	mount          string // see Options: an error of the device may lose the same, until the file system is mounted again
 	source, target uint64 // inodes of the roots
 }
 
@@ -77,6 +78,7 @@ func (id recordID) fingerprint(fd int) (sum, error) {
 	writeString(h, id.token)
 	writeString(h, id.member)
 	writeString(h, id.boot)
+	writeString(h, id.mount)
 	for _, n := range []uint64{id.source, id.target, st.Ino, uint64(st.Btime.Sec), uint64(st.Btime.Nsec)} {
 		writeInt(h, int64(n))
 	}

@@ -20,7 +20,7 @@ type treeHasher struct {
 	content  [2]sum
 
 	isOwnName   func(d *dir, name string) bool           // names in the target that belong to the mover; may be nil
-	verified    func(e *entry, have *meta) (known, bool) // what an earlier pass verified; may be nil
+	verified    func(e *entry, have meta) (known, bool)  // what an earlier pass verified; may be nil
 	expected    func(src *meta) bool                     // whether verified will probably know a file; may be nil
 	trusted     func(files, bytes int64)                 // called for files that were not read because of that
 	misjudged   func(d *dir, e *entry, err error)        // called for each difference; e is nil for a directory; may be nil
@@ -94,7 +94,7 @@ func (s *treeHasher) knownContents(d *dir, e *entry, g *group, both [2]snapshot)
 	if s.verified == nil {
 		return nil
 	}
-	k, ok := s.verified(e, &both[target].meta)
+	k, ok := s.verified(e, both[target].meta)
 	if !ok {
 		return nil
 	}

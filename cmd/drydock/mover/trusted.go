@@ -32,7 +32,7 @@ func (s *treeHasher) readTrusted(fds []int, e *entry, seen *trustedFiles) (sum, 
 	if err != nil {
 		return sum{}, false
 	}
-	k, ok := s.verified(e, &have.meta)
+	k, ok := s.verified(e, have.meta)
 	if !ok || !k.plain || have.meta.nlink != 1 || !sameAttributes(&e.meta, &have.meta) {
 		return sum{}, false
 	}

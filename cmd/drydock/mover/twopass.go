@@ -15,13 +15,15 @@ import (
 // recorded.
 //
 // A change time is set when a write begins, with the precision of a clock tick (a second on small ext inodes). The write
-// may continue long after that. Two minutes are a generous limit: no write takes that long to reach the page cache.
+// may continue long after that. Two minutes are a generous limit: a write takes that long only if its contents are not in memory,
+// for example in a mapped file of a network file system that hangs.
 const DefaultSettled = 2 * time.Minute
 
 // trustedFileSystems are the file systems with reliable change times. There, this kernel sets the time for every write.
 // That includes writes through memory mappings, as soon as their pages were clean. On a network file system the time
 // comes from another clock or comes late, and an overlay shows the times of another file system. tmpfs never writes
-// pages back, so a mapping that was written to once is never stamped again.
+// pages back, so a mapping that was written to once is never stamped again. The exception is EXT4_IOC_MOVE_EXT, which exchanges the
+// blocks of two files and stamps one of them; e4defrag, its user, deletes the other.
 var trustedFileSystems = map[int64]string{
 	unix.EXT4_SUPER_MAGIC: "ext2, ext3 or ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
 }
@@ -61,10 +63,8 @@ func (c *copier) beginTwoPass(ctx context.Context) error {
 		c.warn("no file counts as unchanged between the passes, because the boot id is unknown: %v", err)
 		return nil
 	}
-	c.twoPass.id = recordID{
-		token: c.token, member: c.twoPass.id.member, boot: strings.TrimSpace(string(boot)),
-		source: c.src.self.ino, target: c.dst.self.ino,
-	}
+	c.twoPass.id.token, c.twoPass.id.boot = c.token, strings.TrimSpace(string(boot))
+	c.twoPass.id.source, c.twoPass.id.target = c.src.self.ino, c.dst.self.ino
 	if c.pass == PassFirst {
 		return c.beginRecord(ctx)
 	}
@@ -114,11 +114,11 @@ func (c *copier) loadRecord() {
 }
 
 // verified returns what is known of a file that a first pass verified and that changed on neither side since.
-func (c *copier) verified(e *entry, have *meta) (known, bool) {
+func (c *copier) verified(e *entry, have meta) (known, bool) {
 	if c.twoPass.earlier == nil || !e.meta.isRegular() || c.isInSubvolume(&e.meta) {
 		return known{}, false
 	}
-	return c.twoPass.earlier.find(&e.meta, have)
+	return c.twoPass.earlier.find(&e.meta, &have)
 }
 
 // attributesSuffice reports whether equal size and mtime prove that a file was copied. Between two passes a process may

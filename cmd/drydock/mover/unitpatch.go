@@ -16,9 +16,10 @@ type unitPatch struct {
 	*patchedUnits
 }
 
-// withUnits returns the patch by units and notes it, or nil without kept hashes.
+// withUnits returns the patch by units and notes it, or nil without kept hashes for at least half of the file. A sparse file may grow to
+// any size at once, and each unit takes memory.
 func (p patch) withUnits(k *keptHashes) *unitPatch {
-	if k == nil {
+	if k == nil || p.e.meta.size > 2*k.meta.size {
 		return nil
 	}
 	n := units(p.e.meta.size)
@@ -149,7 +150,8 @@ func (p *unitPatch) mark(from, to int64) {
 	}
 }
 
-// markWholeHoles notes the hashes that the units of a hole of the source must have.
+// markWholeHoles notes the hashes that the units of a hole of the source must have. Of a unit without a kept hash, the target is written
+// only if it has data there, and then punchHole marks it.
 func (p *unitPatch) markWholeHoles(from, to int64) {
 	for i := int((from + unitSize - 1) / unitSize); int64(i)*unitSize < to; i++ {
 		n := unitLength(p.e.meta.size, i)
@@ -157,7 +159,7 @@ func (p *unitPatch) markWholeHoles(from, to int64) {
 			return
 		}
 		p.want[i] = zerosOf(n)
-		if !p.kept.holdsFor(i, p.e.meta.size) || p.kept.sums[i] != p.want[i] {
+		if p.kept.holdsFor(i, p.e.meta.size) && p.kept.sums[i] != p.want[i] {
 			p.written[i].Store(true)
 		}
 	}

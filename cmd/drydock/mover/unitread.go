@@ -16,23 +16,37 @@ type unitPiece struct {
 var unitBuffers bufferPool[[pieceUnits * unitSize]byte]
 
 // readPieces reads the source in order. Holes are not read, if they are whole units. The receiver of a piece releases it.
+//
+// A preallocated range may be in memory, and so data, when updateLayout searches for holes, and a hole now. Its units are read, too.
 func (p *unitPatch) readPieces(ctx context.Context, pieces chan<- unitPiece) error {
-	size := p.e.meta.size
-	for off := int64(0); off < size; {
-		from, to, err := seekData(p.in, off, size)
-		if err != nil {
-			return p.at.fault(source, "reading", p.e, err)
+	size, end := p.e.meta.size, int64(0)
+	search := func(off, size int64) (from, to int64, err error) {
+		if from, to, err = seekData(p.in, off, size); err != nil {
+			err = p.at.fault(source, "reading", p.e, err)
 		}
-		if from < to {
-			from = max(off, from/unitSize*unitSize)
-			to = min(size, (to+unitSize-1)/unitSize*unitSize)
-			if err := p.readRun(ctx, from, to, pieces); err != nil {
-				return err
+		return from, to, err
+	}
+	readUnnoted := func(to int64) error {
+		for ; end < to; end += unitSize {
+			if p.want[end/unitSize] == (sum{}) {
+				if err := p.readRun(ctx, end, min(end+unitSize, size), pieces); err != nil {
+					return err
+				}
 			}
 		}
-		off = to
+		return nil
 	}
-	return nil
+	err := eachUnitRun(size, search, func(from, to int64) error {
+		if err := readUnnoted(from); err != nil {
+			return err
+		}
+		end = to
+		return p.readRun(ctx, from, to, pieces)
+	})
+	if err != nil {
+		return err
+	}
+	return readUnnoted(size)
 }
 
 func (p *unitPatch) readRun(ctx context.Context, from, to int64, pieces chan<- unitPiece) error {

@@ -23,12 +23,13 @@ func (p *patchedUnits) verify(ctx context.Context, fd int) error {
 // rehash sets the hashes of the target after the flush. Units that were not written keep theirs.
 func (p *patchedUnits) rehash(ctx context.Context, limit *Limiter, fd int, size int64, sums []sum) error {
 	for i := range sums {
-		if p.kept.holdsFor(i, size) {
+		switch {
+		case p.kept.holdsFor(i, size):
 			sums[i] = p.kept.sums[i]
-		} else if i < len(p.written) {
-			p.written[i].Store(true)
-		} else {
+		case i >= len(p.written):
 			return errChanged
+		case p.want[i] != zerosOf(unitLength(size, i)): // zeros that were not written are in a hole, see markWholeHoles
+			p.written[i].Store(true)
 		}
 	}
 	return p.eachWritten(ctx, fd, size, func(i int, have sum) error {

@@ -69,7 +69,7 @@ func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta)
 
 // mustCompare reports whether a file with equal attributes has to be read to prove that it is equal.
 func (c *copier) mustCompare(e *entry, have *meta) bool {
-	if _, ok := c.verified(e, have); ok {
+	if _, ok := c.verified(e, *have); ok {
 		return false
 	}
 	return c.checksum || !c.attributesSuffice(e, have)
