@@ -26,7 +26,7 @@ func (v volume) failDevice(t *testing.T) {
 }
 
 // The device of the source fails and comes back, and the node keeps running. A database had made a write durable with fdatasync,
-// which commits no change time: the file has new contents and its old inode. A mover in another pod must read it.
+// which commits no change time: the file has new contents and its old inode. A mover in another pod reads it.
 func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 	for name, mkfs := range holesFileSystems {
 		t.Run(name, func(t *testing.T) {
@@ -58,10 +58,14 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 			}
 			o = finalPass(src.dir, dst.dir)
 			o.Mount = "the second mover's pod"
-			result, err := Copy(context.Background(), o)
+			result, err := Copy(context.Background(), o) // finds a copy with the same attributes, and must not accept it
+			if kindOf(err) != kindDiffers || result.TrustedFiles != 0 {
+				t.Errorf("the final pass ended with %v, %+v", err, result)
+			}
+			_, err = Copy(context.Background(), o) // the same mover again
 			must(t, err)
-			if have, err := os.ReadFile(dst.dir + "/wal"); err != nil || !bytes.Equal(have, want) || result.TrustedFiles != 0 {
-				t.Errorf("the copy lacks an acknowledged transaction (%v, %+v)", err, result)
+			if have, err := os.ReadFile(dst.dir + "/wal"); err != nil || !bytes.Equal(have, want) {
+				t.Errorf("the copy lacks an acknowledged transaction (%v)", err)
 			}
 		})
 	}
