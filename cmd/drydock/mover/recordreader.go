@@ -19,7 +19,7 @@ import (
 
 var (
 	errNoRecord      = errors.New("there is no record")
-	errForeignRecord = errors.New("it belongs to another operation, version or boot of the node")
+	errForeignRecord = errors.New("it belongs to another operation, mover, version or boot of the node")
 	errTornRecord    = errors.New("it is incomplete")
 )
 
