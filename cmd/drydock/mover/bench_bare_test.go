@@ -12,57 +12,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameBatch is a part of the names of a directory.
-type nameBatch struct {
-	dir    string
-	fd     int
-	names  nameList
-	lo, hi int
-	end    func()
-}
-
-// eachBatch calls f for all names of the directories in a tree, in a number of workers.
-func eachBatch(b *testing.B, root string, workers int, f func(nameBatch)) {
+// eachFile calls f for all files of a tree, with twice as many workers as CPUs, like the mover.
+func eachFile(b *testing.B, root string, f func(dirfd int, dir, name string)) {
 	b.Helper()
 	dirs, err := filepath.Glob(root + "/dir*")
 	must(b, err)
 	var all sync.WaitGroup
-	batches := make(chan nameBatch)
-	for range workers {
+	type piece struct {
+		dir   string
+		fd    int
+		names nameList
+		lo    int
+	}
+	todo := make(chan piece)
+	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for p := range batches {
-				f(p)
-				p.end()
+			for p := range todo {
+				for i := p.lo; i < min(p.lo+blockEntries, p.names.len()); i++ {
+					f(p.fd, p.dir, p.names.at(i).name)
+				}
 			}
 		})
 	}
+	var open []int
 	for _, dir := range dirs {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		must(b, err)
+		open = append(open, fd)
 		names, err := readdir(fd)
 		must(b, err)
-		var users sync.WaitGroup
 		for lo := 0; lo < names.len(); lo += blockEntries {
-			users.Add(1)
-			batches <- nameBatch{filepath.Base(dir), fd, names, lo, min(lo+blockEntries, names.len()), users.Done}
+			todo <- piece{filepath.Base(dir), fd, names, lo}
 		}
-		all.Go(func() {
-			users.Wait()
-			unix.Close(fd)
-		})
 	}
-	close(batches)
+	close(todo)
 	all.Wait()
-}
-
-// eachFile calls f for all files of a tree, with twice as many workers as CPUs, like the mover.
-func eachFile(b *testing.B, root string, f func(dirfd int, dir, name string)) {
-	b.Helper()
-	eachBatch(b, root, 2*runtime.GOMAXPROCS(0), func(p nameBatch) {
-		for i := p.lo; i < p.hi; i++ {
-			f(p.fd, p.dir, p.names.at(i).name)
-		}
-	})
+	closeAll(open)
 }
 
 func bareCopy(b *testing.B, src, dst string) {

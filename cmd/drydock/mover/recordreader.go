@@ -43,6 +43,7 @@ type record struct {
 type page struct {
 	of    *record // nil before it is read
 	index int
+	next  int // the entry after the one that was found last
 	data  [pageEntries * recordedSize]byte
 }
 
@@ -119,31 +120,47 @@ func (r *record) read(size int64, bound sum) error {
 // pageSize returns the number of bytes in a page.
 func (r *record) pageSize(i int) int { return min(pageEntries, r.count-i*pageEntries) * recordedSize }
 
-// lookup returns the entry of an inode of the source.
+// lookup returns the entry of an inode of the source. It is fastest if inodes come in their order, as in a directory whose files were
+// created one after the other.
 func (r *record) lookup(ino uint64) (e recorded, ok bool) {
-	i := sort.Search(len(r.firsts), func(i int) bool { return r.firsts[i] > ino }) - 1
-	if i < 0 {
-		return e, false
-	}
 	p := r.pages.Get()
 	defer r.pages.Put(p)
-	data := p.data[:r.pageSize(i)]
-	if p.of != r || p.index != i || r.noPages {
-		p.of = nil
-		if _, err := r.file.ReadAt(data, recordHeadSize+int64(i)*int64(len(p.data))); err != nil || maphash.Bytes(r.seed, data) != r.hashes[i] {
+	if p.of != r || !p.holds(ino) || r.noPages {
+		i := sort.Search(len(r.firsts), func(i int) bool { return r.firsts[i] > ino }) - 1
+		if i < 0 || !r.readPage(p, i) {
 			return e, false
 		}
-		p.of, p.index = r, i
 	}
-	at := func(k int) []byte { return data[k*recordedSize:] }
-	n := len(data) / recordedSize
-	k := sort.Search(n, func(k int) bool { return binary.BigEndian.Uint64(at(k)) >= ino })
-	if k == n || binary.BigEndian.Uint64(at(k)) != ino {
+	k, n := p.next, r.pageSize(p.index)/recordedSize
+	if k >= n || p.ino(k) != ino {
+		k = sort.Search(n, func(k int) bool { return p.ino(k) >= ino })
+	}
+	if k == n || p.ino(k) != ino {
 		return e, false
 	}
-	e.decode(at(k))
+	p.next = k + 1
+	e.decode(p.data[k*recordedSize:])
 	return e, true
 }
+
+// readPage reads a page, and returns false if it is not as it was when the record was checked.
+func (r *record) readPage(p *page, i int) bool {
+	p.of = nil
+	data := p.data[:r.pageSize(i)]
+	if _, err := r.file.ReadAt(data, recordHeadSize+int64(i)*int64(len(p.data))); err != nil || maphash.Bytes(r.seed, data) != r.hashes[i] {
+		return false
+	}
+	p.of, p.index, p.next = r, i, 0
+	return true
+}
+
+// holds reports whether an inode can only be in this page.
+func (p *page) holds(ino uint64) bool {
+	firsts := p.of.firsts[p.index:]
+	return firsts[0] <= ino && (len(firsts) == 1 || ino < firsts[1])
+}
+
+func (p *page) ino(k int) uint64 { return binary.BigEndian.Uint64(p.data[k*recordedSize:]) }
 
 // find returns the entry of a file if both inodes look as they did when it was verified.
 func (r *record) find(src, dst *meta) (known, bool) {
