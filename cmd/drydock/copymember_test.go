@@ -153,8 +153,8 @@ func TestMoverAcceptsArgumentsOfOrder(t *testing.T) {
 	for _, args := range [][]string{order.FirstArgs(), order.FinalArgs()} {
 		m, err := parseMember(args[1], args[2:], io.Discard)
 		o := m.options
-		if err != nil || o.Token != "op-1" || o.Member != "uid-1" || o.Mount != "pod-1" || o.MaxStop != order.MaxStop || m.bandwidth != 1e6 || o.Limit == nil ||
-			!o.Refill || !reflect.DeepEqual(o.Claims, order.Claims) || o.Sources != "/source" || o.Targets != "/target" ||
+		if err != nil || o.Token != "op-1" || o.Member != "uid-1" || o.Mount != "pod-1" || o.MaxStop != order.MaxStop || m.bandwidth != 1e6 ||
+			o.Limit == nil || !o.Refill || !reflect.DeepEqual(o.Claims, order.Claims) || o.Sources != "/source" || o.Targets != "/target" ||
 			m.report != "/dev/termination-log" {
 			t.Errorf("%v: %+v", err, m)
 		}

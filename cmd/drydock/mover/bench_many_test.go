@@ -165,7 +165,7 @@ func readTree(b *testing.B, root string) {
 	must(b, err)
 }
 
-// statLoop returns how long one statx of each file takes, with a worker for each CPU. A worker that has no directory of its own takes names of
+// statLoop returns how long one statx of each file takes, with a worker for each CPU. A worker without a directory takes names of
 // a large one. It is the least that a program can do to find changes.
 func statLoop(b *testing.B, roots []string, files int) float64 {
 	b.Helper()
