@@ -150,7 +150,13 @@ type block struct {
 	count  int
 	text   int   // bytes of all names, with a NUL after each
 	copied []sum // of each entry; nil if none is kept, see reserveCopiedSums
+
+	presumed int   // regular files of which the target presumably has a copy, see presume.go
+	bytes    int64 // their data
 }
+
+// isPresumed reports whether all entries except directories are presumed.
+func (b *block) isPresumed() bool { return b.presumed+len(b.subs) == b.count }
 
 // subs yields the subdirectories.
 func (d *dir) subs() iter.Seq[*dir] {

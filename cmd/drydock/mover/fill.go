@@ -12,7 +12,7 @@ import (
 // fill copies everything except directories and further names of hard links.
 func (c *copier) fill(ctx context.Context) error {
 	c.reserveCopiedSums()
-	return c.eachBlock(ctx, c.fillChunk)
+	return c.eachBlock(ctx, c.skipsBlock, c.fillChunk)
 }
 
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
@@ -62,11 +62,7 @@ func (c *copier) skipPresumed(d *dir, entries []entry) []entry {
 			left = append(left, *e)
 		}
 	}
-	if skipped > 0 {
-		c.skipped.Add(skipped)
-		c.meter.files.Add(skipped)
-		c.meter.bytes.Add(bytes)
-	}
+	c.countPresumed(skipped, bytes)
 	return left
 }
 

@@ -115,15 +115,20 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.beginTwoPass(ctx); err != nil {
 		return err
 	}
+	unusable := c.openRecord()
+	var presumes func(*meta) bool
+	if c.twoPass.presume {
+		presumes = c.presumesFile
+	}
 	c.scanBegan = time.Now()
-	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
+	if c.tree, err = scanWith(ctx, c.src, c.workers, c.meter, &c.problems, presumes); err != nil {
 		return err
 	}
 	c.cost.scan = time.Since(c.scanBegan)
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	if err := c.checkTarget(); err != nil {
+	if err := c.checkTarget(unusable); err != nil {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
@@ -131,15 +136,15 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 }
 
 // checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
-// operation or is too small.
-func (c *copier) checkTarget() error {
+// operation or is too small. unusable says why there is no record of an earlier pass.
+func (c *copier) checkTarget(unusable error) error {
 	if err := c.checkRoot(); err != nil {
 		return err
 	}
 	if err := c.checkOwnership(); err != nil {
 		return err
 	}
-	c.loadRecord()
+	c.useRecord(unusable)
 	return c.checkSpaceBefore()
 }
 

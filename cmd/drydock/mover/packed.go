@@ -33,7 +33,8 @@ type packer struct {
 	files, bytes int64    // entries that are not directories, and their data
 }
 
-func (p *packer) add(name string, m *meta, sub *dir) {
+// add adds an entry. data is the estimated data of a file of which the target presumably has a copy, and less than 0 for any other entry.
+func (p *packer) add(name string, m *meta, sub *dir, data int64) {
 	if p.now.count == blockEntries {
 		p.finish()
 	}
@@ -49,6 +50,10 @@ func (p *packer) add(name string, m *meta, sub *dir) {
 	p.now.text += len(name) + 1
 	if sub != nil {
 		p.now.subs = append(p.now.subs, sub)
+	}
+	if data >= 0 {
+		p.now.presumed++
+		p.now.bytes += data
 	}
 	p.last, p.lastName = *m, append(p.lastName[:0], name...)
 }

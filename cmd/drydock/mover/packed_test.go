@@ -33,7 +33,7 @@ func TestBlocksKeepEveryField(t *testing.T) {
 			if e.meta.isDir() {
 				e.sub = &dir{parent: d}
 			}
-			p.add(e.name, &e.meta, e.sub)
+			p.add(e.name, &e.meta, e.sub, -1)
 			want = append(want, e)
 		}
 		p.finish()
@@ -95,7 +95,7 @@ func TestBlocksAreCompact(t *testing.T) {
 		m := meta{ino: uint64(1000 + i), dev: 7, size: int64(i % 5000), mode: unix.S_IFREG | 0o644, uid: 1000, gid: 1000, nlink: 1,
 			mtimeSec: 1_700_000_000 + int64(i/100), mtimeNsec: uint32(i * 7919)}
 		m.ctimeSec, m.ctimeNsec = m.mtimeSec, m.mtimeNsec+5
-		p.add(fmt.Sprintf("file%08d.dat", i), &m, nil)
+		p.add(fmt.Sprintf("file%08d.dat", i), &m, nil, -1)
 	}
 	p.finish()
 	size := 0

@@ -10,8 +10,29 @@ import "time"
 
 // presumes reports whether the target presumably has a file.
 func (c *copier) presumes(d *dir, e *entry) bool {
-	return c.twoPass.presume && !d.fresh && e.meta.isRegular() && e.meta.nlink == 1 && !c.isInSubvolume(&e.meta) &&
-		c.twoPass.earlier.expects(&e.meta)
+	return c.twoPass.presume && !d.fresh && c.presumesFile(&e.meta)
+}
+
+// presumesFile reports whether a file looks as it did when it was recorded.
+func (c *copier) presumesFile(m *meta) bool {
+	return m.isRegular() && m.nlink == 1 && !c.isInSubvolume(m) && c.twoPass.earlier.expects(m)
+}
+
+// skipsBlock reports whether all files of a block are presumed, and counts them.
+func (c *copier) skipsBlock(d *dir, b *block) bool {
+	if !c.twoPass.presume || d.fresh || !b.isPresumed() {
+		return false
+	}
+	c.countPresumed(int64(b.presumed), b.bytes)
+	return true
+}
+
+func (c *copier) countPresumed(files, bytes int64) {
+	if files > 0 {
+		c.skipped.Add(files)
+		c.meter.files.Add(files)
+		c.meter.bytes.Add(bytes)
+	}
 }
 
 // presumesDir reports whether a directory of the target presumably has no extra names, no fewer subdirectories and the right

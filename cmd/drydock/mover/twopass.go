@@ -92,24 +92,31 @@ func (c *copier) beginRecord(ctx context.Context) error {
 	return nil
 }
 
-// loadRecord runs after the scan, before anything in the target is changed. If the source has a file with the record's
-// name, no record is read or written: the file in the target may be a copy of that file.
-func (c *copier) loadRecord() {
+// openRecord runs before the scan, which compares the files with the record. It returns why there is none.
+func (c *copier) openRecord() (err error) {
 	if c.twoPass.id.boot == "" {
-		return
+		return nil
 	}
-	if c.tree.top.find(recordName) != nil {
-		c.twoPass.current = nil
+	if c.twoPass.earlier, err = readRecord(c.dst.fd, c.twoPass.id); err != nil {
+		return err
+	}
+	c.twoPass.presume, c.twoPass.earlier.noPages = true, c.hooks.noPages
+	return nil
+}
+
+// useRecord runs after the scan, before anything in the target is changed. If the source has a file with the record's
+// name, no record is used or written: the file in the target may be a copy of that file.
+func (c *copier) useRecord(unusable error) {
+	switch {
+	case c.twoPass.id.boot == "":
+	case c.tree.top.find(recordName) != nil:
+		c.twoPass.earlier.close()
+		c.twoPass.earlier, c.twoPass.presume, c.twoPass.current = nil, false, nil
 		c.warn("the source has a file %s, so no file counts as unchanged between the passes", recordName)
-		return
-	}
-	earlier, err := readRecord(c.dst.fd, c.twoPass.id)
-	if err == nil {
-		c.twoPass.earlier, c.twoPass.presume = earlier, true
-		earlier.noPages = c.hooks.noPages
+	case c.twoPass.earlier != nil:
 		c.addOwnName(recordName)
-	} else if c.pass == PassFinal {
-		c.warn("everything is verified again, because the record of the first pass cannot be used: %v", err)
+	case c.pass == PassFinal:
+		c.warn("everything is verified again, because the record of the first pass cannot be used: %v", unusable)
 	}
 }
 
