@@ -33,6 +33,17 @@ var moverThefts = []theft{
 			change(func(p *corev1.PodSpec) { p.Containers[0].Args[0] = "serve" })
 			change(func(p *corev1.PodSpec) { p.InitContainers[0].Args[1] = "final" })
 			change(func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X"}} })
+			// the pod of another record, or a value that the container must not see
+			change(func(p *corev1.PodSpec) {
+				p.InitContainers[0].Env = []corev1.EnvVar{{Name: moverreport.PodVariable, Value: "another"}}
+			})
+			change(func(p *corev1.PodSpec) { p.InitContainers[0].Args = append(p.InitContainers[0].Args, "--mount=another") })
+			change(func(p *corev1.PodSpec) { p.InitContainers[0].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.name" })
+			change(func(p *corev1.PodSpec) { p.InitContainers[0].Env[0].Name = "LD_PRELOAD" })
+			change(func(p *corev1.PodSpec) {
+				p.InitContainers[0].Env[0].ValueFrom = &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "x"}, Key: "x"}}
+			})
 			change(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil })
 			change(func(p *corev1.PodSpec) { p.InitContainers = nil })
 			change(func(p *corev1.PodSpec) {
