@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"drydock.dev/cmd/drydock/mover"
@@ -35,7 +36,7 @@ func (c *copyFlags) options() mover.Options {
 	o := mover.Options{
 		Source: c.roots[0], Target: c.roots[1],
 		Workers: c.workers, Checksum: c.checksum, NoVerify: !c.verify,
-		Token: c.token, OwnOnly: c.ownOnly, Settled: c.settled, Margin: c.margin,
+		Token: c.token, Mount: os.Getenv(moverreport.PodVariable), OwnOnly: c.ownOnly, Settled: c.settled, Margin: c.margin,
 		ProgressInterval: c.interval,
 	}
 	switch {

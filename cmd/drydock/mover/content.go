@@ -62,8 +62,8 @@ func eachUnitRun(size int64, search func(off, size int64) (from, to int64, err e
 		if from >= size {
 			return nil
 		}
-		from, to = from/unitSize*unitSize, max(to, from+1)
-		to = min(size, (to+unitSize-1)/unitSize*unitSize)
+		last := (max(to, from+1) - 1) / unitSize // the sizes of sparse files reach the largest number
+		from, to = from/unitSize*unitSize, last*unitSize+unitLength(size, int(last))
 		if err := f(from, to); err != nil {
 			return err
 		}

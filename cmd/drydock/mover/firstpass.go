@@ -47,7 +47,7 @@ func (k *firstPassState) remaining(t *tree) Work {
 	var w Work
 	k.eachRemaining(t, func(_ *dir, e *entry, isMoved bool) {
 		w.add(e.meta.size, t.dataSize(e))
-		if e.meta.size >= bigFileMin && !isMoved && k.kept[e.meta.inode()] != nil {
+		if kept := k.kept[e.meta.inode()]; e.meta.size >= bigFileMin && !isMoved && kept != nil && kept.suffices(e.meta.size) {
 			w.Kept += t.dataSize(e)
 		}
 	})

@@ -255,3 +255,32 @@ func TestKeptHashesAreBounded(t *testing.T) {
 		t.Error("there is no room after one is dropped")
 	}
 }
+
+// The final pass does not use the hashes of a file that has grown so much, so the forecast must not, either.
+func TestForecastKnowsThatKeptHashesDoNotSuffice(t *testing.T) {
+	src, dst := newVolume(t, 200), newVolume(t, 200)
+	_, r := newSeed(t)
+	content := writeRandomFile(t, r, src.dir+"/db", 20<<20)
+	last := runFirstPass(t, hotPass(src.dir, dst.dir))
+	f, err := os.OpenFile(src.dir+"/db", os.O_RDWR|os.O_APPEND, 0)
+	must(t, err)
+	defer f.Close()
+	for _, suffice := range []bool{true, false} {
+		_, err = f.Write(content[:12<<20])
+		must(t, err)
+		figures, err := Survey(context.Background(), firstPass(src.dir, dst.dir), last)
+		must(t, err)
+		if kept := figures.Remaining.Kept > 0; kept != suffice {
+			t.Errorf("%+v", figures.Remaining)
+		}
+	}
+	o := finalPass(src.dir, dst.dir)
+	o.Last = last
+	c, err := newCopier(o)
+	must(t, err)
+	defer c.close()
+	must(t, c.run(context.Background(), o))
+	if len(c.keeper.patched) > 0 {
+		t.Errorf("the final pass has used hashes of less than half of the file")
+	}
+}

@@ -11,7 +11,7 @@ import (
 // maxKept is the number of hashes that a process keeps: 32 MiB of memory, for 64 GiB of big files.
 const maxKept = 1 << 20
 
-func units(size int64) int { return int((size + unitSize - 1) / unitSize) }
+func units(size int64) int { return int(size/unitSize + min(1, size%unitSize)) }
 
 func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*unitSize) }
 
@@ -45,6 +45,10 @@ type keptHashes struct {
 	sums []sum       // of each unit
 	used atomic.Bool // a patch has begun with them
 }
+
+// suffices reports whether a patch uses the hashes for a file that has this size now. A sparse file may grow to any size at once, and each
+// unit takes memory.
+func (k *keptHashes) suffices(size int64) bool { return size/2 <= k.meta.size }
 
 // holdsFor reports whether a unit of a file of the size is a whole unit of the hashed file.
 func (k *keptHashes) holdsFor(i int, size int64) bool {

@@ -101,7 +101,7 @@ func (p patch) updateContents(units *unitPatch) error {
 // sparse file may have more segments than memory, or time, has room for.
 func (p patch) segment(pool *pool, from int64) task {
 	return func(ctx context.Context) error {
-		to := min(from+patchSegment, p.e.meta.size)
+		to := from + min(patchSegment, p.e.meta.size-from)
 		next, err := p.nextSegment(to)
 		if err != nil {
 			return err

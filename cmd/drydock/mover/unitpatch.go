@@ -16,10 +16,9 @@ type unitPatch struct {
 	*patchedUnits
 }
 
-// withUnits returns the patch by units and notes it, or nil without kept hashes for at least half of the file. A sparse file may grow to
-// any size at once, and each unit takes memory.
+// withUnits returns the patch by units and notes it, or nil without kept hashes that suffice.
 func (p patch) withUnits(k *keptHashes) *unitPatch {
-	if k == nil || p.e.meta.size > 2*k.meta.size {
+	if k == nil || !k.suffices(p.e.meta.size) {
 		return nil
 	}
 	n := units(p.e.meta.size)
