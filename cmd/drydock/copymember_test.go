@@ -203,3 +203,14 @@ func TestInvalidMemberFlagsAreRejected(t *testing.T) {
 		t.Errorf("%d %s", code, &stderr)
 	}
 }
+
+// A pass record must not outlive the mounts of the pod that wrote it, whichever command reads it.
+func TestPassesNameTheirPod(t *testing.T) {
+	t.Setenv(moverreport.PodVariable, "pod-1")
+	for _, pass := range []string{"--first-pass", "--after-first-pass"} {
+		c, err := parseCopy([]string{pass, "--token=op", "a", "b"}, io.Discard)
+		if err != nil || c.options().Mount != "pod-1" {
+			t.Errorf("%s: %v %+v", pass, err, c.options())
+		}
+	}
+}

@@ -97,22 +97,24 @@ var operations = []struct {
 		return keepTime(path, func() error { return os.Truncate(path, m.bigSize()) })
 	}},
 	{"truncate small", func(m *mutator) error { return os.Truncate(m.file(), int64(m.r.IntN(9000))) }},
+	{"grow sparsely", func(m *mutator) error {
+		path := m.file()
+		return os.Truncate(path, min(1+3*m.size(path), 64<<20))
+	}},
 	{"punch", func(m *mutator) error {
-		f, err := os.OpenFile(m.file(), os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
+		return fallocate(m.file(), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
 			int64(m.r.IntN(20))*unitSize+int64(m.r.IntN(3)-1)*4096&^4095, int64(1+m.r.IntN(300_000)))
 	}},
 	{"preallocate", func(m *mutator) error {
-		f, err := os.OpenFile(m.file(), os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return unix.Fallocate(int(f.Fd()), uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE, m.r.Int64N(bigFileMin), 1+m.r.Int64N(200_000))
+		return fallocate(m.file(), uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE, m.r.Int64N(bigFileMin), 1+m.r.Int64N(200_000))
+	}},
+	{"zero range", func(m *mutator) error {
+		return fallocate(m.file(), unix.FALLOC_FL_ZERO_RANGE|uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE,
+			m.r.Int64N(bigFileMin), 1+m.r.Int64N(300_000))
+	}},
+	{"insert or collapse range", func(m *mutator) error {
+		mode := []uint32{unix.FALLOC_FL_INSERT_RANGE, unix.FALLOC_FL_COLLAPSE_RANGE}[m.r.IntN(2)]
+		return fallocate(m.file(), mode, int64(m.r.IntN(20))*unitSize, int64(1+m.r.IntN(3))*unitSize)
 	}},
 	{"file to directory", func(m *mutator) error {
 		p := m.file()
@@ -159,4 +161,13 @@ var operations = []struct {
 		}
 		return nil
 	}},
+}
+
+func fallocate(path string, mode uint32, off, length int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fallocate(int(f.Fd()), mode, off, length)
 }
