@@ -16,6 +16,10 @@ const unitSize = 64 << 10
 
 var zeroUnit [unitSize]byte
 
+func units(size int64) int { return int(size/unitSize + min(1, size%unitSize)) }
+
+func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*unitSize) }
+
 // hashFile opens a regular file and returns the hash of its contents.
 func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	fd, err := openat(dirfd, name, unix.O_RDONLY, 0)

@@ -11,10 +11,6 @@ import (
 // maxKept is the number of hashes that a process keeps: 32 MiB of memory, for 64 GiB of big files.
 const maxKept = 1 << 20
 
-func units(size int64) int { return int(size/unitSize + min(1, size%unitSize)) }
-
-func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*unitSize) }
-
 // zeroSum returns the hash of a unit of zeros.
 var zeroSum = sync.OnceValue(func() sum { return sha256.Sum256(zeroUnit[:]) })
 
