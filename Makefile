@@ -168,13 +168,13 @@ e2e-tools:
 
 ifdef KUBECONFIG
 test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
-	go test -tags cluster -count=1 -timeout 45m -parallel 3 ./test/e2e
+	go test -tags cluster -count=1 -timeout 45m -parallel 4 ./test/e2e
 else
 test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
 	$(MAKE) --no-print-directory cluster images etcd-image redis-image
-	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 3 ./test/e2e
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 4 ./test/e2e
 endif
 
 # The target removes Drydock from the local node, so that the next make demo does not run a second one.
