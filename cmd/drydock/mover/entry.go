@@ -151,7 +151,7 @@ type block struct {
 	text   int   // bytes of all names, with a NUL after each
 	copied []sum // of each entry; nil if none is kept, see reserveCopiedSums
 
-	presumed int   // regular files of which the target presumably has a copy, see presume.go
+	presumed int   // regular files that the target presumably has, see presume.go
 	bytes    int64 // their data
 }
 

@@ -33,7 +33,7 @@ type packer struct {
 	files, bytes int64    // entries that are not directories, and their data
 }
 
-// add adds an entry. data is the estimated data of a file of which the target presumably has a copy, and less than 0 for any other entry.
+// add adds an entry. data is the estimated data of a file that the target presumably has, and less than 0 for any other entry.
 func (p *packer) add(name string, m *meta, sub *dir, data int64) {
 	if p.now.count == blockEntries {
 		p.finish()

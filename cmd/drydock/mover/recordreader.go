@@ -43,7 +43,7 @@ type record struct {
 type page struct {
 	of    *record // nil before it is read
 	index int
-	next  int // the entry after the one that was found last
+	next  int // the entry after the last result
 	data  [pageEntries * recordedSize]byte
 }
 
@@ -143,7 +143,7 @@ func (r *record) lookup(ino uint64) (e recorded, ok bool) {
 	return e, true
 }
 
-// readPage reads a page, and returns false if it is not as it was when the record was checked.
+// readPage reads a page, and returns false if it has changed since the record was checked.
 func (r *record) readPage(p *page, i int) bool {
 	p.of = nil
 	data := p.data[:r.pageSize(i)]

@@ -57,7 +57,7 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 			want, err := os.ReadFile(wal)
 			must(t, err)
 			if !bytes.Contains(want, []byte("acknowledged")) || metaOfFile(t, wal) != before {
-				t.Fatal("the write was lost, or its change time was not: the test does not show what it should")
+				t.Fatal("the write was lost, or its change time was kept: the test shows nothing")
 			}
 			o = finalPass(src.dir, dst.dir)
 			o.Mount = "the second mover's pod"

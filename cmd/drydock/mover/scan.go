@@ -30,7 +30,7 @@ func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tr
 	return scanWith(ctx, r, workers, m, p, nil)
 }
 
-// scanWith is scan, and counts the files for which presumes returns true.
+// scanWith is scan, and counts the files that presumes accepts.
 func scanWith(ctx context.Context, r *root, workers int, m *meter, p *problems, presumes func(m *meta) bool) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
 	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), presumes: presumes}

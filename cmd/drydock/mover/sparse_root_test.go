@@ -128,7 +128,7 @@ func TestFileWithKeptHashesGetsHole(t *testing.T) {
 	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// The size of a sparse file decides neither the memory nor the time of a pass. This one has the largest size that there is.
+// Memory and time of a pass do not depend on the size of a sparse file. This one has the largest size that there is.
 func TestSparseFileMayHaveAnySize(t *testing.T) {
 	for name, keeps := range map[string]bool{"with kept hashes": true, "without": false} {
 		t.Run(name, func(t *testing.T) {

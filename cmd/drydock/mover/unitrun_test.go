@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Pages of preallocated ranges enter and leave memory at any time, so the ends of a run of data may be anywhere. The runs are whole units
-// all the same, in order, and contain all data.
+// Pages of preallocated ranges enter and leave memory at any time, so the ends of a run of data may be anywhere. The runs are still whole
+// units, in order, and contain all data.
 func TestRunsAreWholeUnitsWhateverTheSearchFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 2000 {
