@@ -37,7 +37,9 @@ var moverThefts = []theft{
 			change(func(p *corev1.PodSpec) {
 				p.InitContainers[0].Env = []corev1.EnvVar{{Name: moverreport.PodVariable, Value: "another"}}
 			})
-			change(func(p *corev1.PodSpec) { p.InitContainers[0].Args = append(p.InitContainers[0].Args, "--mount=another") })
+			change(func(p *corev1.PodSpec) {
+				p.InitContainers[0].Args = append(p.InitContainers[0].Args, "--mount=another")
+			})
 			change(func(p *corev1.PodSpec) { p.InitContainers[0].Env[0].ValueFrom.FieldRef.FieldPath = "metadata.name" })
 			change(func(p *corev1.PodSpec) { p.InitContainers[0].Env[0].Name = "LD_PRELOAD" })
 			change(func(p *corev1.PodSpec) {
