@@ -29,7 +29,7 @@ const PodVariable = "DRYDOCK_POD_UID"
 // DefaultLease is how long a waiting mover, or a pin, runs without a renewal of its lease.
 const DefaultLease = 2 * time.Minute
 
-// Order says what the mover of one member does.
+// Order is the task of the mover of one member.
 type Order struct {
 	Token     string        // the operation; a target begun by another operation is refused
 	Member    string        // UID of the member's pod; files verified while another pod ran are read again

@@ -84,7 +84,7 @@ var moverThefts = []theft{
 			}
 		})
 	}, ""},
-	{"run a Job under another name, or one that is not part of an operation", func(s *thief) error {
+	{"run a Job under another name, or without an operation", func(s *thief) error {
 		for _, change := range []func(*batchv1.Job){
 			func(j *batchv1.Job) { j.Name = "mine" },
 			func(j *batchv1.Job) { j.Labels = map[string]string{"app": "x"} }, // without labels it gets the labels of its pods

@@ -32,7 +32,7 @@ func BenchmarkWideDirectory(b *testing.B) {
 	benchmarkPasses(b, n, n)
 }
 
-// rsyncFiles is the largest number of files for which a benchmark also runs rsync, which takes long.
+// rsyncFiles is the largest number of files with a run of rsync, which takes long.
 const rsyncFiles = 500_000
 
 func numberFrom(b *testing.B, variable string, standard int) int {
@@ -46,7 +46,7 @@ func numberFrom(b *testing.B, variable string, standard int) int {
 }
 
 // benchmarkPasses compares the passes with rsync and with a loop of statx calls, within one iteration. Each pass is a
-// process of its own. Source and targets are ext4 on loop devices. It reports:
+// separate process. Source and targets are ext4 on loop devices. It reports:
 //
 //	rsync/copy    rsync -aHAX ÷ the copy without verification, both with the source in memory and with the flush
 //	rsync/first   rsync -aHAX ÷ the first pass, which also verifies from the device and records

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// confirm verifies the files that a first pass may record, and records those that are equal. It reads both sides, and the
+// confirm verifies the files that a first pass may record, and records the equal ones. It reads both sides, and the
 // target from its device. It skips files that were changed recently. The source is in use, so most differences are no
 // errors. The exception is a file with different contents but equal attributes.
 func (c *copier) confirm(ctx context.Context) error {

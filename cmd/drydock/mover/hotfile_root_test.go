@@ -117,7 +117,7 @@ func TestRecordedFileThatChangesHasKeptHashes(t *testing.T) {
 	requireEqualTrees(t, src.dir, dst.dir)
 }
 
-// The final pass reads what it wrote from the device again.
+// The final pass reads the written units from the device again.
 func TestWrittenUnitsAreVerifiedFromDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	_, r := newSeed(t)

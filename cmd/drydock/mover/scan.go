@@ -173,7 +173,7 @@ func (s *scanner) addEntry(p *packer, d *dir, fd int, names nameList, i int) err
 	return nil
 }
 
-// note adds what a piece of a directory contains to the properties of the tree.
+// note adds a piece of a directory to the properties of the tree.
 func (s *scanner) note(p *packer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ type treeHasher struct {
 	content  [2]sum
 
 	isOwnName   func(d *dir, name string) bool           // names in the target that belong to the mover; may be nil
-	verified    func(e *entry, have meta) (known, bool)  // what an earlier pass verified; may be nil
+	verified    func(e *entry, have meta) (known, bool)  // the result of an earlier pass; may be nil
 	expected    func(src *meta) bool                     // whether verified will probably know a file; may be nil
 	trusted     func(files, bytes int64)                 // called for files that were not read because of that
 	misjudged   func(d *dir, e *entry, err error)        // called for each difference; e is nil for a directory; may be nil
