@@ -11,9 +11,7 @@ import (
 // the block.
 func (s *treeHasher) readBlock(ctx context.Context, p *pool, n *node, i int, fds []int) error {
 	if i+1 < len(n.blocks) {
-		p.add(func(ctx context.Context) error {
-			return s.withDir(n.dir, func(fds []int) error { return s.readBlock(ctx, p, n, i+1, fds) })
-		})
+		p.add(s.blockTask(p, n, i+1))
 	}
 	buf := entryBuffers.Get()
 	entries := n.dir.blocks[i].unpack(buf[:])
@@ -47,22 +45,33 @@ func (s *treeHasher) readBlock(ctx context.Context, p *pool, n *node, i int, fds
 	return err
 }
 
+func (s *treeHasher) blockTask(p *pool, n *node, i int) task {
+	return func(ctx context.Context) error {
+		return s.withDir(n.dir, func(fds []int) error { return s.readBlock(ctx, p, n, i, fds) })
+	}
+}
+
 // withDir opens a directory on all sides for f.
 func (s *treeHasher) withDir(d *dir, f func(fds []int) error) error {
 	fds, err := s.open(d)
 	defer closeAll(fds)
 	if err != nil {
-		s.judge(d, nil, err)
-		return s.problems.collect(err)
+		return s.collectOf(d, err)
 	}
 	return f(fds)
+}
+
+// collectOf judges and collects an error of a directory.
+func (s *treeHasher) collectOf(d *dir, err error) error {
+	s.judge(d, nil, err)
+	return s.problems.collect(err)
 }
 
 func (s *treeHasher) run(ctx context.Context, workers int) error {
 	return runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, &node{dir: s.tree.top})) })
 }
 
-// visit reads a directory. If it has several blocks, other workers read some of them.
+// visit reads a directory. If it has several blocks, other workers read them while this one looks for extra names.
 func (s *treeHasher) visit(p *pool, n *node) task {
 	return func(ctx context.Context) error {
 		fds, err := s.open(n.dir)
@@ -71,17 +80,23 @@ func (s *treeHasher) visit(p *pool, n *node) task {
 			err = s.readDir(n, fds)
 		}
 		if err != nil {
-			s.judge(n.dir, nil, err)
-			return s.problems.collect(err)
+			return s.collectOf(n.dir, err)
 		}
 		n.blocks = make([]nodeBlock, len(n.dir.blocks))
 		for side := range s.sides {
 			n.hashes[side] = sha256.New()
 		}
-		if len(n.blocks) == 0 {
+		switch len(n.blocks) {
+		case 0:
 			s.finishNode(n)
-			return nil
+		case 1:
+			err = s.readBlock(ctx, p, n, 0, fds)
+		default:
+			p.add(s.blockTask(p, n, 0))
 		}
-		return s.readBlock(ctx, p, n, 0, fds)
+		if err != nil {
+			return err
+		}
+		return s.collectOf(n.dir, s.findExtraNames(n.dir, fds))
 	}
 }

@@ -20,7 +20,7 @@ func (s *treeHasher) open(d *dir) ([]int, error) {
 	return fds, nil
 }
 
-// readDir reads a directory's own attributes and finds names in the target that the source does not have.
+// readDir reads a directory's own attributes.
 func (s *treeHasher) readDir(n *node, fds []int) error {
 	d := n.dir
 	for side, fd := range fds {
@@ -29,22 +29,19 @@ func (s *treeHasher) readDir(n *node, fds []int) error {
 			return err
 		}
 	}
-	if len(fds) < 2 {
+	if len(fds) < 2 || d.parent == nil {
 		return nil
 	}
-	if d.parent != nil {
-		err := differenceError(d.path, &n.snapshots[source], &n.snapshots[target], nil)
-		s.judge(d, nil, err)
-		if err := s.problems.collect(err); err != nil {
-			return err
-		}
-	}
-	return s.findExtraNames(d, fds[target])
+	return s.collectOf(d, differenceError(d.path, &n.snapshots[source], &n.snapshots[target], nil))
 }
 
 // findExtraNames finds names in the target that the source does not have. All names of the source are looked up in the
 // target anyway, so there are none if the numbers are equal.
-func (s *treeHasher) findExtraNames(d *dir, fd int) error {
+func (s *treeHasher) findExtraNames(d *dir, fds []int) error {
+	if len(fds) < 2 {
+		return nil
+	}
+	fd := fds[target]
 	n, err := countNames(fd)
 	if err == nil && n == d.count() {
 		return nil
@@ -66,9 +63,7 @@ func (s *treeHasher) findExtraNames(d *dir, fd int) error {
 				continue
 			}
 		}
-		err := error(&fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")})
-		s.judge(d, nil, err)
-		if err := s.problems.collect(err); err != nil {
+		if err := s.collectOf(d, &fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")}); err != nil {
 			return err
 		}
 	}

@@ -3,10 +3,8 @@
 package mover
 
 import (
-	"bytes"
 	"iter"
 	"math"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -58,19 +56,18 @@ const direntBufferSize = 64 << 10
 
 // readdir lists an open directory from its beginning.
 func readdir(fd int) (nameList, error) {
-	var l nameList
+	var text []byte
+	var sorter nameSorter
 	err := eachName(fd, func(name []byte, kind uint32) error {
-		if len(l.text)+len(name) >= math.MaxUint32 {
+		if len(text)+len(name) >= math.MaxUint32 {
 			return unix.EOVERFLOW
 		}
-		l.refs = append(l.refs, nameRef{uint32(len(l.text)), uint16(len(name)), uint8(kind >> 12)})
-		l.text = append(append(l.text, name...), 0)
+		ref := nameRef{uint32(len(text)), uint16(len(name)), uint8(kind >> 12)}
+		text = append(append(text, name...), 0)
+		sorter.add(text, ref)
 		return nil
 	})
-	slices.SortFunc(l.refs, func(a, b nameRef) int {
-		return bytes.Compare(l.text[a.from:a.from+uint32(a.length)], l.text[b.from:b.from+uint32(b.length)])
-	})
-	return l, err
+	return nameList{text, sorter.finish(text)}, err
 }
 
 // countNames returns the number of names in an open directory, without . and ..
