@@ -132,6 +132,8 @@ func mergeNames(text []byte, a, b []nameRef) []nameRef {
 	return append(append(merged, a...), b...)
 }
 
-func compareNames(text []byte, a, b nameRef) int { return bytes.Compare(nameOf(text, a), nameOf(text, b)) }
+func compareNames(text []byte, a, b nameRef) int {
+	return bytes.Compare(nameOf(text, a), nameOf(text, b))
+}
 
 func nameOf(text []byte, r nameRef) []byte { return text[r.from : r.from+uint32(r.length)] }
