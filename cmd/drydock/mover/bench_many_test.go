@@ -32,8 +32,11 @@ func BenchmarkWideDirectory(b *testing.B) {
 	benchmarkPasses(b, n, n)
 }
 
-// rsyncFiles is the largest number of files with a run of rsync, which takes long.
-const rsyncFiles = 500_000
+// rsyncFiles and roundsFiles are the largest numbers of files with a run of rsync, and with several final passes. Both take long.
+const (
+	rsyncFiles  = 500_000
+	roundsFiles = 2_000_000
+)
 
 func numberFrom(b *testing.B, variable string, standard int) int {
 	s := os.Getenv(variable)
@@ -90,7 +93,7 @@ func benchmarkPasses(b *testing.B, files, perDirectory int) {
 		add("first-files/s", float64(files)/first.Seconds)
 		add("first-peak-MiB", first.Peak)
 		rounds := 3
-		if files > rsyncFiles {
+		if files > roundsFiles {
 			rounds = 1
 		}
 		for range rounds {
