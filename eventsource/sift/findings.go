@@ -19,17 +19,20 @@ type findings struct {
 	order   []events.Ref
 	notices map[events.Ref]notice
 	figures *figures
-	// active maps the ids of active operations that a record on their set names to their kinds.
-	active map[string]api.Kind
-	// replicasRestored holds the ids of operations that have restored the replicas of their set. Their paused owner must be resumed.
-	replicasRestored map[string]bool
+	// active maps the active operations that a record on their set names to their kinds.
+	active map[operationKey]api.Kind
+	// replicasRestored holds the operations that have restored the replicas of their set. Their paused owner must be resumed.
+	replicasRestored map[operationKey]bool
 	// scaledSets holds the sets with a scale record: a Scaler scales them, or has scaled them.
 	scaledSets map[events.Ref]scaledSet
 	// waitingTurns has the notices of the resizes that wait for their turn, by operation.
 	waitingTurns map[string]*notice
-	// inJournals holds the ids of operations that a journal (a ControllerRevision) names.
-	inJournals map[string]bool
+	// inJournals holds the operations that a journal (a ControllerRevision) names.
+	inJournals map[operationKey]bool
 }
+
+// operationKey identifies an operation. The id alone does not: a tenant may write the id of an operation in another namespace.
+type operationKey struct{ namespace, id string }
 
 // scaledSet is a set with a scale record.
 type scaledSet struct {
@@ -38,23 +41,19 @@ type scaledSet struct {
 }
 
 func newFindings(now time.Time) *findings {
-	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(), active: map[string]api.Kind{},
-		replicasRestored: map[string]bool{}, scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{}}
+	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(), active: map[operationKey]api.Kind{},
+		replicasRestored: map[operationKey]bool{}, scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{},
+		inJournals: map[operationKey]bool{}}
 }
 
 // isActive reports whether a record on a set names the operation as active.
-func (r *findings) isActive(operation string) bool {
+func (r *findings) isActive(operation operationKey) bool {
 	_, active := r.active[operation]
 	return active
 }
 
-// addJournal adds an operation that a journal names.
-func (r *findings) addJournal(operation string) {
-	if r.inJournals == nil {
-		r.inJournals = map[string]bool{}
-	}
-	r.inJournals[operation] = true
-}
+// isOver reports whether the sweep found no set and no journal that names the operation.
+func (r *findings) isOver(operation operationKey) bool { return !r.isActive(operation) && !r.inJournals[operation] }
 
 // add adds a notice. Notices for the same set are merged: an unmet request may wait until the rest of an older operation is removed, so
 // both functions must be woken.
@@ -80,12 +79,12 @@ func (r *findings) add(n notice) {
 func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records) {
 	r.sets++
 	for _, record := range records.All() {
-		id := record.Head().Operation
+		key := operationKey{set.Namespace, record.Head().Operation}
 		if record.Active() {
-			r.active[id] = record.Head().Kind
+			r.active[key] = record.Head().Kind
 		}
 		if operation.NoLongerStops(set, record) {
-			r.replicasRestored[id] = true
+			r.replicasRestored[key] = true
 		}
 	}
 }

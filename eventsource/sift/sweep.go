@@ -73,7 +73,8 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	err = kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
-			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, PreviousSweep: f.lastSweep, Retry: f.retry}
+			change := operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true, PreviousSweep: f.lastSweep,
+				Retry: f.settings.SleepRetry}
 			found.addRecords(set, change.Records)
 			found.figures.addSet(set, change.Records, now)
 			concerns := resize.Concerned(change)
@@ -99,7 +100,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
 		group := groups[key].InWakeOrder() // complete only now that all sets were read
-		for i, concerns := range group.Concerned(now, f.retry) {
+		for i, concerns := range group.Concerned(now, f.settings.SleepRetry) {
 			found.add(noticeOf(group[i].Set, concerns))
 		}
 	}
@@ -166,8 +167,9 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 				if link == nil || link.Namespace != l.Items[i].Namespace {
 					continue // forged: no function works on it, so it must not count either
 				}
-				found.addJournal(link.Operation)
-				kind, active := found.active[link.Operation]
+				key := operationKey{link.Namespace, link.Operation}
+				found.inJournals[key] = true
+				kind, active := found.active[key]
 				if link.Role == api.RoleOwner {
 					found.figures.addOwner(&l.Items[i], kind)
 				}
@@ -178,7 +180,7 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 				case !active:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore, api.Backup, api.PauseOwner}))
-				case link.Role == api.RoleOwner && (found.replicasRestored[link.Operation] ||
+				case link.Role == api.RoleOwner && (found.replicasRestored[key] ||
 					operation.Due(link.Operation, ownerCheckPeriod, f.lastSweep, now)):
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner}))
 				}
@@ -194,7 +196,7 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 			link, err := api.LoadLink(&l.Items[i])
 			switch {
 			case err != nil || link == nil || link.Namespace != l.Items[i].Namespace: // forged, as in sweepJournals
-			case link.Role == api.RoleCleaner && !found.isActive(link.Operation):
+			case link.Role == api.RoleCleaner && !found.isActive(operationKey{link.Namespace, link.Operation}):
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
 			case link.Role == api.RoleHeld && statefulset.Held(&l.Items[i]):
 				found.figures.addHeld(&l.Items[i])
@@ -220,7 +222,7 @@ func (f *Function) sweepHooks(ctx context.Context, namespace string, found *find
 	return kube.Pages(ctx, f.client, plan.Jobs, namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Role == api.RoleScaleHook &&
-				!found.isActive(link.Operation) {
+				!found.isActive(operationKey{link.Namespace, link.Operation}) {
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.ScaleHooks}))
 			}
 		}

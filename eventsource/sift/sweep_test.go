@@ -148,6 +148,11 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 			cluster{"persistentvolumes": list{left(releasedNow)}}, ""},
 		"a volume whose journal exists": {
 			cluster{"persistentvolumes": list{left()}, "controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
+		"a volume whose operation is named by a journal in another namespace": {
+			cluster{"persistentvolumes": list{left()}, "controllerrevisions": list{build.Journal(copying, build.LinkOf(api.Link{
+				Operation: build.ID, Role: api.RoleJournal, Namespace: "tenant", Set: api.SetRef{Name: "evil", UID: "uid-evil"}}),
+				build.Edit(func(r *appsv1.ControllerRevision) { r.Namespace = "tenant" }))}},
+			"evil: restore backup pause-owner, web: restore"},
 		"a volume of an active operation": {
 			cluster{"persistentvolumes": list{left()}, "statefulsets": list{build.Set("web", data, build.Status(copying))},
 				"controllerrevisions": list{journal()}}, "web: backup"},
@@ -256,7 +261,7 @@ func TestPausedOwnersAreCheckedWithAnyTickPeriod(t *testing.T) {
 			now := build.Now.Add(time.Duration(first)*time.Minute + time.Duration(i)*20*time.Minute)
 			f.lastSweep = now.Add(-20 * time.Minute)
 			found := newFindings(now)
-			found.active[build.SleepID] = api.KindSleep
+			found.active[operationKey{build.Namespace, build.SleepID}] = api.KindSleep
 			if err := f.sweepJournals(t.Context(), "", now, found); err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *finding
 	for _, t := range list.All() {
 		listed[t.Operation] = true
 		waiting := found.waitingTurns[t.Operation]
-		over := !found.isActive(t.Operation) && !found.inJournals[t.Operation]
+		over := found.isOver(operationKey{t.Namespace, t.Operation})
 		if f.covers(t.Namespace) && (over || waiting != nil && (t.Taken() || due[t.Operation])) {
 			found.add(noticeOfTurn(t))
 		}

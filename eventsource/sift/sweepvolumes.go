@@ -51,9 +51,9 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 	return err
 }
 
-// isOrphaned reports whether the sweep found no set and no journal that names the volume's operation.
+// isOrphaned reports whether the volume's operation is over and has left the volume.
 func (r *findings) isOrphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
-	return !r.isActive(link.Operation) && !r.inJournals[link.Operation] && world.MayBeOrphan(volume, now)
+	return r.isOver(operationKey{link.Namespace, link.Operation}) && world.MayBeOrphan(volume, now)
 }
 
 func countVolume(counts *telemetry.ProtectedVolumes, volume *corev1.PersistentVolume, orphaned bool) {

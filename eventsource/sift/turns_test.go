@@ -113,7 +113,7 @@ func TestSweepWakesNoResizeThatAFullListRefuses(t *testing.T) {
 	sift := New(kube.NewClient(lists.Serve(t)), api.Settings{Movers: 1}, &sentEvents{}, slog.New(slog.DiscardHandler))
 	found := newFindings(build.Now)
 	for operation := range config.Data {
-		found.active[operation] = api.KindResize
+		found.active[operationKey{build.Namespace, operation}] = api.KindResize
 	}
 	late := noticeOf(build.Set("late"), []api.Function{api.PauseOwner})
 	found.waitingTurns["late"] = &late

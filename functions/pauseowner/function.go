@@ -50,6 +50,11 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			return plan.Plan{}, err
 		}
 		in.Denied = denied
+		if a := apply.FailedAction(denied); a != nil && a.Resource == plan.ConfigMaps {
+			// As without the right to read it: owners must be resumed, and resizes must end, nevertheless.
+			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", denied.Error())
+			in.Denied, in.Turns = nil, nil
+		}
 		decided := Decide(in)
 		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
 			return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,14 +164,9 @@ func TestUnreadableTurnsKeepNoOwnerPaused(t *testing.T) {
 		f := New(client, limited, nil, slog.New(slog.DiscardHandler))
 		return f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	}
-	forbidden := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
-	})
 	members := build.Members(api.MemberPending, "data-web-0")
 	ended := build.Operation(api.Succeeded, members)
-	if in, err := observe(ended, forbidden); err != nil || in.Turns != nil || len(in.Journals) == 0 {
+	if in, err := observe(ended, http.HandlerFunc(forbidden)); err != nil || in.Turns != nil || len(in.Journals) == 0 {
 		t.Errorf("an ended resize: %v, %d journals", err, len(in.Journals))
 	}
 	ignores := build.Annotation(api.OwnerPolicyAnnotation, "ignore")
@@ -180,4 +177,39 @@ func TestUnreadableTurnsKeepNoOwnerPaused(t *testing.T) {
 	if _, err := observe(planned, nil, ignores, build.Annotation(api.AbortAnnotation, "")); err != nil {
 		t.Errorf("an aborted resize: %v", err)
 	}
+}
+
+// TestUnwritableTurnsDelayNoResize: a policy, a webhook or "immutable: true" may refuse writes of the list.
+func TestUnwritableTurnsDelayNoResize(t *testing.T) {
+	limited := build.Settings()
+	limited.Movers = 1
+	planned := build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
+		func(s *api.Resize) { s.Deadline = nil })
+	set := build.Set("web", build.Status(planned), build.Annotation(api.OwnerPolicyAnnotation, "ignore"))
+	lists := build.EmptyLists()
+	lists["statefulsets"] = []metav1.Object{set}
+	lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
+		Name: api.TurnsConfigMap, UID: "uid-turns", ResourceVersion: "3"}}}
+	var patched []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			patched = append(patched, path.Base(r.URL.Path))
+			forbidden(w, r)
+			return
+		}
+		lists.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	f := New(kube.NewClient(&rest.Config{Host: server.URL}), limited, nil, slog.New(slog.DiscardHandler))
+	e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+	_, _ = f.Handle(t.Context(), e) // fails, because the server refuses the write of the set, too
+	if want := []string{api.TurnsConfigMap, "web"}; !slices.Equal(patched, want) {
+		t.Errorf("pause-owner writes to %v, want %v", patched, want)
+	}
+}
+
+func forbidden(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
 }

@@ -151,9 +151,11 @@ func (w work) decideIdle() plan.Plan {
 		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read. Check the quantities in its metrics; " +
 			"1e1.5, for example, is invalid"})
 	case wanted == nil && live == 0 && w.record.Paused: // a manifest without spec.replicas has replaced the Scaler during a pause
-		return w.setRequestedCount(w.record.Previous)
+		return w.setRequestedCount(w.record.PausedCount)
 	case wanted == nil:
 		return w.setRequestedCount(live)
+	case w.losesPausedMembers(*wanted):
+		return w.beginScaling(w.record.PausedCount)
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
 	case live != w.record.Target && w.adoptsLiveCount():

@@ -94,6 +94,12 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (
 		in.Trace = h.apply.Begin(ctx)
 	}
 	decided := Decide(in)
+	if decided.Kind == plan.KindDo && decided.Reason == api.AutoscalerKept && h.lastReason == api.AutoscalerKept {
+		// A mutating webhook would otherwise take all steps of each event, and no scaling would ever begin.
+		h.autoscalerError = "it differed immediately after a successful write, so an admission webhook probably changes it. Exempt it there"
+		in.AutoscalerError = h.autoscalerError
+		decided = Decide(in)
+	}
 	h.lastReason = decided.Reason
 	if decided.Kind == plan.KindDo && decided.Reason != api.AutoscalerKept {
 		h.retry, h.rejectionHandled = false, decided.Reason == api.Rejected // each counts once

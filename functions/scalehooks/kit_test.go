@@ -21,6 +21,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -113,6 +114,39 @@ func checkConverges(t *testing.T, in Input) {
 		in.Retry, in.Rejection = false, "" // each counts once
 	}
 	t.Errorf("the decisions do not converge:\n%s", strings.Join(trail, "\n"))
+}
+
+// playToEnd carries out the decisions until no scaling is active. Hooks complete, and members follow the count. It returns the
+// environments of the hooks, too.
+func playToEnd(t *testing.T, in Input) (end Input, hooks []map[string]string) {
+	t.Helper()
+	for range 100 {
+		p := Decide(in)
+		for _, a := range p.Actions {
+			if job, ok := a.Object.(*batchv1.Job); ok {
+				env := map[string]string{}
+				for _, e := range job.Spec.Template.Spec.Containers[0].Env {
+					env[e.Name] = e.Value
+				}
+				hooks = append(hooks, env)
+			}
+			in = in.afterAction(a)
+		}
+		if p.Kind == plan.KindDo {
+			continue
+		}
+		if record, err := api.LoadScale(in.Set); err != nil || !record.Active() {
+			return in, hooks
+		}
+		for i, job := range in.Jobs {
+			in.Jobs[i] = build.With(job.DeepCopy(), build.Complete())
+		}
+		in.Set = in.Set.DeepCopy()
+		n := statefulset.Replicas(in.Set)
+		in.Set.Status.Replicas, in.Set.Status.ReadyReplicas, in.Set.Status.ObservedGeneration = n, n, in.Set.Generation
+	}
+	t.Fatal("the scalings do not end")
+	return in, hooks
 }
 
 // checkHealthConditions checks that no failed Scaler is reported healthy.

@@ -1,21 +1,24 @@
 package scalehooks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
 // startingAfterPause changes the record to a scale-up from zero after a pause.
-func startingAfterPause(s *api.Scale) { s.Previous, s.Target, s.Paused = 0, 3, true }
+func startingAfterPause(s *api.Scale) { s.Previous, s.Target, s.Paused, s.PausedCount = 0, 3, true, 3 }
 
 var (
 	withCleanupHook = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Post = &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}} })
@@ -78,6 +81,44 @@ func TestEndOfFailedPauseStartsMembersAgain(t *testing.T) {
 			pilot(pausedScaler)))); p.Kind == plan.KindDo {
 			t.Errorf("failed at %s and still paused: %s, want nothing without a retry", at, p)
 		}
+	}
+}
+
+// TestRetryOfFailedPauseKeepsClaims: after a pause has failed, kubectl replace with the original manifest removes spec.paused and
+// spec.replicas of the Scaler. A retry then must not become a scale-down to zero, after which cleanup-pod deletes all claims.
+func TestRetryOfFailedPauseKeepsClaims(t *testing.T) {
+	for _, at := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {
+		for name, options := range map[string][]build.Option{"without a retry": {withoutCount}, "with a retry": {withoutCount, withRetry}} {
+			live := map[api.Phase]int32{api.PreScaling: 3}[at]
+			in, _ := playToEnd(t, observed(web(live, withRecord(api.Failed, failedAt(at), pausedAtZero)), pilot(options...)))
+			if n := statefulset.Replicas(in.Set); n != 3 {
+				t.Errorf("failed at %s, %s: the set has %d replicas, want 3", at, name, n)
+			}
+		}
+	}
+}
+
+// TestMembersRemovedDuringPauseAreDrained: the pre hook of a pause is told that the members come back, so it does not drain them.
+func TestMembersRemovedDuringPauseAreDrained(t *testing.T) {
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"the count is lowered during the pause":          web(0, withRecord(api.Succeeded, pausedAtZero)),
+		"another client has started a member":            web(1, withRecord(api.Succeeded, pausedAtZero)),
+		"the pause failed after the members had ended":   web(0, withRecord(api.Failed, failedAt(api.PostScaling), pausedAtZero)),
+		"the members could not be started":               web(0, withRecord(api.Failed, failedAt(api.PreScaling), startingAfterPause)),
+		"another client has started a member after that": web(1, withRecord(api.Failed, failedAt(api.PreScaling), startingAfterPause)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, hooks := playToEnd(t, observed(set, pilot(withPreHook, wants(1), withRetry)))
+			if n := statefulset.Replicas(in.Set); n != 1 {
+				t.Errorf("the set has %d replicas, want 1", n)
+			}
+			drained := func(env map[string]string) bool {
+				return env["DRYDOCK_REMOVED"] == "1,2" && env["DRYDOCK_PAUSED"] == "false"
+			}
+			if !slices.ContainsFunc(hooks, drained) {
+				t.Errorf("no hook was told that members 1 and 2 are removed: %v", hooks)
+			}
+		})
 	}
 }
 

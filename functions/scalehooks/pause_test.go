@@ -13,7 +13,7 @@ import (
 var pausedScaler = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })
 
 // pausedAtZero changes the record to a pause: a scaling from 3 to 0.
-func pausedAtZero(s *api.Scale) { s.Previous, s.Target, s.Paused = 3, 0, true }
+func pausedAtZero(s *api.Scale) { s.Previous, s.Target, s.Paused, s.PausedCount = 3, 0, true, 3 }
 
 var deletesClaims = build.WhenScaled(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 

@@ -24,9 +24,26 @@ func (w work) newRecord(phase api.Phase, previous, target int32) *api.Scale {
 		// A pause lasts until the count rises: a scale-up that fails before that has started no member.
 		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && previous == 0)
 	}
+	if next.Paused {
+		next.PausedCount = max(previous, w.pausedCount())
+	}
 	// If a user removes the record, attempts count from 1 again. The time then keeps the operation ids different.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
 	return next
+}
+
+// pausedCount returns the count before the pause, or 0.
+func (w work) pausedCount() int32 {
+	if w.record == nil || !w.record.Paused {
+		return 0
+	}
+	return w.record.PausedCount
+}
+
+// losesPausedMembers reports whether a change to the count would remove members that the pause has stopped. The pre hook has not drained
+// them, because it was told that they come back. So they start first, and the hook runs before they are removed.
+func (w work) losesPausedMembers(count int32) bool {
+	return w.hasPreHook() && count > 0 && count < w.pausedCount()
 }
 
 // stoppedRecord returns the record of a scaling that fails now, without the hook onFailure. If that hook was running, the record keeps the

@@ -19,7 +19,7 @@ func (w work) decideFailed() plan.Plan {
 		}
 		return w.report(nil)
 	}
-	wanted, live := ptr.Deref(w.scaler.Wanted(), w.record.Target), statefulset.Replicas(w.Set)
+	wanted, live := w.wantedAfterFailure(), statefulset.Replicas(w.Set)
 	// the hooks have run for other members, or the record names no valid phase
 	if wanted != w.record.Target || w.membersChanged() || !canFailIn(w.record.FailedAt) {
 		if wanted == live {
@@ -35,10 +35,23 @@ func (w work) decideFailed() plan.Plan {
 	return w.storeRecord(api.Retrying, next, w.eventFor(next, false))
 }
 
+// wantedAfterFailure returns the count for the next scaling. A manifest without spec.replicas may have replaced the Scaler.
+func (w work) wantedAfterFailure() int32 {
+	wanted := ptr.Deref(w.scaler.Wanted(), w.record.Target)
+	if w.pauseHasEnded() {
+		wanted = ptr.Deref(w.scaler.Wanted(), w.record.PausedCount)
+	}
+	if w.losesPausedMembers(wanted) {
+		return w.record.PausedCount
+	}
+	return wanted
+}
+
 // pauseHasEnded reports whether the failed scaling was a pause, and the Scaler is no longer paused. The members then start again, as after
 // a successful pause. idle-timeout wakes a set this way.
 func (w work) pauseHasEnded() bool {
-	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
+	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused &&
+		ptr.Deref(w.scaler.Spec.Replicas, w.record.PausedCount) > 0
 }
 
 // canFailIn reports whether a scaling can fail in the phase. A record written by another client may name any phase.

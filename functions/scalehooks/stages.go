@@ -93,7 +93,9 @@ func (w work) changeCount() plan.Plan {
 	if next.Paused && next.Target == 0 && w.pauseDeletesClaims() {
 		return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
 	}
-	next.Paused = next.Paused && next.Target == 0 // a pause ends when its members start again
+	if next.Target > 0 { // a pause ends when its members start again
+		next.Paused, next.PausedCount = false, 0
+	}
 	patch := plan.Set(operation.Store(w.Set, next), replicasPath, statefulset.Replicas(w.Set), next.Target,
 		fmt.Sprintf("replicas = %d", next.Target))
 	w.record = next

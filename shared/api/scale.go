@@ -23,6 +23,8 @@ type Scale struct {
 	Reverts *Reverts `json:"reverts,omitempty"`
 	// Paused is true if the set has no members because its Scaler is paused. The members will come back.
 	Paused bool `json:"paused,omitempty"`
+	// PausedCount is the count before the pause, while Paused is true. It is 0 if it is not known.
+	PausedCount int32 `json:"pausedCount,omitempty"`
 	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
 	// HookRequests has the requests to a user's function for the hook of the present phase, or nil.

@@ -14,7 +14,7 @@ import (
 // Coalesce lets a function handle one event per object at a time, and coalesces waiting events. An event is a hint to read
 // the object that its subject and extensions name. While an event waits, a second event of the same type and operation
 // is answered immediately: the first one will see everything that the second one would see. Use it for functions that
-// read only the object, type, operation and time of an event.
+// read only the object, type, operation and time of an event, and the answer to a hook.
 func Coalesce(next Handler) Handler {
 	return &coalescer{next: next, kindOf: kindOf, objects: map[string]*inProgress{}}
 }
@@ -41,12 +41,18 @@ type inProgress struct {
 // eventKind identifies events that can be coalesced. An event that arrives late cannot stand for a recent event.
 type eventKind struct {
 	eventType, operation string
+	answer               events.HookAnswer // to a hook: the function compares its key, so no other answer stands for it
 	isOld, isValid       bool
 }
 
 func kindOf(e event.Event) eventKind {
 	operation, _ := e.Extensions()["operation"].(string)
-	return eventKind{eventType: e.Type(), operation: operation, isOld: events.IsOld(e, time.Now())}
+	kind := eventKind{eventType: e.Type(), operation: operation, isOld: events.IsOld(e, time.Now())}
+	answer, err := events.HookAnswerOf(e)
+	if kind.isValid = err == nil; answer != nil {
+		kind.answer = *answer
+	}
+	return kind
 }
 
 // kindOfAny separates events that name no StatefulSet. They are refused before any object is read, so they cannot stand

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -137,6 +138,45 @@ func TestRefusedEventStandsForNoOther(t *testing.T) {
 	}
 }
 
+// TestAnswerStandsForNoOther: every client of the Broker can send answers, so a forged one can wait.
+func TestAnswerStandsForNoOther(t *testing.T) {
+	var mu sync.Mutex
+	var keys []string
+	started, proceed := make(chan struct{}, 3), make(chan struct{})
+	handler := Coalesce(handlerFunc(func(_ context.Context, e event.Event) (*event.Event, error) {
+		started <- struct{}{}
+		<-proceed
+		answer, err := events.HookAnswerOf(e)
+		if answer != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			keys = append(keys, answer.Key)
+		}
+		return nil, err
+	}))
+	var all sync.WaitGroup
+	send := func(key string) {
+		e := about("a")
+		e.SetType(events.ScaleHookCompleted)
+		if err := e.SetData(event.ApplicationJSON, events.HookRequest{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() { _, _ = handler.Handle(context.Background(), e) })
+	}
+	all.Go(func() { _, _ = handler.Handle(context.Background(), about("a")) })
+	<-started
+	for i, key := range []string{"forged", "true"} {
+		send(key)
+		eventually(t, "the answer waits", func() bool { return waiting(handler.(*coalescer), "a") == i+1 })
+	}
+	close(proceed)
+	all.Wait()
+	slices.Sort(keys)
+	if !slices.Equal(keys, []string{"forged", "true"}) {
+		t.Errorf("the function has seen the answers %q", keys)
+	}
+}
+
 func TestCancelledEventMakesRoomForNext(t *testing.T) {
 	started, proceed := make(chan struct{}, 2), make(chan struct{})
 	handler := Coalesce(handlerFunc(func(context.Context, event.Event) (*event.Event, error) {
@@ -202,7 +242,8 @@ func TestOneEventOfEachKindWaits(t *testing.T) {
 	close(proceed)
 	all.Wait()
 	want := map[eventKind]int{
-		{eventType: "changed", operation: "x"}: 2, {eventType: "retry", operation: "x"}: 1, {eventType: "retry", operation: "y"}: 1,
+		{eventType: "changed", operation: "x", isValid: true}: 2, {eventType: "retry", operation: "x", isValid: true}: 1,
+		{eventType: "retry", operation: "y", isValid: true}: 1,
 	}
 	if !maps.Equal(calls, want) || most.Load() != 1 {
 		t.Errorf("calls %v, want %v; up to %d at once", calls, want, most.Load())
