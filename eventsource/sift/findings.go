@@ -53,7 +53,9 @@ func (r *findings) isActive(operation operationKey) bool {
 }
 
 // isOver reports whether the sweep found no set and no journal that names the operation.
-func (r *findings) isOver(operation operationKey) bool { return !r.isActive(operation) && !r.inJournals[operation] }
+func (r *findings) isOver(operation operationKey) bool {
+	return !r.isActive(operation) && !r.inJournals[operation]
+}
 
 // add adds a notice. Notices for the same set are merged: an unmet request may wait until the rest of an older operation is removed, so
 // both functions must be woken.

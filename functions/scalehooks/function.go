@@ -96,7 +96,8 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (
 	decided := Decide(in)
 	if decided.Kind == plan.KindDo && decided.Reason == api.AutoscalerKept && h.lastReason == api.AutoscalerKept {
 		// A mutating webhook would otherwise take all steps of each event, and no scaling would ever begin.
-		h.autoscalerError = "it differed immediately after a successful write, so an admission webhook probably changes it. Exempt it there"
+		h.autoscalerError = "its spec differs again right after the write, probably because an admission webhook changes it. Exempt the " +
+			"autoscaler from the webhook, or set the mode externallyScaled"
 		in.AutoscalerError = h.autoscalerError
 		decided = Decide(in)
 	}

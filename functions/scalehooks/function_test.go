@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -17,10 +18,11 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// refusingServer is an API server that permanently rejects every write.
+// refusingServer is an API server that permanently rejects every write, except those to one object, which it keeps as it is.
 type refusingServer struct {
 	build.Lists
-	writes []string
+	accepts string
+	writes  []string
 }
 
 func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -30,6 +32,11 @@ func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request)
 	}
 	_, name, _ := strings.Cut(request.URL.Path, "/namespaces/"+build.Namespace+"/")
 	r.writes = append(r.writes, request.Method+" "+name)
+	if name == r.accepts {
+		request.Method = http.MethodGet
+		r.Lists.ServeHTTP(w, request)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnprocessableEntity)
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid",
@@ -66,5 +73,25 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
 			}
 		})
+	}
+}
+
+// TestAutoscalerThatWebhookChangesDelaysNoScaling: an admission webhook can change each HorizontalPodAutoscaler that Drydock writes. The
+// set must wake nevertheless.
+func TestAutoscalerThatWebhookChangesDelaysNoScaling(t *testing.T) {
+	in := observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(autoMode))
+	changed := makeAutoscaler(in.Scalers[0])
+	changed.UID, changed.ResourceVersion, changed.Spec.MinReplicas = "uid-hpa", "rv-hpa", ptr.To[int32](2)
+	server := &refusingServer{Lists: build.EmptyLists(), accepts: "horizontalpodautoscalers/pilot"}
+	server.Lists["statefulsets"] = append(server.Lists["statefulsets"], in.Set)
+	server.Lists["scalers"] = append(server.Lists["scalers"], in.Scalers[0])
+	server.Lists["horizontalpodautoscalers"] = append(server.Lists["horizontalpodautoscalers"], changed)
+	listener := httptest.NewServer(server)
+	t.Cleanup(listener.Close)
+	f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
+	e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+	_, _ = f.Handle(t.Context(), e) // fails, because the server refuses the other writes
+	if want := []string{"PATCH horizontalpodautoscalers/pilot", "PATCH statefulsets/web"}; !slices.Equal(server.writes[:2], want) {
+		t.Errorf("writes %v, want %v first", server.writes, want)
 	}
 }
