@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -45,21 +43,10 @@ type Handler = serve.Handler
 // Sender sends events to the Broker.
 type Sender = sift.Sender
 
-// Handlers returns all functions by name. If DRYDOCK_OWNERS cannot be read or the image of the movers cannot be used, it returns an error,
-// and the functions that do not need the invalid setting. These still work, so that restore can end running operations and release pods.
-func Handlers(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (map[api.Function]Handler, error) {
-	handlers, problems := map[api.Function]Handler{}, []error{}
-	constructors := constructorsOf(client, settings, send, log, maxWaitingStandalone)
-	for _, name := range slices.Sorted(maps.Keys(constructors)) {
-		handler, err := constructors[name]()
-		switch {
-		case err == nil:
-			handlers[name] = handler
-		case !slices.Contains(problems, err): // two functions need the same setting
-			problems = append(problems, err)
-		}
-	}
-	return handlers, errors.Join(problems...)
+// NewHandler returns the function with the name, for a process that has all functions. It fails if a setting that the function needs cannot
+// be used.
+func NewHandler(name api.Function, client *kube.Client, settings api.Settings, send Sender, log *slog.Logger) (Handler, error) {
+	return constructorsOf(client, settings, send, log, maxWaitingStandalone)[name]()
 }
 
 // maxWaitingStandalone is the number of events of a namespace that may wait in each function if one process has all functions. It is far
@@ -69,8 +56,8 @@ const maxWaitingStandalone = 1000
 // constructor makes a function, or says which setting it cannot use.
 type constructor = func() (Handler, error)
 
-// constructorsOf returns the constructor of each function. A process that runs one function calls only that one, because the table of
-// owners takes longer to read than everything else at the start. maxWaiting is the number of events of a namespace that may wait in each
+// constructorsOf returns the constructor of each function. A constructor reads only what its function needs, because the table of owners
+// takes longer to read than everything else at the start. maxWaiting is the number of events of a namespace that may wait in each
 // function, see serve.LimitNamespaces.
 func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log *slog.Logger,
 	maxWaiting int) map[api.Function]constructor {
@@ -79,18 +66,11 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 	valid := func(make func() Handler) constructor {
 		return func() (Handler, error) { return make(), nil }
 	}
-	registry := sync.OnceValues(func() (owners.Registry, error) {
-		registry, err := owners.LoadRegistry(settings.Owners)
-		if err != nil {
-			return nil, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
-		}
-		return registry, nil
-	})
 	withOwners := func(make func(owners.Registry) Handler) constructor {
 		return func() (Handler, error) {
-			all, err := registry()
+			all, err := owners.LoadRegistry(settings.Owners)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("reading DRYDOCK_OWNERS: %w", err)
 			}
 			return oneByOne(make(all)), nil
 		}
@@ -108,7 +88,7 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 		api.CleanupPod:   valid(func() Handler { return oneByOne(cleanuppod.New(client, settings, log)) }),
 		api.ScaleHooks:   valid(func() Handler { return oneByOne(scalehooks.New(client, settings, log)) }),
 		api.GrowVolumes:  valid(func() Handler { return oneByOne(growvolumes.New(client, settings, log)) }),
-		api.DeadLetter:   valid(func() Handler { return deadletter.New(client, settings, log) }),
+		api.DeadLetter:   valid(func() Handler { return deadletter.New(client, log) }),
 		api.DetectResize: withOwners(func(all owners.Registry) Handler { return detectresize.New(client, settings, all, log) }),
 		api.PauseOwner:   withOwners(func(all owners.Registry) Handler { return pauseowner.New(client, settings, all, log) }),
 	}

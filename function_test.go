@@ -99,29 +99,32 @@ func withImage() api.Settings {
 	return api.Settings{Image: "registry.example/drydock:1", AllowTags: true}
 }
 
-// TestWithoutAnImageOnlyBackupIsMissing: only backup starts movers. The error says which variable to set.
-func TestWithoutAnImageOnlyBackupIsMissing(t *testing.T) {
+// problemOf returns why the function cannot be made, or "".
+func problemOf(t *testing.T, name string, settings api.Settings) string {
+	t.Helper()
+	handler, err := NewHandler(api.Function(name), nil, settings, nil, slog.New(slog.DiscardHandler))
+	switch {
+	case err != nil:
+		return err.Error()
+	case handler == nil:
+		t.Errorf("%s is nil", name)
+	}
+	return ""
+}
+
+// TestOnlyBackupNeedsAnImage: only backup starts movers. The error says which variable to set.
+func TestOnlyBackupNeedsAnImage(t *testing.T) {
 	for _, image := range []string{"", "drydock:latest", "registry.example/drydock:1"} {
-		handlers, err := Handlers(nil, api.Settings{Image: image}, nil, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), "Set DRYDOCK_IMAGE") {
-			t.Errorf("image %q: %v", image, err)
-		}
 		for _, name := range Names() {
-			if _, found := handlers[api.Function(name)]; found == (name == string(api.Backup)) {
-				t.Errorf("image %q: %s: found %t", image, name, found)
+			problem := problemOf(t, name, api.Settings{Image: image})
+			if want := name == string(api.Backup); strings.Contains(problem, "Set DRYDOCK_IMAGE") != want || !want && problem != "" {
+				t.Errorf("image %q: %s: %q", image, name, problem)
 			}
 		}
 	}
-}
-
-func TestEveryFunctionIsMade(t *testing.T) {
-	handlers, err := Handlers(nil, withImage(), nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, handler := range handlers {
-		if handler == nil {
-			t.Errorf("%s is nil", name)
+	for _, name := range Names() {
+		if problem := problemOf(t, name, withImage()); problem != "" {
+			t.Errorf("%s: %s", name, problem)
 		}
 	}
 }
@@ -163,14 +166,11 @@ func TestSiftSendsItsToken(t *testing.T) {
 func TestInvalidOperatorsStopOnlyFunctionsThatNeedThem(t *testing.T) {
 	settings := withImage()
 	settings.Owners = "- operator: mine"
-	handlers, err := Handlers(nil, settings, nil, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "DRYDOCK_OWNERS") || !strings.Contains(err.Error(), "mine") {
-		t.Errorf("%v", err)
-	}
 	for _, name := range Names() {
 		needs := name == string(api.DetectResize) || name == string(api.PauseOwner)
-		if _, found := handlers[api.Function(name)]; found == needs {
-			t.Errorf("%s: found %t", name, found)
+		problem := problemOf(t, name, settings)
+		if named := strings.Contains(problem, "DRYDOCK_OWNERS") && strings.Contains(problem, "mine"); named != needs || !needs && problem != "" {
+			t.Errorf("%s: %q", name, problem)
 		}
 	}
 }

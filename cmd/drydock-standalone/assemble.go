@@ -60,11 +60,11 @@ func makeHandlers(o options, config *rest.Config, send function.Sender, log *slo
 	o.OwnFunctionsOnly = true // the engine has no other Triggers
 	for _, text := range function.Names() {
 		name := api.Function(text)
-		made, err := function.Handlers(kube.NewClient(o.configFor(config, name)), o.Settings, send, log)
+		handler, err := function.NewHandler(name, kube.NewClient(o.configFor(config, name)), o.Settings, send, log)
 		if err != nil {
 			return nil, err
 		}
-		handlers[name] = made[name]
+		handlers[name] = handler
 	}
 	return handlers, nil
 }

@@ -48,12 +48,13 @@ type Drive struct {
 // grant fails the test.
 func NewDrive(config *rest.Config, settings api.Settings, log *slog.Logger) *Drive {
 	d := &Drive{Retries: 3, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
-	for _, name := range function.Names() {
-		handlers, err := function.Handlers(kube.NewClient(kube.Impersonate(config, api.Function(name))), settings, d, log)
+	for _, text := range function.Names() {
+		name := api.Function(text)
+		handler, err := function.NewHandler(name, kube.NewClient(kube.Impersonate(config, name)), settings, d, log)
 		if err != nil {
 			panic(err) // the settings come from the test
 		}
-		d.functions[api.Function(name)] = handlers[api.Function(name)]
+		d.functions[name] = handler
 	}
 	return d
 }
