@@ -1,5 +1,5 @@
 # make test-unit, like go test ./..., needs only Go: no root, no cluster, no network. make demo and make test need Debian and root, too. On
-# another system, or to use your own cluster, set KUBECONFIG. make help lists all targets.
+# another system, or to use your own cluster, set KUBECONFIG; make demo then needs options, see README.md. make help lists the targets.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help

@@ -1,5 +1,4 @@
-// Command drydock-standalone runs all of Drydock in one process, for a laptop, a test or a small cluster. The process has
-// all functions. Package engine embeds the event components of Knative.
+// Command drydock-standalone runs all of Drydock in one process, without Knative. Package engine embeds the event components of Knative.
 package main
 
 import (

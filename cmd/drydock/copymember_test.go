@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -65,7 +66,8 @@ type trigger struct {
 }
 
 func (w trigger) Write(line []byte) (int, error) {
-	if p, err := moverreport.ParseLine(bytes.TrimSpace(line)); err == nil && p.Phase == w.phase {
+	var p moverreport.Progress
+	if err := json.Unmarshal(bytes.TrimSpace(line), &p); err == nil && p.Phase == w.phase {
 		w.do()
 	}
 	return len(line), nil

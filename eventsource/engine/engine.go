@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if e.config.Source != nil {
 		sources.Go(func() { e.config.Source.run(sourcing, e.namespace, e.SinkURL(), e.config.Log) })
 	}
-	e.config.Log.Info("engine runs", "triggers", len(e.config.Triggers), "source", e.config.Source != nil, "tick", e.config.Tick)
+	e.config.Log.Info("engine runs", "triggers", len(e.config.Triggers), "source", e.config.Source != nil, "tick", e.config.Tick.String())
 
 	select {
 	case <-ctx.Done():

@@ -281,6 +281,12 @@ func TestShutdownCancelsHangingFunction(t *testing.T) {
 	await(t, "the function's context to end", cancelled)
 }
 
+func (g *admissionGate) isClosed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // TestShutdownFinishesRunningChain: events in flight and their replies are delivered, and new events are refused.
 func TestShutdownFinishesRunningChain(t *testing.T) {
 	busy, free, next := make(chan struct{}), make(chan struct{}), make(chan event.Event, 1)

@@ -65,12 +65,6 @@ func (g *admissionGate) inFlightCount() int {
 	return g.inFlight
 }
 
-func (g *admissionGate) isClosed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closed
-}
-
 // open admits events from now on, and delivers them within the context.
 func (g *admissionGate) open(ctx context.Context) {
 	g.mu.Lock()

@@ -50,7 +50,8 @@ func (s *Source) run(ctx context.Context, namespace, sink string, log *slog.Logg
 			return
 		}
 		delay := backoff.Step()
-		log.Warn("source stopped and is started again; only ticks find changes until then", "error", fmt.Sprint(err), "in", delay)
+		log.Warn("source stopped and is started again; only ticks find changes until then", "error", fmt.Sprint(err),
+			"in", delay.Round(time.Millisecond).String())
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):

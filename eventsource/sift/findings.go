@@ -41,8 +41,9 @@ type scaledSet struct {
 }
 
 func newFindings(now time.Time) *findings {
-	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(), active: map[operationKey]api.Kind{},
-		replicasRestored: map[operationKey]bool{}, scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{},
+	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(),
+		active: map[operationKey]api.Kind{}, replicasRestored: map[operationKey]bool{},
+		scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{},
 		inJournals: map[operationKey]bool{}}
 }
 

@@ -32,8 +32,6 @@ type Sender interface {
 type Function struct {
 	client     *kube.Client
 	namespaces []string
-	retry      time.Duration
-	growPeriod time.Duration
 	settings   api.Settings
 	sender     Sender
 	log        *slog.Logger
@@ -48,8 +46,7 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all namespaces, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, retry: settings.SleepRetry, growPeriod: settings.GrowPeriod,
-		settings: settings, sender: send, log: log}
+	return &Function{client: client, namespaces: namespaces, settings: settings, sender: send, log: log}
 }
 
 // Handle replies to a change with one event, or with none. It replies to a tick with none, and sends an event for each set that the sweep
@@ -62,7 +59,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		defer f.sweeping.Unlock()
 		return nil, f.sweep(ctx)
 	}
-	n, err := Sift(e, time.Now(), f.retry)
+	n, err := Sift(e, time.Now(), f.settings.SleepRetry)
 	if err != nil {
 		return nil, fault.Permanent(err)
 	}

@@ -25,7 +25,7 @@ func (f *Function) growthPlan(ctx context.Context, namespace string) (grow.Sched
 		err = nil
 	}
 	return grow.Schedule{
-		Period:  f.growPeriod,
+		Period:  f.settings.GrowPeriod,
 		Default: func(namespace string) bool { return hasRules[namespace] },
 	}, err
 }

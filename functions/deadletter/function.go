@@ -30,7 +30,7 @@ type Function struct {
 }
 
 // New returns the function.
-func New(client *kube.Client, _ api.Settings, log *slog.Logger) *Function {
+func New(client *kube.Client, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.DeadLetter, log), log: log}
 }
 

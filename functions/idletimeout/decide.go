@@ -14,12 +14,9 @@ import (
 // Decide is pure. It takes one step for one set of the group. The set that the event names comes last, because only its step
 // may announce an event, and an announcement ends the work on the current event.
 func Decide(in Input) plan.Plan {
-	if p := in.deleteFinishedRecord(); p.Kind == plan.KindDo {
-		return p
-	}
 	subject := in.Group.Find(in.Name)
 	if subject == nil {
-		return plan.Noop(api.SetGone)
+		return in.deleteFinishedRecord()
 	}
 	if p := recordActivity(in, *subject); p.Kind == plan.KindDo {
 		return p
@@ -30,6 +27,9 @@ func Decide(in Input) plan.Plan {
 	}
 	var own plan.Plan
 	for i, m := range group {
+		if in.isSkipped(m) {
+			continue
+		}
 		p := decideMember(in, group, m, verdicts[i])
 		if m.Set.Name == in.Name {
 			own = p
@@ -39,6 +39,12 @@ func Decide(in Input) plan.Plan {
 			p.Announce = "" // sift announces the steps of other sets
 			return p
 		}
+	}
+	if own.Kind == plan.KindDo {
+		return own
+	}
+	if p := in.deleteFinishedRecord(); p.Kind == plan.KindDo { // last, because the API server may reject it
+		return p
 	}
 	return own
 }
@@ -95,7 +101,8 @@ func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 // handleAtZero starts a set that is at zero without a sleep, if the set is needed and may be woken. Otherwise it stays at zero.
 func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	needed := in.Signal.reportsCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	if !needed || m.ReplicasAtWake() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
+	scaled := in.Scalers[m.Set.Name] != nil || in.isScalerPaused(m)
+	if !needed || m.ReplicasAtWake() == 0 || scaled { // the count of a Scaler is the user's request
 		return plan.Noop(api.AtZeroAlready)
 	}
 	sleep := in.newSleep(m, api.Waking, idle.RequestAsked)
@@ -119,6 +126,9 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	}
 	if v.Request == idle.RequestIdle && !allProbed(in.Probes, group) {
 		return plan.Noop(api.AlreadyRefused)
+	}
+	if p := in.deleteFinishedRecordOf(m); p.Kind == plan.KindDo { // its count may be older than that of the new sleep
+		return p
 	}
 	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))

@@ -135,7 +135,7 @@ func (in Input) withProbe(set string, probed ProbeResult) Input {
 
 // withRejection returns the input after the API server rejected a write permanently.
 func (in Input) withRejection(why string) Input {
-	in.Rejected = why
+	in.Rejected = map[string]string{in.Name: why}
 	return in
 }
 

@@ -25,10 +25,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -38,8 +40,12 @@ type cluster struct {
 	mu      sync.Mutex
 	objects map[string][]metav1.Object // by plural name
 	writes  []string
-	// refuse rejects a write that contains this text with 422, like an admission webhook.
-	refuse string
+	// refuse rejects a write that contains this text with 422, like an admission webhook. If refuseOf is not empty, it rejects only
+	// writes of these objects.
+	refuse   string
+	refuseOf []string
+	// notInstalled is the plural name of a custom resource that the API server does not offer.
+	notInstalled string
 	// down answers requests for this plural name with 500.
 	down string
 	// printed is the output of a command by pod. The command fails in any other pod.
@@ -57,6 +63,8 @@ func newCluster(t *testing.T, objects ...metav1.Object) *cluster {
 			plural = "pods"
 		case *appsv1.ControllerRevision:
 			plural = "controllerrevisions"
+		case *v1alpha1.Scaler:
+			plural = "scalers"
 		}
 		c.objects[plural] = append(c.objects[plural], o)
 	}
@@ -103,6 +111,9 @@ func (c *cluster) answer(r *http.Request) (int, any) {
 	if c.down != "" && (base == c.down || parent == c.down) {
 		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	}
+	if c.notInstalled != "" && (base == c.notInstalled || parent == c.notInstalled) {
+		return failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+	}
 	if r.Method != http.MethodGet {
 		return c.write(r, base, parent)
 	}
@@ -136,7 +147,7 @@ func (c *cluster) write(r *http.Request, base, parent string) (int, any) {
 		return http.StatusCreated, json.RawMessage(body)
 	}
 	c.writes = append(c.writes, words)
-	if c.refuse != "" && strings.Contains(string(body), c.refuse) {
+	if c.refuse != "" && strings.Contains(string(body), c.refuse) && (len(c.refuseOf) == 0 || slices.Contains(c.refuseOf, base)) {
 		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	}
 	switch r.Method {
@@ -149,27 +160,34 @@ func (c *cluster) write(r *http.Request, base, parent string) (int, any) {
 		c.objects[base] = append(c.objects[base], revision)
 		return http.StatusCreated, revision
 	case http.MethodDelete:
-		c.objects[parent] = slices.Delete(c.objects[parent], c.find(parent, base), c.find(parent, base)+1)
+		if i := c.find(parent, base); len(c.objects[parent][i].GetFinalizers()) == 0 {
+			c.objects[parent] = slices.Delete(c.objects[parent], i, i+1)
+		}
 		return http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
 	}
-	return c.patch(base, body)
+	if parent == "scalers" {
+		return c.patch(parent, base, body, &v1alpha1.Scaler{})
+	}
+	return c.patch(parent, base, body, &appsv1.StatefulSet{})
 }
 
-func (c *cluster) patch(name string, body []byte) (int, any) {
-	i := c.find("statefulsets", name)
-	before, _ := json.Marshal(c.objects["statefulsets"][i])
+// patch stores the patched object in next, which is an empty object of its type.
+func (c *cluster) patch(plural, name string, body []byte, next metav1.Object) (int, any) {
+	i := c.find(plural, name)
+	before, _ := json.Marshal(c.objects[plural][i])
 	patch, err := jsonpatch.DecodePatch(body)
 	if err != nil {
 		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
 	}
 	after, err := patch.Apply(before)
-	next := &appsv1.StatefulSet{}
 	if err != nil || json.Unmarshal(after, next) != nil {
 		return failure(http.StatusUnprocessableEntity, "")
 	}
-	next.ResourceVersion += "+"
-	next.Status.Replicas, next.Status.ReadyReplicas = *next.Spec.Replicas, *next.Spec.Replicas
-	c.objects["statefulsets"][i] = next
+	next.SetResourceVersion(next.GetResourceVersion() + "+")
+	if set, ok := next.(*appsv1.StatefulSet); ok {
+		set.Status.Replicas, set.Status.ReadyReplicas = *set.Spec.Replicas, *set.Spec.Replicas
+	}
+	c.objects[plural][i] = next
 	return http.StatusOK, next
 }
 
@@ -343,6 +361,47 @@ func TestRejectedWriteEndsSleep(t *testing.T) {
 	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(),
 		newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
 		t.Errorf("%v, %v: want a dead letter", answer, err)
+	}
+}
+
+// asleepInGroup returns a sleeping member of the group shop that is needed now.
+func asleepInGroup(name string) *appsv1.StatefulSet {
+	return member(name, shop, zero, sleep(api.Asleep, build.ScaledDown(time.Hour)),
+		build.Annotation(api.AwakeUntilAnnotation, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+}
+
+// sendForEach sends the event of a tick for each of the sets.
+func (c *cluster) sendForEach(t *testing.T, sets ...string) {
+	t.Helper()
+	for _, name := range sets {
+		_, err := c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(),
+			map[string]string{"kind": "StatefulSet", "name": name}))
+		if err != nil {
+			t.Logf("the event of %s: %v", name, err)
+		}
+	}
+}
+
+// TestMembersWakeAlthoughWritesToOthersAreRejected: each event wakes all members of the group that can wake. The others report the
+// rejection at their own event.
+func TestMembersWakeAlthoughWritesToOthersAreRejected(t *testing.T) {
+	for _, rejected := range [][]string{{"cache"}, {"cache", "db"}} {
+		for name, order := range map[string][]string{"only web has an event": {"web"}, "all have": {"cache", "db", "web"},
+			"only a rejected member has": {"cache"}} {
+			for refused, reported := range map[string]bool{`"path":"/spec/replicas"`: true, api.SleepAnnotation[len(api.Prefix):]: false} {
+				c := newCluster(t, asleepInGroup("cache"), asleepInGroup("db"), asleepInGroup("web"))
+				c.refuse, c.refuseOf = refused, rejected
+				c.sendForEach(t, order...)
+				if n := statefulset.Replicas(c.set("web")); n == 0 {
+					t.Errorf("%v rejected (%s), %s: web stays at zero", rejected, refused, name)
+				}
+				for _, of := range rejected {
+					if s, err := api.LoadSleep(c.set(of)); err != nil || reported && slices.Contains(order, of) && s.Reason != api.StartRefused {
+						t.Errorf("%v rejected (%s), %s: %s reports %s %s, %v", rejected, refused, name, of, s.Phase, s.Reason, err)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -35,13 +36,16 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 			return in, err
 		}
 	}
-	if err := f.observeScalers(ctx, &in); err != nil {
-		return in, err
-	}
 	if in.mayHaveRecords() {
 		if err := f.observeRecords(ctx, ref.Namespace, in.Records); err != nil {
 			return in, err
 		}
+	}
+	if err := f.observeScalers(ctx, &in); err != nil {
+		return in, err
+	}
+	if err := f.observeUnrecordedScalers(ctx, ref.Namespace, &in); err != nil {
+		return in, err
 	}
 	due := in.membersToProbe()
 	unasked := slices.DeleteFunc(slices.Clone(due), func(m idle.Member) bool { _, ok := answers[m.Set.Name]; return ok })
@@ -135,4 +139,35 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 		}
 	}
 	return nil
+}
+
+// observeUnrecordedScalers reads the paused Scalers of sets that lost the record of their Scaler during a sleep, for example because an
+// applied manifest removed all annotations. It lists Scalers only if such a set exists. If the custom resource is not installed, there
+// is no Scaler.
+func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace string, in *Input) error {
+	in.Unrecorded = map[string]*v1alpha1.Scaler{}
+	if !slices.ContainsFunc(in.Group, in.mayHaveUnrecordedScaler) {
+		return nil
+	}
+	scalers := map[string][]*v1alpha1.Scaler{} // by target
+	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			target := l.Items[i].Spec.Target
+			scalers[target] = append(scalers[target], &l.Items[i])
+		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for _, m := range in.Group {
+		if scaler := scale.Owner(scalers[m.Set.Name], nil); in.mayHaveUnrecordedScaler(m) && scaler != nil && scaler.Spec.Paused {
+			in.Unrecorded[m.Set.Name] = scaler
+		}
+	}
+	return nil
+}
+
+// mayHaveUnrecordedScaler reports whether the set has the record of a sleep, and no record of a Scaler.
+func (in Input) mayHaveUnrecordedScaler(m idle.Member) bool {
+	return len(in.Records[m.Set.Name]) > 0 && operation.Of(m.Set).Scale == nil
 }

@@ -40,7 +40,7 @@ func handleProbes(in Input, group idle.Group) plan.Plan {
 	slices.SortStableFunc(last, func(a, b idle.Member) int { return cmp.Compare(in.rank(a), in.rank(b)) })
 	for _, m := range last {
 		switch found, asked := in.Probes[m.Set.Name]; {
-		case !asked:
+		case !asked || in.isSkipped(m):
 		case found.Err != nil:
 			p := refuseSleep(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next try is in %s",
 				m.Rules.Probe, found.Err, in.Settings.SleepRetry))

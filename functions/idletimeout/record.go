@@ -3,6 +3,8 @@ package idletimeout
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
@@ -62,17 +64,33 @@ func (in Input) lostSleep(m idle.Member) *api.Sleep {
 func (in Input) deleteFinishedRecord() plan.Plan {
 	if len(in.Group) == 0 {
 		for _, r := range in.Records[in.Name] {
-			return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
-		}
-	}
-	for _, m := range in.Group {
-		for _, r := range in.Records[m.Set.Name] {
-			if in.isFinished(m, r.Link) {
+			if in.mayDelete(r.Revision) {
 				return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
 			}
 		}
 	}
+	for _, m := range in.Group {
+		if p := in.deleteFinishedRecordOf(m); p.Kind == plan.KindDo {
+			return p
+		}
+	}
 	return plan.Noop(api.SetGone)
+}
+
+// deleteFinishedRecordOf deletes one record of a finished sleep of the member.
+func (in Input) deleteFinishedRecordOf(m idle.Member) plan.Plan {
+	for _, r := range in.Records[m.Set.Name] {
+		if in.isFinished(m, r.Link) && in.mayDelete(r.Revision) {
+			return plan.Do(api.CleaningUp, plan.Delete(plan.ControllerRevisions, r.Revision))
+		}
+	}
+	return plan.Noop(api.NotIdle)
+}
+
+// mayDelete reports whether another try to delete the record can have an effect. It has none if a finalizer of another client keeps a
+// deleted record, or if the API server rejected the deletion in this event.
+func (in Input) mayDelete(record *appsv1.ControllerRevision) bool {
+	return record.DeletionTimestamp == nil && in.Rejected[record.Name] == ""
 }
 
 // isFinished reports whether the sleep of the record is finished: its set was replaced, its sleep ended, or the set runs without that

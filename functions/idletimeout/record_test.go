@@ -1,15 +1,20 @@
 package idletimeout
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -130,4 +135,49 @@ func TestRecordIsKeptDuringSleep(t *testing.T) {
 			t.Errorf("%s: %s", phase, p)
 		}
 	}
+}
+
+// TestGroupWakesAlthoughRecordIsNotDeleted: the record of a finished sleep stays because of the finalizer of another client, or because
+// the API server rejects its deletion. Only the rejection fails the event.
+func TestGroupWakesAlthoughRecordIsNotDeleted(t *testing.T) {
+	for name, row := range map[string]struct {
+		finalizers []string
+		deleted    bool
+		refuse     string
+		deletions  int
+	}{
+		"it has a finalizer":                     {finalizers: []string{"example.com/archive"}, deleted: true},
+		"the API server rejects a deletion":      {refuse: "preconditions", deletions: 1},
+		"nothing prevents it from being deleted": {deletions: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := member("db", shop, sleep(api.Succeeded))
+			old, err := api.LoadSleep(db)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := recordOf(db, old).Revision
+			record.Finalizers = row.finalizers
+			if row.deleted {
+				record.DeletionTimestamp = ptr.To(metav1.Now())
+			}
+			c := newCluster(t, asleepInGroup("web"), db, record)
+			c.refuse, c.refuseOf = row.refuse, []string{record.Name}
+			c.sendForEach(t, "web")
+			if statefulset.Replicas(c.set("web")) == 0 {
+				t.Errorf("web stays at zero: %v", c.writes)
+			}
+			c.writes = nil
+			_, err = c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "2", time.Now(),
+				map[string]string{"kind": "StatefulSet", "name": "db"}))
+			if deletions := countOf(c.writes, "DELETE "+record.Name); deletions != row.deletions || fault.IsPermanent(err) != (row.refuse != "") {
+				t.Errorf("%d deletions, %v; writes %v", deletions, err, c.writes)
+			}
+		})
+	}
+}
+
+// countOf returns how often the text is in the list.
+func countOf(list []string, text string) int {
+	return len(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s != text }))
 }

@@ -14,14 +14,22 @@ import (
 )
 
 // scale sets the replica count to zero or back. Without a Scaler it adds the count to the patch of the set. With a Scaler it returns
-// a patch of the Scaler instead: spec.paused, and spec.replicas if that is 0 at a wake-up.
+// a patch of the Scaler instead. With an unrecorded Scaler, a wake-up does both: scale-hooks does not scale the set during the sleep,
+// and a pause that stays would scale the set to zero after it.
 func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
-	scaler := in.Scalers[m.Set.Name]
-	if scaler == nil {
-		now := statefulset.Replicas(m.Set)
-		plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
-		return nil
+	if scaler := in.Scalers[m.Set.Name]; scaler != nil {
+		return scaleScaler(scaler, to)
 	}
+	now := statefulset.Replicas(m.Set)
+	plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
+	if scaler := in.Unrecorded[m.Set.Name]; scaler != nil && to > 0 {
+		return scaleScaler(scaler, to)
+	}
+	return nil
+}
+
+// scaleScaler returns a patch of the Scaler: spec.paused, and spec.replicas if that is 0 at a wake-up.
+func scaleScaler(scaler *v1alpha1.Scaler, to int32) []plan.Action {
 	change := plan.PatchOf(plan.Scalers, scaler)
 	if paused := to == 0; scaler.Spec.Paused != paused {
 		change.Replace("/spec/paused", paused, fmt.Sprintf("paused = %t", paused))
@@ -35,7 +43,7 @@ func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action 
 // isScalerPaused reports whether the set has a paused Scaler.
 func (in Input) isScalerPaused(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
-	return scaler != nil && scaler.Spec.Paused
+	return scaler != nil && scaler.Spec.Paused || in.Unrecorded[m.Set.Name] != nil
 }
 
 // scalerStartsSet reports whether the set's Scaler starts members without another write.

@@ -2,14 +2,17 @@ package idletimeout
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -76,5 +79,61 @@ func TestRecordOfLostSleepIsKeptWhileScalerIsPaused(t *testing.T) {
 	in.Records["web"] = []Record{recordOf(stopped, asleep)}
 	if p := Decide(in); p.Reason != api.WakingUp {
 		t.Errorf("at zero: %s, want a wake-up", p)
+	}
+}
+
+// TestPauseEndsAlthoughManifestRemovedAllAnnotations: without the set's records, idle-timeout finds the Scaler that it has paused by the
+// Scaler's target. While the pre hook runs, the record of the sleep is kept. At zero, the set gets its replicas and the pause ends.
+func TestPauseEndsAlthoughManifestRemovedAllAnnotations(t *testing.T) {
+	pilot := func() *v1alpha1.Scaler {
+		return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
+			ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+	}
+	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Minute))
+	waiting := build.Sleep(api.Waking, build.ScaledDown(time.Minute), build.SleepReason(api.DependencyFirst, ""))
+	for name, row := range map[string]struct {
+		options []build.Option
+		record  *api.Sleep
+		writes  string
+	}{
+		"the pre hook runs":  {nil, slept, ""},
+		"the set is at zero": {[]build.Option{zero}, slept, "PATCH pilot, PATCH web"},
+		"only the record of the Scaler is lost while the pre hook runs": {[]build.Option{build.WithSleep(slept)}, slept,
+			"PATCH pilot, PATCH web"},
+		"the set has waited for a dependency": {[]build.Option{zero, build.WithSleep(waiting)}, waiting, "PATCH pilot, PATCH web"},
+		"no sleep: the pause is the user's":   {[]build.Option{zero}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := staleWeb(append([]build.Option{build.Annotation(api.LastActivityAnnotation, timestampAgo(time.Minute))}, row.options...)...)
+			objects := []metav1.Object{set, pilot()}
+			if row.record != nil {
+				objects = append(objects, recordOf(set, row.record).Revision)
+			}
+			c := newCluster(t, objects...)
+			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+			if got := strings.Join(c.writes, ", "); got != row.writes {
+				t.Errorf("writes %q, want %q", got, row.writes)
+			}
+			ended := row.writes != ""
+			if paused := c.objects["scalers"][0].(*v1alpha1.Scaler).Spec.Paused; paused == ended || ended && *c.set("web").Spec.Replicas != 3 {
+				t.Errorf("paused %t, %d replicas", paused, *c.set("web").Spec.Replicas)
+			}
+		})
+	}
+}
+
+// TestScalersAreListedOnlyForALostRecord: no other set needs the list, and it is no error if the custom resource is not installed.
+func TestScalersAreListedOnlyForALostRecord(t *testing.T) {
+	running := newCluster(t, staleWeb())
+	running.down = "scalers"
+	if answer := handle(t, running.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(),
+		aboutWeb)); answer != "web sleep.decided" {
+		t.Errorf("a set without a sleep: %q", answer)
+	}
+	lost := newCluster(t, staleWeb(zero), recordOf(web(), build.Sleep(api.Stopping, build.ScaledDown(time.Minute))).Revision)
+	lost.notInstalled = "scalers"
+	if answer := handle(t, lost.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(),
+		aboutWeb)); answer != "web wake.decided" {
+		t.Errorf("a set with a lost sleep, and no kind Scaler: %q", answer)
 	}
 }

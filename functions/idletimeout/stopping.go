@@ -27,7 +27,7 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	scaled := sleep.ScaledToZeroAt != nil
 	switch {
 	case in.isRejected(m):
-		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected)
+		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected[m.Set.Name])
 	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
 		next.Phase, next.PodsGoneAt, next.Deadline = api.Asleep, operation.Moment(in.Now), nil

@@ -29,7 +29,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	var resume []plan.Action
 	if replicas := statefulset.Replicas(m.Set); replicas > 0 {
 		next.Replicas = replicas // the set was not scaled down yet, or another client set a new count
-		if sleep.ScaledToZeroAt != nil && in.Scalers[m.Set.Name] != nil {
+		if sleep.ScaledToZeroAt != nil {
 			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
 		}
 	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
@@ -69,7 +69,7 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	switch {
 	case in.isRejected(m):
 		return conclude(in, m, api.Failed, api.Rejected,
-			"the API server rejected a write of the wake-up: "+in.Rejected+". Scale the set yourself")
+			"the API server rejected a write of the wake-up: "+in.Rejected[m.Set.Name]+". Scale the set yourself")
 	case in.Scalers[m.Set.Name] != nil && operation.Of(m.Set).Scaling() && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
 	case idle.EnoughReady(m.Set, true):
@@ -136,7 +136,7 @@ func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
 	next := enterWaking(sleep, in.Now, in.Settings.SleepRetry)
 	next.Reason = api.StartRefused
 	next.Message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; "+
-		"the next try is in %s", wantedReplicas(sleep), in.Rejected, in.Settings.SleepRetry)
+		"the next try is in %s", wantedReplicas(sleep), in.Rejected[m.Set.Name], in.Settings.SleepRetry)
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
 	return plan.Do(api.StartRefused, append(patch.Actions(), operation.NoteOf(m.Set, next, true))...)
 }

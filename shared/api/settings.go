@@ -42,7 +42,8 @@ type Settings struct {
 	// QuiesceTimeout is added to the grace period. In a rolling resize, the annotation drydock.dev/max-stop (default 1m) replaces it.
 	QuiesceTimeout time.Duration `envconfig:"DRYDOCK_QUIESCE_TIMEOUT" default:"15m" desc:"time to stop pods beyond their grace period"`
 
-	// StartTimeout also limits how long a pod may take to end once its copy has, or to come back with its node.
+	// StartTimeout also limits how long a pod may take to end once its copy has, or to come back with its node. A cleanup pod has as long to
+	// start.
 	StartTimeout time.Duration `envconfig:"DRYDOCK_MOVER_START_TIMEOUT" default:"10m" desc:"time limit for a mover to start or to end"`
 
 	// ProgressTimeout ends the copy.
@@ -73,6 +74,7 @@ type Settings struct {
 
 	CleanupTries   int           `envconfig:"DRYDOCK_CLEANUP_TRIES" default:"5" desc:"tries to clean up an ordinal before it fails"`
 	CleanupBackoff time.Duration `envconfig:"DRYDOCK_CLEANUP_BACKOFF" default:"10s" desc:"first wait between tries; doubles up to 5m"`
+	// CleanupTimeout also limits the wait for an obstacle, such as another pod that uses the claim.
 	CleanupTimeout time.Duration `envconfig:"DRYDOCK_CLEANUP_TIMEOUT" default:"24h" desc:"time limit for one cleanup pod"`
 	CleanupPods    int           `envconfig:"DRYDOCK_CLEANUP_PODS" default:"10" desc:"cleanup pods at once with policy Parallel"`
 

@@ -40,19 +40,6 @@ type Report struct {
 // Size returns the number of bytes as a message of a report writes it, for example "1.5 GiB".
 func Size(bytes int64) string { return text.Bytes(bytes) }
 
-// Line is one line of a mover's log: its progress or, at the end, its report. The fields of the other kind are zero.
-type Line struct {
-	Progress
-	Report
-}
-
-// ParseLine reads a line of a mover's log or its termination message.
-func ParseLine(text []byte) (Line, error) {
-	var l Line
-	err := json.Unmarshal(text, &l)
-	return l, err
-}
-
 // Encode returns the report as one line of JSON without a line break, of at most limit bytes. The limit must be at least
 // 512. To fit, it first cuts the lists, then the message.
 func (r Report) Encode(limit int) []byte {

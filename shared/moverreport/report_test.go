@@ -41,8 +41,20 @@ func TestReportFitsTerminationLog(t *testing.T) {
 	}
 }
 
+// line is one line of a mover's log: its progress or, at the end, its report. The fields of the other kind are zero.
+type line struct {
+	Progress
+	Report
+}
+
+func parseLine(text []byte) (line, error) {
+	var l line
+	err := json.Unmarshal(text, &l)
+	return l, err
+}
+
 func TestLineHoldsProgressOrReport(t *testing.T) {
-	for _, want := range []Line{
+	for _, want := range []line{
 		{Progress: Progress{Phase: PhaseCopy, BytesDone: 1, BytesTotal: 2, FilesDone: 3, FilesTotal: 4}},
 		{Report: Report{Result: "failed", Code: CodeNoSpace, Reason: ReasonNoSpace, Message: "full", Bytes: 5, Warnings: []string{"w"},
 			Digest: "d"}},
@@ -51,11 +63,11 @@ func TestLineHoldsProgressOrReport(t *testing.T) {
 		if want.Phase != "" {
 			text, _ = json.Marshal(want.Progress)
 		}
-		if got, err := ParseLine(text); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := parseLine(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v %v", text, got, err)
 		}
 	}
-	if _, err := ParseLine([]byte("panic: no report")); err == nil {
+	if _, err := parseLine([]byte("panic: no report")); err == nil {
 		t.Error("a line that is not JSON was parsed")
 	}
 }

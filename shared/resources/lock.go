@@ -16,8 +16,8 @@ const lockGate = api.Prefix + "lock"
 const lockContainer = "lock"
 
 // MakeLock returns the pod that reserves the name of a member without a pod, so that the member cannot start while its claims are
-// replaced. It never runs, names no claim, and no selector of the set matches it. The set owns it but is not its controller, because the
-// StatefulSet controller would adopt it as a member.
+// replaced. It runs only if another process removes its scheduling gate, and then ends at once. It names no claim, and no selector of the
+// set matches it. The set owns it but is not its controller, because the StatefulSet controller would adopt it as a member.
 func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings api.Settings) *corev1.Pod {
 	link := api.Link{Operation: operation, Role: api.RoleHeld, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: &ordinal}
@@ -36,7 +36,7 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 			EnableServiceLinks:           ptr.To(false),
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: []string{"version"},
+			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: []string{"help"},
 				SecurityContext: moverSecurity(false), Resources: moverResources()}},
 		},
 	}

@@ -99,13 +99,14 @@ func expectLogsAndReport(t *testing.T, s *stage.Stage) {
 	}
 }
 
-// TestKustomizationInstallsDrydock runs the commands of docs/getting-started.md that make and apply an overlay of deploy/standalone.
+// TestKustomizationInstallsDrydock runs the commands of docs/operations.md that make and apply an overlay of deploy/standalone.
 func TestKustomizationInstallsDrydock(t *testing.T) {
 	s := newSetWithoutDrydock(t)
 	before := s.Data(t)
 	reader := newReader(t, s, tutorial{replace: []string{
-		"local/drydock-standalone", "dev.local/drydock-standalone",
-		"local/drydock:dev", stage.Image,
+		`newName: example.com/drydock-standalone, digest: "sha256:…"`, "newName: dev.local/drydock-standalone, newTag: dev",
+		`{DRYDOCK_IMAGE: "example.com/drydock@sha256:…"}`, `{DRYDOCK_IMAGE: "` + stage.Image + `", DRYDOCK_ALLOW_TAGS: "true"}`,
+		"example.com/drydock@sha256:…", stage.Image,
 	}})
 	for _, folder := range []string{"config", "deploy"} {
 		reader.copyFolder(t, folder)
@@ -116,10 +117,10 @@ func TestKustomizationInstallsDrydock(t *testing.T) {
 	s.ExpectResized(t, before)
 }
 
-// installation returns the commands of docs/getting-started.md that install Drydock.
+// installation returns the commands of docs/operations.md that install Drydock with an overlay.
 func installation(t *testing.T) page.Step {
 	t.Helper()
-	blocks, err := page.Blocks(fileOf(t, "docs/getting-started.md"))
+	blocks, err := page.Blocks(fileOf(t, "docs/operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func installation(t *testing.T) page.Step {
 			return page.Step{Line: block.Line, Commands: block.Text}
 		}
 	}
-	t.Fatal("docs/getting-started.md has no block that writes my-drydock/kustomization.yaml")
+	t.Fatal("docs/operations.md has no block that writes my-drydock/kustomization.yaml")
 	return page.Step{}
 }
 

@@ -61,12 +61,6 @@ func (s *treeHasher) withDir(d *dir, f func(fds []int) error) error {
 	return f(fds)
 }
 
-// collectOf judges and collects an error of a directory.
-func (s *treeHasher) collectOf(d *dir, err error) error {
-	s.judge(d, nil, err)
-	return s.problems.collect(err)
-}
-
 func (s *treeHasher) run(ctx context.Context, workers int) error {
 	return runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, &node{dir: s.tree.top})) })
 }

@@ -23,13 +23,6 @@ type nameList struct {
 	refs []nameRef
 }
 
-// nameRef is the place of a name in the text.
-type nameRef struct {
-	from   uint32
-	length uint16
-	kind   uint8 // S_IFMT bits >> 12
-}
-
 func (l nameList) len() int { return len(l.refs) }
 
 // at returns a name. Its string shares the memory of the list, which nothing changes after readdir.

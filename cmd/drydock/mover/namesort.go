@@ -9,6 +9,13 @@ import (
 	"slices"
 )
 
+// nameRef is the place of a name in the text.
+type nameRef struct {
+	from   uint32
+	length uint16
+	kind   uint8 // S_IFMT bits >> 12
+}
+
 // runNames is the number of names that are sorted together while the next ones are being read.
 const runNames = 4096
 

@@ -114,6 +114,12 @@ func (s *treeHasher) judge(d *dir, e *entry, err error) {
 	}
 }
 
+// collectOf judges and collects an error of a directory.
+func (s *treeHasher) collectOf(d *dir, err error) error {
+	s.judge(d, nil, err)
+	return s.problems.collect(err)
+}
+
 // finishPiece ends one piece of work on a block. Complete blocks enter the hash of the directory in their order. After the
 // last one, the directory's own record goes to its parent.
 func (s *treeHasher) finishPiece(n *node, block int) {

@@ -7,11 +7,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -56,6 +58,9 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 			}
 		}
 	})
+	if err == nil {
+		err = s.addScalers(ctx, found)
+	}
 	var all []release.Input
 	for _, in := range found {
 		all = append(all, *in)
@@ -64,6 +69,33 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all, err
+}
+
+// addScalers adds the Scalers of the sets that Drydock has put to sleep. If the custom resource is not installed, there is no Scaler.
+func (s *session) addScalers(ctx context.Context, found map[types.NamespacedName]*release.Input) error {
+	needed := false
+	for _, in := range found {
+		needed = needed || in.MayHavePausedScaler()
+	}
+	if !needed {
+		return nil
+	}
+	scalers := map[types.NamespacedName][]*v1alpha1.Scaler{} // by target
+	err := kube.Pages(ctx, s.client, plan.Scalers, s.namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			target := types.NamespacedName{Namespace: l.Items[i].Namespace, Name: l.Items[i].Spec.Target}
+			scalers[target] = append(scalers[target], &l.Items[i])
+		}
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for key, in := range found {
+		if in.MayHavePausedScaler() {
+			in.Scalers = scalers[key]
+		}
+	}
+	return nil
 }
 
 // addHeldPods adds the pods with a hold to their sets, and the claims of their namespaces.

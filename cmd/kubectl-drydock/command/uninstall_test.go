@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -87,7 +88,9 @@ func (c *installedCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.wrote = append(c.wrote, plural+"/"+path.Base(r.URL.Path))
 		answer(w, http.StatusOK, tree{"metadata": tree{"resourceVersion": "1"}})
 	case strings.HasSuffix(r.URL.Path, "/drydock.dev/v1alpha1/scalers"):
-		answer(w, http.StatusOK, listOf(c.scalers...))
+		list := listOf(c.scalers...)
+		list["apiVersion"], list["kind"] = "drydock.dev/v1alpha1", "ScalerList"
+		answer(w, http.StatusOK, list)
 	case !c.discovers(w, r.URL.Path) && !c.part(w, r, plural):
 		c.Lists.ServeHTTP(w, r)
 	}
@@ -205,6 +208,28 @@ func TestUninstallReleasesWhatBeganMeanwhile(t *testing.T) {
 	out, err := c.run(t, "uninstall", "--yes")
 	if err == nil || !strings.Contains(err.Error(), "kubectl drydock install") || !c.has("/namespaces/drydock") || len(c.wrote) > 0 {
 		t.Errorf("a resize began: %v, wrote %v\n%s", err, c.wrote, out)
+	}
+}
+
+// TestReleaseReadsTheScalersOfSleepingSets: without a sleep, or without the custom resource, there is nothing to read.
+func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
+	pilot := tree{"metadata": tree{"name": "pilot", "namespace": "shop", "uid": "uid-pilot", "resourceVersion": "5"},
+		"spec": tree{"target": "web", "replicas": 3, "paused": true}}
+	asleep := build.Set("web", build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour))))
+	for situation, row := range map[string]struct {
+		set     *appsv1.StatefulSet
+		scalers []any
+		wrote   string
+	}{
+		"a Scaler":            {asleep, []any{pilot}, "scalers/pilot statefulsets/web"},
+		"no Scaler":           {asleep, nil, "statefulsets/web"},
+		"a set that is awake": {build.Set("web"), []any{pilot}, "statefulsets/web"},
+	} {
+		c := newInstalledCluster(t)
+		c.Lists["statefulsets"], c.scalers = []metav1.Object{row.set}, row.scalers
+		if out, err := c.run(t, "release", "-A", "--yes"); err != nil || strings.Join(c.wrote, " ") != row.wrote {
+			t.Errorf("%s: %v, wrote %v\n%s", situation, err, c.wrote, out)
+		}
 	}
 }
 

@@ -4,6 +4,9 @@ package release
 
 import (
 	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
@@ -50,7 +53,7 @@ func Note(in Input) string {
 		return ""
 	}
 	scale := operation.Of(in.Set).Scale
-	if scale == nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
+	if scale == nil || in.sleep() != nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("its Scaler %s is paused, so it stays at 0 replicas. Without Drydock, start it with: "+
@@ -94,8 +97,9 @@ func (in Input) abort() string {
 // ifFunctionsRun ends the advice to wait.
 const ifFunctionsRun = ". If Drydock's functions do not run any more, release the set with --holds"
 
-// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. If an operator has stopped the set
-// for Drydock and has not been released yet, it returns operatorFirst: the operator must start the set.
+// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. Before that, it ends Drydock's
+// pause of the set's Scaler. If an operator has stopped the set for Drydock and has not been released yet, it returns operatorFirst: the
+// operator must start the set.
 func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	sleep := in.sleep()
 	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.hasPausedOwner() {
@@ -117,7 +121,40 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 		patch.Unannotate(key)
 	}
 	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
-	return patch.Actions(), false
+	return append(in.endPause(), patch.Actions()...), false // the Scaler first: without the sleep, its pause would look like the user's
+}
+
+// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or is about to. If the set has a Scaler, Drydock has paused it.
+func (in Input) MayHavePausedScaler() bool {
+	if in.Set == nil {
+		return false
+	}
+	sleep := in.sleep()
+	return sleep != nil && sleep.ScaledToZeroAt != nil || slices.ContainsFunc(in.Sleeps, func(revision *appsv1.ControllerRevision) bool {
+		link := api.LoadRecord(revision)
+		return link != nil && link.Set.UID == in.Set.UID // the record exists until the set is awake
+	})
+}
+
+// endPause ends Drydock's pause of the set's Scaler, as a wake-up by idle-timeout does. Otherwise the set would be scaled to zero when it
+// opts in again, and nothing would wake it.
+func (in Input) endPause() (actions []plan.Action) {
+	if !in.MayHavePausedScaler() {
+		return nil
+	}
+	sleep, record := in.sleep(), operation.Of(in.Set).Scale
+	for _, s := range in.Scalers {
+		if !s.Spec.Paused || s.DeletionTimestamp != nil || record != nil && record.Scaler.UID != s.UID {
+			continue
+		}
+		patch := plan.PatchOf(plan.Scalers, s).Replace("/spec/paused", false, "paused = false")
+		if sleep != nil && (s.Spec.Replicas == nil || *s.Spec.Replicas == 0) {
+			before := max(sleep.Replicas, 1)
+			patch.Replace("/spec/replicas", before, fmt.Sprintf("replicas = %d", before))
+		}
+		actions = append(actions, patch.Actions()...)
+	}
+	return actions
 }
 
 // requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
@@ -94,16 +97,63 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 	}
 }
 
+// scaledToZero stores the record of a set that the paused Scaler pilot has scaled to zero.
+func scaledToZero() build.Option {
+	paused := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 3, Paused: true}
+	return build.Annotation(api.ScaleAnnotation, paused.Encode())
+}
+
+// withScaler adds the paused Scaler pilot with the count.
+func (in Input) withScaler(replicas int32) Input {
+	in.Scalers = []*v1alpha1.Scaler{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pilot", UID: "uid-pilot",
+		ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &replicas, Paused: true}}}
+	return in
+}
+
+// TestReleaseEndsDrydocksPauseOfTheScaler: with a Scaler that stays paused, the set would be scaled to zero when it opts in again,
+// without a sleep that wakes it. The pause by a user stays.
+func TestReleaseEndsDrydocksPauseOfTheScaler(t *testing.T) {
+	asleep := build.Sleep(api.Asleep, build.AsleepFor(time.Hour))
+	lost := asleepWith(asleep, build.Replicas(3), scaledToZero())
+	delete(lost.Set.Annotations, api.SleepAnnotation)
+	const pilot, web = "patch scalers.v1alpha1.drydock.dev pilot", "patch statefulsets web"
+	for situation, row := range map[string]struct {
+		in    Input
+		first string
+	}{
+		"the set sleeps":                         {asleepWith(asleep, scaledToZero()).withScaler(3), pilot + " {paused = false}"},
+		"the set sleeps, and the Scaler wants 0": {asleepWith(asleep).withScaler(0), pilot + " {paused = false, replicas = 3}"},
+		"the record is left, and the hook runs":  {lost.withScaler(3), pilot + " {paused = false}"},
+		"the owner has not consented to a sleep": {asleepWith(build.Sleep(api.Planned)).withoutRecords().withScaler(3), web},
+		"no sleep: a user has paused the Scaler": {asleepWith(nil, scaledToZero()).withScaler(3), web},
+		"the set sleeps, and there is no Scaler": {asleepWith(asleep), web},
+	} {
+		actions, left := Decide(row.in)
+		if len(left) > 0 || !strings.HasPrefix(actions[0].String(), row.first) {
+			t.Errorf("%s: %v, left %v; want %s first", situation, actions, left, row.first)
+		}
+		if actions[0].Resource == plan.Scalers && (actions[0].Ops[0].Value != "5" || actions[1].Resource != plan.StatefulSets) {
+			t.Errorf("%s: %v, want the version of the Scaler as precondition, and then the set", situation, actions)
+		}
+	}
+}
+
+// withoutRecords removes the records of sleeps.
+func (in Input) withoutRecords() Input {
+	in.Sleeps = nil
+	return in
+}
+
 // TestPausedScalerIsNamed: nothing else says why the set stays at zero after Drydock is uninstalled.
 func TestPausedScalerIsNamed(t *testing.T) {
-	paused := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
-		Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot"}, Previous: 3, Paused: true}
-	record := build.Annotation(api.ScaleAnnotation, paused.Encode())
+	record := scaledToZero()
 	for situation, row := range map[string]struct {
 		in    Input
 		named bool
 	}{
 		"a paused Scaler keeps it at zero": {asleepWith(nil, record), true},
+		"Drydock's sleep ends":             {asleepWith(build.Sleep(api.Asleep, build.AsleepFor(time.Hour)), record), false},
 		"the set has replicas":             {asleepWith(nil, record, build.Replicas(2)), false},
 		"no Scaler":                        {asleepWith(nil), false},
 		"the set is gone":                  {Input{Namespace: "shop", Name: "web"}, false},

@@ -52,6 +52,7 @@ func checkBlock(c *checker, block page.Block) {
 			checkKeys(c, i+1, line)
 		}
 	}
+	checkImages(c, block.Text)
 	if block.Language == "yaml" {
 		checkManifests(c, 1, block.Text)
 	}
@@ -73,6 +74,7 @@ var (
 // checkSpan checks a command, a test or a path in a sentence.
 func checkSpan(c *checker, text string) {
 	checkKeys(c, 1, text)
+	checkImages(c, text)
 	switch {
 	case commandSpan.MatchString(text):
 		commands, err := page.Commands(text)

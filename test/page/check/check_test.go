@@ -115,6 +115,13 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"no known language":    {"```bash\nmake demmo\n```\n", `language "bash" is not checked`},
 		"an exported variable": {sh("export DRYDOCK_" + "NONE=1"), "the variable"},
 		"an exported path":     {sh("export f=backups\nkubectl apply -f deploy/$f/triggers.yaml"), "no deploy/backups/triggers.yaml"},
+		"an image":             {yaml("data: {DRYDOCK_IMAGE: \"example.com/drydock@sha256:…\"}"), ""},
+		"an image with a tag":  {yaml("data: {DRYDOCK_IMAGE: \"dev.local/drydock:dev\", DRYDOCK_ALLOW_TAGS: \"true\"}"), ""},
+		"no tag is allowed":    {yaml("data: {DRYDOCK_IMAGE: \"dev.local/drydock:dev\"}"), "has no digest"},
+		"no registry":          {sh("func deploy --env DRYDOCK_IMAGE=local/drydock@sha256:…"), "names no registry"},
+		"no registry in JSON":  {sh(`echo '{"data":{"DRYDOCK_IMAGE":"local/drydock@sha256:…"}}'`), "names no registry"},
+		"an image of install":  {sh("kubectl drydock install --allow-tags --image dev.local/drydock:dev"), ""},
+		"no image of install":  {sh("kubectl drydock install --allow-tags --standalone-image local/drydock:dev"), "names no registry"},
 		"no end of a block":    {"```sh\ntrue\n", "ends inside a block"},
 	} {
 		t.Run(name, func(t *testing.T) {

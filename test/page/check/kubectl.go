@@ -63,6 +63,11 @@ func checkPlugin(c *checker, line int, arguments []string, inSentence bool) {
 		c.report(line, "kubectl drydock %s: %v", command.Name(), err)
 		return
 	}
+	for _, name := range []string{"image", "standalone-image"} {
+		if flag := command.Flags().Lookup(name); flag != nil && flag.Changed {
+			checkImage(c, line, flag.Value.String(), command.Flags().Changed("allow-tags"))
+		}
+	}
 	if err := command.ValidateArgs(command.Flags().Args()); err != nil && !inSentence {
 		c.report(line, "kubectl drydock %s: %v", command.Name(), err)
 	}
