@@ -298,7 +298,7 @@ func (w *randomWorld) observed() *world.Observed {
 		o.ClaimManifests[claim.Name] = build.Untyped(claim)
 	}
 	for _, r := range w.journals {
-		if link := api.LoadRecord(r); link != nil && link.Role == api.RoleJournal {
+		if link := api.RevisionLink(r); link != nil && link.Role == api.RoleJournal {
 			o.Journals = append(o.Journals, r)
 		}
 	}
@@ -310,7 +310,7 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 	settings, group := build.SleepSettings(), idle.Group{idle.MemberOf(w.set)}
 	sleeps, roles := map[string][]idletimeout.Record{}, []api.Role(nil)
 	for _, r := range w.journals {
-		link := api.LoadRecord(r)
+		link := api.RevisionLink(r)
 		roles = append(roles, link.Role)
 		if link.Role == api.RoleSleep {
 			sleeps["web"] = append(sleeps["web"], idletimeout.Record{Revision: r, Link: link})

@@ -163,7 +163,7 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				link := api.LoadRecord(&l.Items[i])
+				link := api.RevisionLink(&l.Items[i])
 				if link == nil || link.Namespace != l.Items[i].Namespace {
 					continue // forged: no function works on it, so it must not count either
 				}

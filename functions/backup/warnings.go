@@ -50,7 +50,7 @@ func warningEvents(in Input, before, after *api.Resize) []plan.Action {
 			if known != nil && slices.Contains(known.Warnings, text) {
 				continue
 			}
-			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
+			notes = append(notes, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
 				Message: fmt.Sprintf("copying claim %s: %s", move.Claim, text), UID: in.Set.UID, Operation: after.Operation}))
 		}
 	}

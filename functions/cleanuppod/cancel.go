@@ -133,7 +133,7 @@ func (in Input) releaseSet(record *api.Cleanup, why string) plan.Plan {
 	if record != nil {
 		operation = record.Operation
 	}
-	note := plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.FinalizerRemoved,
+	note := plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.FinalizerRemoved,
 		Message: "the StatefulSet is deleted without a cleanup: " + why + "; its claims are kept", UID: in.Set.UID, Operation: operation})
 	if !record.Active() {
 		return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...)

@@ -15,7 +15,7 @@ func Decide(in Input) plan.Plan {
 	}
 	record, err := api.LoadCleanup(in.Set)
 	if err != nil {
-		return plan.Do(api.StatusInvalid, plan.Record(in.Set.Namespace, in.Set.Name,
+		return plan.Do(api.StatusInvalid, plan.Event(in.Set.Namespace, in.Set.Name,
 			plan.Note{Warning: true, Reason: api.StatusInvalid, Message: err.Error(), UID: in.Set.UID}))
 	}
 	if p := in.removeStrayPods(record); p.Kind == plan.KindDo {

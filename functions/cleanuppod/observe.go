@@ -69,7 +69,7 @@ func (f *Function) observeRecords(ctx context.Context, in *Input) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Set.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				if link := api.LoadRecord(&l.Items[i]); link != nil && link.Set.Name == in.Name {
+				if link := api.RevisionLink(&l.Items[i]); link != nil && link.Set.Name == in.Name {
 					in.Records = append(in.Records, link.Role)
 				}
 			}

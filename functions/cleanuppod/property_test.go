@@ -263,7 +263,7 @@ func (in Input) wrong(a plan.Action) string {
 		}
 	}
 	switch {
-	case a.Verb == plan.VerbRecord:
+	case a.Verb == plan.VerbEvent:
 		return ""
 	case a.Verb == plan.VerbCreate:
 		return in.wrongPod(a, seen)
@@ -347,7 +347,7 @@ func TestDecisionsReachSteadyState(t *testing.T) {
 		var trail []string
 		for range 150 {
 			p := Decide(in)
-			if p.Kind != plan.KindDo || !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbRecord }) {
+			if p.Kind != plan.KindDo || !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbEvent }) {
 				return
 			}
 			trail = append(trail, p.String())

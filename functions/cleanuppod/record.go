@@ -94,7 +94,7 @@ func (in Input) newReportEvents(record *api.Cleanup, reports []api.OrdinalStatus
 	var notes []plan.Action
 	for _, r := range reports {
 		if entry := entryOf(record, r.Ordinal); entry == nil || *entry != r {
-			notes = append(notes, plan.Record(in.Set.Namespace, in.Set.Name,
+			notes = append(notes, plan.Event(in.Set.Namespace, in.Set.Name,
 				plan.Note{Warning: true, Reason: r.Reason, Message: r.Message, UID: in.Set.UID}))
 		}
 	}
@@ -163,6 +163,6 @@ func (in Input) conclude(record *api.Cleanup, ordinals, left []cleanup.Ordinal) 
 
 // note returns a Kubernetes Event for the cleanup.
 func (in Input) note(record *api.Cleanup, reason api.Reason, warning bool, message string, args ...any) plan.Action {
-	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
 		Message: fmt.Sprintf(message, args...), UID: in.Set.UID, Operation: record.Operation})
 }

@@ -64,7 +64,7 @@ func notListedReason(in Input) string {
 
 // warn returns the action that creates a Warning Event on the set. The outcome says whether the event is listed.
 func warn(in Input, outcome string) plan.Action {
-	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
 		Operation: in.Letter.Operation, Message: describe(in.Letter) + ". The next tick checks the set again. " + outcome})
 }
 

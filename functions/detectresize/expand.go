@@ -58,7 +58,7 @@ func expandClaims(in Input, record *api.Resize) plan.Plan {
 	case pod != nil && !byGrowth && obstacle == "":
 		message := fmt.Sprintf("pod %s is restarted, because the file system on its volume grows only when it is mounted", pod.Name)
 		return plan.Do(api.MemberRestarted, plan.Evict(pod),
-			plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.MemberRestarted, Message: message, UID: in.Set.UID,
+			plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Reason: api.MemberRestarted, Message: message, UID: in.Set.UID,
 				Operation: record.Operation}))
 	case pod != nil && !byGrowth && !operation.Overdue(record, in.Now):
 		if store := operation.Store(in.Set, closeGate(next, pod, obstacle)); !store.Empty() {

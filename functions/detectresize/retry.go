@@ -22,6 +22,6 @@ func waitForObstacle(in Input, found resize.Problem) plan.Plan {
 		return plan.Do(found.Reason, plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, "event").Actions()...)
 	}
 	message := "the resize waits: " + found.Message
-	return plan.Do(found.Reason, plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Reason: found.Reason, Message: message,
+	return plan.Do(found.Reason, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Reason: found.Reason, Message: message,
 		UID: in.Set.UID}))
 }

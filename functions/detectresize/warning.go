@@ -7,6 +7,6 @@ import (
 
 // warn returns the action that creates a Warning Event on the set.
 func warn(in Input, operation string, reason api.Reason, message string) plan.Action {
-	return plan.Record(in.Set.Namespace, in.Set.Name,
+	return plan.Event(in.Set.Namespace, in.Set.Name,
 		plan.Note{Warning: true, Reason: reason, Message: message, UID: in.Set.UID, Operation: operation})
 }

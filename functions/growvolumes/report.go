@@ -31,7 +31,7 @@ func (in Input) eventsForNew(next *api.Growth, warnings []api.GrowthWarning) []p
 }
 
 func (in Input) event(warning bool, reason api.Reason, message string) plan.Action {
-	return plan.Record(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason, Message: message, UID: in.Set.UID})
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason, Message: message, UID: in.Set.UID})
 }
 
 // countStuck returns the number of templates with a volume that is nearly full and cannot grow.

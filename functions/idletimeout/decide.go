@@ -65,7 +65,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 	case m.Sleep.Active():
 		return continueSleep(in, group, m, v)
 	case in.unreadableRecord(m) != nil && m.Set.Name == in.Name:
-		return plan.Do(api.LinkInvalid, plan.Record(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
+		return plan.Do(api.LinkInvalid, plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
 			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
 				in.unreadableRecord(m)), UID: m.Set.UID}))
 	case in.lostSleep(m) != nil:
@@ -94,7 +94,7 @@ func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 	if m.Set.Name != in.Name {
 		return plan.Noop(api.StatusInvalid)
 	}
-	return plan.Do(api.StatusInvalid, plan.Record(m.Set.Namespace, m.Set.Name,
+	return plan.Do(api.StatusInvalid, plan.Event(m.Set.Namespace, m.Set.Name,
 		plan.Note{Warning: true, Reason: api.StatusInvalid, Message: m.SleepErr.Error(), UID: m.Set.UID}))
 }
 

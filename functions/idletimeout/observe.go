@@ -74,7 +74,7 @@ func (f *Function) observeRecords(ctx context.Context, namespace string, into ma
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				link := api.LoadRecord(&l.Items[i])
+				link := api.RevisionLink(&l.Items[i])
 				if link == nil || link.Role != api.RoleSleep {
 					continue
 				}

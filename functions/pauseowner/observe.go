@@ -256,7 +256,7 @@ func (f *Function) listRecords(ctx context.Context, namespace string, in *Input)
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				link := api.LoadRecord(&l.Items[i])
+				link := api.RevisionLink(&l.Items[i])
 				if link == nil || link.Set.Name != in.Name {
 					continue
 				}

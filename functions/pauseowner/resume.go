@@ -84,7 +84,7 @@ func reportStuckPause(in Input, current operation.Record, record OwnerRecord, de
 	}
 	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: current.Head().Operation}
 	store := operation.Store(in.Set, withOwnerProblem(current, problem))
-	return plan.Do(api.OwnerStays, append(store.Actions(), plan.Record(in.Set.Namespace, in.Set.Name, note))...)
+	return plan.Do(api.OwnerStays, append(store.Actions(), plan.Event(in.Set.Namespace, in.Set.Name, note))...)
 }
 
 // withOwnerProblem returns a copy of the record that says why the owner stays paused.

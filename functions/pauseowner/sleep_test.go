@@ -183,11 +183,11 @@ func refusedWith(t *testing.T, in Input, reason api.Reason) string {
 		t.Errorf("%s", build.Summary(sleep))
 	}
 	for _, a := range p.Actions {
-		if a.Resource != plan.StatefulSets && a.Verb != plan.VerbRecord {
+		if a.Resource != plan.StatefulSets && a.Verb != plan.VerbEvent {
 			t.Errorf("a refused sleep changes something: %s", a)
 		}
 	}
-	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbRecord || !note.Note.Warning || note.Note.Message != sleep.Message {
+	if note := p.Actions[len(p.Actions)-1]; note.Verb != plan.VerbEvent || !note.Note.Warning || note.Note.Message != sleep.Message {
 		t.Errorf("the user gets no Event: %s", p)
 	}
 	return sleep.Message

@@ -48,7 +48,7 @@ func warnOnSet(in Input, reason api.Reason, message string) plan.Action {
 	if in.Set != nil {
 		note.UID = in.Set.UID
 	}
-	return plan.Record(in.Namespace, in.Name, note)
+	return plan.Event(in.Namespace, in.Name, note)
 }
 
 // lastWait is how long an event must have waited before a passed deadline counts. It is shorter than the executor's patience, so that an

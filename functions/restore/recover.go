@@ -189,6 +189,6 @@ func announceLastStep(in Input, record *api.Resize, revision *appsv1.ControllerR
 	note := plan.Note{Warning: true, Reason: api.SetReplaced, Operation: record.Operation, UID: record.Set.UID,
 		Message: "the StatefulSet was deleted or replaced during a resize; held pods were released, and every claim is on a complete " +
 			"volume"}
-	p.Actions = append(p.Actions, plan.Record(in.Namespace, in.Name, note))
+	p.Actions = append(p.Actions, plan.Event(in.Namespace, in.Name, note))
 	return p.Then(events.OperationFailed, record.Operation)
 }

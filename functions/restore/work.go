@@ -51,7 +51,7 @@ func (w *work) report(warning bool, reason api.Reason, format string, args ...an
 
 // addEvent makes an Event on the set.
 func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...any) {
-	w.eventActions = append(w.eventActions, plan.Record(w.Set.Namespace, w.Set.Name, plan.Note{Warning: warning, Reason: reason,
+	w.eventActions = append(w.eventActions, plan.Event(w.Set.Namespace, w.Set.Name, plan.Note{Warning: warning, Reason: reason,
 		Message: fmt.Sprintf(format, args...), UID: w.Set.UID, Operation: w.record.Operation}))
 }
 

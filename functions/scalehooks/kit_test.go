@@ -168,7 +168,7 @@ func checkHealthConditions(t *testing.T, in Input) {
 // afterAction returns the situation after the action. The Job controller and the StatefulSet controller do not act.
 func (in Input) afterAction(a plan.Action) Input {
 	switch of, _ := a.Resource.Subresource(); {
-	case a.Verb == plan.VerbRecord:
+	case a.Verb == plan.VerbEvent:
 	case a.Resource == plan.Autoscalers:
 		in.Autoscalers = autoscalersAfterAction(in.Autoscalers, a)
 	case a.Verb == plan.VerbCreate:

@@ -85,5 +85,5 @@ func (w work) warn(reason api.Reason, message string, args ...any) plan.Action {
 	if w.record != nil {
 		note.Operation = w.record.Operation
 	}
-	return plan.Record(w.Namespace, w.Name, note)
+	return plan.Event(w.Namespace, w.Name, note)
 }

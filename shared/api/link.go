@@ -75,10 +75,10 @@ func HasLink(obj metav1.Object, operation string, role Role) bool {
 	return err == nil && link != nil && link.Operation == operation && link.Role == role
 }
 
-// LoadRecord returns the link of a ControllerRevision that is Drydock's record of an operation, and nil for every other revision. A link
+// RevisionLink returns the link of a ControllerRevision that is Drydock's record of an operation, and nil for every other revision. A link
 // alone proves nothing, because the StatefulSet controller copies labels and annotations of a set onto its revisions. The name must derive
 // from the operation and role, as no controller names a revision, and the revision must have no controller.
-func LoadRecord(revision *appsv1.ControllerRevision) *Link {
+func RevisionLink(revision *appsv1.ControllerRevision) *Link {
 	link, err := LoadLink(revision)
 	if err != nil || link == nil || !IsOperationID(link.Operation) || metav1.GetControllerOf(revision) != nil {
 		return nil

@@ -178,7 +178,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		}
 		x.log.InfoContext(ctx, "done", "plan", p)
 		x.count(ctx, p)
-		if p.Announce != "" || p.Wakes != nil || onlyRecords(p) {
+		if p.Announce != "" || p.Wakes != nil || onlyEvents(p) {
 			return p, nil
 		}
 	}
@@ -210,9 +210,9 @@ func measure(ctx context.Context, a plan.Action) {
 	}
 }
 
-// onlyRecords reports whether the plan only records Kubernetes Events, so that another step would see no change.
-func onlyRecords(p plan.Plan) bool {
-	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbRecord })
+// onlyEvents reports whether the plan only writes Kubernetes Events, so that another step would see no change.
+func onlyEvents(p plan.Plan) bool {
+	return !slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb != plan.VerbEvent })
 }
 
 // sleep returns false when the event's time is over.
@@ -295,8 +295,8 @@ func (x *Executor) other(ctx context.Context, a plan.Action) error {
 		return evicted(x.write.Evict(ctx, a.Namespace, a.Name, a.UID, a.Try))
 	case plan.VerbCheck:
 		return x.check(ctx, a)
-	case plan.VerbRecord:
-		x.record(ctx, a)
+	case plan.VerbEvent:
+		x.createEvent(ctx, a)
 		return nil
 	}
 	return fault.Permanent(fmt.Errorf("unknown verb %q", a.Verb))
@@ -355,9 +355,9 @@ func isMisfit(err error) bool {
 		details.Kind == "" && details.Name == "" && len(details.Causes) == 0
 }
 
-// record writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's record
-// has the same content, so a failure to write the Event is only logged.
-func (x *Executor) record(ctx context.Context, a plan.Action) {
+// createEvent writes a Kubernetes Event. Its name derives from its content, so that the same content yields one Event. The operation's
+// record has the same content, so a failure to write the Event is only logged.
+func (x *Executor) createEvent(ctx context.Context, a plan.Action) {
 	sum := sha256.Sum256([]byte(string(a.Note.UID) + "\x00" + a.Note.Operation + "\x00" + string(a.Note.Reason) + "\x00" + a.Note.Message))
 	now := metav1.NewTime(time.Now())
 	e := &corev1.Event{
@@ -373,6 +373,6 @@ func (x *Executor) record(ctx context.Context, a plan.Action) {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := x.write.Create(ctx, plan.Events, a.Namespace, e, false); err != nil && !apierrors.IsAlreadyExists(err) {
-		x.log.WarnContext(ctx, "recording a Kubernetes Event", "object", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
+		x.log.WarnContext(ctx, "writing a Kubernetes Event", "object", a.Namespace+"/"+a.Name, "reason", a.Note.Reason, "error", err)
 	}
 }

@@ -229,7 +229,7 @@ func TestStalePlanDeletesNothing(t *testing.T) {
 // TestRun covers the ends of an event: its steps, writes and status.
 // Invariants: I8.
 func TestRun(t *testing.T) {
-	note := plan.Record("shop", "web", plan.Note{Reason: api.StatusInvalid, Message: "m"})
+	note := plan.Event("shop", "web", plan.Note{Reason: api.StatusInvalid, Message: "m"})
 	two := remove()
 	two.Actions = append(two.Actions, two.Actions[0])
 	for name, row := range map[string]struct {
@@ -350,7 +350,7 @@ func TestWaitSoonRepeatsStepsWithinItsPatience(t *testing.T) {
 func TestSameNoteIsOneEvent(t *testing.T) {
 	record := func(note plan.Note) *corev1.Event {
 		w := &writer{}
-		if _, _, err := run(t, w, plan.Do(api.CopyFailed, plan.Record("shop", "web", note))); err != nil {
+		if _, _, err := run(t, w, plan.Do(api.CopyFailed, plan.Event("shop", "web", note))); err != nil {
 			t.Fatal(err)
 		}
 		return w.events[0]
@@ -385,7 +385,7 @@ func TestSameNoteIsOneEvent(t *testing.T) {
 
 // TestEventThatCannotBeRecordedStopsNothing: the operation's record has the same content.
 func TestEventThatCannotBeRecordedStopsNothing(t *testing.T) {
-	note := plan.Record("shop", "web", plan.Note{Reason: api.CopyFailed, Message: "m"})
+	note := plan.Event("shop", "web", plan.Note{Reason: api.CopyFailed, Message: "m"})
 	for _, err := range []error{quota, exists, busy, errors.New("connection reset")} {
 		w := &writer{errs: []error{err, nil}}
 		p := plan.Do(api.CopyFailed, note, plan.Delete(plan.Claims, claim)).Then("x", "")

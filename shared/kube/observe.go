@@ -106,7 +106,7 @@ func (c *Client) observeJournals(ctx context.Context, namespace string, o *obser
 	keep := func(l *appsv1.ControllerRevisionList) {
 		for i := range l.Items {
 			revision := &l.Items[i]
-			link := api.LoadRecord(revision)
+			link := api.RevisionLink(revision)
 			if link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal && o.fits(revision.Size()) {
 				o.Journals = append(o.Journals, revision.DeepCopy())
 			}

@@ -15,7 +15,7 @@ import (
 // NoteOf returns a Kubernetes Event with the reason and message of the record.
 func NoteOf(set *appsv1.StatefulSet, record Record, warning bool) plan.Action {
 	head := record.Head()
-	return plan.Record(set.Namespace, set.Name, plan.Note{Warning: warning, Reason: head.Reason, Message: head.Message,
+	return plan.Event(set.Namespace, set.Name, plan.Note{Warning: warning, Reason: head.Reason, Message: head.Message,
 		UID: set.UID, Operation: head.Operation})
 }
 

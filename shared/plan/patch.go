@@ -297,9 +297,9 @@ func CheckAbsent(resource Resource, namespace, name string) Action {
 	return Action{Verb: VerbCheck, Resource: resource, Namespace: namespace, Name: name}
 }
 
-// Record writes a Kubernetes Event on the StatefulSet.
-func Record(namespace, set string, note Note) Action {
-	return Action{Verb: VerbRecord, Resource: Events, Namespace: namespace, Name: set, Note: note}
+// Event writes a Kubernetes Event on the StatefulSet.
+func Event(namespace, set string, note Note) Action {
+	return Action{Verb: VerbEvent, Resource: Events, Namespace: namespace, Name: set, Note: note}
 }
 
 // EventType returns the type of the Kubernetes Event.

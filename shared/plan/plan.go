@@ -215,8 +215,8 @@ const (
 	VerbPatch  Verb = "patch"
 	VerbDelete Verb = "delete"
 	// VerbEvict deletes a pod if the PodDisruptionBudgets allow it.
-	VerbEvict  Verb = "evict"
-	VerbRecord Verb = "record"
+	VerbEvict Verb = "evict"
+	VerbEvent Verb = "event"
 	// VerbTry asks the API server by a dry run whether it would create the object. A rejection ends the plan before its next action.
 	VerbTry Verb = "try"
 	// VerbCheck reads an object. It ends the plan before the next action if the object has changed, or, without a UID, if it exists.
@@ -283,7 +283,7 @@ type Op struct {
 // String returns the action for readers.
 func (a Action) String() string {
 	switch a.Verb {
-	case VerbRecord:
+	case VerbEvent:
 		return fmt.Sprintf("event %s %q", a.Note.Reason, a.Note.Message)
 	case VerbPatch:
 		return fmt.Sprintf("patch %s %s {%s}", a.Resource, a.Name, strings.Join(a.Words, ", "))

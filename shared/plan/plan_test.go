@@ -103,7 +103,7 @@ func TestStringOfPlans(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", ResourceVersion: "7"}}
 	orphan := Delete(StatefulSets, set)
 	orphan.Orphan = true
-	note := Record("shop", "web", Note{Reason: api.CopyFailed, Message: "it failed"})
+	note := Event("shop", "web", Note{Reason: api.CopyFailed, Message: "it failed"})
 	for want, p := range map[string]Plan{
 		"noop UpToDate":                   Noop(api.UpToDate),
 		"noop CleaningUp":                 Do(api.CleaningUp),

@@ -202,7 +202,7 @@ func (o *Observed) Attached(volume string) bool {
 // Journal returns the operation's journal, or nil.
 func (o *Observed) Journal(operation string) *appsv1.ControllerRevision {
 	for _, r := range o.Journals {
-		if link := api.LoadRecord(r); link != nil && link.Operation == operation && link.Role == api.RoleJournal {
+		if link := api.RevisionLink(r); link != nil && link.Operation == operation && link.Role == api.RoleJournal {
 			return r
 		}
 	}

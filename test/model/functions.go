@@ -87,7 +87,7 @@ func writesOf(p plan.Plan) []plan.Action {
 	if p.Kind != plan.KindDo {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbRecord || a.Verb == plan.VerbTry })
+	return slices.DeleteFunc(slices.Clone(p.Actions), func(a plan.Action) bool { return a.Verb == plan.VerbEvent || a.Verb == plan.VerbTry })
 }
 
 // applyNext applies the next action of a function.
@@ -161,7 +161,7 @@ func (w *World) observe() *world.Observed {
 	o.Pods = all[*corev1.Pod](w, plan.Pods)
 	o.Jobs = all[*batchv1.Job](w, plan.Jobs)
 	for _, r := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
-		if api.LoadRecord(r) != nil {
+		if api.RevisionLink(r) != nil {
 			o.Journals = append(o.Journals, r)
 		}
 	}

@@ -104,7 +104,7 @@ func kindOf(o object) (plan.Resource, bool) {
 	case *appsv1.StatefulSet:
 		return plan.StatefulSets, true
 	case *appsv1.ControllerRevision:
-		return plan.ControllerRevisions, api.LoadRecord(o) != nil
+		return plan.ControllerRevisions, api.RevisionLink(o) != nil
 	case *corev1.PersistentVolumeClaim:
 		return plan.Claims, true
 	case *corev1.PersistentVolume:

@@ -41,7 +41,7 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		return nil, err
 	}
 	for _, revision := range revisions {
-		link := api.LoadRecord(revision)
+		link := api.RevisionLink(revision)
 		if link == nil || link.Namespace != revision.Namespace {
 			continue // not a record of Drydock
 		}

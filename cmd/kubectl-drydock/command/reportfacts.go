@@ -214,7 +214,7 @@ func (f *reportFacts) revisions(ctx context.Context) []*appsv1.ControllerRevisio
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
 				revision := &l.Items[i]
-				if api.LoadRecord(revision) != nil && f.isLinked(revision) && f.fits(revision) {
+				if api.RevisionLink(revision) != nil && f.isLinked(revision) && f.fits(revision) {
 					revisions = append(revisions, revision.DeepCopy())
 				}
 			}

@@ -131,7 +131,7 @@ func (in Input) MayHavePausedScaler() bool {
 	}
 	sleep := in.sleep()
 	return sleep != nil && sleep.ScaledToZeroAt != nil || slices.ContainsFunc(in.Sleeps, func(revision *appsv1.ControllerRevision) bool {
-		link := api.LoadRecord(revision)
+		link := api.RevisionLink(revision)
 		return link != nil && link.Set.UID == in.Set.UID // the record exists until the set is awake
 	})
 }

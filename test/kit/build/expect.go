@@ -69,7 +69,7 @@ func unguarded(o *world.Observed, others []metav1.Object, a plan.Action) string 
 		}
 		return ""
 	}
-	if a.Verb == plan.VerbRecord {
+	if a.Verb == plan.VerbEvent {
 		return ""
 	}
 	seen := find(o, others, a)
