@@ -13,7 +13,7 @@ import (
 )
 
 func denied(in Input) Input {
-	return in.with(func(in *Input) { in.Denied = "violates PodSecurity" })
+	return in.with(func(in *Input) { in.PodRejected = "violates PodSecurity" })
 }
 
 func doubted(in Input) Input {
@@ -147,7 +147,7 @@ func TestRefusedTemplates(t *testing.T) {
 
 // TestLongRejectionsAreClipped: an admission webhook may answer with a text of any length, and all annotations of an object share 256 KiB.
 func TestLongRejectionsAreClipped(t *testing.T) {
-	refused := on(web()).with(func(in *Input) { in.Denied = longText })
+	refused := on(web()).with(func(in *Input) { in.PodRejected = longText })
 	tried := on(web(cleaning()), usedClaim("data-web-1")).with(func(in *Input) { in.Rejected = longText })
 	for _, in := range []Input{refused, tried} {
 		if record := stored(Decide(in)); record == nil || len(record.Encode()) > 4<<10 {

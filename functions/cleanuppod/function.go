@@ -41,15 +41,15 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // rejects a write permanently, that try of the cleanup failed.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	retry, told := e.Type() == events.Retry, false
-	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref, retry)
 		if err != nil {
 			return plan.Plan{}, err
 		}
 		if !told {
-			in.Rejected = fault.Text(denied)
+			in.Rejected = fault.Text(rejected)
 		}
-		in.NamespaceEnds = apierrors.HasStatusCause(denied, corev1.NamespaceTerminatingCause)
+		in.NamespaceEnds = apierrors.HasStatusCause(rejected, corev1.NamespaceTerminatingCause)
 		if in.mayStart() {
 			in.Trace = f.apply.Begin(ctx)
 		}
@@ -57,7 +57,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		f.apply.SetCleanupMetrics(ctx, ref, pending, running)
 		decided := Decide(in)
 		if decided.Kind == plan.KindDo {
-			retry, told = false, denied != nil // the retry and the rejection each count once
+			retry, told = false, rejected != nil // the retry and the rejection each count once
 		}
 		return decided, nil
 	})

@@ -26,8 +26,8 @@ type Input struct {
 	Records []api.Role
 	// Paused is true if a Scaler of the set is paused, or may have been paused until now. It is read if the set is at zero.
 	Paused bool
-	// Denied says why the API server would reject a pod of a new template. It is empty if it would accept the pod.
-	Denied string
+	// PodRejected says why the API server would reject a pod of a new template. It is empty if it would accept the pod.
+	PodRejected string
 	// Doubt says why the API server would reject the pod only at present, for example because of a quota. Otherwise it is empty.
 	Doubt string
 	// Rejected says why the API server permanently rejected a write of this event. It is empty if it did not.

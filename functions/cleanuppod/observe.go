@@ -153,7 +153,7 @@ func (f *Function) tryTemplate(ctx context.Context, in *Input) error {
 	case apierrors.IsForbidden(err): // for example by a quota, which has room after a scale-down
 		in.Doubt = err.Error()
 	case fault.IsPermanent(err):
-		in.Denied = err.Error()
+		in.PodRejected = err.Error()
 	default:
 		return err
 	}

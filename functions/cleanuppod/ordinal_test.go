@@ -277,7 +277,7 @@ func TestTemplateChangesDuringCleanup(t *testing.T) {
 		"the new template is invalid, and no pod is left": on(web(build.Annotation(api.CleanupTemplateAnnotation, "{}"), cleaning()),
 			usedClaim("data-web-1")),
 		"the API server would refuse the pod": on(web(cleaning(digest("older"))),
-			usedClaim("data-web-1")).with(func(in *Input) { in.Denied = "violates PodSecurity" }),
+			usedClaim("data-web-1")).with(func(in *Input) { in.PodRejected = "violates PodSecurity" }),
 		"the template is removed: the pods are removed": on(web(build.Annotation(api.CleanupTemplateAnnotation, ""), cleaning()),
 			usedClaim("data-web-1"), cleanupPod(1)),
 		"the template is removed, and a pod is terminating": on(web(build.Annotation(api.CleanupTemplateAnnotation, ""), cleaning()),

@@ -195,7 +195,7 @@ func (c generator) input() Input {
 		in.NamespaceEnds = c.in(3)
 	}
 	if c.in(20) {
-		in.Denied = "violates PodSecurity"
+		in.PodRejected = "violates PodSecurity"
 	}
 	in.Retry = c.in(10)
 	return in

@@ -16,9 +16,9 @@ func (in Input) template(record *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup
 		return nil, &cleanup.Problem{Reason: record.Reason, Message: record.Message}
 	}
 	template, problem := cleanup.Template(in.Set)
-	if problem == nil && in.Denied != "" {
+	if problem == nil && in.PodRejected != "" {
 		problem = &cleanup.Problem{Reason: api.TemplateInvalid,
-			Message: "the API server would refuse the cleanup pod: " + text.Clip(in.Denied, maxQuotedBytes)}
+			Message: "the API server would refuse the cleanup pod: " + text.Clip(in.PodRejected, maxQuotedBytes)}
 	}
 	return template, problem
 }

@@ -70,7 +70,7 @@ func refusedBecause(reason api.Reason, message string) build.Option {
 func TestRefusals(t *testing.T) {
 	nvme := build.Resize("data=128Mi@nvme")
 	unknown := build.StoredRecord(Decide(given(set(nvme), bothMembers()))).Head().Message
-	deniedMover := func(in *Input) { in.Denied = "pods is forbidden: exceeded quota: team" }
+	deniedMover := func(in *Input) { in.PodRejected = "pods is forbidden: exceeded quota: team" }
 	deniedHook := func(in *Input) { in.HookDenied = "drydock.dev/before-member: pods is forbidden: violates PodSecurity" }
 	retry := build.Annotation(api.RetryAnnotation, "now")
 	tied := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleSource, "data-web-0")))

@@ -6,8 +6,8 @@ import "drydock.dev/shared/resize"
 type Input struct {
 	// Input has the facts that a resize depends on. Its Cluster is read only if the request needs changes.
 	resize.Input
-	// Denied is why the API server would reject the pods of the movers. It is empty if it accepts them, or if nothing is copied.
-	Denied string
+	// PodRejected is why the API server would reject the pods of the movers. It is empty if it accepts them, or if nothing is copied.
+	PodRejected string
 	// HookDenied is why the API server would reject the pod of a hook, with the hook's annotation. It is empty if it accepts all hooks.
 	HookDenied string
 	// Rejected is why the API server rejected a write of this event for good. It is empty if it did not.

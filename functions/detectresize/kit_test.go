@@ -39,7 +39,7 @@ func check(t *testing.T, rows ...row) {
 // inputWords renders the parts of the input that are not observed objects.
 func inputWords(in Input) []string {
 	var words []string
-	for _, w := range []struct{ name, text string }{{"denied", in.Denied}, {"hook denied", in.HookDenied}, {"rejected", in.Rejected},
+	for _, w := range []struct{ name, text string }{{"denied", in.PodRejected}, {"hook denied", in.HookDenied}, {"rejected", in.Rejected},
 		{"budget", in.Budget}} {
 		if w.text != "" {
 			words = append(words, w.name+": "+w.text)

@@ -38,7 +38,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry *resize.Re
 	if pod == nil {
 		return in, nil
 	}
-	if in.Denied, err = f.tryPod(ctx, pod); err != nil || in.Denied != "" {
+	if in.PodRejected, err = f.tryPod(ctx, pod); err != nil || in.PodRejected != "" {
 		return in, err
 	}
 	in.HookDenied, err = f.tryHooks(ctx, in)

@@ -41,8 +41,8 @@ func firstObstacle(in Input, w *resize.Changes) *resize.Problem {
 			return &found[0]
 		}
 	}
-	if in.Denied != "" {
-		return &resize.Problem{Reason: api.Rejected, Message: "the API server would reject the pods of the movers: " + in.Denied +
+	if in.PodRejected != "" {
+		return &resize.Problem{Reason: api.Rejected, Message: "the API server would reject the pods of the movers: " + in.PodRejected +
 			". Remove the cause, or change the movers with the annotation " + api.MoverAnnotation}
 	}
 	if in.HookDenied != "" {

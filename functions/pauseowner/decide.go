@@ -59,8 +59,8 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 // pauseOrStop pauses one owner, or makes its operator stop the set. A Noop means that the owner is ready for the operation.
 func pauseOrStop(in Input, planned operation.Record, o Owner) plan.Plan {
 	switch {
-	case in.Denied != nil && !in.alreadyHeld(planned, o):
-		return refuseOwner(in, planned, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Denied, o.Row.Operator)
+	case in.Rejected != nil && !in.alreadyHeld(planned, o):
+		return refuseOwner(in, planned, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Rejected, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
 		return failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
 			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, retryHint(in, planned)))

@@ -128,7 +128,7 @@ func TestResizePausesOwner(t *testing.T) {
 	unpaused := map[string]string{api.OwnerPausedAnnotation: heldFor(build.ID)[api.OwnerPausedAnnotation]}
 	asks := func(all []Owner, denied error, records ...OwnerRecord) Input {
 		set := build.Set("web", build.Status(planned), build.Replicas(3), build.ControlledBy(kind, "main"))
-		return Input{Observed: build.World(set), Settings: build.Settings(), Owners: all, OwnerRecords: records, Denied: denied}
+		return Input{Observed: build.World(set), Settings: build.Settings(), Owners: all, OwnerRecords: records, Rejected: denied}
 	}
 	check(t, map[string]Input{
 		"the owner is recorded, then paused":             asks(ownersOf(redisOwner(nil)), nil),

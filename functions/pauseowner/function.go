@@ -44,16 +44,16 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write to the owner, the
 // operation is given up, and not only the event.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.HandleDenied(ctx, e, func(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
+	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Denied = denied
-		if a := apply.FailedAction(denied); a != nil && a.Resource == plan.ConfigMaps {
+		in.Rejected = rejected
+		if a := apply.FailedAction(rejected); a != nil && a.Resource == plan.ConfigMaps {
 			// As without the right to read it: owners must be resumed, and resizes must end, nevertheless.
-			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", denied.Error())
-			in.Denied, in.Turns = nil, nil
+			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", rejected.Error())
+			in.Rejected, in.Turns = nil, nil
 		}
 		decided := Decide(in)
 		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {

@@ -25,8 +25,8 @@ type Input struct {
 	OwnerRecords []OwnerRecord
 	// Turns is the list of turns. It is nil if no limit applies, or if the list does not matter.
 	Turns *turns.List
-	// Denied is the API server's refusal to let pause-owner write to an owner, or nil if there was none.
-	Denied error
+	// Rejected is the error if the API server permanently rejected a write of this event, else nil.
+	Rejected error
 }
 
 // Owner is a custom resource that would undo what an operation does to a StatefulSet.

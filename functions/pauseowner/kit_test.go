@@ -49,8 +49,8 @@ func otherInputs(in Input) []string {
 		}
 		lines = append(lines, fmt.Sprintf("operation %s of %s/%s: %s, movers %d", turn.Operation, turn.Namespace, turn.Set, state, turn.Movers))
 	}
-	if in.Denied != nil {
-		lines = append(lines, "denied: "+in.Denied.Error())
+	if in.Rejected != nil {
+		lines = append(lines, "denied: "+in.Rejected.Error())
 	}
 	return lines
 }

@@ -50,7 +50,7 @@ func resume(in Input, operations operation.Records, record OwnerRecord) plan.Pla
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
 		}
 	}
-	if denied := errors.Join(record.Denied, in.Denied); denied != nil {
+	if denied := errors.Join(record.Denied, in.Rejected); denied != nil {
 		return reportStuckPause(in, current, record, denied)
 	}
 	if record.Object != nil {
@@ -125,8 +125,8 @@ func (in Input) needsPause(current operation.Record, id string) bool {
 // problems returns what prevents the release of owners.
 func (in Input) problems() error {
 	var all []error
-	if in.Denied != nil && in.Set == nil {
-		all = append(all, in.Denied)
+	if in.Rejected != nil && in.Set == nil {
+		all = append(all, in.Rejected)
 	}
 	for _, r := range in.OwnerRecords {
 		if r.Err != nil {

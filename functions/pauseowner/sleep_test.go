@@ -161,7 +161,7 @@ func (in Input) withSiblings(siblings ...*appsv1.StatefulSet) Input {
 }
 
 func (in Input) withDenial(why string) Input {
-	in.Denied = errors.New(why)
+	in.Rejected = errors.New(why)
 	return in
 }
 

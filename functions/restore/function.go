@@ -79,7 +79,7 @@ func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, fail
 	}
 	leaves, err := f.client.NamespaceTerminating(ctx, in.Namespace)
 	if err == nil && !leaves {
-		in.NamespaceTerminating, in.WriteRefused = false, fault.Text(failure)
+		in.NamespaceTerminating, in.Rejected = false, fault.Text(failure)
 	}
 	return err
 }
@@ -97,6 +97,6 @@ func (in *Input) recordFailure(failure error) {
 	case fault.IsDryRun(failure):
 		in.CreationRefused = fault.Words(failure)
 	default:
-		in.WriteRefused = fault.Text(failure)
+		in.Rejected = fault.Text(failure)
 	}
 }

@@ -17,10 +17,10 @@ func (w *work) handleGrowing(member *api.Member) {
 		return
 	case w.interruptedByLoss(member):
 		return
-	case w.WriteRefused != "":
+	case w.Rejected != "":
 		w.override = revert(w.Input, w.before, api.Rejected,
 			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-				"Fix the cause, then %s", w.Name, member.Ordinal, w.WriteRefused, operation.HowToRetry(w.Namespace, w.before)))
+				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
 		return
 	}
 	waiting := ""
@@ -92,7 +92,7 @@ func (w *work) withdrawGrowth(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		claim := w.Claim(move.Claim)
-		if move.InPlace && claim != nil && claim.UID == move.UID && w.WriteRefused == "" && w.record.Reason != api.DeadlineExceeded {
+		if move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" && w.record.Reason != api.DeadlineExceeded {
 			w.do(api.RollingBack, operation.LowerRequest(claim, move.From, move.To).Actions()...)
 		}
 	}

@@ -96,7 +96,7 @@ func TestVolumesGrowWhileMemberIsHeld(t *testing.T) {
 	grows := func(claim objects, pods objects, options ...func(*api.Resize)) Input {
 		return situation(growingLastOfThree(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
 	}
-	refuses := func(in *Input) { in.WriteRefused = "exceeded quota: team" }
+	refuses := func(in *Input) { in.Rejected = "exceeded quota: team" }
 	starts := func(claim objects, pods ...objects) Input {
 		return situation(append([]objects{growingLastOfThree(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
 	}
@@ -149,6 +149,6 @@ func TestGivenUpGrowthReleasesMember(t *testing.T) {
 			reverts(api.DeadlineExceeded, claimOfSize(web2, "128Mi", "64Mi"), stopped)},
 		testCase{"the API server refuses the lower request",
 			with(reverts(api.ExpandInfeasible, claimOfSize(web2, "128Mi", "64Mi"), stopped),
-				func(in *Input) { in.WriteRefused = "field can not be less than previous value" })},
+				func(in *Input) { in.Rejected = "field can not be less than previous value" })},
 	)
 }

@@ -17,7 +17,7 @@ import (
 // the managedFields of the previous set.
 func recordIdentity(in Input, record *api.Resize) plan.Plan {
 	metadata := setMetadata(in, record)
-	if block := blockingOwnersPatch(in.Set, metadata.BlockingOwners); in.WriteRefused == "" && !block.Empty() {
+	if block := blockingOwnersPatch(in.Set, metadata.BlockingOwners); in.Rejected == "" && !block.Empty() {
 		return plan.Do(api.SwapRunning, append(withdrawOrder(in, record), block.Actions()...)...)
 	}
 	next := record.Clone()

@@ -18,8 +18,8 @@ type Input struct {
 	Settings  api.Settings
 	// Waited is the time since this event's first wait after its last write. It is zero if its latest plan was not a wait.
 	Waited time.Duration
-	// WriteRefused is the API server's error if it permanently refused a write of this event, else empty.
-	WriteRefused string
+	// Rejected is why the API server permanently rejected a write of this event. It is empty if it did not.
+	Rejected string
 	// CreationRefused is the API server's error if a dry run of the StatefulSet's creation failed, else empty.
 	CreationRefused string
 	// WriteFailed is the API server's error if it failed to carry out a write of this event, else empty. A retry may succeed.

@@ -48,7 +48,7 @@ func check(t *testing.T, rows ...testCase) {
 // otherInputs renders what the input contains besides the observed objects.
 func otherInputs(in Input) []string {
 	var words []string
-	for _, w := range []struct{ name, text string }{{"rejected", in.WriteRefused}, {"refused", in.CreationRefused},
+	for _, w := range []struct{ name, text string }{{"rejected", in.Rejected}, {"refused", in.CreationRefused},
 		{"failing", in.WriteFailed},
 		{"budget", in.BudgetRefusal}} {
 		if w.text != "" {

@@ -57,8 +57,8 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
 			in.Name, in.CreationRefused, operation.HowToRetry(in.Namespace, record))
-	case in.WriteRefused != "" && overdue:
-		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.WriteRefused,
+	case in.Rejected != "" && overdue:
+		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.Rejected,
 			operation.HowToRetry(in.Namespace, record))
 	case in.WriteFailed != "":
 		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,

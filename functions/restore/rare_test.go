@@ -157,7 +157,7 @@ func TestDeletedClaimDoesNotEndOperationOfStoppedMember(t *testing.T) {
 func TestEndInRareSituations(t *testing.T) {
 	record := givenUp(api.MemberKept, build.ReplacesSet, build.Due(-time.Second))
 	late := situation(setWith(record), journalOf(web0), untouchedClaim(web0), pod(0))
-	late.WriteRefused = "exceeded quota: team"
+	late.Rejected = "exceeded quota: team"
 	finishing := build.Operation(api.Finishing, build.Members(api.MemberMoved, web0))
 	successorOf := successor(web0, new0, "128Mi", build.Annotation(api.ReplicaOfAnnotation, "uid-before"))
 	marked := append(oldVolume(web0), successorOf, build.VolumeOf(successorOf, build.Retained(api.RoleTarget, web0)))

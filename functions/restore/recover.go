@@ -61,7 +61,7 @@ func creationFailure(in Input, manifest *appsv1.StatefulSet) string {
 	if in.WriteFailed != "" && err == nil && record != nil && operation.Overdue(record, in.Now) {
 		return in.WriteFailed
 	}
-	return in.WriteRefused
+	return in.Rejected
 }
 
 // handleTerminatingSet handles a StatefulSet that is being deleted. Either restore deletes it to create it again, or another process

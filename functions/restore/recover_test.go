@@ -86,7 +86,7 @@ func TestSetIsRecreatedFromJournal(t *testing.T) {
 				lateOrder, all), longWait)},
 		testCase{"07 the set is gone: it is created", situation(order, all)},
 		testCase{"08 the set is gone and cannot be created: the user gets a warning",
-			with(situation(order, all), func(in *Input) { in.WriteRefused = "no" })},
+			with(situation(order, all), func(in *Input) { in.Rejected = "no" })},
 		testCase{"09 the set is gone and the API server fails: the event is delivered again",
 			with(situation(order, all), func(in *Input) { in.WriteFailed = "webhook does not answer" })},
 		testCase{"10 the set is gone and the API server fails past the deadline: the user gets a warning",

@@ -91,7 +91,7 @@ func TestRecreatedSetRestoresManagersAndBlockingOwners(t *testing.T) {
 	if p.Actions[1].Ops[1].Path != "/metadata/ownerReferences/0/blockOwnerDeletion" {
 		t.Error(p)
 	}
-	refused := Decide(with(in, func(in *Input) { in.WriteRefused = "you can't set finalizers on" }))
+	refused := Decide(with(in, func(in *Input) { in.Rejected = "you can't set finalizers on" }))
 	file.Entry(t, "the API server refuses a blocking owner", refused.String())
 	blocks := made.DeepCopy()
 	blocks.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)

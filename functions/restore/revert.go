@@ -59,8 +59,8 @@ func whyTemplatesStay(in Input, record *api.Resize) string {
 	switch {
 	case in.CreationRefused != "":
 		return "the API server would not create it with its old templates: " + in.CreationRefused
-	case late && in.WriteRefused != "":
-		return "the API server refuses a step: " + in.WriteRefused
+	case late && in.Rejected != "":
+		return "the API server refuses a step: " + in.Rejected
 	case late && finalizer != "":
 		return "finalizer " + finalizer + " would block its deletion"
 	case in.TwoRevisions():

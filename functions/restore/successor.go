@@ -103,7 +103,7 @@ func mergeManifest(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1
 	for _, finalizer := range manifest.Finalizers {
 		patch.AddFinalizer(finalizer)
 	}
-	mergeOwners(patch, claim, manifest.OwnerReferences, in.WriteRefused == "")
+	mergeOwners(patch, claim, manifest.OwnerReferences, in.Rejected == "")
 	return patch.Actions()
 }
 

@@ -277,8 +277,8 @@ func TestRefusedSwapIsReported(t *testing.T) {
 	if p := Decide(in); build.Stored(p) != nil {
 		t.Errorf("no obstacle is known yet, and one is reported: %s", p)
 	}
-	in.WriteRefused = "exceeded quota: team"
-	if record := build.Stored(Decide(in)); record == nil || !strings.Contains(record.Message, in.WriteRefused) {
+	in.Rejected = "exceeded quota: team"
+	if record := build.Stored(Decide(in)); record == nil || !strings.Contains(record.Message, in.Rejected) {
 		t.Errorf("the refusal of the API server is missing in the record: %+v", record)
 	}
 }
@@ -289,16 +289,16 @@ func TestRefusedEndOfSwapIsReported(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping, build.MemberDue(0, -time.Second))), append(journalOf(web0), heldPodOf(0)...)...)
 	bound := copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")), build.TakenBy(web0, "uid-successor"))
 	in := situation(at, oldVolume(web0), objects{build.With(successor(web0, new0, "128Mi"), build.Finalizers())}, bound)
-	in.WriteRefused = "finalizer example.com/keep is not allowed"
+	in.Rejected = "finalizer example.com/keep is not allowed"
 	p := Decide(in)
-	if record := build.Stored(p); record == nil || !strings.Contains(record.Message, in.WriteRefused) {
+	if record := build.Stored(p); record == nil || !strings.Contains(record.Message, in.Rejected) {
 		t.Errorf("the refusal of the API server is missing in the record: %s", p)
 	}
 	if p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the refused step comes before the record: %s", p)
 	}
 	in = situation(at, oldVolume(web0), objects{successor(web0, new0, "128Mi")}, bound)
-	in.WriteRefused = "the annotation must stay"
+	in.Rejected = "the annotation must stay"
 	if p := Decide(in); p.Actions[0].Resource != plan.StatefulSets {
 		t.Errorf("the removal of the manifest is refused, and the record comes after it: %s", p)
 	}

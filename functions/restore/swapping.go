@@ -75,13 +75,13 @@ func (w *work) noteForeignPod(member *api.Member) {
 // swapNeverBegan reports whether a lasting obstacle has kept every claim of the member from being deleted. Then the member need not stay
 // stopped. A short wait does not count: the functions may have been down while the deadline passed.
 func (w *work) swapNeverBegan(member *api.Member) bool {
-	return (w.WriteRefused != "" || w.waiting != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
+	return (w.Rejected != "" || w.waiting != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
 }
 
 // obstacle returns what keeps the claims from being swapped, or empty if that is unknown.
 func (w *work) obstacle() string {
-	if w.WriteRefused != "" {
-		return "the API server refuses a step: " + w.WriteRefused
+	if w.Rejected != "" {
+		return "the API server refuses a step: " + w.Rejected
 	}
 	return w.waiting
 }

@@ -30,7 +30,7 @@ func Decide(in Input) plan.Plan {
 		return w.decideWithoutScaler()
 	}
 	if w.RefusedStatusOf != "" && w.RefusedStatusOf != w.scaler.Name {
-		w.Rejection = "" // it concerns a Scaler that does not scale the set
+		w.Rejected = "" // it concerns a Scaler that does not scale the set
 	}
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !statefulset.Managed(in.Set):
@@ -39,8 +39,8 @@ func Decide(in Input) plan.Plan {
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.advance()
-	case w.Rejection != "": // no scaling is active that could fail
-		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejection})
+	case w.Rejected != "": // no scaling is active that could fail
+		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation is active on the StatefulSet. The Scaler waits " +
 			"until it ends", temporary: true})

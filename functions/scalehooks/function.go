@@ -47,10 +47,10 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		return nil, fault.Permanent(err)
 	}
 	h := handling{Function: f, answer: hook, retry: e.Type() == events.Retry}
-	reply, err := f.apply.HandleDenied(ctx, e, h.nextStep)
+	reply, err := f.apply.HandleRejected(ctx, e, h.nextStep)
 	if err != nil && h.lastReason == api.AutoscalerKept {
 		h = handling{Function: f, answer: hook, retry: h.retry, autoscalerError: fault.Text(err)}
-		return f.apply.HandleDenied(ctx, e, h.nextStep)
+		return f.apply.HandleRejected(ctx, e, h.nextStep)
 	}
 	return reply, err
 }
@@ -64,17 +64,17 @@ type handling struct {
 	statusRefusalLogged bool
 	lastReason          api.Reason // of the latest plan
 	autoscalerError     string     // why a write of an autoscaler failed; empty if none did
-	firstDenial         error      // the first rejected write
-	autoscalerDenied    bool       // the first rejected write concerned an autoscaler
+	firstRejection      error      // the first rejected write
+	autoscalerRejected  bool       // the first rejected write concerned an autoscaler
 }
 
-// nextStep observes the set and decides on the next step. denied is the error of the previous step's write that the API server rejected.
-func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (plan.Plan, error) {
-	if denied != nil && h.firstDenial == nil {
-		h.firstDenial, h.autoscalerDenied = denied, h.lastReason == api.AutoscalerKept
+// nextStep observes the set and decides on the next step. rejected is the error of the previous step's write that the API server rejected.
+func (h *handling) nextStep(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
+	if rejected != nil && h.firstRejection == nil {
+		h.firstRejection, h.autoscalerRejected = rejected, h.lastReason == api.AutoscalerKept
 	}
-	if h.autoscalerDenied {
-		return plan.Plan{}, denied // the rejection does not concern the scaling
+	if h.autoscalerRejected {
+		return plan.Plan{}, rejected // the rejection does not concern the scaling
 	}
 	in, err := h.observe(ctx, ref)
 	if err != nil {
@@ -82,13 +82,13 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (
 	}
 	in.Retry, in.Answer, in.Key, in.AutoscalerError = h.retry, h.answer, rand.Text(), h.autoscalerError
 	if !h.rejectionHandled { // the rejection counts once: the steps after it, such as the onFailure hook, were not rejected
-		in.Rejection, in.Forbidden = fault.Text(denied), apierrors.IsForbidden(denied)
+		in.Rejected, in.Forbidden = fault.Text(rejected), apierrors.IsForbidden(rejected)
 	}
-	in.RetryNotRemovable = scalerChangeRefused(denied)
-	if in.RefusedStatusOf = scalerOfRefusedStatus(denied); in.RefusedStatusOf != "" && !h.statusRefusalLogged {
+	in.RetryNotRemovable = scalerChangeRefused(rejected)
+	if in.RefusedStatusOf = scalerOfRefusedStatus(rejected); in.RefusedStatusOf != "" && !h.statusRefusalLogged {
 		h.statusRefusalLogged = true // a second Scaler of the set has no other place where this is reported
 		h.log.WarnContext(ctx, "the API server rejects the status of a Scaler", "scaler", ref.Namespace+"/"+in.RefusedStatusOf,
-			"error", denied.Error())
+			"error", rejected.Error())
 	}
 	if in.mayBeginScaling() {
 		in.Trace = h.apply.Begin(ctx)
@@ -109,8 +109,8 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, denied error) (
 }
 
 // scalerOfRefusedStatus returns the name of the Scaler whose status the API server rejected; empty if it rejected another write.
-func scalerOfRefusedStatus(denied error) string {
-	if a := apply.FailedAction(denied); a != nil && a.Resource == plan.ScalerStatus {
+func scalerOfRefusedStatus(rejected error) string {
+	if a := apply.FailedAction(rejected); a != nil && a.Resource == plan.ScalerStatus {
 		return a.Name
 	}
 	return ""
@@ -118,7 +118,7 @@ func scalerOfRefusedStatus(denied error) string {
 
 // scalerChangeRefused reports whether the API server rejected a change of a Scaler's metadata or spec. During a scaling, that change is the
 // removal of the retry annotation.
-func scalerChangeRefused(denied error) bool {
-	a := apply.FailedAction(denied)
+func scalerChangeRefused(rejected error) bool {
+	a := apply.FailedAction(rejected)
 	return a != nil && a.Resource == plan.Scalers
 }

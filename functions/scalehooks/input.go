@@ -31,8 +31,8 @@ type Input struct {
 	// FailedPod is the latest failed pod of the hook Job that failed in the current phase. It is nil if there is none, or pods could not be
 	// read.
 	FailedPod *corev1.Pod
-	// Rejection is why the API server permanently rejected a write during this event; empty if it did not.
-	Rejection string
+	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
+	Rejected string
 	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
 	Forbidden bool
 	// RefusedStatusOf is the name of the Scaler whose status the API server rejected during this event; empty if it did not.

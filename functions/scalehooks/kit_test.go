@@ -111,7 +111,7 @@ func checkConverges(t *testing.T, in Input) {
 			in = in.afterAction(a)
 		}
 		checkHealthConditions(t, in)
-		in.Retry, in.Rejection = false, "" // each counts once
+		in.Retry, in.Rejected = false, "" // each counts once
 	}
 	t.Errorf("the decisions do not converge:\n%s", strings.Join(trail, "\n"))
 }
@@ -364,7 +364,7 @@ func withRetryEvent(in Input) Input {
 }
 
 func withRejection(in Input) Input {
-	in.Rejection = "statefulsets is forbidden"
+	in.Rejected = "statefulsets is forbidden"
 	return in
 }
 

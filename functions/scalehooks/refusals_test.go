@@ -20,7 +20,7 @@ import (
 // TestForbiddenWriteIsRetriedUntilDeadline: a quota may allow the write later. Until the deadline, the Scaler reports the rejection.
 func TestForbiddenWriteIsRetriedUntilDeadline(t *testing.T) {
 	in := drainingScaler(api.PreScaling, 3)
-	in.Rejection, in.Forbidden = "exceeded quota", true
+	in.Rejected, in.Forbidden = "exceeded quota", true
 	p := Decide(in)
 	if record, _ := storedBy(t, p); record != nil {
 		t.Errorf("%s", p)
@@ -58,32 +58,32 @@ func checkHealthMessage(t *testing.T, p plan.Plan, words string) {
 // rejected.
 func TestRejectedWriteIsReportedWithoutScaling(t *testing.T) {
 	idle := drainingScaler(api.Succeeded, 3, func(r *api.Scale) { r.Previous, r.Target = 3, 3 })
-	idle.Rejection = "a webhook denies it"
-	checkHealthMessage(t, Decide(idle), idle.Rejection)
+	idle.Rejected = "a webhook denies it"
+	checkHealthMessage(t, Decide(idle), idle.Rejected)
 	none := drainingScaler(api.Succeeded, 3)
-	none.Set.Annotations, none.Rejection = nil, "a webhook denies it"
-	checkHealthMessage(t, Decide(none), none.Rejection)
+	none.Set.Annotations, none.Rejected = nil, "a webhook denies it"
+	checkHealthMessage(t, Decide(none), none.Rejected)
 
 	tidies := drainingScaler(api.PreScaling, 3)
 	record, _ := api.LoadScale(tidies.Set)
 	old := record.Clone()
 	old.Operation = "ffffffffffff"
 	tidies.Jobs = []*batchv1.Job{resources.MakeScaleHook(tidies.Set, old, preHook, &corev1.PodTemplateSpec{}, time.Minute)}
-	tidies.Rejection, tidies.Forbidden = "a webhook keeps the Job", true
-	checkHealthMessage(t, Decide(tidies), tidies.Rejection)
+	tidies.Rejected, tidies.Forbidden = "a webhook keeps the Job", true
+	checkHealthMessage(t, Decide(tidies), tidies.Rejected)
 }
 
 // TestLongErrorsAreTruncated: a condition's message may have 32 KiB, and the annotations of an object 256 KiB.
 func TestLongErrorsAreTruncated(t *testing.T) {
 	in := drainingScaler(api.PreScaling, 3)
-	in.Rejection = strings.Repeat("no ", 100_000)
+	in.Rejected = strings.Repeat("no ", 100_000)
 	p := Decide(in)
 	checkHealthMessage(t, p, api.RetryAnnotation)
 	if record, _ := storedBy(t, p); record == nil || len(record.Message) > 4096 {
 		t.Errorf("%.300v", record)
 	}
 	idle := drainingScaler(api.Succeeded, 3, func(r *api.Scale) { r.Previous, r.Target = 3, 3 })
-	idle.Rejection = in.Rejection
+	idle.Rejected = in.Rejected
 	checkHealthMessage(t, Decide(idle), "no no")
 }
 

@@ -32,7 +32,7 @@ func (w work) runHookByEvent(hook string, next func() plan.Plan) plan.Plan {
 	switch {
 	case w.isAnswerTo(hook) && !answer.Failed:
 		return next()
-	case failing && (w.isAnswerTo(hook) || w.Rejection != "" || operation.Overdue(w.record, w.Now)):
+	case failing && (w.isAnswerTo(hook) || w.Rejected != "" || operation.Overdue(w.record, w.Now)):
 		return next()
 	case w.isAnswerTo(hook):
 		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: its function answered: %s", hook,

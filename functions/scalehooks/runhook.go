@@ -35,7 +35,7 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil:
 		return next()
-	case failing && (err != nil || w.Rejection != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
+	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
 		return next()
 	case err != nil:
 		return w.failScaling(api.HookInvalid, err.Error())

@@ -18,7 +18,7 @@ func (w work) advance() plan.Plan {
 	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryNotRemovable {
 		return w.removeRetry()
 	}
-	if w.Rejection != "" && !w.RetryNotRemovable {
+	if w.Rejected != "" && !w.RetryNotRemovable {
 		return w.handleRejection() // before Jobs are deleted: the rejected write may have been such a deletion
 	}
 	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
@@ -73,9 +73,9 @@ const rejectionPrefix = "the API server rejected a write: "
 // for example by a quota: such a scaling waits until its deadline.
 func (w work) handleRejection() plan.Plan {
 	if w.Forbidden && !operation.Overdue(w.record, w.Now) {
-		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + w.Rejection})
+		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + w.Rejected})
 	}
-	return w.failScaling(api.Rejected, rejectionPrefix+w.Rejection)
+	return w.failScaling(api.Rejected, rejectionPrefix+w.Rejected)
 }
 
 // expectedCount returns the value that spec.replicas of the set must have in the current phase.

@@ -86,26 +86,26 @@ func (x *Executor) about(ref events.Ref) *Executor {
 	return &one
 }
 
-// HandleDenied does the same as Handle, for functions that continue after a permanent refusal of a write. It then calls step with that
+// HandleRejected does the same as Handle, for functions that continue after a permanent rejection of a write. It then calls step with that
 // error, so that step can end the operation instead of failing the event.
-func (x *Executor) HandleDenied(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
-	denied error) (plan.Plan, error)) (*event.Event, error) {
-	var denied error
-	decide := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, denied) }
+func (x *Executor) HandleRejected(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
+	rejected error) (plan.Plan, error)) (*event.Event, error) {
+	var rejected error
+	decide := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, rejected) }
 	answer, err := x.Handle(ctx, e, decide)
 	if fault.IsPermanent(err) {
-		denied = err
+		rejected = err
 		answer, err = x.Handle(ctx, e, decide)
 	}
 	return answer, err
 }
 
-// HandleFailing does the same as HandleDenied, for functions that must be able to end an operation while the API server fails to carry out
-// a write. The cause may be an admission webhook that does not answer. HandleFailing calls step with that error, too. If step does nothing,
-// the event fails.
+// HandleFailing does the same as HandleRejected, for functions that must be able to end an operation while the API server fails to carry
+// out a write. The cause may be an admission webhook that does not answer. HandleFailing calls step with that error, too. If step does
+// nothing, the event fails.
 func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
 	failure error) (plan.Plan, error)) (*event.Event, error) {
-	answer, err := x.HandleDenied(ctx, e, step)
+	answer, err := x.HandleRejected(ctx, e, step)
 	if !apierrors.IsInternalError(err) {
 		return answer, err
 	}

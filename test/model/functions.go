@@ -132,7 +132,7 @@ func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan
 		case errors.Is(refused, errBudget):
 			in.BudgetRefusal = refused.Error()
 		case refused != nil:
-			in.WriteRefused = refused.Error()
+			in.Rejected = refused.Error()
 		}
 		return restore.Decide(in)
 	}
