@@ -124,11 +124,14 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if name := awakeDependent(group, m); name != "" && v.Request != idle.RequestPaused { // the user may pause a dependency of other sets
 		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
 	}
-	if v.Request == idle.RequestIdle && !allProbed(in.Probes, group) {
+	if v.Request == idle.RequestIdle && (!allProbed(in.Probes, group) || in.anyProbeKeepsAwake()) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	if p := in.deleteFinishedRecordOf(m); p.Kind == plan.KindDo { // its count may be older than that of the new sleep
 		return p
+	}
+	if in.keepsFinishedRecord(m) {
+		return plan.Noop(api.AlreadyRefused)
 	}
 	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))

@@ -32,12 +32,13 @@ type Function struct {
 	apply    *apply.Executor
 	prober   *prober
 	settings api.Settings
+	log      *slog.Logger
 }
 
 // New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
 	return &Function{client: client, apply: apply.New(client, api.IdleTimeout, log), prober: newProber(client, settings, log),
-		settings: settings}
+		settings: settings, log: log}
 }
 
 // Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An

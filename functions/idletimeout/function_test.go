@@ -465,3 +465,20 @@ func port(t *testing.T, url string) string {
 	}
 	return p
 }
+
+// TestRejectedAnswerOfProbeKeepsGroupAwake: the API server rejects the write that stores what a probe said.
+func TestRejectedAnswerOfProbeKeepsGroupAwake(t *testing.T) {
+	for name, status := range map[string]int{"in use": http.StatusOK, "the probe fails": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			port, _ := probeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			old := build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))
+			probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
+			c := newCluster(t, podOf("db", 0), member("db", shop, old, build.Replicas(1), probed), member("web", shop, old))
+			c.refuse, c.refuseOf = "drydock.dev", []string{"db"}
+			_, _ = c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+			if sleep, err := api.LoadSleep(c.set("web")); sleep != nil || err != nil {
+				t.Errorf("web has %v, %v; writes %v", sleep, err, c.writes)
+			}
+		})
+	}
+}

@@ -142,8 +142,8 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 }
 
 // observeUnrecordedScalers reads the paused Scalers of sets that lost the record of their Scaler during a sleep, for example because an
-// applied manifest removed all annotations. It lists Scalers only if such a set exists. If the custom resource is not installed, there
-// is no Scaler.
+// applied manifest removed all annotations. It lists Scalers only if a set has the record of a sleep and none of a Scaler. If the custom
+// resource is not installed, there is no Scaler.
 func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace string, in *Input) error {
 	in.Unrecorded = map[string]*v1alpha1.Scaler{}
 	if !slices.ContainsFunc(in.Group, in.mayHaveUnrecordedScaler) {
@@ -156,15 +156,28 @@ func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace strin
 			scalers[target] = append(scalers[target], &l.Items[i])
 		}
 	})
+	if apierrors.IsForbidden(err) { // the Roles may be older than this Drydock, and sets must wake nevertheless
+		f.log.WarnContext(ctx, "cannot list Scalers; apply the current ClusterRoles", "error", err.Error())
+		return nil
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	for _, m := range in.Group {
-		if scaler := scale.Owner(scalers[m.Set.Name], nil); in.mayHaveUnrecordedScaler(m) && scaler != nil && scaler.Spec.Paused {
+		scaler := scale.Owner(scalers[m.Set.Name], nil)
+		if in.mayHaveUnrecordedScaler(m) && scaler != nil && scaler.Spec.Paused && in.hasSleptWith(m, scaler) {
 			in.Unrecorded[m.Set.Name] = scaler
 		}
 	}
 	return nil
+}
+
+// hasSleptWith reports whether the Scaler existed when a recorded sleep began. A user who creates a paused Scaler later wants the pause.
+func (in Input) hasSleptWith(m idle.Member, scaler *v1alpha1.Scaler) bool {
+	return slices.ContainsFunc(in.Records[m.Set.Name], func(r Record) bool {
+		record, err := api.LoadSleepRecord(r.Revision)
+		return err == nil && !record.Sleep.Started.Before(&scaler.CreationTimestamp)
+	})
 }
 
 // mayHaveUnrecordedScaler reports whether the set has the record of a sleep, and no record of a Scaler.

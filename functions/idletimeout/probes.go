@@ -33,6 +33,17 @@ func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
 	})
 }
 
+// anyProbeKeepsAwake reports whether a probe of this event failed or found a member in use. If the API server rejects the write that
+// stores this, nothing else keeps the group awake.
+func (in Input) anyProbeKeepsAwake() bool {
+	for _, found := range in.Probes {
+		if found.Active || found.Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // handleProbes acts on members that are in use or whose probe failed. The set that the event names comes last, because an
 // announcement ends the work on the event.
 func handleProbes(in Input, group idle.Group) plan.Plan {

@@ -38,12 +38,23 @@ func (in Input) ensureRecord(m idle.Member, sleep *api.Sleep) []plan.Action {
 
 // unreadableRecord returns why the record of a set at zero cannot be read, or nil. Its previous replica count is then unknown.
 func (in Input) unreadableRecord(m idle.Member) error {
-	for _, r := range in.Records[m.Set.Name] {
-		if _, err := api.LoadSleepRecord(r.Revision); err != nil && statefulset.Replicas(m.Set) == 0 && r.Link.Set.UID == m.Set.UID {
+	for _, r := range in.presentRecords(m) {
+		if _, err := api.LoadSleepRecord(r.Revision); err != nil && statefulset.Replicas(m.Set) == 0 {
 			return err
 		}
 	}
 	return nil
+}
+
+// presentRecords returns the records of the member's sleeps. A record that is being deleted does not count, although a finalizer of another
+// client may keep it for long: it is older than the present sleep.
+func (in Input) presentRecords(m idle.Member) (present []Record) {
+	for _, r := range in.Records[m.Set.Name] {
+		if r.Link.Set.UID == m.Set.UID && r.Revision.DeletionTimestamp == nil {
+			present = append(present, r)
+		}
+	}
+	return present
 }
 
 // lostSleep returns the sleep of a set at zero whose annotation was lost, or nil.
@@ -51,9 +62,9 @@ func (in Input) lostSleep(m idle.Member) *api.Sleep {
 	if statefulset.Replicas(m.Set) > 0 {
 		return nil
 	}
-	for _, r := range in.Records[m.Set.Name] {
+	for _, r := range in.presentRecords(m) {
 		record, err := api.LoadSleepRecord(r.Revision)
-		if err == nil && r.Link.Set.UID == m.Set.UID && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation) {
+		if err == nil && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation) {
 			return &record.Sleep
 		}
 	}
@@ -85,6 +96,12 @@ func (in Input) deleteFinishedRecordOf(m idle.Member) plan.Plan {
 		}
 	}
 	return plan.Noop(api.NotIdle)
+}
+
+// keepsFinishedRecord reports whether the API server rejected the deletion of a finished sleep's record. Another sleep must not begin,
+// because the old count would compete with the new one.
+func (in Input) keepsFinishedRecord(m idle.Member) bool {
+	return slices.ContainsFunc(in.presentRecords(m), func(r Record) bool { return in.isFinished(m, r.Link) })
 }
 
 // mayDelete reports whether another try to delete the record can have an effect. It has none if a finalizer of another client keeps a

@@ -181,3 +181,36 @@ func TestGroupWakesAlthoughRecordIsNotDeleted(t *testing.T) {
 func countOf(list []string, text string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s != text }))
 }
+
+// TestRecordThatIsBeingDeletedWakesNothing: a finalizer of another client may keep the record of an earlier sleep for long.
+func TestRecordThatIsBeingDeletedWakesNothing(t *testing.T) {
+	first := build.Sleep(api.Asleep, build.ScaledDown(5*time.Hour))
+	first.Operation, first.Replicas = "000000000000", 7
+	old := recordOf(build.Set("web"), first)
+	old.Revision.DeletionTimestamp, old.Revision.Finalizers = ptr.To(metav1.NewTime(build.Now)), []string{"example.com/archive"}
+	present := build.Sleep(api.Asleep, build.ScaledDown(time.Hour))
+	lost := on(web(zero)) // a manifest has removed all annotations of a sleeping set
+	lost.Records["web"] = []Record{old, recordOf(build.Set("web"), present)}
+	if s := lost.lostSleep(lost.Group[0]); s == nil || s.Operation != present.Operation {
+		t.Errorf("the lost sleep is %v, want the present one", s)
+	}
+	stopped := on(web(zero, sleep(api.Succeeded))) // a user has scaled an awake set to zero
+	stopped.Records["web"] = []Record{old}
+	if s := stopped.lostSleep(stopped.Group[0]); s != nil {
+		t.Errorf("the lost sleep is %v, want none", s)
+	}
+}
+
+// TestNoSleepBeginsBesideRecordOfFormerOne: its count would compete with the new one.
+func TestNoSleepBeginsBesideRecordOfFormerOne(t *testing.T) {
+	in := on(web(build.LastActivity(2*time.Hour), sleep(api.Succeeded)))
+	if p := Decide(in); p.Reason != api.SleepDecided {
+		t.Fatalf("%s, want that the set falls asleep", p)
+	}
+	former := recordOf(build.Set("web"), build.Sleep(api.Succeeded))
+	in.Records["web"] = []Record{former}
+	in.Rejected = map[string]string{former.Revision.Name: "an admission webhook forbids it"}
+	if p := Decide(in); p.Kind == plan.KindDo {
+		t.Errorf("%s", p)
+	}
+}

@@ -1,6 +1,10 @@
 package idletimeout
 
 import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -8,12 +12,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -135,5 +142,45 @@ func TestScalersAreListedOnlyForALostRecord(t *testing.T) {
 	if answer := handle(t, lost.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(),
 		aboutWeb)); answer != "web wake.decided" {
 		t.Errorf("a set with a lost sleep, and no kind Scaler: %q", answer)
+	}
+}
+
+// TestUsersPauseOfNewScalerStays: a user creates a paused Scaler while the set, which had none, sleeps.
+func TestUsersPauseOfNewScalerStays(t *testing.T) {
+	set, record := asleepAndNeeded()
+	pilot := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot", ResourceVersion: "5",
+		CreationTimestamp: metav1.Now()}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+	c := newCluster(t, set, record, pilot)
+	handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	if !c.objects["scalers"][0].(*v1alpha1.Scaler).Spec.Paused {
+		t.Errorf("the pause was ended: %v", c.writes)
+	}
+}
+
+// asleepAndNeeded returns a sleeping set that must wake now, and the record of its sleep.
+func asleepAndNeeded() (*appsv1.StatefulSet, *appsv1.ControllerRevision) {
+	asleep := build.Sleep(api.Asleep, build.ScaledDown(time.Hour))
+	set := web(zero, build.WithSleep(asleep), build.Annotation(api.AwakeUntilAnnotation, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	return set, recordOf(set, asleep).Revision
+}
+
+// TestSetWakesWithoutRightToListScalers: the Roles may be older than this Drydock.
+func TestSetWakesWithoutRightToListScalers(t *testing.T) {
+	set, record := asleepAndNeeded()
+	c := newCluster(t, set, record)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/scalers") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+			return
+		}
+		c.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), slog.New(slog.DiscardHandler))
+	_, err := f.Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	if statefulset.Replicas(c.set("web")) == 0 {
+		t.Errorf("the set stays at zero: %v", err)
 	}
 }

@@ -41,19 +41,37 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 	return &Function{client: client, apply: apply.New(client, api.PauseOwner, log), settings: settings, registry: registry, log: log}
 }
 
-// Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently refuses a write to the owner, the
-// operation is given up, and not only the event.
+// Handle is safe to repeat, to reorder and to run twice at once. If the API server permanently rejects a write to the owner, the
+// operation is given up, and not only the event. If it rejects a write of the list of turns, no limit applies, as without the right to
+// read it: owners must be resumed, and resizes must end, nevertheless.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	answer, err := f.handle(ctx, e, true)
+	if !concernsTurns(err) {
+		return answer, err
+	}
+	f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", err.Error())
+	return f.handle(ctx, e, false)
+}
+
+// concernsTurns reports whether the API server permanently rejected a write of the list of turns.
+func concernsTurns(err error) bool {
+	a := apply.FailedAction(err)
+	return a != nil && a.Resource == plan.ConfigMaps && fault.IsPermanent(err)
+}
+
+// handle does the work of Handle, with or without the list of turns.
+func (f *Function) handle(ctx context.Context, e event.Event, withTurns bool) (*event.Event, error) {
 	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
+		if concernsTurns(rejected) {
+			return plan.Plan{}, rejected
+		}
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
 		in.Rejected = rejected
-		if a := apply.FailedAction(rejected); a != nil && a.Resource == plan.ConfigMaps {
-			// As without the right to read it: owners must be resumed, and resizes must end, nevertheless.
-			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", rejected.Error())
-			in.Rejected, in.Turns = nil, nil
+		if !withTurns {
+			in.Turns = nil
 		}
 		decided := Decide(in)
 		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {

@@ -20,6 +20,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/turns"
 	"drydock.dev/test/kit/build"
 )
@@ -202,8 +203,8 @@ func TestUnwritableTurnsDelayNoResize(t *testing.T) {
 	defer server.Close()
 	f := New(kube.NewClient(&rest.Config{Host: server.URL}), limited, nil, slog.New(slog.DiscardHandler))
 	e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
-	_, _ = f.Handle(t.Context(), e) // fails, because the server refuses the write of the set, too
-	if want := []string{api.TurnsConfigMap, "web"}; !slices.Equal(patched, want) {
+	_, _ = f.Handle(t.Context(), e) // fails, because the server rejects the write of the set, too, and that of the rejection
+	if want := []string{api.TurnsConfigMap, "web", "web"}; !slices.Equal(patched, want) {
 		t.Errorf("pause-owner writes to %v, want %v", patched, want)
 	}
 }
@@ -212,4 +213,41 @@ func forbidden(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
 	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+}
+
+// TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten: each event can meet both rejections.
+func TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten(t *testing.T) {
+	limited := build.Settings()
+	limited.Movers = 1
+	planned := build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
+		func(s *api.Resize) { s.Deadline = nil })
+	set := build.Set("web", build.Status(planned), build.ControlledBy(kind, "main"))
+	set.OwnerReferences[0].APIVersion, set.OwnerReferences[0].UID = "redis.redis.opstreelabs.in/v1beta2", "uid-main"
+	owner := redisOwner(map[string]string{api.AllowAnnotation: api.AllowPause})
+	lists := build.EmptyLists()
+	lists["statefulsets"] = []metav1.Object{set}
+	lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
+		Name: api.TurnsConfigMap, UID: "uid-turns", ResourceVersion: "3"}}}
+	var patched []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch name := path.Base(r.URL.Path); {
+		case r.Method == http.MethodPatch:
+			patched = append(patched, name)
+			forbidden(w, r)
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.Copy(w, r.Body)
+		case name == "main":
+			_ = json.NewEncoder(w).Encode(owner)
+		default:
+			lists.ServeHTTP(w, r)
+		}
+	}))
+	defer server.Close()
+	f := New(kube.NewClient(&rest.Config{Host: server.URL}), limited, owners.BuiltIn(), slog.New(slog.DiscardHandler))
+	_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+	if want := []string{api.TurnsConfigMap, "main", "web"}; !slices.Equal(patched, want) {
+		t.Errorf("pause-owner writes to %v, want %v", patched, want)
+	}
 }

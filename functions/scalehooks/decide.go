@@ -130,7 +130,9 @@ func (w work) takeOver() plan.Plan {
 	next := w.newRecord(api.Succeeded, live, live)
 	// A set at zero without a record may be paused: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their
 	// claims.
-	next.Paused = next.Paused || w.record == nil && live == 0 && ptr.Deref(w.scaler.Spec.Replicas, 0) > 0
+	if requested := ptr.Deref(w.scaler.Spec.Replicas, 0); w.record == nil && live == 0 && requested > 0 {
+		next.Paused, next.PausedCount = true, requested
+	}
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
 	// no operation runs under this id; it must differ from the previous one
 	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt)

@@ -55,6 +55,10 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 	return reply, err
 }
 
+// mostAutoscalerWrites is the number of plans in a row that may write autoscalers in one event. A conflict makes the same plan necessary
+// again.
+const mostAutoscalerWrites = 3
+
 // handling is the state of handling one event, which may take several steps.
 type handling struct {
 	*Function
@@ -63,6 +67,7 @@ type handling struct {
 	rejectionHandled    bool
 	statusRefusalLogged bool
 	lastReason          api.Reason // of the latest plan
+	autoscalerWrites    int        // how many plans in a row have written autoscalers
 	autoscalerError     string     // why a write of an autoscaler failed; empty if none did
 	firstRejection      error      // the first rejected write
 	autoscalerRejected  bool       // the first rejected write concerned an autoscaler
@@ -94,7 +99,9 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, rejected error)
 		in.Trace = h.apply.Begin(ctx)
 	}
 	decided := Decide(in)
-	if decided.Kind == plan.KindDo && decided.Reason == api.AutoscalerKept && h.lastReason == api.AutoscalerKept {
+	if decided.Kind != plan.KindDo || decided.Reason != api.AutoscalerKept {
+		h.autoscalerWrites = 0
+	} else if h.autoscalerWrites++; h.autoscalerWrites > mostAutoscalerWrites {
 		// A mutating webhook would otherwise take all steps of each event, and no scaling would ever begin.
 		h.autoscalerError = "its spec differs again right after the write, probably because an admission webhook changes it. Exempt the " +
 			"autoscaler from the webhook, or set the mode externallyScaled"

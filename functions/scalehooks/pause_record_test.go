@@ -167,3 +167,31 @@ func TestSumOfHugeDeadlinesDoesNotOverflow(t *testing.T) {
 		t.Errorf("two deadlines are %s", sum)
 	}
 }
+
+// TestMembersAreDrainedAfterLostRecord: a manifest has removed all annotations of a paused set, and its Scaler takes it over again.
+func TestMembersAreDrainedAfterLostRecord(t *testing.T) {
+	in := observed(web(0), pilot(withPreHook, pausedScaler)) // requests 3
+	for _, a := range Decide(in).Actions {
+		in = in.afterAction(a)
+	}
+	resumed := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = false })
+	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0].DeepCopy(), wants(1), resumed)}
+	end, hooks := playToEnd(t, in)
+	drained := func(env map[string]string) bool {
+		return env["DRYDOCK_REMOVED"] == "1,2" && env["DRYDOCK_PAUSED"] == "false"
+	}
+	if n := statefulset.Replicas(end.Set); n != 1 || !slices.ContainsFunc(hooks, drained) {
+		t.Errorf("%d replicas, hooks %v", n, hooks)
+	}
+}
+
+// TestAllMembersAreDrainedIfPauseEndsAtZero: during the pause another client has started one member of three.
+func TestAllMembersAreDrainedIfPauseEndsAtZero(t *testing.T) {
+	end, hooks := playToEnd(t, observed(web(1, withRecord(api.Succeeded, pausedAtZero)), pilot(withPreHook, wants(0))))
+	drained := func(env map[string]string) bool {
+		return env["DRYDOCK_REMOVED"] == "0,1,2" && env["DRYDOCK_PAUSED"] == "false"
+	}
+	if record, err := api.LoadScale(end.Set); err != nil || !record.Paused && !slices.ContainsFunc(hooks, drained) {
+		t.Errorf("%s, hooks %v, %v", recordSummary(record), hooks, err)
+	}
+}

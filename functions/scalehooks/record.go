@@ -41,9 +41,11 @@ func (w work) pausedCount() int32 {
 }
 
 // losesPausedMembers reports whether a change to the count would remove members that the pause has stopped. The pre hook has not drained
-// them, because it was told that they come back. So they start first, and the hook runs before they are removed.
+// them, because it was told that they come back. So they start first, and the hook runs before they are removed. A set that stays at zero
+// removes none: its record stays paused.
 func (w work) losesPausedMembers(count int32) bool {
-	return w.hasPreHook() && count > 0 && count < w.pausedCount()
+	pauseEnds := count > 0 || statefulset.Replicas(w.Set) > 0 && !w.scaler.Spec.Paused
+	return w.hasPreHook() && pauseEnds && count < w.pausedCount()
 }
 
 // stoppedRecord returns the record of a scaling that fails now, without the hook onFailure. If that hook was running, the record keeps the

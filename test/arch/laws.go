@@ -361,7 +361,7 @@ var laws = []law{
 		of:  "cmd/kubectl-drydock/release",
 		why: "the writes of a release are computed from objects only",
 		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources",
-			"shared/owners", "shared/idle"},
+			"shared/owners", "shared/idle", "shared/scale"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

@@ -9,10 +9,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -138,23 +140,35 @@ func (in Input) MayHavePausedScaler() bool {
 
 // endPause ends Drydock's pause of the set's Scaler, as a wake-up by idle-timeout does. Otherwise the set would be scaled to zero when it
 // opts in again, and nothing would wake it.
-func (in Input) endPause() (actions []plan.Action) {
-	if !in.MayHavePausedScaler() {
+func (in Input) endPause() []plan.Action {
+	scaler := in.scalerPausedByDrydock()
+	if scaler == nil {
 		return nil
 	}
-	sleep, record := in.sleep(), operation.Of(in.Set).Scale
-	for _, s := range in.Scalers {
-		if !s.Spec.Paused || s.DeletionTimestamp != nil || record != nil && record.Scaler.UID != s.UID {
-			continue
-		}
-		patch := plan.PatchOf(plan.Scalers, s).Replace("/spec/paused", false, "paused = false")
-		if sleep != nil && (s.Spec.Replicas == nil || *s.Spec.Replicas == 0) {
-			before := max(sleep.Replicas, 1)
-			patch.Replace("/spec/replicas", before, fmt.Sprintf("replicas = %d", before))
-		}
-		actions = append(actions, patch.Actions()...)
+	patch := plan.PatchOf(plan.Scalers, scaler).Replace("/spec/paused", false, "paused = false")
+	if sleep := in.sleep(); sleep != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas == 0) {
+		before := max(sleep.Replicas, 1)
+		patch.Replace("/spec/replicas", before, fmt.Sprintf("replicas = %d", before))
 	}
-	return actions
+	return patch.Actions()
+}
+
+// scalerPausedByDrydock returns the set's Scaler if Drydock has paused it, or nil. A wake-up has ended the pause before members start: a
+// later pause is the user's. So is that of a Scaler without a record that is newer than the sleep.
+func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
+	records := operation.Of(in.Set)
+	scaler, sleep := scale.Owner(in.Scalers, records.Scale), in.sleep()
+	switch {
+	case scaler == nil || !scaler.Spec.Paused || !in.MayHavePausedScaler():
+		return nil
+	case records.Scale != nil && records.Scale.Scaler.UID != scaler.UID:
+		return nil
+	case records.Scale == nil && sleep != nil && sleep.Started.Before(&scaler.CreationTimestamp):
+		return nil
+	case sleep != nil && sleep.Phase == api.Waking && statefulset.Replicas(in.Set) > 0:
+		return nil
+	}
+	return scaler
 }
 
 // requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.

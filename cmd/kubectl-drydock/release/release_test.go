@@ -117,17 +117,22 @@ func TestReleaseEndsDrydocksPauseOfTheScaler(t *testing.T) {
 	asleep := build.Sleep(api.Asleep, build.AsleepFor(time.Hour))
 	lost := asleepWith(asleep, build.Replicas(3), scaledToZero())
 	delete(lost.Set.Annotations, api.SleepAnnotation)
+	newer := asleepWith(asleep).withScaler(3)
+	newer.Scalers[0].CreationTimestamp = metav1.NewTime(asleep.Started.Add(time.Hour))
+	waking := build.Sleep(api.Waking, build.AsleepFor(time.Hour))
 	const pilot, web = "patch scalers.v1alpha1.drydock.dev pilot", "patch statefulsets web"
 	for situation, row := range map[string]struct {
 		in    Input
 		first string
 	}{
-		"the set sleeps":                         {asleepWith(asleep, scaledToZero()).withScaler(3), pilot + " {paused = false}"},
-		"the set sleeps, and the Scaler wants 0": {asleepWith(asleep).withScaler(0), pilot + " {paused = false, replicas = 3}"},
-		"the record is left, and the hook runs":  {lost.withScaler(3), pilot + " {paused = false}"},
-		"the owner has not consented to a sleep": {asleepWith(build.Sleep(api.Planned)).withoutRecords().withScaler(3), web},
-		"no sleep: a user has paused the Scaler": {asleepWith(nil, scaledToZero()).withScaler(3), web},
-		"the set sleeps, and there is no Scaler": {asleepWith(asleep), web},
+		"the set sleeps":                                  {asleepWith(asleep, scaledToZero()).withScaler(3), pilot + " {paused = false}"},
+		"the set sleeps, and the Scaler wants 0":          {asleepWith(asleep).withScaler(0), pilot + " {paused = false, replicas = 3}"},
+		"the record is left, and the hook runs":           {lost.withScaler(3), pilot + " {paused = false}"},
+		"the owner has not consented to a sleep":          {asleepWith(build.Sleep(api.Planned)).withoutRecords().withScaler(3), web},
+		"no sleep: a user has paused the Scaler":          {asleepWith(nil, scaledToZero()).withScaler(3), web},
+		"a user has made a paused Scaler since":           {newer, web},
+		"the set wakes, and a user has paused the Scaler": {asleepWith(waking, build.Replicas(3), scaledToZero()).withScaler(3), web},
+		"the set sleeps, and there is no Scaler":          {asleepWith(asleep), web},
 	} {
 		actions, left := Decide(row.in)
 		if len(left) > 0 || !strings.HasPrefix(actions[0].String(), row.first) {
