@@ -182,15 +182,9 @@ func TestUnreadableTurnsKeepNoOwnerPaused(t *testing.T) {
 
 // TestUnwritableTurnsDelayNoResize: a policy, a webhook or "immutable: true" may refuse writes of the list.
 func TestUnwritableTurnsDelayNoResize(t *testing.T) {
-	limited := build.Settings()
-	limited.Movers = 1
-	planned := build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
-		func(s *api.Resize) { s.Deadline = nil })
+	limited, planned := plannedUnderLimit()
 	set := build.Set("web", build.Status(planned), build.Annotation(api.OwnerPolicyAnnotation, "ignore"))
-	lists := build.EmptyLists()
-	lists["statefulsets"] = []metav1.Object{set}
-	lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
-		Name: api.TurnsConfigMap, UID: "uid-turns", ResourceVersion: "3"}}}
+	lists := listsWithTurns(set)
 	var patched []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPatch {
@@ -209,6 +203,23 @@ func TestUnwritableTurnsDelayNoResize(t *testing.T) {
 	}
 }
 
+// plannedUnderLimit returns settings with a limit, and the record of a resize that needs a turn.
+func plannedUnderLimit() (api.Settings, *api.Resize) {
+	limited := build.Settings()
+	limited.Movers = 1
+	return limited, build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
+		func(s *api.Resize) { s.Deadline = nil })
+}
+
+// listsWithTurns returns the set and an empty list of turns.
+func listsWithTurns(set metav1.Object) build.Lists {
+	lists := build.EmptyLists()
+	lists["statefulsets"] = []metav1.Object{set}
+	lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
+		Name: api.TurnsConfigMap, UID: "uid-turns", ResourceVersion: "3"}}}
+	return lists
+}
+
 func forbidden(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
@@ -217,17 +228,11 @@ func forbidden(w http.ResponseWriter, _ *http.Request) {
 
 // TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten: each event can meet both rejections.
 func TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten(t *testing.T) {
-	limited := build.Settings()
-	limited.Movers = 1
-	planned := build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
-		func(s *api.Resize) { s.Deadline = nil })
+	limited, planned := plannedUnderLimit()
 	set := build.Set("web", build.Status(planned), build.ControlledBy(kind, "main"))
 	set.OwnerReferences[0].APIVersion, set.OwnerReferences[0].UID = "redis.redis.opstreelabs.in/v1beta2", "uid-main"
 	owner := redisOwner(map[string]string{api.AllowAnnotation: api.AllowPause})
-	lists := build.EmptyLists()
-	lists["statefulsets"] = []metav1.Object{set}
-	lists["configmaps"] = []metav1.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.HomeNamespace,
-		Name: api.TurnsConfigMap, UID: "uid-turns", ResourceVersion: "3"}}}
+	lists := listsWithTurns(set)
 	var patched []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
