@@ -25,7 +25,7 @@ func removePod(pod *corev1.Pod) plan.Plan {
 	case slices.Contains(pod.Finalizers, api.CleanupFinalizer):
 		return plan.Do(api.CleaningUp, plan.PatchOf(plan.Pods, pod).RemoveFinalizer(api.CleanupFinalizer).Actions()...)
 	case pod.Status.Phase == corev1.PodSucceeded:
-		return plan.WaitSoon(api.CleaningUp, "pod %s is about to disappear", pod.Name)
+		return plan.WaitSoon(api.CleaningUp, "pod %s is being deleted", pod.Name)
 	}
 	return plan.Wait(api.CleaningUp, "pod %s is terminating", pod.Name)
 }

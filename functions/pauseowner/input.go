@@ -29,7 +29,7 @@ type Input struct {
 	Rejected error
 }
 
-// Owner is a custom resource that would undo what an operation does to a StatefulSet.
+// Owner is a custom resource that would undo the changes of an operation to a StatefulSet.
 type Owner struct {
 	Ref      metav1.OwnerReference
 	Row      owners.Row

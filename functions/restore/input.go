@@ -56,7 +56,7 @@ func warnOnSet(in Input, reason api.Reason, message string) plan.Action {
 const lastWait = 5 * time.Second
 
 // waitExpired reports whether the deadline has passed and this event has waited, too. Without the second condition, functions that were
-// down until after the deadline would give up although the awaited change has happened or is about to happen.
+// down until after the deadline would give up although the awaited change has happened or will happen soon.
 func waitExpired(in Input, record *api.Resize) bool {
 	return operation.Overdue(record, in.Now) && in.Waited >= lastWait
 }

@@ -75,7 +75,7 @@ func asCreated(t *testing.T, order objects) *appsv1.StatefulSet {
 	return made
 }
 
-// TestRecreatedSetRestoresManagersAndBlockingOwners checks what the first write after the creation restores.
+// TestRecreatedSetRestoresManagersAndBlockingOwners checks that the first write after the creation restores both.
 func TestRecreatedSetRestoresManagersAndBlockingOwners(t *testing.T) {
 	status := movingOne(api.MemberWaiting, build.ReplacesSet)
 	from := setWithOldTemplate(status, blocking, managed)

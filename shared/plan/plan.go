@@ -63,7 +63,7 @@ type Outcome struct {
 	Took           time.Duration
 }
 
-// Figure is what a Measurement measures.
+// Figure is the quantity of a Measurement.
 type Figure string
 
 const (
@@ -236,7 +236,7 @@ type Action struct {
 	Ops    []Op           // patch
 	Words  []string       // patch: the changes, for readers
 
-	Measurements []Measurement // patch: what the metrics get once the patch has succeeded
+	Measurements []Measurement // patch: values for the metrics after the patch has succeeded
 
 	UID             types.UID // delete, evict, check
 	ResourceVersion string    // delete, check

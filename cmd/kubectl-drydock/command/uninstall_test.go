@@ -233,7 +233,7 @@ func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
 	}
 }
 
-// TestUninstallContinuesAfterAFailure: the second run removes what the first one could not.
+// TestUninstallContinuesAfterAFailure: the second run removes the objects that the first one could not remove.
 func TestUninstallContinuesAfterAFailure(t *testing.T) {
 	c := newInstalledCluster(t)
 	c.denied = "clusterroles"
@@ -256,7 +256,7 @@ func TestUninstallSaysThatScalersStay(t *testing.T) {
 	}
 }
 
-// TestUninstallWaitsForAScaling: its hooks may be moving data away from members that it is about to remove.
+// TestUninstallWaitsForAScaling: its hooks may be moving data away from members that it will remove.
 func TestUninstallWaitsForAScaling(t *testing.T) {
 	record := &api.Scale{Header: build.Operation(api.Moving).Header, Previous: 3, Target: 1}
 	record.Kind, record.Phase = api.KindScale, api.PreScaling

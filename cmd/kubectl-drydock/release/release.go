@@ -48,8 +48,8 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 	return append(holds, actions...), left
 }
 
-// Note returns what a user should know about a released set; empty if there is nothing. The replicas of a set whose Scaler a user has
-// paused are not restored: the user wants none.
+// Note returns a fact about a released set that its user should know, or "". If a user has paused the Scaler of a set, its replicas are not
+// restored: the user wants none.
 func Note(in Input) string {
 	if in.Set == nil {
 		return ""
@@ -126,7 +126,7 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	return append(in.endPause(), patch.Actions()...), false // the Scaler first: without the sleep, its pause would look like the user's
 }
 
-// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or is about to. If the set has a Scaler, Drydock has paused it.
+// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or will do so next. If the set has a Scaler, Drydock has paused it.
 func (in Input) MayHavePausedScaler() bool {
 	if in.Set == nil {
 		return false

@@ -40,7 +40,7 @@ func (p *Project) Problems(name, text string) []string {
 	return problems
 }
 
-// languages are those that a block may have. Commands of another language, such as bash, would not be checked.
+// languages are the languages that a block may have. Commands of another language, such as bash, would not be checked.
 var languages = []string{"", "sh", "text", "yaml", "go", "json", "mermaid", "nginx"}
 
 func checkBlock(c *checker, block page.Block) {
