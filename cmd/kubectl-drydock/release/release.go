@@ -126,7 +126,8 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	return append(in.endPause(), patch.Actions()...), false // the Scaler first: without the sleep, its pause would look like the user's
 }
 
-// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or will do so next. If the set has a Scaler, Drydock has paused it.
+// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or will do so next. If the set has a
+// Scaler, Drydock has paused it.
 func (in Input) MayHavePausedScaler() bool {
 	if in.Set == nil {
 		return false
