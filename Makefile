@@ -42,10 +42,11 @@ endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
   demo test test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e test-knative \
-  test-func e2e-tools sim soak chaos model mutants traces bench bench-scale bench-knative fences rights generate golden lint presubmit
+  test-func e2e-tools sim soak chaos model mutants traces bench bench-scale bench-knative configure-standalone owner-roles generate golden \
+  lint presubmit
 
 help: ## prints this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## builds bin/drydock, bin/drydock-standalone and bin/kubectl-drydock
 	$(BUILD) -o bin/drydock ./cmd/drydock
@@ -66,7 +67,7 @@ release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=exam
 cluster: ## starts a real Kubernetes on this machine (SIZE=node or SIZE=control-plane), with the policies for edited manifests
 	$(CLUSTER) up --size=$(SIZE)
 	@KUBECONFIG=$(if $(filter control-plane,$(SIZE)),$(API),$(NODE)) $(CURDIR)/.cluster/bin/kubectl apply --server-side --force-conflicts \
-	  --field-manager=drydock-config -k config/overlays/apply-v1beta1 >/dev/null
+	  --field-manager=drydock-config -k config/apply-v1beta1 >/dev/null
 
 cluster-down: ## stops everything that make cluster has started
 	$(CLUSTER) down
@@ -94,7 +95,7 @@ demo: build
 	go run ./test/demo $(DEMO)
 else
 demo: build
-	$(MAKE) --no-print-directory cluster images fences
+	$(MAKE) --no-print-directory cluster images configure-standalone
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
@@ -199,9 +200,9 @@ chaos: build ## kills pods of the Broker in memory every few seconds, during fif
 test-func: ## tests the root as a project of Knative's func, with the real func command (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
 
-fences: ## installs accounts, roles, policies and the movers' image, for drydock-standalone outside the cluster
-	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make fences IMAGE=example.com/drydock@sha256:..."; exit 2; }
-	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/rights
+configure-standalone: ## installs accounts, roles, policies and the movers' image, for drydock-standalone outside the cluster
+	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make configure-standalone IMAGE=example.com/drydock@sha256:..."; exit 2; }
+	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/standalone
 	$(TARGET) sh -c "deploy/mover-image $(IMAGE) | $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-deploy -f -"
 
 configure: ## installs the administrator's part on Knative, once (CONFIG=config/overlays/... for another overlay)
@@ -239,7 +240,7 @@ bench-knative: build ## runs the benchmarks on Knative: twenty minutes, half of 
 	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench Quiet -benchtime 1x -timeout 20m ./test/e2e/knative
 	$(MAKE) --no-print-directory undeploy unconfigure >/dev/null
 
-rights: ## prints the ClusterRoles that let Drydock pause and stop operators, all or some: OWNERS=rabbitmq,pgo
+owner-roles: ## prints the ClusterRoles that let Drydock pause and stop operators, all or some: OWNERS=rabbitmq,pgo
 	@go run ./cmd/kubectl-drydock rbac --owners $(or $(OWNERS),all)
 
 generate: # writes the custom resources in config/crd, their generated Go code, and docs/reference

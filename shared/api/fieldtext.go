@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// MaxFields is the largest number of fields in a request. The policy of config/overlays/apply sorts as many.
+// MaxFields is the largest number of fields in a request. The policy of config/apply sorts as many.
 const MaxFields = 16
 
 const fieldFormat = `for fields other than sizes write "serviceName=NAME", "podManagementPolicy=Parallel", "TEMPLATE/labels/KEY=VALUE", ` +
 	`"TEMPLATE/labels/KEY-", the same with annotations, "+TEMPLATE=SIZE@STORAGECLASS:ACCESSMODE" or "-TEMPLATE"`
 
 // annotationValue matches the annotation values that a request can contain. They need no escapes in the request. They need none in the
-// JSON of the record either, where the policies of config/overlays/apply search for the request.
+// JSON of the record either, where the policies of config/apply search for the request.
 var annotationValue = regexp.MustCompile(`^([A-Za-z0-9._:/@=+*~()-]([A-Za-z0-9._:/@=+*~() -]*[A-Za-z0-9._:/@=+*~()-])?)?$`)
 
 const maxAnnotationValue = 253

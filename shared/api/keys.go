@@ -17,12 +17,12 @@ const (
 	// the operation.
 	ResizeAnnotation = Prefix + "resize"
 
-	// ResizeAppliedAnnotation on a StatefulSet is the request that an edited manifest made: the policy of config/overlays/apply writes it
+	// ResizeAppliedAnnotation on a StatefulSet is the request that an edited manifest made: the policy of config/apply writes it
 	// and drydock.dev/resize with the same value. While both are equal, an apply of the stored templates withdraws the request.
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
 	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: "grow" (the default), "any"
-	// or "off". Only the policies in config/overlays/apply read it.
+	// or "off". Only the policies in config/apply read it.
 	TemplatesAnnotation = Prefix + "templates"
 
 	// ResizeMethodAnnotation on a StatefulSet says how its claims change: "auto" (the default), "expand", "expand-offline" or "copy".

@@ -33,7 +33,7 @@ func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 	return statefulset.Controller(set) != nil && NoLongerStops(set, record) && statefulset.SpecObserved(set) && set.Status.ReadyReplicas == 0
 }
 
-// abortWithdrawn is the value of AbortAnnotation that the policy for edited manifests writes (config/overlays/apply/templates.yaml).
+// abortWithdrawn is the value of AbortAnnotation that the policy for edited manifests writes (config/apply/templates.yaml).
 const abortWithdrawn = "withdrawn"
 
 // AbortWords returns the beginning of a message about an abort: that an applied manifest withdrew the request, or nothing.

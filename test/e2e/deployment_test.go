@@ -57,7 +57,7 @@ func deployEngine(t *testing.T, s *stage.Stage) {
 			}
 		}
 		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
-			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1")) // the cluster of the other tests has it
+			filepath.Join(kit.Root(t), "config", "apply-v1beta1")) // the cluster of the other tests has it
 	})
 	userRuns(t, s, "install", "--yes", "--allow-tags", "--image", stage.Image, "--standalone-image", standaloneImage)
 	userRuns(t, s, "doctor")

@@ -146,7 +146,7 @@ func newSetWithoutDrydock(t *testing.T) *stage.Stage {
 	t.Cleanup(func() {
 		remove()
 		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
-			filepath.Join(kit.Root(t), "config", "overlays", "apply-v1beta1"))
+			filepath.Join(kit.Root(t), "config", "apply-v1beta1"))
 	})
 	s.CreateSet(stage.Workload("64Mi")) // after the removal, which opts every set out
 	return s

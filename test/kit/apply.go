@@ -11,21 +11,21 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// InstallApply installs the policies of config/overlays/apply in the whole cluster and waits until they are in force.
+// InstallApply installs the policies of config/apply in the whole cluster and waits until they are in force.
 // They are never removed.
 func (w *World) InstallApply() {
 	w.T.Helper()
 	applied.Lock() // several tests run at once
 	w.Kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
-		filepath.Join(Root(w.T), "config", "overlays", w.applyOverlay()))
+		filepath.Join(Root(w.T), "config", w.applyConfig()))
 	applied.Unlock()
 	w.awaitApply()
 }
 
 var applied sync.Mutex
 
-// applyOverlay returns the overlay for the version of the API server.
-func (w *World) applyOverlay() string {
+// applyConfig returns the folder for the version of the API server.
+func (w *World) applyConfig() string {
 	w.T.Helper()
 	_, err := w.Kube.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().List(context.Background(), metav1.ListOptions{Limit: 1})
 	if apierrors.IsNotFound(err) {

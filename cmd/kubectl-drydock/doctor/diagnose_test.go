@@ -148,7 +148,7 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 			f.Server.Scalers, f.Server.AttributesClasses = known(false), known(false)
 		}, "scalers,attributes classes"},
 		{"the API server offers no MutatingAdmissionPolicy", healthy(), func(f *Facts) { f.Server.Mutating = known("") }, "edited manifests"},
-		{"config/overlays/apply is not installed", healthy(), func(f *Facts) { f.Policies.Apply = known(false) }, "edited manifests"},
+		{"config/apply is not installed", healthy(), func(f *Facts) { f.Policies.Apply = known(false) }, "edited manifests"},
 		{"the same with v1beta1", healthy(), func(f *Facts) {
 			f.Server.Mutating, f.Policies.Apply = known("v1beta1"), known(false)
 		}, "edited manifests"},

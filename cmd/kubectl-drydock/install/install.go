@@ -143,9 +143,9 @@ func (o Options) overlay() map[string]any {
 	}
 	switch o.Templates {
 	case "v1":
-		resources = append(resources, "../config/overlays/apply")
+		resources = append(resources, "../config/apply")
 	case "v1beta1":
-		resources = append(resources, "../config/overlays/apply-v1beta1")
+		resources = append(resources, "../config/apply-v1beta1")
 	}
 	return map[string]any{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources, "images": images}
 }
