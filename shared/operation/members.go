@@ -1,11 +1,6 @@
 package operation
 
-import (
-	"fmt"
-	"slices"
-
-	"drydock.dev/shared/api"
-)
+import "drydock.dev/shared/api"
 
 // MemberState is a row of the table of a member's phases.
 type MemberState struct {
@@ -31,38 +26,4 @@ var MemberStates = []MemberState{
 	{api.MemberStarting, []api.Function{api.Restore}, []api.MemberPhase{api.MemberMoved, api.MemberSwapping}},
 	{Phase: api.MemberMoved},
 	{Phase: api.MemberKept},
-}
-
-// CheckMemberSteps returns an error if the table does not allow the step of a member. When an operation fails, each member becomes Kept, or
-// Moved if it is on its new volumes.
-func CheckMemberSteps(before, after *api.Resize) error {
-	if before == nil || before.Operation != after.Operation {
-		return nil
-	}
-	for i := range after.Members {
-		if i >= len(before.Members) {
-			break
-		}
-		former, present := &before.Members[i], &after.Members[i] // the order of members does not change
-		if former.Ordinal != present.Ordinal || former.Phase == present.Phase {
-			continue
-		}
-		next := []api.MemberPhase{api.MemberKept, api.MemberMoved}
-		if after.Phase == api.Moving {
-			next = nextMemberPhases(former.Phase)
-		}
-		if !slices.Contains(next, present.Phase) {
-			return fmt.Errorf("member %d cannot change from %s to %s while the operation is %s",
-				present.Ordinal, former.Phase, present.Phase, after.Phase)
-		}
-	}
-	return nil
-}
-
-func nextMemberPhases(phase api.MemberPhase) []api.MemberPhase {
-	i := slices.IndexFunc(MemberStates, func(s MemberState) bool { return s.Phase == phase })
-	if i < 0 {
-		return nil
-	}
-	return MemberStates[i].Next
 }

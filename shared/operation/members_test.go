@@ -45,33 +45,3 @@ func TestDocsShowEveryPhaseOfAMember(t *testing.T) {
 		}
 	}
 }
-
-func TestCheckMemberSteps(t *testing.T) {
-	at := func(operation string, phase api.Phase, member api.MemberPhase) *api.Resize {
-		r := &api.Resize{Members: []api.Member{{Ordinal: 1, Phase: member}}}
-		r.Operation, r.Phase = operation, phase
-		return r
-	}
-	for name, row := range map[string]struct {
-		before, after *api.Resize
-		allowed       bool
-	}{
-		"the first record":              {nil, at("1", api.Moving, api.MemberPending), true},
-		"another operation":             {at("1", api.Failed, api.MemberKept), at("2", api.Planned, api.MemberPending), true},
-		"the phase stays the same":      {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberWaiting), true},
-		"a stop after the copy":         {at("1", api.Moving, api.MemberWaiting), at("1", api.Moving, api.MemberStopping), true},
-		"a stop without a copy":         {at("1", api.Moving, api.MemberPending), at("1", api.Moving, api.MemberStopping), false},
-		"a start without a swap":        {at("1", api.Moving, api.MemberFinalPass), at("1", api.Moving, api.MemberStarting), false},
-		"moved without a start":         {at("1", api.Moving, api.MemberSwapping), at("1", api.Moving, api.MemberMoved), false},
-		"a claim lost during the start": {at("1", api.Moving, api.MemberStarting), at("1", api.Moving, api.MemberSwapping), true},
-		"moved twice":                   {at("1", api.Moving, api.MemberMoved), at("1", api.Moving, api.MemberCopying), false},
-		"reverted before its stop":      {at("1", api.Reverting, api.MemberCopying), at("1", api.Reverting, api.MemberKept), true},
-		"reverted during the swap":      {at("1", api.Reverting, api.MemberSwapping), at("1", api.Reverting, api.MemberMoved), true},
-		"stopped while reverting":       {at("1", api.Reverting, api.MemberWaiting), at("1", api.Reverting, api.MemberStopping), false},
-		"not ready":                     {at("1", api.Moving, api.MemberStarting), at("1", api.Reverting, api.MemberMoved), true},
-	} {
-		if err := CheckMemberSteps(row.before, row.after); (err == nil) != row.allowed {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"fmt"
 	"slices"
 
 	"drydock.dev/shared/api"
@@ -109,30 +108,4 @@ func MovedBy(record Record) api.Function {
 		return state.By
 	}
 	return ""
-}
-
-// CheckStep returns an error if the table does not allow the step from one record of a set to the next. Before is nil without a former
-// record.
-func CheckStep(before, after *api.Header) error {
-	state := Find(after.Kind, after.Phase)
-	switch {
-	case state == nil:
-		return fmt.Errorf("a %s has no phase %q", after.Kind, after.Phase)
-	case before == nil || before.Operation != after.Operation:
-		if before != nil && !before.Phase.Terminal() {
-			return fmt.Errorf("%s %s cannot begin while %s %s is %s", after.Kind, after.Operation, before.Kind, before.Operation, before.Phase)
-		}
-		if !state.First {
-			return fmt.Errorf("a %s cannot begin in phase %s", after.Kind, after.Phase)
-		}
-		return nil
-	case before.Kind != after.Kind:
-		return fmt.Errorf("%s %s cannot become a %s", before.Kind, before.Operation, after.Kind)
-	case before.Phase == after.Phase:
-		return nil
-	}
-	if from := Find(before.Kind, before.Phase); from == nil || !slices.Contains(from.Next, after.Phase) {
-		return fmt.Errorf("a %s cannot change from %s to %s", after.Kind, before.Phase, after.Phase)
-	}
-	return nil
 }

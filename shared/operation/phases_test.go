@@ -55,37 +55,6 @@ func TestEveryPhaseCanBeEnteredAndLeft(t *testing.T) {
 	}
 }
 
-func TestCheckStep(t *testing.T) {
-	head := func(kind api.Kind, operation string, phase api.Phase) *api.Header {
-		return &api.Header{Kind: kind, Operation: operation, Phase: phase}
-	}
-	for name, row := range map[string]struct {
-		before, after *api.Header
-		allowed       bool
-	}{
-		"a first operation begins":            {nil, head(api.KindSleep, "1", api.Planned), true},
-		"an operation begins in the middle":   {nil, head(api.KindSleep, "1", api.Asleep), false},
-		"a second operation begins":           {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
-		"a second begins before the end":      {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
-		"a rollback follows a resize":         {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},
-		"a resize becomes a rollback":         {head(api.KindResize, "1", api.Moving), head(api.KindRollback, "1", api.Finishing), false},
-		"a phase follows":                     {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Waking), true},
-		"the record changes within its phase": {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Asleep), true},
-		"an earlier phase returns":            {head(api.KindSleep, "1", api.Waking), head(api.KindSleep, "1", api.Planned), false},
-		"a phase of another kind":             {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "1", api.Moving), false},
-		"a failed cleanup continues":          {head(api.KindCleanup, "1", api.Failed), head(api.KindCleanup, "1", api.Cleaning), false},
-		"a failed resize continues":           {head(api.KindResize, "1", api.Failed), head(api.KindResize, "1", api.Moving), false},
-		"a resize reverts":                    {head(api.KindResize, "1", api.Moving), head(api.KindResize, "1", api.Reverting), true},
-		"a reverting resize continues":        {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Moving), false},
-		"a reverting resize has moved all":    {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Finishing), true},
-		"a rollback cannot expand":            {nil, head(api.KindRollback, "1", api.Expanding), false},
-	} {
-		if err := CheckStep(row.before, row.after); (err == nil) != row.allowed {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestDocsShowEveryPhase: docs/status.md has the same tables. Write them with: go test ./shared/operation -update
 func TestDocsShowEveryPhase(t *testing.T) {
 	const file = "../../docs/status.md"

@@ -112,9 +112,6 @@ func (l *List) HasTurn(operation string) bool { return l == nil || l.turns[opera
 // Limit returns how many movers may run at once.
 func (l *List) Limit() int { return l.settings.Movers }
 
-// MoversInUse returns how many movers the operations need that have their turn.
-func (l *List) MoversInUse() int { return l.movers(func(t Turn) bool { return t.Taken() }) }
-
 // All returns the entries, sorted by operation.
 func (l *List) All() []Turn {
 	if l == nil {

@@ -28,7 +28,7 @@ func CheckStep(set *appsv1.StatefulSet, patch plan.Action) error {
 			if err := json.Unmarshal([]byte(text), after); err != nil {
 				return err
 			}
-			if err := operation.CheckStep(headOf(before), after); err != nil {
+			if err := checkStep(headOf(before), after); err != nil {
 				return err
 			}
 			if err := wrongMembers(records.Resize, key, text); err != nil {
@@ -48,7 +48,7 @@ func wrongMembers(before *api.Resize, key, text string) error {
 	if err := json.Unmarshal([]byte(text), after); err != nil {
 		return err
 	}
-	return operation.CheckMemberSteps(before, after)
+	return checkMemberSteps(before, after)
 }
 
 // headOf returns the header of the record, or nil.
