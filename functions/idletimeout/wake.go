@@ -159,6 +159,12 @@ func endMessage(sleep *api.Sleep) string {
 
 // conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
+	was := m.Sleep.WhenScaled
+	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // with policy Delete, ending pods would lose their claims
+	if was != "" && stops {
+		message += fmt.Sprintf("; its pods have not ended, so whenScaled stays %s. Set it to %s again if claims may be deleted",
+			statefulset.WhenScaled(m.Set), was)
+	}
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
 	next.ScaledToZeroAt, next.WhenScaled = nil, ""
 	if reason == api.Awake {
@@ -175,8 +181,7 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		next.ReadyAt = operation.Moment(in.Now)
 	}
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // with policy Delete, ending pods would lose their claims
-	if was := m.Sleep.WhenScaled; was != "" && !stops {
+	if was != "" && !stops {
 		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(m.Set), was, "whenScaled "+string(was))
 	}
 	actions := append(patch.Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
