@@ -64,30 +64,61 @@ func (g Group) StoresActivity(m Member, at time.Time) bool {
 }
 
 // WakeOrder sorts the group so that each member comes after its dependencies. It returns an error if the dependencies form a cycle, or
-// name a set outside the group.
+// name a set outside the group. A tenant decides how large a group is, so the time is proportional to the number of dependencies.
 func (g Group) WakeOrder() (Group, error) {
-	left := slices.Clone(g)
-	slices.SortFunc(left, func(a, b Member) int { return strings.Compare(a.Set.Name, b.Set.Name) })
-	for _, m := range left {
-		for _, name := range m.Rules.DependsOn {
-			if g.Find(name) == nil {
-				return left, fmt.Errorf("%s of StatefulSet %s/%s names %s, which is no opted-in member of its group %q",
-					api.DependsOnAnnotation, m.Set.Namespace, m.Set.Name, name, m.Set.Labels[api.GroupLabel])
-			}
+	byName := slices.Clone(g)
+	slices.SortFunc(byName, func(a, b Member) int { return strings.Compare(a.Set.Name, b.Set.Name) })
+	o := wakeOrder{members: byName, index: map[string]int{}, state: make([]visit, len(g))}
+	for i, m := range byName {
+		o.index[m.Set.Name] = i
+	}
+	for i := range byName {
+		if err := o.add(i); err != nil {
+			return byName, err
 		}
 	}
-	sorted := Group{}
-	for len(left) > 0 {
-		i := slices.IndexFunc(left, func(m Member) bool {
-			return !slices.ContainsFunc(m.Rules.DependsOn, func(name string) bool { return sorted.Find(name) == nil })
-		})
-		if i < 0 {
-			return append(sorted, left...), fmt.Errorf("%s of StatefulSet %s/%s leads in a circle",
-				api.DependsOnAnnotation, left[0].Set.Namespace, left[0].Set.Name)
-		}
-		sorted, left = append(sorted, left[i]), slices.Delete(left, i, i+1)
+	return o.sorted, nil
+}
+
+// wakeOrder is a topological sort, depth first.
+type wakeOrder struct {
+	members Group
+	index   map[string]int // of members, by name
+	state   []visit
+	sorted  Group
+}
+
+type visit int
+
+const (
+	unvisited visit = iota
+	entered         // some of its dependencies are not sorted yet
+	sorted
+)
+
+// add appends the member's dependencies and then the member, unless they are sorted already.
+func (o *wakeOrder) add(i int) error {
+	m := o.members[i]
+	switch o.state[i] {
+	case sorted:
+		return nil
+	case entered:
+		return fmt.Errorf("%s of StatefulSet %s/%s leads in a circle", api.DependsOnAnnotation, m.Set.Namespace, m.Set.Name)
 	}
-	return sorted, nil
+	o.state[i] = entered
+	for _, name := range m.Rules.DependsOn {
+		dependency, found := o.index[name]
+		if !found {
+			return fmt.Errorf("%s of StatefulSet %s/%s names %s, which is no opted-in member of its group %q",
+				api.DependsOnAnnotation, m.Set.Namespace, m.Set.Name, name, m.Set.Labels[api.GroupLabel])
+		}
+		if err := o.add(dependency); err != nil {
+			return err
+		}
+	}
+	o.state[i] = sorted
+	o.sorted = append(o.sorted, m)
+	return nil
 }
 
 // InWakeOrder returns the group sorted by WakeOrder. If there is no order, the members with dependencies get the error.
