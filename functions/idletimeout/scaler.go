@@ -7,8 +7,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -50,6 +52,29 @@ func (in Input) isScalerPaused(m idle.Member) bool {
 func (in Input) scalerStartsSet(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
 	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
+}
+
+// scalerWorks reports whether the set's Scaler scales it, and the deadline of the wake-up or of the scaling has not passed. A scaling to
+// zero that began before the wake-up may take longer than the wake-up.
+func (in Input) scalerWorks(m idle.Member) bool {
+	records := operation.Of(m.Set)
+	if in.Scalers[m.Set.Name] == nil || !records.Scaling() {
+		return false
+	}
+	inTime := records.Scale != nil && records.Scale.Deadline != nil && !operation.Overdue(records.Scale, in.Now)
+	return inTime || !operation.Overdue(m.Sleep, in.Now)
+}
+
+// hasLostScaler reports whether the set's Scaler was deleted before it started any members. scale-hooks then leaves the set at zero.
+func (in Input) hasLostScaler(m idle.Member) bool {
+	record := operation.Of(m.Set).Scale
+	return record != nil && record.Paused && in.Scalers[m.Set.Name] == nil
+}
+
+// failedToStart reports whether the set's Scaler failed to start members in this wake-up.
+func failedToStart(m idle.Member) bool {
+	record := operation.Of(m.Set).Scale
+	return record != nil && record.Phase == api.Failed && record.Target > 0 && !record.Started.Before(m.Sleep.WakeBegan())
 }
 
 // hookDeadlines returns the sum of the deadlines of the hooks pre and post, or 0 without a Scaler.

@@ -1,0 +1,112 @@
+package idletimeout
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit/build"
+)
+
+// wakingByScaler returns a set at zero whose wake-up began half an hour ago. The change is applied to the record of its Scaler.
+func wakingByScaler(change func(*api.Scale)) *appsv1.StatefulSet {
+	set := scaledByPilot(web(zero, sleep(api.Waking, due, build.ScaledDown(time.Hour), build.SleepReason(api.WakingUp, ""),
+		func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now.Add(-30 * time.Minute)) }), build.LastActivity(0)))
+	record, _ := api.LoadScale(set)
+	record.PausedCount = 3
+	change(record)
+	build.Annotation(api.ScaleAnnotation, record.Encode())(set)
+	return set
+}
+
+// TestSetStartsAlthoughScalerWasDeleted: idle-timeout has ended the pause of the Scaler, whose hook pre runs. Then a user deletes the
+// Scaler, and scale-hooks leaves the set at zero.
+func TestSetStartsAlthoughScalerWasDeleted(t *testing.T) {
+	p := Decide(on(wakingByScaler(func(*api.Scale) {})))
+	for _, a := range p.Actions {
+		if a.Verb == plan.VerbPatch && strings.Contains(a.String(), "replicas 0 to 3") {
+			return
+		}
+	}
+	t.Errorf("%s, want three replicas", p)
+}
+
+// TestUsersPauseDuringPlanningStays: the user pauses the Scaler after the sleep was decided and before Drydock has paused it. The pause is
+// the user's, so no wake-up may end it.
+func TestUsersPauseDuringPlanningStays(t *testing.T) {
+	for name, unrecorded := range map[string]bool{"recorded": false, "unrecorded": true} {
+		in := on(scaledByPilot(web(sleep(api.Stopping, due), build.LastActivity(time.Hour)))).withScaler(true)
+		if unrecorded {
+			in.Scalers, in.Unrecorded = nil, in.Scalers
+		}
+		p := Decide(in)
+		if record := build.StoredSleep(p); record == nil || record.Phase != api.Succeeded || record.Reason != api.SetPaused {
+			t.Errorf("%s: %s, want the end of the sleep", name, p)
+		}
+		for _, a := range p.Actions {
+			if a.Resource == plan.Scalers || strings.Contains(a.String(), "replicas") {
+				t.Errorf("%s: %s", name, a)
+			}
+		}
+	}
+}
+
+// TestWakeUpFailsWithItsScaler: the hook of the wake-up fails, so the set stays at zero. The sleep says so, as soon as this happens.
+func TestWakeUpFailsWithItsScaler(t *testing.T) {
+	const why = "hook pre failed: Job x: container check ended with exit code 1"
+	failed := func(target int32, ago time.Duration) func(*api.Scale) {
+		return func(s *api.Scale) {
+			s.Phase, s.FailedAt, s.Previous, s.Target = api.Failed, api.PreScaling, 3-target, target
+			s.Started, s.Reason, s.Message = *operation.Moment(build.Now.Add(-ago)), api.HookFailed, why
+		}
+	}
+	for name, row := range map[string]struct {
+		scale func(*api.Scale)
+		fails bool
+	}{
+		"the start in this wake-up":       {failed(3, time.Minute), true},
+		"a start before this wake-up":     {failed(3, time.Hour), false},
+		"the stop, after the activity":    {failed(0, time.Minute), false},
+		"nothing: it has not reacted yet": {func(*api.Scale) {}, false},
+	} {
+		p := Decide(on(wakingByScaler(row.scale)).withScaler(false))
+		record := build.StoredSleep(p)
+		if fails := record != nil && record.Phase == api.Failed; fails != row.fails {
+			t.Errorf("%s: %s, want a failure: %t", name, p, row.fails)
+		} else if fails && (record.Reason != api.HookFailed || !strings.Contains(record.Message, "Scaler pilot could not start the set: "+why)) {
+			t.Errorf("%s: %s: %s", name, record.Reason, record.Message)
+		}
+	}
+}
+
+// TestWakeUpWaitsForScaleDownOfItsScaler: an activity comes while the Scaler scales a set with whenScaled Delete to zero. Its members take
+// longer to end than the wake-up may take, and whenScaled must be restored after that.
+func TestWakeUpWaitsForScaleDownOfItsScaler(t *testing.T) {
+	for name, row := range map[string]struct {
+		deadline time.Duration
+		ends     bool
+	}{"in time": {3 * time.Hour, false}, "late": {time.Hour, true}} {
+		set := wakingByScaler(func(s *api.Scale) {
+			s.Phase, s.Previous, s.Target, s.Deadline = api.Scaling, 3, 0, operation.Moment(build.Now.Add(row.deadline))
+		})
+		sleep, _ := api.LoadSleep(set)
+		sleep.WhenScaled = "Delete"
+		build.Annotation(api.SleepAnnotation, sleep.Encode())(set)
+		build.ReplicaCounts(3, 0)(set)
+		in := on(set).withScaler(false)
+		in.Now = build.Now.Add(2 * time.Hour)
+		p := Decide(in)
+		record := build.StoredSleep(p)
+		if ends := record != nil && record.Phase.Terminal(); ends != row.ends || statefulset.AtZero(set) {
+			t.Errorf("%s: %s, want an end: %t", name, p, row.ends)
+		} else if ends && !strings.Contains(record.Message, "whenScaled stays") {
+			t.Errorf("%s: %s", name, record.Message)
+		}
+	}
+}
