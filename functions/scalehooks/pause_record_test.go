@@ -185,13 +185,21 @@ func TestMembersAreDrainedAfterLostRecord(t *testing.T) {
 	}
 }
 
-// TestAllMembersAreDrainedIfPauseEndsAtZero: during the pause another client has started one member of three.
+// TestAllMembersAreDrainedIfPauseEndsAtZero: either all members are drained, or the record stays paused. Otherwise cleanup-pod would delete
+// all claims. The user ends the pause and requests no members: after another client has started one member of three, or as a retry of a
+// pause that failed when the members had ended.
 func TestAllMembersAreDrainedIfPauseEndsAtZero(t *testing.T) {
-	end, hooks := playToEnd(t, observed(web(1, withRecord(api.Succeeded, pausedAtZero)), pilot(withPreHook, wants(0))))
 	drained := func(env map[string]string) bool {
 		return env["DRYDOCK_REMOVED"] == "0,1,2" && env["DRYDOCK_PAUSED"] == "false"
 	}
-	if record, err := api.LoadScale(end.Set); err != nil || !record.Paused && !slices.ContainsFunc(hooks, drained) {
-		t.Errorf("%s, hooks %v, %v", recordSummary(record), hooks, err)
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"one member was started":         web(1, withRecord(api.Succeeded, pausedAtZero)),
+		"the members ended too late":     web(0, withRecord(api.Failed, failedAt(api.Scaling), pausedAtZero)),
+		"the hook post of a pause fails": web(0, withRecord(api.Failed, failedAt(api.PostScaling), pausedAtZero)),
+	} {
+		end, hooks := playToEnd(t, observed(set, pilot(withPreHook, wants(0), withRetry)))
+		if record, err := api.LoadScale(end.Set); err != nil || !record.Paused && !slices.ContainsFunc(hooks, drained) {
+			t.Errorf("%s: %s, hooks %v, %v", name, recordSummary(record), hooks, err)
+		}
 	}
 }

@@ -21,8 +21,9 @@ func (w work) newRecord(phase api.Phase, previous, target int32) *api.Scale {
 	next.Paused = target == 0 && w.scaler.Spec.Paused
 	if w.record != nil {
 		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
-		// A pause lasts until the count rises: a scale-up that fails before that has started no member.
-		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && previous == 0)
+		// A pause lasts until the count rises: a scale-up that fails before that has started no member, and zero members that are still
+		// requested after the pause have not been drained.
+		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && statefulset.Replicas(w.Set) == 0)
 	}
 	if next.Paused {
 		next.PausedCount = max(previous, w.pausedCount())
