@@ -212,7 +212,8 @@ func (f *Function) sweepFinalizers(ctx context.Context, namespace string, now ti
 	return kube.Pages(ctx, f.client, plan.StatefulSets, namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
-			found.add(noticeOf(set, cleanup.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true})))
+			found.add(noticeOf(set, cleanup.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: now, Swept: true,
+				PreviousSweep: f.lastSweep})))
 		}
 	})
 }

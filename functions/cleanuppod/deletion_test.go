@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -96,5 +98,23 @@ func TestCleanupPodOfDeletedSetHasNoOwner(t *testing.T) {
 				t.Errorf("%s: %+v", name, pod.OwnerReferences)
 			}
 		}
+	}
+}
+
+// TestDeletedSetWithoutClaimsIsFound: the cleanup of a deleted set has failed, so the set waits for its user. Then its claims are deleted,
+// for example with their namespace. No event names the set, and the namespace cannot go before it.
+func TestDeletedSetWithoutClaimsIsFound(t *testing.T) {
+	in := on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed))))
+	if p := Decide(in); p.Reason != api.FinalizerRemoved {
+		t.Fatalf("%s, want that the set is released", p)
+	}
+	woken := 0
+	for minute := range 60 {
+		now := build.Now.Add(time.Duration(minute) * time.Minute)
+		woken += len(cleanup.Concerned(operation.Change{Set: in.Set, Records: operation.Of(in.Set), Now: now, Swept: true,
+			PreviousSweep: now.Add(-time.Minute)}))
+	}
+	if woken != 4 {
+		t.Errorf("the sweeps of an hour wake cleanup-pod %d times, want 4", woken)
 	}
 }

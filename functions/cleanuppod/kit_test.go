@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
@@ -345,21 +344,4 @@ func endedSince(ago time.Duration) build.Option {
 // finished sets how long ago the cleanup ended.
 func finished(ago time.Duration) func(*api.Cleanup) {
 	return func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now.Add(-ago)) }
-}
-
-// askedJustNow marks a pod as deleted just now, with its whole grace period left.
-func askedJustNow(o metav1.Object) {
-	o.SetDeletionTimestamp(&metav1.Time{Time: build.Now.Add(30 * time.Second)})
-	o.SetDeletionGracePeriodSeconds(ptr.To[int64](30))
-}
-
-// lastDeletion is the deletion without a grace period that a kubelet sends after unmounting the volumes.
-func lastDeletion(o metav1.Object) { o.SetDeletionGracePeriodSeconds(ptr.To[int64](0)) }
-
-// finishedAt sets when the pod's container ended, relative to now.
-func finishedAt(at time.Duration) build.Option {
-	return build.Edit(func(p *corev1.Pod) {
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "move",
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(build.Now.Add(at))}}}}
-	})
 }

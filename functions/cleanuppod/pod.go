@@ -50,23 +50,10 @@ func lastProgress(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// hasSucceeded reports whether the pod's containers finished their work before the pod was deleted. A container that is stopped by a
-// deletion may exit with 0, and the kubelet then reports the pod as succeeded, too. After unmounting the volumes, the kubelet deletes
-// the pod again without a grace period, which replaces the time of the first deletion (kubernetes staging apiserver
-// pkg/registry/generic/registry/store.go, markAsDeleting). Times have whole seconds. In doubt the cleanup runs again.
+// hasSucceeded reports whether the pod's containers finished their work. A container that a deletion stops may exit with 0, and the kubelet
+// then reports the pod as succeeded. The clock of its node may be late, so no time tells which came first. The cleanup runs again.
 func hasSucceeded(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodSucceeded || pod.DeletionTimestamp == nil {
-		return pod.Status.Phase == corev1.PodSucceeded
-	}
-	grace := pod.DeletionGracePeriodSeconds
-	if grace == nil || *grace == 0 {
-		return false
-	}
-	asked := pod.DeletionTimestamp.Add(-time.Duration(*grace) * time.Second)
-	late := func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated == nil || !c.State.Terminated.FinishedAt.Time.Before(asked)
-	}
-	return len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, late)
+	return pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil
 }
 
 // failures returns how often a container of the pod failed. The kubelet restarts it and counts the restarts.

@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ func concerned(c operation.Change) bool {
 	case c.Records.CleanupErr != nil:
 		return true
 	case set.DeletionTimestamp != nil && HasFinalizer(set):
-		return !c.Gone && dueInDeletion(set, record)
+		return !c.Gone && dueInDeletion(c, record)
 	case c.Gone && operation.CleanupRests(record):
 		return true // its ordinals would stay in the metrics of cleanup-pod
 	case set.DeletionTimestamp != nil || c.Gone && statefulset.Managed(set):
@@ -41,8 +42,16 @@ func concerned(c operation.Change) bool {
 	return unaccounted(set, record)
 }
 
+// heldPeriod is the time between two checks of a deleted set that waits for its user. If its claims are gone, deleted by the user or with
+// their namespace, the set is released. No event reports that.
+const heldPeriod = 15 * time.Minute
+
 // dueInDeletion judges a set that Drydock's finalizer holds. After a failed cleanup, the user must decide first.
-func dueInDeletion(set *appsv1.StatefulSet, record *api.Cleanup) bool {
+func dueInDeletion(c operation.Change, record *api.Cleanup) bool {
+	set := c.Set
+	if c.Swept && c.Due(string(set.UID), heldPeriod) {
+		return true
+	}
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
 		return true
 	}

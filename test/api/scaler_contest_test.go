@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit"
 )
 
 // TestContestedCountIsReported: after three reverts the count of the other client stays for a while, and the condition
@@ -65,5 +68,34 @@ func TestTargetIsBeingDeleted(t *testing.T) {
 		if want == api.TargetDeleting {
 			s.PatchSet("web", `{"metadata":{"finalizers":null}}`)
 		}
+	}
+}
+
+// TestSetWakesAlthoughItsScalerIsDeleted: a set with a Scaler sleeps. It wakes, and the pre hook of the scale-up runs. Then the Scaler is
+// deleted. The set must get its replicas back (I4).
+func TestSetWakesAlthoughItsScalerIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	set := kit.WorldSet("web", 2, "1Gi", "data")
+	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
+	s.CreateSet(set)
+	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
+	s.UntilSleep(s.drive, "web", api.Asleep)
+	s.untilStage(v1alpha1.StageIdle, 0)
+	s.hooks.hold(true)
+	sendSetEvent(t, s.World, s.drive, events.Wake, "web")
+	if told := env(s.hook("pre")); told["DIRECTION"] != "up" {
+		t.Errorf("the hook is told %v", told)
+	}
+	if err := s.Scalers().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.UntilSleep(s.drive, "web", api.Succeeded)
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas", n)
 	}
 }
