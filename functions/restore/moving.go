@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 )
 
 // handleMoving plans the next step of each member. Held members come before waiting members, because they are down. It also returns the
@@ -69,6 +70,11 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	case terminatingClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
 			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(in.Namespace, record))
+	case enlargedClaim(in, record) != nil:
+		move := enlargedClaim(in, record)
+		size := statefulset.GuaranteedSize(in.Claim(move.Claim))
+		return api.ClaimEnlarged, fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has %s. The claim stays on its "+
+			"volume. Then %s", move.Claim, &size, &move.To, operation.HowToRetry(in.Namespace, record))
 	case overdue:
 		return api.DeadlineExceeded, operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
 	}
@@ -89,6 +95,27 @@ func lostClaim(in Input, record *api.Resize) string {
 		}
 	}
 	return ""
+}
+
+// enlargedClaim returns a claim that another client has enlarged since the plan, to more than its copy has, or nil. A swap would take that
+// space away. In a rollback the user wants the former size.
+func enlargedClaim(in Input, record *api.Resize) *api.Move {
+	if record.IsRollback() {
+		return nil
+	}
+	for _, member := range record.Members {
+		for i := range member.Claims {
+			move := &member.Claims[i]
+			claim := in.Claim(move.Claim)
+			if move.InPlace || claim == nil || claim.DeletionTimestamp != nil || claim.Spec.VolumeName != move.OldVolume {
+				continue
+			}
+			if size := statefulset.GuaranteedSize(claim); size.Cmp(move.From) > 0 && size.Cmp(move.To) > 0 {
+				return move
+			}
+		}
+	}
+	return nil
 }
 
 // terminatingClaim returns a claim that another process has deleted, that the operation does not move, and that only its running pod

@@ -334,6 +334,8 @@ const (
 	StartedByOthers Reason = "StartedByOthers"
 	// ClaimLost: A claim was deleted or replaced during the operation.
 	ClaimLost Reason = "ClaimLost"
+	// ClaimEnlarged: A claim was enlarged during the operation, to more than its copy has.
+	ClaimEnlarged Reason = "ClaimEnlarged"
 	// NoCapacity: The storage reports no room for a new volume; only a plan checks this.
 	NoCapacity Reason = "NoCapacity"
 	// NotProvisioned: No separate volume was, or would be, provisioned for the copy.

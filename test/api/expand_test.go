@@ -317,3 +317,38 @@ func TestClaimEnlargedLaterIsKept(t *testing.T) {
 	expectSize(t, w, "96Mi", "data-web-0")
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
+
+// TestClaimEnlargedDuringCopyKeepsItsSize: "at least 128Mi" in another class. While the first pass runs, another client
+// enlarges the claim to 512Mi in place, and its volume grows.
+func TestClaimEnlargedDuringCopyKeepsItsSize(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	set := kit.WorldSet("web", 1, "64Mi", "data")
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(kit.GrowingClass)
+	w.CreateSet(set)
+	drive := w.Drive(nil)
+	untilReady(w, drive, "web", 1)
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = true })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi+@" + kit.OtherClass})
+	w.Eventually("the member is copied", func() string {
+		_ = drive.Tick(t.Context())
+		if s := w.Status("web"); s == nil || len(s.Members) == 0 || s.Members[0].Phase != api.MemberCopying || s.Members[0].Pod == "" {
+			return describe(s)
+		}
+		return ""
+	})
+	w.PatchClaim("data-web-0", `{"spec":{"resources":{"requests":{"storage":"512Mi"}}}}`)
+	w.Eventually("the volume has grown", func() string {
+		size := w.Claim("data-web-0").Status.Capacity[corev1.ResourceStorage]
+		if size.String() != "512Mi" {
+			return size.String()
+		}
+		return ""
+	})
+	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
+	if status := w.Finish(drive, "web"); status.Phase != api.Failed || status.Reason != api.ClaimEnlarged {
+		t.Errorf("%s", describe(status))
+	}
+	expectSize(t, w, "512Mi", "data-web-0")
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
