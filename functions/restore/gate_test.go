@@ -100,6 +100,9 @@ func TestWholeResizeStopsAllMembersTogether(t *testing.T) {
 		testCase{"a member has no pod yet: none is stopped", situation(waiting, pod(0))},
 		testCase{"one member needs no pod, the other runs: one is locked, the other is stopped",
 			situation(append(objects{build.With(waiting[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(1))}, waiting[1:]...), pod(0))},
+		testCase{"one member needs no pod, and another pod that has ended names its claim: none is stopped",
+			situation(append(objects{build.With(waiting[0].(*appsv1.StatefulSet).DeepCopy(), build.Replicas(1))}, waiting[1:]...), pod(0),
+				objects{build.Pod("backup", []string{web1}, onNode, build.InPhase(corev1.PodSucceeded))})},
 	)
 }
 

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
@@ -21,7 +22,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 	case pod == nil && w.Wants(member.Ordinal):
 		return fmt.Sprintf("pod %s-%d does not exist yet", w.Name, member.Ordinal)
 	case pod == nil:
-		return ""
+		return w.otherClaimUser(member, "")
 	case pod.DeletionTimestamp != nil:
 		return fmt.Sprintf("pod %s is terminating", pod.Name)
 	case !statefulset.Started(pod):
@@ -31,7 +32,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 	case resize.ShouldYield(w.Observed, w.record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
 	}
-	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod),
+	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod.UID),
 		w.missingMover(member, pod)); why != "" {
 		return why
 	}
@@ -65,11 +66,11 @@ func (w *work) changedClaim(member *api.Member) string {
 	return ""
 }
 
-// otherClaimUser returns which other pod uses a claim of the member, or empty. Such a pod could write after the member has stopped and
-// make the copy stale.
-func (w *work) otherClaimUser(member *api.Member, pod *corev1.Pod) string {
+// otherClaimUser returns which pod other than the member's own uses a claim of the member, or empty. Such a pod could write after the
+// member has stopped and make the copy stale. When a swap finds a pod that has ended, it cannot know whether that was before the copy.
+func (w *work) otherClaimUser(member *api.Member, own types.UID) string {
 	for i := range member.Claims {
-		if other := w.foreignPod(w.record, pod.UID, &member.Claims[i]); other != nil {
+		if other := w.foreignPod(w.record, own, &member.Claims[i]); other != nil {
 			return fmt.Sprintf("pod %s also uses claim %s; delete that pod", other.Name, member.Claims[i].Claim)
 		}
 	}
