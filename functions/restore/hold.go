@@ -55,6 +55,9 @@ func (w *work) handleStopping(member *api.Member) {
 	case !statefulset.Held(pod) && pod.DeletionTimestamp != nil:
 		// a terminating pod accepts no new finalizer
 		w.handleLostHold(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name))
+	case !statefulset.Held(pod) && w.Rejected != "" && w.pastDeadline(member): // members that have stopped would wait for this one
+		w.override = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server rejects the finalizer that holds pod %s: %s. Fix that, "+
+			"then %s", pod.Name, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
 	case !statefulset.Held(pod):
 		w.do(api.Quiescing, w.holdActions(member, pod)...)
 	case w.pastDeadline(member):

@@ -1,7 +1,12 @@
 package restore
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -136,6 +141,20 @@ func (s swap) nothingToUndo() bool {
 	return elsewhere && !statefulset.Held(pod) // the claim is given up, or its volume was already released
 }
 
+// reportRejectedRelease adds to the record's message that a pod stays held because the API server rejects a step. The next event tries the
+// step again. The rejected write may be another one, so this is for releases that are late.
+func (w *work) reportRejectedRelease(pod *corev1.Pod) {
+	held := fmt.Sprintf("pod %s stays held", pod.Name)
+	if w.Rejected == "" || strings.Contains(w.record.Message, held) {
+		return
+	}
+	if w.record.Message != "" {
+		held = w.record.Message + "; " + held
+	}
+	w.report(true, cmp.Or(w.record.Reason, api.Rejected), "%s, because the API server rejects a step: %s. Fix that, then Drydock continues",
+		held, w.Rejected)
+}
+
 // releaseMember releases the member's pod. Once the pod is released, the member enters the phase.
 func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
 	pod := w.MemberPod(member.Ordinal)
@@ -146,6 +165,9 @@ func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
 		return
 	case heldHere:
 		w.do(api.RollingBack, release(pod)...)
+		if operation.Overdue(w.record, w.Now) {
+			w.reportRejectedRelease(pod)
+		}
 		return
 	}
 	member.Deadline = nil

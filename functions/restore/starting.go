@@ -23,6 +23,9 @@ func (w *work) handleStarting(member *api.Member) {
 			return
 		}
 		w.do(api.ClaimsSwapped, release(pod)...)
+		if w.pastDeadline(member) {
+			w.reportRejectedRelease(pod)
+		}
 		return
 	}
 	if step := w.missingClaimStep(member); step != nil {
