@@ -104,7 +104,7 @@ func (w *work) memberToStopFirst(member *api.Member) *api.Member {
 		return nil
 	}
 	for i := range w.record.Members {
-		if m := &w.record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && !m.Locked {
+		if m := &w.record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && m.StoppedAt == nil && !m.Locked {
 			return m
 		}
 	}

@@ -1,6 +1,8 @@
 package resize
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,7 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 		Admitted: record.Admitted,
 		Link:     api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal},
 		Options:  settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
+	m.Reach = reachOfOtherVolumes(o, member)
 	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
 	for i := range member.Claims {
 		move := &member.Claims[i]
@@ -44,6 +47,22 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 		m.Claims = append(m.Claims, c)
 	}
 	return m, nil
+}
+
+// reachOfOtherVolumes returns the nodes that can reach each volume of the member that is not copied.
+func reachOfOtherVolumes(o *world.Observed, member *api.Member) []statefulset.Nodes {
+	var reach []statefulset.Nodes
+	for _, template := range o.Set.Spec.VolumeClaimTemplates {
+		copied := slices.ContainsFunc(member.Claims, func(m api.Move) bool { return m.Template == template.Name && !m.Moved })
+		claim := o.Claim(statefulset.ClaimName(o.Set, template.Name, member.Ordinal))
+		if copied || claim == nil {
+			continue
+		}
+		if nodes := statefulset.NodesOfVolume(o.Volume(claim.Spec.VolumeName)); len(nodes) > 0 {
+			reach = append(reach, nodes)
+		}
+	}
+	return reach
 }
 
 // bandwidth returns the set's limit for first passes, in bytes a second. It is 0 if there is no limit or the annotation is no quantity.

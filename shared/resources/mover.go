@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/statefulset"
 )
 
 // moverRetries is how often a mover is restarted after a failure that may be temporary.
@@ -51,7 +52,10 @@ type Mover struct {
 	// SelectsNode is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler
 	// selects.
 	SelectsNode bool
-	Root        bool
+	// Reach has the nodes that can reach each volume of the member that the mover does not copy. They count if SelectsNode is set: the
+	// member will need these volumes and the new ones on the same node.
+	Reach []statefulset.Nodes
+	Root  bool
 	// Admitted holds the user, group and SELinux options that admission set in the set's pods, or nil.
 	Admitted *corev1.PodSecurityContext
 	Options  MoverOptions
@@ -136,6 +140,10 @@ func (m Mover) pod() corev1.PodSpec {
 	m.Options.applyTo(&pod)
 	if m.Node != "" {
 		requireNode(&pod, m.Node)
+	} else if m.SelectsNode {
+		for _, nodes := range m.Reach {
+			requireNodes(&pod, nodes)
+		}
 	}
 	return pod
 }
