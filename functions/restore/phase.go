@@ -26,7 +26,8 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
-		if after = 2 * limit; limit == 0 {
+		unwanted := member.Locked && !w.Wants(member.Ordinal) // it may wait for the movers of other members
+		if after = 2 * limit; limit == 0 || unwanted {
 			return w.record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:

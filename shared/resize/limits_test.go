@@ -114,12 +114,15 @@ func TestMoversCountInPodQuota(t *testing.T) {
 		return in
 	}
 	one := build.Annotation(api.ResizeParallelismAnnotation, "1")
+	rolling := build.Annotation(api.StrategyAnnotation, string(api.StrategyRolling))
 	limited := build.Annotation(api.MoverAnnotation, "resources: {limits: {cpu: 300m}}")
 	expectProblems(t, map[string]preflight{
 		"two movers, room for one mover":                                 {quota(copies(), "pods", "3", "2"), "QuotaExceeded"},
 		"two movers, room for both movers":                               {quota(copies(), "pods", "4", "2"), ""},
-		"parallelism 1":                                                  {quota(copies(one), "pods", "3", "2"), ""},
-		"parallelism 1: both Jobs count, because they stay":              {quota(copies(one), "count/jobs.batch", "1", "0"), "QuotaExceeded"},
+		"parallelism 1, but both movers wait for the stop":               {quota(copies(one), "pods", "3", "2"), "QuotaExceeded"},
+		"parallelism 1, and the set is at zero":                          {quota(copies(one, build.Replicas(0)), "pods", "3", "2"), ""},
+		"one member after the other":                                     {quota(copies(rolling), "pods", "3", "2"), ""},
+		"one member after the other: both Jobs count, because they stay": {quota(copies(rolling), "count/jobs.batch", "1", "0"), "QuotaExceeded"},
 		"requests of the movers":                                         {quota(copies(), "requests.cpu", "199m", "0"), "QuotaExceeded"},
 		"requests under the older name":                                  {quota(copies(), "memory", "127Mi", "0"), "QuotaExceeded"},
 		"limits of the movers":                                           {quota(copies(), "limits.memory", "2Gi", "1"), "QuotaExceeded"},

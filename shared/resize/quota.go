@@ -80,7 +80,8 @@ func (r QuotaRoom) advice() string {
 		return fmt.Sprintf("%s, besides %s in retained old volumes, which the quota does not count. %s, or wait until the old volumes "+
 			"expire: kubectl get pv -l %s", parts, &r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
-		return fmt.Sprintf("%s. %s, or copy fewer members at once with the annotation %s", parts, raise, api.ResizeParallelismAnnotation)
+		return fmt.Sprintf("%s. %s, or move one member after the other with the annotation %s=%s", parts, raise, api.StrategyAnnotation,
+			api.StrategyRolling)
 	}
 	return parts + ". " + raise
 }
@@ -108,9 +109,26 @@ func (w *Changes) quotaNeeds(in Input) corev1.ResourceList {
 		}
 	}
 	if pod := MoverPod(in, w); pod != nil {
-		addMovers(need, pod, int64(len(copied)), int64(min(len(copied), resources.Parallelism(in.Set, in.Settings))))
+		addMovers(need, pod, int64(len(copied)), int64(w.moversAtOnce(in, copied)))
 	}
 	return need
+}
+
+// moversAtOnce returns how many movers of the copied members have running pods at the same time. Where all members stop together, each
+// mover waits after its first pass until the last one has converged.
+func (w *Changes) moversAtOnce(in Input, copied map[int]bool) int {
+	if w.strategy(in) == api.StrategyRolling {
+		return min(len(copied), 1)
+	}
+	together, alone := 0, 0
+	for ordinal := range copied {
+		if in.Wants(ordinal) {
+			together++
+		} else {
+			alone++
+		}
+	}
+	return together + min(alone, resources.Parallelism(in.Set, in.Settings))
 }
 
 // moverResources are the resources that only running movers need, as a quota names them.
