@@ -130,7 +130,8 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 			if r.Total == 0 { // a mover of a former version reports only what it has written
 				total = min(max(r.Bytes, move.BytesTotal, 0), mostBytes)
 			}
-			move.BytesDone, move.BytesTotal, move.Files = total, total, r.Files
+			move.BytesDone, move.BytesTotal = total, total
+			move.Files = max(move.Files, r.Files) // a replaced mover writes nothing again, but the target still has what earlier ones wrote
 			if report.Result == moverreport.ResultCopied {
 				move.BytesFinal = min(max(r.Bytes, 0), total)
 			}

@@ -181,3 +181,28 @@ func TestLeaseOfWaitingMover(t *testing.T) {
 func renewedBefore(d time.Duration) build.Option {
 	return build.Annotation(moverreport.LeaseAnnotation, timestamp(build.Now.Add(-d)))
 }
+
+// TestMoverThatWroteNothingNewIsReplacedInFinalPass: a cutover window was closed, so the member's first mover, which wrote three files, was
+// deleted. The second one found all of them up to date. It is killed in the final pass after one target was complete, and the Job's next
+// pod refuses that target, which no longer has the mark. That is no foreign data.
+func TestMoverThatWroteNothingNewIsReplacedInFinalPass(t *testing.T) {
+	second := build.EditMember(0, func(m *api.Member) { m.Attempt, m.Claims[0].Files = 2, 3 })
+	waits := build.Edit(func(p *corev1.Pod) {
+		build.FirstPassConverged()(p)
+		p.Status.InitContainerStatuses[0] = build.EndedContainer(moverreport.FirstContainer, moverreport.MemberReport{
+			Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged, ForecastSeconds: 1,
+			Claims: []moverreport.ClaimReport{{Name: "data", Total: 7, Skipped: 3}}})
+	})
+	waiting := build.Stored(Decide(given(copying(second), pod(0), moverPod(2, waits))))
+	if waiting == nil || waiting.Members[0].Phase != api.MemberWaiting {
+		t.Fatalf("%+v", waiting)
+	}
+	files := waiting.Members[0].Claims[0].Files
+	later := build.EditMember(0, func(m *api.Member) { m.Attempt, m.Claims[0].Files = 2, files })
+	refused := reporting(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer,
+		Result: moverreport.ResultFailed, Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty}, corev1.PodFailed)
+	p := Decide(given(stopped(later), failedJob(2, refused)))
+	if p.Reason == api.NotProvisioned {
+		t.Errorf("after %d files in the record, the operation's own copy counts as foreign data: %s", files, p)
+	}
+}

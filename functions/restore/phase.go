@@ -33,7 +33,7 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 	case api.MemberSwapping, api.MemberGrowing:
 		after = w.Settings.SwapTimeout
 	case api.MemberStarting:
-		after = w.Settings.ReadyTimeout
+		after = w.Settings.ReadyTimeout * time.Duration(1+w.membersStartingBefore(member))
 	default:
 		return nil
 	}
@@ -45,6 +45,17 @@ func (w *work) membersStoppingBefore(member *api.Member) int {
 	count := 0
 	for _, m := range w.record.Members {
 		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
+			count++
+		}
+	}
+	return count
+}
+
+// membersStartingBefore returns how many other members start one after the other before this one does.
+func (w *work) membersStartingBefore(member *api.Member) int {
+	count := 0
+	for _, m := range w.record.Members {
+		if statefulset.Ordered(w.Set) && m.Ordinal < member.Ordinal && (m.Phase == api.MemberSwapping || m.Phase == api.MemberStarting) {
 			count++
 		}
 	}

@@ -135,16 +135,19 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *observati
 	})
 }
 
-// observeStops reads the objects that prove the stop of a member. These are the nodes of pods that are being stopped. For a locked member
-// without a pod, they are the attachments of its volumes.
+// observeStops reads the objects that prove the stop of a member. These are the nodes of pods that are being stopped. They are the
+// attachments of volumes for a locked member without a pod, and for a member whose volumes grow while it is stopped.
 func (c *Client) observeStops(ctx context.Context, _ string, o *observation) error {
-	locked := false
+	record, _ := o.Record() // an unreadable record stops nothing
+	grows := record != nil && record.GrowsWhileStopped()
+	attached := false
 	o.Nodes = map[string]*corev1.Node{}
 	for _, pod := range o.Pods {
+		attached = attached || grows && statefulset.Held(pod)
 		switch {
 		case !statefulset.Held(pod):
 		case pod.Spec.NodeName == "":
-			locked = true
+			attached = true
 		case pod.DeletionTimestamp != nil && o.Nodes[pod.Spec.NodeName] == nil:
 			node := &corev1.Node{}
 			found, err := c.Get(ctx, Nodes, "", pod.Spec.NodeName, node)
@@ -156,7 +159,7 @@ func (c *Client) observeStops(ctx context.Context, _ string, o *observation) err
 			}
 		}
 	}
-	if !locked {
+	if !attached {
 		return nil
 	}
 	return Pages(ctx, c, Attachments, "", "", &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) {

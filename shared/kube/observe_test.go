@@ -76,6 +76,8 @@ func TestObserve(t *testing.T) {
 	lock := resources.MakeLock(build.Set("web"), build.ID, 0, build.Settings())
 	stopped := build.With(build.PodOf("web", 0, "data"), build.Held(0), build.Stopped())
 	digits := strings.TrimPrefix(job.Name, "drydock-")
+	growing := build.Operation(api.Moving, build.Members(api.MemberGrowing, "data-web-0"),
+		func(s *api.Resize) { s.Move("data-web-0").InPlace = true })
 	for name, row := range map[string]struct {
 		in   build.Lists
 		want string
@@ -115,6 +117,10 @@ func TestObserve(t *testing.T) {
 			"statefulsets": list{set}, "pods": list{build.With(build.PodOf("web", 0, "data"), build.Held(0))},
 			"volumeattachments": list{build.Attachment("pv-data-web-0")},
 		}, "pod web-0"},
+		"attachments are read for a member whose volumes grow while it is stopped": {build.Lists{
+			"statefulsets": list{build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(growing))},
+			"pods":         list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
+		}, "pod web-0, attachment csi-pv-data-web-0"},
 		"the node of a pod that is being stopped": {build.Lists{
 			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{build.Node()},
 		}, "pod web-0, node node-1"},

@@ -92,6 +92,8 @@ func kindOf(err error) kind {
 		return kindChanged
 	case fromSource && isAny(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENXIO, unix.ENODATA):
 		return kindChanged
+	case fromSource && isAny(err, unix.EAGAIN): // its writer has a lease, and was asked to give it up (fcntl(2), F_SETLEASE)
+		return kindChanged
 	case isAny(err, unix.ENOSPC, unix.EDQUOT):
 		return kindNoSpace
 	case isAny(err, deniedErrors...):
