@@ -77,6 +77,8 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Noop(api.InProgress)
 	}
 	switch {
+	case m.RetentionToRestore():
+		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil:
 		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
 	case statefulset.Replicas(m.Set) == 0:

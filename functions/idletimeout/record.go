@@ -57,18 +57,22 @@ func (in Input) presentRecords(m idle.Member) (present []Record) {
 	return present
 }
 
-// lostSleep returns the sleep of a set at zero whose annotation was lost, or nil.
+// lostSleep returns a sleep whose annotation was lost and that has left something to undo, or nil. A record that is older than the set's
+// latest sleep was only not deleted yet.
 func (in Input) lostSleep(m idle.Member) *api.Sleep {
-	if statefulset.Replicas(m.Set) > 0 {
-		return nil
-	}
 	for _, r := range in.presentRecords(m) {
 		record, err := api.LoadSleepRecord(r.Revision)
-		if err == nil && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation) {
+		lost := err == nil && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation && record.Sleep.Attempt >= m.Sleep.Attempt)
+		if lost && (statefulset.Replicas(m.Set) == 0 || in.isScalerPaused(m) || hasChangedRetention(m, &record.Sleep)) {
 			return &record.Sleep
 		}
 	}
 	return nil
+}
+
+// hasChangedRetention reports whether the set still has the whenScaled of the sleep, instead of its former one.
+func hasChangedRetention(m idle.Member, sleep *api.Sleep) bool {
+	return sleep.WhenScaled != "" && statefulset.WhenScaled(m.Set) == statefulset.Retain
 }
 
 // deleteFinishedRecord deletes one record of a finished sleep.
@@ -111,7 +115,7 @@ func (in Input) mayDelete(record *appsv1.ControllerRevision) bool {
 }
 
 // isFinished reports whether the sleep of the record is finished: its set was replaced, its sleep ended, or the set runs without that
-// sleep. While a Scaler is paused it may still scale the set to zero, so the record is kept.
+// sleep and nothing is left to undo.
 func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	switch {
 	case m.SleepErr != nil:
@@ -119,7 +123,7 @@ func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	case link.Set.UID != m.Set.UID:
 		return true
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
-		return m.Sleep.Phase.Terminal()
+		return m.Sleep.Phase.Terminal() && m.Sleep.WhenScaled == ""
 	}
-	return statefulset.Replicas(m.Set) > 0 && !in.isScalerPaused(m)
+	return statefulset.Replicas(m.Set) > 0 && in.lostSleep(m) == nil
 }

@@ -105,7 +105,7 @@ func TestWakeUpWaitsForScaleDownOfItsScaler(t *testing.T) {
 		record := build.StoredSleep(p)
 		if ends := record != nil && record.Phase.Terminal(); ends != row.ends || statefulset.AtZero(set) {
 			t.Errorf("%s: %s, want an end: %t", name, p, row.ends)
-		} else if ends && !strings.Contains(record.Message, "whenScaled stays") {
+		} else if ends && (!strings.Contains(record.Message, "whenScaled stays") || record.WhenScaled != "Delete") {
 			t.Errorf("%s: %s", name, record.Message)
 		}
 	}

@@ -72,15 +72,15 @@ func TestSetWithPausedScalerIsNotPutToSleep(t *testing.T) {
 	}
 }
 
-// TestRecordOfLostSleepIsKeptWhileScalerIsPaused: the pre hook runs, and an applied manifest removes the set's annotations. The Scaler
-// still scales the set to zero, so the record is the only trace of the sleep.
-func TestRecordOfLostSleepIsKeptWhileScalerIsPaused(t *testing.T) {
+// TestLostSleepEndsPauseOfScaler: the pre hook runs, and an applied manifest removes the set's annotations. The record is the only trace of
+// the sleep and of its pause.
+func TestLostSleepEndsPauseOfScaler(t *testing.T) {
 	asleep := build.Sleep(api.Stopping, build.ScaledDown(time.Minute))
 	runs, stopped := scaledByPilot(web()), scaledByPilot(web(zero))
 	in := on(runs).withScaler(true)
 	in.Records["web"] = []Record{recordOf(runs, asleep)}
-	if p := Decide(in); p.Kind == plan.KindDo {
-		t.Errorf("running: %s, want no action", p)
+	if p := Decide(in); p.Reason != api.WakingUp {
+		t.Errorf("running: %s, want a wake-up", p)
 	}
 	in = on(stopped).withScaler(true)
 	in.Records["web"] = []Record{recordOf(stopped, asleep)}
@@ -90,7 +90,7 @@ func TestRecordOfLostSleepIsKeptWhileScalerIsPaused(t *testing.T) {
 }
 
 // TestPauseEndsAlthoughManifestRemovedAllAnnotations: without the set's records, idle-timeout finds the Scaler that it has paused by the
-// Scaler's target. While the pre hook runs, the record of the sleep is kept. At zero, the set gets its replicas and the pause ends.
+// Scaler's target. The pause ends, and a set at zero gets its replicas.
 func TestPauseEndsAlthoughManifestRemovedAllAnnotations(t *testing.T) {
 	pilot := func() *v1alpha1.Scaler {
 		return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
@@ -103,7 +103,7 @@ func TestPauseEndsAlthoughManifestRemovedAllAnnotations(t *testing.T) {
 		record  *api.Sleep
 		writes  string
 	}{
-		"the pre hook runs":  {nil, slept, ""},
+		"the pre hook runs":  {nil, slept, "PATCH pilot, PATCH web"},
 		"the set is at zero": {[]build.Option{zero}, slept, "PATCH pilot, PATCH web"},
 		"only the record of the Scaler is lost while the pre hook runs": {[]build.Option{build.WithSleep(slept)}, slept,
 			"PATCH pilot, PATCH web"},

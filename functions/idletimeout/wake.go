@@ -126,7 +126,7 @@ func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
 // startReplicas restores the replicas of a waking set that is at zero.
 func startReplicas(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout)
+	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
 	patch := operation.Store(m.Set, next)
 	resume := in.scale(patch, m, wantedReplicas(m.Sleep))
@@ -165,14 +165,8 @@ func endMessage(sleep *api.Sleep) string {
 
 // conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
-	was := m.Sleep.WhenScaled
-	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set) // with policy Delete, ending pods would lose their claims
-	if was != "" && stops {
-		message += fmt.Sprintf("; its pods have not ended, so whenScaled stays %s. Set it to %s again if claims may be deleted",
-			statefulset.WhenScaled(m.Set), was)
-	}
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
-	next.ScaledToZeroAt, next.WhenScaled = nil, ""
+	next.ScaledToZeroAt = nil
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
 	}
@@ -186,13 +180,27 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 	if idle.EnoughReady(m.Set, true) {
 		next.ReadyAt = operation.Moment(in.Now)
 	}
-	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
-	if was != "" && !stops {
-		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(m.Set), was, "whenScaled "+string(was))
+	m.Sleep = next
+	if next.WhenScaled != "" && !m.RetentionToRestore() {
+		next.Message += fmt.Sprintf("; whenScaled stays %s until the last pods have ended", statefulset.Retain)
 	}
-	actions := append(patch.Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
-	for _, r := range in.Records[m.Set.Name] {
-		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+	actions := append(storeWithRetention(m).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
+	if next.WhenScaled == "" || m.RetentionToRestore() {
+		for _, r := range in.Records[m.Set.Name] {
+			actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+		}
 	}
 	return plan.Do(reason, actions...).Then(announce, next.Operation)
+}
+
+// storeWithRetention returns a patch that stores the ended sleep of the set. If no pods are ending, it also restores the former whenScaled.
+func storeWithRetention(m idle.Member) *plan.Patch {
+	if !m.RetentionToRestore() {
+		return operation.Store(m.Set, m.Sleep)
+	}
+	next := m.Sleep.Clone()
+	next.WhenScaled = ""
+	patch, was := operation.Store(m.Set, next), m.Sleep.WhenScaled
+	plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(m.Set), was, "whenScaled "+string(was))
+	return patch
 }

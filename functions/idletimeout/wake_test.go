@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
@@ -134,5 +136,29 @@ func TestWakeKeepsItsStart(t *testing.T) {
 		func(s *api.Sleep) { s.WakingAt = operation.Moment(earlier) })
 	if next := build.StoredSleep(Decide(on(web(zero, waking)))); !next.WakeBegan().Time.Equal(earlier) {
 		t.Error(next.Encode())
+	}
+}
+
+// TestRetentionIsRestoredWhenPodsHaveEnded: a sleep has ended while the last pods of a set at zero were ending. With the policy Delete they
+// would have lost their claims.
+func TestRetentionIsRestoredWhenPodsHaveEnded(t *testing.T) {
+	ended := sleep(api.Succeeded, func(s *api.Sleep) { s.Reason, s.WhenScaled, s.Finished = api.AtZeroAlready, "Delete", operation.Moment(build.Now) })
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    appsv1.PersistentVolumeClaimRetentionPolicyType
+	}{
+		"two pods are ending": {[]build.Option{zero, build.ReplicaCounts(2, 2)}, "Retain"},
+		"all have ended":      {[]build.Option{zero, build.ReplicaCounts(0, 0)}, "Delete"},
+		"it runs again":       {nil, "Delete"},
+	} {
+		set := web(append([]build.Option{build.WhenScaled("Retain"), build.LastActivity(0), ended}, row.options...)...)
+		concerned := slices.Contains(idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}), api.IdleTimeout)
+		p := Decide(on(set))
+		restored := strings.Contains(p.String(), "whenScaled Delete")
+		if want := row.want == "Delete"; restored != want || concerned != want {
+			t.Errorf("%s: the sweep wakes idle-timeout: %t; %s", name, concerned, p)
+		} else if record := build.StoredSleep(p); restored && record.WhenScaled != "" {
+			t.Errorf("%s: the record still has %s", name, record.WhenScaled)
+		}
 	}
 }

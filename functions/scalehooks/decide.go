@@ -128,10 +128,9 @@ func (w work) decideNotOptedIn() plan.Plan {
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
 	next := w.newRecord(api.Succeeded, live, live)
-	// A set at zero without a record may be paused: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their
-	// claims.
-	if requested := ptr.Deref(w.scaler.Spec.Replicas, 0); w.record == nil && live == 0 && requested > 0 {
-		next.Paused, next.PausedCount = true, requested
+	// A set at zero may be paused or asleep: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their claims.
+	if requested := ptr.Deref(w.scaler.Spec.Replicas, 0); live == 0 && requested > 0 {
+		next.Paused, next.PausedCount = true, max(requested, w.pausedCount())
 	}
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
 	// no operation runs under this id; it must differ from the previous one

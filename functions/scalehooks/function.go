@@ -43,8 +43,9 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // is reported in the Scaler's status, and the next event tries it again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	hook, err := events.HookAnswerOf(e)
-	if err != nil {
-		return nil, fault.Permanent(err)
+	if err != nil { // anyone can send it: an error would make the Broker and dead-letter report it on the set
+		f.log.WarnContext(ctx, "ignored a malformed answer of a hook", "error", err)
+		return nil, nil
 	}
 	h := handling{Function: f, answer: hook, retry: e.Type() == events.Retry}
 	reply, err := f.apply.HandleRejected(ctx, e, h.nextStep)

@@ -21,7 +21,7 @@ type Ordinal struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// Pod is the pod with the member's name, from any creator, or nil.
 	Pod *corev1.Pod
-	// Wanted is true if the set requests the member.
+	// Wanted is true if the set or its Scaler requests the member.
 	Wanted bool
 }
 
@@ -31,9 +31,10 @@ type Ordinal struct {
 // their volumes to another set.
 func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
 	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
+	end := max(span.End, span.Start+membersOfScaler(set))
 	at := func(n int) *Ordinal {
 		if byNumber[n] == nil {
-			byNumber[n] = &Ordinal{Number: n, Wanted: n < span.End && set.DeletionTimestamp == nil}
+			byNumber[n] = &Ordinal{Number: n, Wanted: n < end && set.DeletionTimestamp == nil}
 		}
 		return byNumber[n]
 	}
@@ -55,6 +56,19 @@ func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, p
 	}
 	slices.SortFunc(ordinals, func(a, b Ordinal) int { return cmp.Compare(b.Number, a.Number) })
 	return ordinals
+}
+
+// membersOfScaler returns how many members the set's Scaler wants, or has not drained. Another client may have scaled the set down, and the
+// Scaler will restore its count. It is 0 without a Scaler, and if the Scaler takes over the counts of other clients.
+func membersOfScaler(set *appsv1.StatefulSet) int {
+	scale, err := api.LoadScale(set)
+	if err != nil || scale == nil || scale.Adopts {
+		return 0
+	}
+	if scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling {
+		return int(max(scale.Previous, scale.Target))
+	}
+	return int(scale.Target)
 }
 
 // Kept returns the claims that are not being deleted.

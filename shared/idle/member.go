@@ -60,6 +60,13 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
+// RetentionToRestore reports whether the latest sleep has ended, and the set must get its former whenScaled back. While pods end, the policy
+// Delete would delete their claims.
+func (m Member) RetentionToRestore() bool {
+	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set)
+	return m.Sleep != nil && !m.Sleep.Active() && m.Sleep.WhenScaled != "" && !stops
+}
+
 // reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no other
 // member awake.
 func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) string {
@@ -77,7 +84,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return m.reasonToWake()
 	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
 		return ""
-	case r.LastActivity.IsZero() && asked.IsZero():
+	case r.LastActivity.IsZero() && !asked.After(m.readySince()): // a request from before the set existed does not mean it
 		return "has no known last activity"
 	case now.Before(m.readySince().Add(r.MinUptime)):
 		return "has not been up for " + r.MinUptime.String()

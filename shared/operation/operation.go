@@ -115,10 +115,10 @@ func (r Records) AwaitsCleanup() bool {
 }
 
 // Busy reports whether an operation of another kind is active on the set, so that none of this kind may begin. An unreadable record counts
-// as active. A set with a Scaler goes to sleep by a scaling, so its sleep does not block the scaling.
+// as active. A set with a Scaler goes to sleep by a scaling, so its sleep does not block the scaling, unless the owner's operator stops it.
 func (r Records) Busy(kind api.Kind) bool {
 	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
-		kind != api.KindSleep && r.Sleeping() && !(kind == api.KindScale && r.SleepErr == nil && r.Scale != nil) ||
+		kind != api.KindSleep && r.Sleeping() && !(kind == api.KindScale && r.SleepErr == nil && r.Scale != nil && !r.Sleep.OwnerStops) ||
 		kind != api.KindCleanup && r.CleaningUp() ||
 		kind != api.KindScale && r.Scaling() && !(kind == api.KindCleanup && r.AwaitsCleanup())
 }
