@@ -50,3 +50,33 @@ func TestScalerKeepsMembersAway(t *testing.T) {
 		}
 	}
 }
+
+// TestMembersThatTheScalerWantsAreKept: another client has scaled the set below the count of its Scaler, which will restore it. While the
+// count is contested, that takes minutes.
+func TestMembersThatTheScalerWantsAreKept(t *testing.T) {
+	failed := func(previous, target int32) api.Scale {
+		return api.Scale{Header: api.Header{Phase: api.Failed, FailedAt: api.PreScaling}, Previous: previous, Target: target}
+	}
+	succeeded := func(target int32, adopts bool) api.Scale {
+		return api.Scale{Header: api.Header{Phase: api.Succeeded}, Previous: target, Target: target, Adopts: adopts}
+	}
+	for name, row := range map[string]struct {
+		live   int32
+		record api.Scale
+		starts bool
+	}{
+		"the Scaler wants three":                     {1, succeeded(3, false), false},
+		"it adopts the counts of other clients":      {1, succeeded(3, true), true},
+		"it wants one":                               {1, succeeded(1, false), true},
+		"a scaling to three has failed at its start": {1, failed(1, 3), false},
+		"the members could not be drained":           {1, failed(3, 1), false},
+	} {
+		row.record.Version, row.record.Kind, row.record.Operation, row.record.Attempt = api.RecordVersion, api.KindScale, build.ID, 1
+		row.record.Set, row.record.Scaler = api.SetRef{Name: "web", UID: "uid-web"}, api.ScalerRef{Name: "pilot", UID: "uid-pilot"}
+		in := on(web(build.Replicas(row.live), settledRecord(3), build.Annotation(api.ScaleAnnotation, row.record.Encode())),
+			usedClaim("data-web-1"), usedClaim("data-web-2"))
+		if p := Decide(in); (p.Reason == api.CleanupStarted) != row.starts {
+			t.Errorf("%s: %s, want a cleanup: %t", name, p, row.starts)
+		}
+	}
+}

@@ -110,3 +110,36 @@ func TestWakeUpWaitsForScaleDownOfItsScaler(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadlinesOfHooksCountForEveryStart: the hook pre runs before the first member starts.
+func TestDeadlinesOfHooksCountForEveryStart(t *testing.T) {
+	overdue := func(s *api.Sleep) { s.Deadline = operation.Moment(build.Now.Add(-time.Second)) }
+	for name, option := range map[string]build.Option{
+		"asleep":                     sleep(api.Asleep, build.ScaledDown(time.Minute)),
+		"waiting for a dependency":   sleep(api.Waking, due, build.ScaledDown(time.Minute), build.SleepReason(api.DependencyFirst, "")),
+		"its replicas were rejected": sleep(api.Waking, build.ScaledDown(time.Minute), build.SleepReason(api.StartRefused, ""), overdue),
+	} {
+		in := on(scaledByPilot(web(zero, build.LastActivity(0), option))).withScaler(true)
+		in.Scalers["web"].Spec.Deadlines.Pre = "2h"
+		record := build.StoredSleep(Decide(in))
+		if record == nil || record.Deadline == nil || record.Deadline.Sub(in.Now) < 2*time.Hour {
+			t.Errorf("%s: %+v", name, record)
+		}
+	}
+}
+
+// TestRecordOfFormerSleepWakesNothing: the record of sleep 1 was not deleted yet, sleep 2 was refused, and the user has scaled the set to
+// zero.
+func TestRecordOfFormerSleepWakesNothing(t *testing.T) {
+	former := build.Sleep(api.Asleep, build.ScaledDown(time.Hour))
+	for attempt, wakes := range map[int]bool{2: false, 0: true} { // an older annotation may have been restored from a backup
+		set := web(zero, build.LastActivity(0), sleep(api.Refused, func(s *api.Sleep) {
+			s.Operation, s.Attempt, s.Reason, s.Finished = "cccccccccccc", attempt, api.ProbeFailed, operation.Moment(build.Now)
+		}))
+		in := on(set)
+		in.Records["web"] = []Record{recordOf(set, former)}
+		if p := Decide(in); (p.Reason == api.WakingUp) != wakes {
+			t.Errorf("attempt %d: %s, want a wake-up: %t", attempt, p, wakes)
+		}
+	}
+}

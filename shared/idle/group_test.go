@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
@@ -412,5 +413,24 @@ func TestOrderOfLargeGroup(t *testing.T) {
 			}
 		}
 		ready[m.Set.Name] = true
+	}
+}
+
+// TestSleepRequestMeansNoNewMember: a member that is created after the request has no known activity, and keeps its group awake.
+func TestSleepRequestMeansNoNewMember(t *testing.T) {
+	requested := build.Now.Add(-time.Hour)
+	for name, row := range map[string]struct {
+		created time.Time
+		awake   bool
+	}{"created before the request": {requested.Add(-time.Minute), false}, "created after it": {requested.Add(time.Minute), true}} {
+		db := build.Set("db", build.InGroup("shop"), build.IdleTimeout("30m"), build.LastActivity(2*time.Hour),
+			build.Annotation(api.SleepRequestedAnnotation, FormatTime(requested)))
+		web := build.Set("web", build.InGroup("shop"))
+		db.CreationTimestamp, web.CreationTimestamp = metav1.NewTime(requested.Add(-24*time.Hour)), metav1.NewTime(row.created)
+		for i, v := range groupOfSets(sets{db, web}).Verdicts(build.Now, time.Time{}) {
+			if v.Awake != row.awake {
+				t.Errorf("%s, member %d: %+v", name, i, v)
+			}
+		}
 	}
 }

@@ -99,3 +99,31 @@ func TestSetWakesAlthoughItsScalerIsDeleted(t *testing.T) {
 		t.Errorf("the set has %d replicas", n)
 	}
 }
+
+// TestContestedCountDeletesNoClaims: the Scaler wants 3 members (conflictPolicy revert). Another client keeps scaling the
+// set to 1, and after three reverts Drydock waits five minutes. The claims of members 1 and 2 must stay.
+func TestContestedCountDeletesNoClaims(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	startCleaned(s.World, s.drive, s.SetWithCleanup("web", 3))
+	if err := s.create("web", v1alpha1.ScalerSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 3)
+	s.until("the count is contested", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
+			if statefulset.Replicas(s.Set("web")) == 3 {
+				s.force(1)
+			}
+			return got
+		}
+		return ""
+	})
+	for range 20 {
+		ticks(t, s.drive, 1)
+		time.Sleep(500 * time.Millisecond)
+	}
+	if gone := s.Node.DeletedClaims(); len(gone) > 0 {
+		t.Errorf("deleted claims %v; the Scaler wants %d, %s", gone, *s.get("web").Spec.Replicas, s.Set("web").Annotations[api.CleanupAnnotation])
+	}
+}
