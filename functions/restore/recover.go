@@ -91,8 +91,8 @@ func handleTerminatingSet(in Input, record *api.Resize) plan.Plan {
 	return plan.Do(api.SetHeld, append(store.Actions(), operation.NoteOf(in.Set, next, true))...)
 }
 
-// updateOrder copies what users write to a terminating StatefulSet, such as its replicas, into the order to create it again. The API
-// server accepts such writes until the garbage collector has released the pods.
+// updateOrder copies what users write to a terminating StatefulSet, such as its replicas or an abort, into the order to create it again.
+// The API server accepts such writes until the garbage collector has released the pods. The order keeps its own record.
 func updateOrder(in Input, record *api.Resize, journal *appsv1.ControllerRevision) *plan.Patch {
 	patch := plan.PatchOf(plan.ControllerRevisions, journal)
 	shape := record.NewShape()
@@ -103,7 +103,12 @@ func updateOrder(in Input, record *api.Resize, journal *appsv1.ControllerRevisio
 	if err != nil || order == nil {
 		return patch // recreateFromJournal warns the user
 	}
-	order.Object["spec"] = makeOrder(in, record, shape).Object["spec"]
+	present := makeOrder(in, record, shape)
+	order.Object["spec"] = present.Object["spec"]
+	annotations := present.GetAnnotations()
+	annotations[api.StatusAnnotation] = order.GetAnnotations()[api.StatusAnnotation]
+	order.SetAnnotations(annotations)
+	order.SetLabels(present.GetLabels())
 	return patch.Annotate(api.RecreateAnnotation, api.EncodeManifest(order))
 }
 

@@ -239,3 +239,28 @@ func TestReturnedClaimKeepsAttributesClassOfVolume(t *testing.T) {
 		}
 	}
 }
+
+// TestAbortOfTerminatingSetIsKept: Drydock has deleted the set to create it again, and the garbage collector has not released the pods yet.
+// A user aborts, and relabels the set. The API server accepts both, as it accepts a scaling, which is kept.
+func TestAbortOfTerminatingSetIsKept(t *testing.T) {
+	status := movingOne(api.MemberWaiting, build.ReplacesSet)
+	order := orderInJournal(setWithOldTemplate(status), status)
+	deleted := setWithOldTemplate(status, build.Deleting(), build.Finalizers("orphan"), build.Annotation(api.AbortAnnotation, "true"),
+		build.Label("team", "new"), build.Replicas(5))
+	in := situation(deleted, order, source(web0), target(web0))
+	p := Decide(in)
+	stored := ""
+	for _, a := range p.Actions {
+		for _, op := range a.Ops {
+			if text, ok := op.Value.(string); ok && a.Resource == plan.ControllerRevisions && strings.Contains(text, `"replicas":5`) {
+				stored = text
+			}
+		}
+	}
+	if stored == "" {
+		t.Fatalf("the scaling is lost: %s", p)
+	}
+	if !strings.Contains(stored, api.AbortAnnotation) || !strings.Contains(stored, `"team":"new"`) {
+		t.Errorf("the set is created again without the abort or the label: %s", stored)
+	}
+}
