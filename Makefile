@@ -101,8 +101,8 @@ endif
 
 test: test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e ## all but Knative's
 
-model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks
-	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
+model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks of each kind
+	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model ./test/walks
 
 mutants: ## removes each guard of backup and restore, and reports the guards that no test needs (half an hour)
 	go run ./test/model/mutants

@@ -19,7 +19,8 @@ import (
 func TestMoverOfMemberWithoutPodFollowsItsOtherClaims(t *testing.T) {
 	record := moving(api.MemberFinalPass)
 	record.Members[0].Pod, record.Members[0].Node, record.Members[0].Locked = "uid-lock", "", true
-	two := build.Set("web", build.Template("data", "128Mi", "fixed"), build.Template("logs", "1Gi", "fixed"), build.Replicas(0), build.Status(record))
+	two := build.Set("web", build.Template("data", "128Mi", "fixed"), build.Template("logs", "1Gi", "fixed"), build.Replicas(0),
+		build.Status(record))
 	lock := build.With(build.PodOf("web", 0), build.Held(0), build.UID("uid-lock"))
 	lock.Spec.NodeName, lock.Spec.Volumes = "", nil
 	logs := build.Claim("logs-web-0", "1Gi")

@@ -82,7 +82,8 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return startReplicas(in, m, api.WakingUp, "its Scaler was deleted")
 	case replicas == 0 && failedToStart(m):
 		record := operation.Of(m.Set).Scale
-		return conclude(in, m, api.Failed, record.Reason, fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
+		return conclude(in, m, api.Failed, record.Reason,
+			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
 	case replicas == 0 && in.scalerStartsSet(m) && !operation.Overdue(sleep, in.Now):
 		return plan.Wait(api.WaitingForReady, "its Scaler starts it")
 	case replicas == 0 && !statefulset.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):

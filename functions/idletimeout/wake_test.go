@@ -142,7 +142,9 @@ func TestWakeKeepsItsStart(t *testing.T) {
 // TestRetentionIsRestoredWhenPodsHaveEnded: a sleep has ended while the last pods of a set at zero were ending. With the policy Delete they
 // would have lost their claims.
 func TestRetentionIsRestoredWhenPodsHaveEnded(t *testing.T) {
-	ended := sleep(api.Succeeded, func(s *api.Sleep) { s.Reason, s.WhenScaled, s.Finished = api.AtZeroAlready, "Delete", operation.Moment(build.Now) })
+	ended := sleep(api.Succeeded, func(s *api.Sleep) {
+		s.Reason, s.WhenScaled, s.Finished = api.AtZeroAlready, "Delete", operation.Moment(build.Now)
+	})
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    appsv1.PersistentVolumeClaimRetentionPolicyType
@@ -152,7 +154,8 @@ func TestRetentionIsRestoredWhenPodsHaveEnded(t *testing.T) {
 		"it runs again":       {nil, "Delete"},
 	} {
 		set := web(append([]build.Option{build.WhenScaled("Retain"), build.LastActivity(0), ended}, row.options...)...)
-		concerned := slices.Contains(idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}), api.IdleTimeout)
+		concerned := slices.Contains(idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}),
+			api.IdleTimeout)
 		p := Decide(on(set))
 		restored := strings.Contains(p.String(), "whenScaled Delete")
 		if want := row.want == "Delete"; restored != want || concerned != want {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,8 @@ func (w *work) handleStopping(member *api.Member) {
 	case !statefulset.Held(pod):
 		w.do(api.Quiescing, w.holdActions(member, pod)...)
 	case w.pastDeadline(member):
-		w.cancelStops(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, w.MayWrite(member, pod)))
+		w.cancelStops(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name,
+			cmp.Or(w.MayWrite(member, pod), "it has stopped, but another member has not")))
 	case pod.DeletionTimestamp == nil:
 		w.endPod(member, pod)
 	default:

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestRollbackOfOrderedSetStopsAllMembers: the defaults, OrderedReady and `whole`. Member 1 has stopped. It waits for member 0, because their
-// volumes must come back together. So member 0 must be stopped now.
+// TestRollbackOfOrderedSetStopsAllMembers: the defaults, OrderedReady and `whole`. Member 1 has stopped. It waits for member 0, because
+// their volumes must come back together. So member 0 must be stopped now.
 func TestRollbackOfOrderedSetStopsAllMembers(t *testing.T) {
 	record := build.Operation(api.Moving, build.RollbackOf("0123456789ff"), build.Members(api.MemberStopping, web0, web1),
 		build.MemberDue(0, time.Hour), build.MemberDue(1, time.Hour))
@@ -22,7 +22,8 @@ func TestRollbackOfOrderedSetStopsAllMembers(t *testing.T) {
 	returning := func(claim string) objects {
 		return objects{build.VolumeOf(build.Target(claim, "128Mi"), build.Released(), build.Retained(api.RoleReturning, claim))}
 	}
-	in := situation(setWith(record, build.Replicas(2)), objects{build.Journal(record)}, source(web0), source(web1), returning(web0), returning(web1),
+	in := situation(setWith(record, build.Replicas(2)), objects{build.Journal(record)}, source(web0), source(web1), returning(web0),
+		returning(web1),
 		pod(0, build.Held(0)), heldPodOf(1))
 	p := Decide(in)
 	if !slices.ContainsFunc(p.Actions, func(a plan.Action) bool {

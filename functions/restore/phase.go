@@ -40,11 +40,13 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 	return operation.Moment(w.Now.Add(after))
 }
 
-// membersStoppingBefore returns how many members end one after the other before this one does.
+// membersStoppingBefore returns how many members end one after the other before this one does. In a rollback, a stopped member waits until
+// all have stopped.
 func (w *work) membersStoppingBefore(member *api.Member) int {
 	count := 0
 	for _, m := range w.record.Members {
-		if statefulset.Ordered(w.Set) && m.Ordinal > member.Ordinal && m.Phase != api.MemberMoved {
+		before := m.Ordinal > member.Ordinal || w.record.IsRollback() && m.Ordinal < member.Ordinal
+		if statefulset.Ordered(w.Set) && before && m.Phase != api.MemberMoved {
 			count++
 		}
 	}

@@ -44,7 +44,8 @@ func TestRejectedReleaseIsReported(t *testing.T) {
 		in := situation(setWith(record), journalOf(web0), swappedClaim(web0), heldPodOf(0))
 		in.Rejected = rejection
 		next := build.Stored(Decide(in))
-		if next == nil || !strings.HasPrefix(next.Message, "the cause; pod web-0 stays held, because") || !strings.Contains(next.Message, rejection) {
+		if next == nil || !strings.HasPrefix(next.Message, "the cause; pod web-0 stays held, because") ||
+			!strings.Contains(next.Message, rejection) {
 			t.Fatalf("%s: %s", phase, Decide(in))
 		}
 		in = situation(setWith(next), journalOf(web0), swappedClaim(web0), heldPodOf(0))

@@ -60,8 +60,8 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
-// RetentionToRestore reports whether the latest sleep has ended, and the set must get its former whenScaled back. While pods end, the policy
-// Delete would delete their claims.
+// RetentionToRestore reports whether the latest sleep has ended, and the set must get its former whenScaled back. While pods end, the
+// policy Delete would delete their claims.
 func (m Member) RetentionToRestore() bool {
 	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set)
 	return m.Sleep != nil && !m.Sleep.Active() && m.Sleep.WhenScaled != "" && !stops

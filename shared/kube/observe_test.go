@@ -118,8 +118,9 @@ func TestObserve(t *testing.T) {
 			"volumeattachments": list{build.Attachment("pv-data-web-0")},
 		}, "pod web-0"},
 		"attachments are read for a member whose volumes grow while it is stopped": {build.Lists{
-			"statefulsets": list{build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(growing))},
-			"pods":         list{build.With(build.PodOf("web", 0, "data"), build.Held(0))}, "volumeattachments": list{build.Attachment("pv-data-web-0")},
+			"statefulsets":      list{build.Set("web", build.Template("data", "64Mi", "fixed"), build.Status(growing))},
+			"pods":              list{build.With(build.PodOf("web", 0, "data"), build.Held(0))},
+			"volumeattachments": list{build.Attachment("pv-data-web-0")},
 		}, "pod web-0, attachment csi-pv-data-web-0"},
 		"the node of a pod that is being stopped": {build.Lists{
 			"statefulsets": list{set}, "pods": list{stopped}, "nodes": list{build.Node()},

@@ -218,33 +218,6 @@ func podInfoVolumeSource() corev1.Volume {
 func sourceVolume(c MoverClaim) string { return "source-" + api.Digest8(c.Template) }
 func targetVolume(c MoverClaim) string { return "target-" + api.Digest8(c.Template) }
 
-// requireNode makes the scheduler put the pod on this node. A volume with the binding mode WaitForFirstConsumer is provisioned there.
-func requireNode(pod *corev1.PodSpec, node string) {
-	affinity := affinityOf(pod)
-	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil || len(required.NodeSelectorTerms) == 0 {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
-	}
-	for i := range required.NodeSelectorTerms { // the scheduler needs only one matching term
-		required.NodeSelectorTerms[i].MatchFields = append(required.NodeSelectorTerms[i].MatchFields, nodeIs(node))
-	}
-	affinity.RequiredDuringSchedulingIgnoredDuringExecution = required
-}
-
-func nodeIs(node string) corev1.NodeSelectorRequirement {
-	return corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}
-}
-
-func affinityOf(pod *corev1.PodSpec) *corev1.NodeAffinity {
-	if pod.Affinity == nil {
-		pod.Affinity = &corev1.Affinity{}
-	}
-	if pod.Affinity.NodeAffinity == nil {
-		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	return pod.Affinity.NodeAffinity
-}
-
 func claimVolume(name, claim string, readOnly bool) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim, ReadOnly: readOnly}}}

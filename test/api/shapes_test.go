@@ -23,7 +23,7 @@ func TestResizeAndRollbackOfOtherSets(t *testing.T) {
 	for name, edits := range map[string][]func(*appsv1.StatefulSet){
 		"the members start in order, from 3": {ordered, startsAt3},
 		"from 3, one after the other":        {ordered, startsAt3, rolling},
-		"OnDelete":                           {func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType }},
+		"OnDelete":                           {onDelete},
 		"a partition":                        {rolling, withPartition},
 		"minReadySeconds":                    {rolling, func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 3 }},
 		"claims are deleted with the set":    {ordered, deletesClaims},
@@ -54,6 +54,10 @@ func TestResizeAndRollbackOfOtherSets(t *testing.T) {
 }
 
 func startsAt3(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3} }
+
+func onDelete(s *appsv1.StatefulSet) {
+	s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+}
 
 func startOf(s *appsv1.StatefulSet) int32 {
 	return ptr.Deref(s.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start
