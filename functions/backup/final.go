@@ -3,6 +3,9 @@ package backup
 import (
 	"fmt"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
@@ -77,8 +80,7 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 			continue
 		}
 		target := w.TargetClaim(w.record.Operation, move)
-		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil ||
-			target.CreationTimestamp.After(m.job.CreationTimestamp.Time) { // it was created again after the copy, and is empty
+		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil || !copiesTo(m.job, target) {
 			w.fail(api.ClaimLost, "the temporary claim for the copy of claim %s was deleted during the copy. Find out who deleted it", move.Claim)
 			return
 		}
@@ -96,6 +98,12 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 	member.Phase, member.Deadline = api.MemberSwapping, operation.Moment(w.Now.Add(w.Settings.SwapTimeout))
 	member.Stalled, member.StalledSince = "", nil
 	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
+}
+
+// copiesTo reports whether the mover was created for this very claim. A claim that was created again later has the same name, and is empty.
+func copiesTo(job *batchv1.Job, target *corev1.PersistentVolumeClaim) bool {
+	link, err := api.LoadLink(job)
+	return err == nil && link != nil && link.Claims[target.Name] == target.UID
 }
 
 // verifiedWithoutDigest is stored as the digest of a verified copy whose report had no room for it.

@@ -23,7 +23,7 @@ func TestFinalPass(t *testing.T) {
 		return reporting(moverreport.FinalContainer, report, phase)
 	}
 	fifth := build.EditMember(0, func(m *api.Member) { m.Attempt, m.FinalTries = maxFinalTries, maxFinalTries-1 })
-	young := build.Edit(func(c *corev1.PersistentVolumeClaim) { build.Age(-time.Minute)(c) })
+	replaced := build.UID("uid-of-another-claim")
 	without := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 	done := moverPod(1, build.FinalPassSucceeded(signal))
 	check(
@@ -45,7 +45,7 @@ func TestFinalPass(t *testing.T) {
 			"07 the pin was evicted: the copy counts",
 			given(stopped(), moverPod(1, build.FinalPassSucceeded(signal), build.InPhase(corev1.PodFailed))),
 		},
-		row{"08 the temporary claim was deleted and created again: it is empty", given(without, source(web0), target(web0, young), done)},
+		row{"08 the temporary claim was deleted and created again: it is empty", given(without, source(web0), target(web0, replaced), done)},
 		row{"09 the temporary claim is gone", given(without, source(web0), done)},
 		row{"10 the temporary claim is being deleted", given(without, source(web0), target(web0, build.Deleting()), done)},
 		row{"11 there is no mover: a new one starts with the signal", given(stopped())},

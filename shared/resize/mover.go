@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
@@ -29,8 +30,9 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 	ordinal := member.Ordinal
 	m := resources.Mover{Set: o.Set, Attempt: max(member.Attempt, 1), Pod: member.Pod, Node: member.Node, Root: root,
 		Admitted: record.Admitted,
-		Link:     api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal},
-		Options:  settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
+		Link: api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal,
+			Claims: map[string]types.UID{}},
+		Options: settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
 	m.Reach = reachOfOtherVolumes(o, member)
 	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
 	for i := range member.Claims {
@@ -45,6 +47,9 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 			c.Margin = settings.Settings.ShrinkMargin
 		}
 		m.Claims = append(m.Claims, c)
+		if target := o.TargetClaim(record.Operation, move); target != nil { // nil in a preflight
+			m.Link.Claims[target.Name] = target.UID
+		}
 	}
 	return m, nil
 }

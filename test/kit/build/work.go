@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -135,7 +136,14 @@ func InPhase(phase corev1.PodPhase) Option {
 // Job builds the running Job that copies a member of set web.
 func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
 	job := &batchv1.Job{ObjectMeta: meta(Namespace, api.MoverName(ID, ordinal, attempt))}
-	return With(job, append([]Option{MemberLink(api.RoleMover, ordinal)}, options...)...)
+	targets := map[string]types.UID{}
+	for _, template := range []string{"data", "logs"} {
+		name := api.TargetName(ID, fmt.Sprintf("%s-web-%d", template, ordinal), 0)
+		targets[name] = types.UID("uid-" + name)
+	}
+	link := LinkOf(api.Link{Operation: ID, Role: api.RoleMover, Namespace: Namespace, Set: api.SetRef{Name: "web", UID: "uid-web"},
+		Member: &ordinal, Claims: targets})
+	return With(job, append([]Option{link}, options...)...)
 }
 
 // Complete adds the condition of a Job that succeeded.
