@@ -3,6 +3,7 @@ package backup
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,34 +43,39 @@ func TestMoverOfMemberWithoutPodFollowsItsOtherClaims(t *testing.T) {
 	t.Fatalf("no mover: %s", p)
 }
 
-// TestParallelismHoldsForSetAtZero: the set is at zero, so nothing is gained by copying all members at the same time.
+// TestParallelismHoldsForSetAtZero: nobody misses the members of a set at zero, so only four are copied at once. If the set wants one of
+// them, that member is down until all are copied.
 func TestParallelismHoldsForSetAtZero(t *testing.T) {
-	const members = 30
-	var claims []string
-	for i := range members {
-		claims = append(claims, fmt.Sprintf("data-web-%d", i))
-	}
-	record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, claims...))
-	all := objects{}
-	for i := range record.Members {
-		m := &record.Members[i]
-		m.Locked, m.Node = true, ""
-		lock := build.With(build.PodOf("web", m.Ordinal), build.Held(m.Ordinal))
-		lock.Spec.NodeName, lock.Spec.Volumes = "", nil
-		all = append(all, lock)
-		all = append(all, source(claims[i])...)
-		all = append(all, target(claims[i])...)
-	}
-	all = append(all, build.Set("web", build.Template("data", "128Mi", "fixed"), build.Replicas(0), build.Status(record),
-		build.Annotation(api.ResizeParallelismAnnotation, "4")))
-	in := given(all, journal(claims...))
-	jobs := 0
-	for _, a := range Decide(in).Actions {
-		if _, ok := a.Object.(*batchv1.Job); ok && a.Verb == plan.VerbCreate {
-			jobs++
+	const members = 10
+	for replicas, want := range map[int32]int{0: 4, 1: members} {
+		var claims []string
+		for i := range members {
+			claims = append(claims, fmt.Sprintf("data-web-%d", i))
 		}
-	}
-	if jobs != 4 {
-		t.Errorf("%d movers copy at the same time, resize-parallelism is 4, DRYDOCK_MOVERS is 20", jobs)
+		record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, claims...))
+		all := objects{}
+		for i := range record.Members {
+			all = append(all, slices.Concat(source(claims[i]), target(claims[i]))...)
+			if i < int(replicas) {
+				all = append(all, heldPod(i)...)
+				continue
+			}
+			m := &record.Members[i]
+			m.Locked, m.Node = true, ""
+			lock := build.With(build.PodOf("web", m.Ordinal), build.Held(m.Ordinal))
+			lock.Spec.NodeName, lock.Spec.Volumes = "", nil
+			all = append(all, lock)
+		}
+		all = append(all, build.Set("web", build.Template("data", "128Mi", "fixed"), build.Replicas(replicas), build.Status(record),
+			build.Annotation(api.ResizeParallelismAnnotation, "4")))
+		jobs := 0
+		for _, a := range Decide(given(all, journal(claims...))).Actions {
+			if _, ok := a.Object.(*batchv1.Job); ok && a.Verb == plan.VerbCreate {
+				jobs++
+			}
+		}
+		if jobs != want {
+			t.Errorf("%d replicas: %d movers are created, want %d", replicas, jobs, want)
+		}
 	}
 }

@@ -17,8 +17,8 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
 		return
 	}
-	// a member that is down does not wait for others; nobody misses a member that the set does not want
-	if (signal == nil || w.isUnwanted(member)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
+	// once a member is down, none waits; if the set wants none of them, nobody misses them
+	if (signal == nil || !w.WantsSome(w.record)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
 		w.waitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
 		return
 	}
@@ -49,10 +49,8 @@ func (w *work) earlierMover(member *api.Member) string {
 	return ""
 }
 
-// isUnwanted reports whether the set has no use for the member: only a lock has its name.
-func (w *work) isUnwanted(member *api.Member) bool { return member.Locked && !w.Wants(member.Ordinal) }
-
-// countCopies returns how many movers make first passes, or copy unwanted members, including the movers that this plan creates.
+// countCopies returns how many movers make first passes, or copy members of a set that wants none of them, including the movers that this
+// plan creates.
 func (w *work) countCopies() int {
 	n := w.startedMovers
 	for i := range w.record.Members {
@@ -61,7 +59,7 @@ func (w *work) countCopies() int {
 		if m.job == nil || m.ended() {
 			continue
 		}
-		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && w.isUnwanted(member) {
+		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && !w.WantsSome(w.record) {
 			n++
 		}
 	}

@@ -3,10 +3,13 @@ package cleanuppod
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -78,5 +81,28 @@ func TestMembersThatTheScalerWantsAreKept(t *testing.T) {
 		if p := Decide(in); (p.Reason == api.CleanupStarted) != row.starts {
 			t.Errorf("%s: %s, want a cleanup: %t", name, p, row.starts)
 		}
+	}
+}
+
+// TestCleanupFollowsWhenScalerGivesMembersUp: another client has scaled the set below the count of its Scaler, and cleanup-pod has looked.
+// Then the user requests that count of the Scaler, which changes only the Scaler's record.
+func TestCleanupFollowsWhenScalerGivesMembersUp(t *testing.T) {
+	scaler := func(target int32) build.Option {
+		record := api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: build.ID, Attempt: 1,
+			Phase: api.Succeeded, Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: target, Target: target}
+		return build.Annotation(api.ScaleAnnotation, record.Encode())
+	}
+	set := web(build.Replicas(1), build.ReplicaCounts(1, 1), settledRecord(3), scaler(3))
+	set.Generation, set.Status.ObservedGeneration = 7, 7
+	claims := []metav1.Object{usedClaim("data-web-1"), usedClaim("data-web-2")}
+	p := Decide(on(append([]metav1.Object{set}, claims...)...))
+	looked := build.StoredCleanup(p)
+	if looked == nil {
+		t.Fatalf("%s", p)
+	}
+	set = build.With(set.DeepCopy(), build.Annotation(api.CleanupAnnotation, looked.Encode()), scaler(1))
+	change := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}
+	if p := Decide(on(append([]metav1.Object{set}, claims...)...)); p.Reason != api.CleanupStarted || len(cleanup.Concerned(change)) == 0 {
+		t.Errorf("concerns %v; %s", cleanup.Concerned(change), p)
 	}
 }

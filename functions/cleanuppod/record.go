@@ -77,6 +77,9 @@ func (in Input) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) p
 // storeFinished stores the record of a finished cleanup if it changed.
 func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	next.Replicas, next.Generation = statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
+	if cleanup.AwaitsScaler(in.Set) {
+		next.Generation = 0 // look again: the Scaler may give these members up without a change of the set's spec
+	}
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accountedSpan(next.Span, ordinals)
 	}

@@ -8,13 +8,14 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep.
+// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep, and the whenScaled that is
+// not restored yet.
 func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
 	if m.Sleep == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
-	sleep.StartedBy, sleep.Starts = m.Sleep.StartedBy, m.Sleep.Starts
+	sleep.StartedBy, sleep.Starts, sleep.WhenScaled = m.Sleep.StartedBy, m.Sleep.Starts, m.Sleep.WhenScaled
 	return sleep
 }
 

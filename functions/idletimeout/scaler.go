@@ -55,10 +55,11 @@ func (in Input) scalerStartsSet(m idle.Member) bool {
 }
 
 // scalerWorks reports whether the set's Scaler scales it, and the deadline of the wake-up or of the scaling has not passed. A scaling to
-// zero that began before the wake-up may take longer than the wake-up.
+// zero that began before the wake-up may take longer than the wake-up. A scaling that waits for a cleanup does not count, because the
+// cleanup waits for the end of the sleep.
 func (in Input) scalerWorks(m idle.Member) bool {
 	records := operation.Of(m.Set)
-	if in.Scalers[m.Set.Name] == nil || !records.Scaling() {
+	if in.Scalers[m.Set.Name] == nil || !records.Scaling() || records.AwaitsCleanup() && statefulset.Replicas(m.Set) > 0 {
 		return false
 	}
 	inTime := records.Scale != nil && records.Scale.Deadline != nil && !operation.Overdue(records.Scale, in.Now)

@@ -143,3 +143,28 @@ func TestRecordOfFormerSleepWakesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestScalerStartsSetOfAwayOperator: the operator has stopped the set for its sleep, and does not start it. The Scaler is not paused, and
+// waits as long as the sleep says that the operator starts the set.
+func TestScalerStartsSetOfAwayOperator(t *testing.T) {
+	set := scaledByPilot(web(zero, build.LastActivity(0), sleep(api.Waking, func(s *api.Sleep) {
+		s.OwnerStops, s.Replicas, s.Deadline = true, 3, operation.Moment(build.Now.Add(-time.Second))
+	})))
+	p := Decide(on(set).withScaler(false))
+	if record := build.StoredSleep(p); record == nil || record.Reason != api.OwnerAway || record.OwnerStops {
+		t.Errorf("%s", p)
+	}
+}
+
+// TestWakeUpEndsBeforeCleanupHook: the set has its members again. The Scaler's hook post waits for the cleanup of claims, and that waits for
+// the end of the sleep.
+func TestWakeUpEndsBeforeCleanupHook(t *testing.T) {
+	set := wakingByScaler(func(s *api.Scale) {
+		s.Phase, s.Previous, s.Target, s.CleansUp, s.Paused = api.PostScaling, 0, 2, true, false
+		s.Deadline = operation.Moment(build.Now.Add(time.Minute))
+	})
+	build.With(set, build.Replicas(2), build.ReplicaCounts(2, 2))
+	if p := Decide(on(set).withScaler(false)); build.StoredSleep(p) == nil || build.StoredSleep(p).Phase != api.Succeeded {
+		t.Errorf("%s", p)
+	}
+}

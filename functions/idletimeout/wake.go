@@ -129,6 +129,9 @@ func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 func startReplicas(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
 	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
+	if in.Scalers[m.Set.Name] != nil {
+		next.OwnerStops = false // otherwise the Scaler would wait for the operator
+	}
 	patch := operation.Store(m.Set, next)
 	resume := in.scale(patch, m, wantedReplicas(m.Sleep))
 	actions := append(resume, patch.Actions()...) // the Scaler first, as in wake

@@ -165,3 +165,23 @@ func TestRetentionIsRestoredWhenPodsHaveEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestNewRecordKeepsRetentionToRestore: the last pods of a set at zero are ending, and another record replaces the one of the ended sleep.
+func TestNewRecordKeepsRetentionToRestore(t *testing.T) {
+	ended := sleep(api.Succeeded, func(s *api.Sleep) {
+		s.Reason, s.WhenScaled, s.Finished = api.AtZeroAlready, "Delete", operation.Moment(build.Now)
+	})
+	set := func(options ...build.Option) *appsv1.StatefulSet {
+		ending := []build.Option{zero, build.WhenScaled("Retain"), build.LastActivity(0), ended, build.ReplicaCounts(2, 2)}
+		return web(append(ending, options...)...)
+	}
+	for name, in := range map[string]Input{
+		"an activity starts the set":          on(set(build.Annotation(api.WakeReplicasAnnotation, "3"))).withSignal(events.Activity, 0),
+		"a user writes an invalid annotation": on(set(build.IdleTimeout("soon"))),
+	} {
+		p := Decide(in)
+		if record := build.StoredSleep(p); record == nil || record.WhenScaled != "Delete" {
+			t.Errorf("%s: %s", name, p)
+		}
+	}
+}

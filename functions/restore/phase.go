@@ -26,8 +26,7 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
-		unwanted := member.Locked && !w.Wants(member.Ordinal) // it may wait for the movers of other members
-		if after = 2 * limit; limit == 0 || unwanted {
+		if after = 2 * limit; limit == 0 || !w.WantsSome(w.record) { // then members may wait for the movers of others
 			return w.record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:

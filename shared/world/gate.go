@@ -2,11 +2,13 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -28,6 +30,11 @@ func (o *Observed) Wants(ordinal int) bool {
 	}
 	span := statefulset.Span(o.Set)
 	return ordinal >= span.Start && ordinal < span.End
+}
+
+// WantsSome reports whether the set's replicas include any of the operation's members.
+func (o *Observed) WantsSome(record *api.Resize) bool {
+	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return o.Wants(m.Ordinal) })
 }
 
 // WhyUnsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns
