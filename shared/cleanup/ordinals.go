@@ -59,7 +59,9 @@ func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, p
 }
 
 // AwaitsScaler reports whether the set's Scaler wants members that the set does not request.
-func AwaitsScaler(set *appsv1.StatefulSet) bool { return membersOfScaler(set) > int(statefulset.Replicas(set)) }
+func AwaitsScaler(set *appsv1.StatefulSet) bool {
+	return membersOfScaler(set) > int(statefulset.Replicas(set))
+}
 
 // membersOfScaler returns how many members the set's Scaler wants, or has not drained. Another client may have scaled the set down, and the
 // Scaler will restore its count. It is 0 without a Scaler, and if the Scaler takes over the counts of other clients.

@@ -190,3 +190,13 @@ func TestUnfinishedAttributesChangeIsRefused(t *testing.T) {
 		"a claim without an attributes class":          {of("data=128Mi@fast", nil), ""},
 	})
 }
+
+// TestBandwidth: a tenant writes the annotation, and "1e-99999999" would take minutes to parse.
+func TestBandwidth(t *testing.T) {
+	for text, want := range map[string]int64{"50Mi": 50 << 20, "": 0, "fast": 0, "-1": 0, "1e-99999999": 0} {
+		in := input(setAsking("data=128Mi@fast", build.Annotation(api.BandwidthAnnotation, text)))
+		if got := bandwidth(in.Observed); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

@@ -3,12 +3,11 @@ package resize
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
@@ -72,7 +71,7 @@ func reachOfOtherVolumes(o *world.Observed, member *api.Member) []statefulset.No
 
 // bandwidth returns the set's limit for first passes, in bytes a second. It is 0 if there is no limit or the annotation is no quantity.
 func bandwidth(o *world.Observed) int64 {
-	q, err := resource.ParseQuantity(o.Set.Annotations[api.BandwidthAnnotation])
+	q, err := bounded.Quantity(o.Set.Annotations[api.BandwidthAnnotation])
 	if err != nil {
 		return 0
 	}

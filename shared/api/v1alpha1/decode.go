@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/bounded"
 )
 
 // UnmarshalJSON decodes a Scaler. It drops a status that it cannot decode, and scale-hooks then writes a new one. The API server accepts
@@ -28,11 +30,11 @@ func (s *Scaler) UnmarshalJSON(text []byte) error {
 }
 
 // UnmarshalJSON decodes a mode. A mode that it cannot decode has none of the four fields. The schema accepts quantities that Go rejects,
-// such as 1e1.5.
+// such as 1e1.5, and others that take minutes to parse, such as 1e-99999999.
 func (m *ScalerMode) UnmarshalJSON(text []byte) error {
 	type plain ScalerMode // without this method
 	var mode plain
-	if json.Unmarshal(text, &mode) != nil {
+	if bounded.JSON(text, &mode) != nil {
 		mode = plain{}
 	}
 	*m = ScalerMode(mode)
