@@ -33,8 +33,11 @@ import (
 	"drydock.dev/shared/token"
 )
 
-// maxCached limits the cached sessions, because anonymous callers choose them.
-const maxCached = 500
+// maxCached and maxCachedMembers limit the cached sessions, because anonymous callers choose them. A member has about one KiB.
+const (
+	maxCached        = 500
+	maxCachedMembers = 10_000
+)
 
 // Gateway serves the strategies.
 type Gateway struct {
@@ -67,7 +70,7 @@ func New(client *kube.Client, settings api.Settings, options Options, log *slog.
 		options: options, base: strings.TrimSuffix(path.Join("/", options.BasePath), "/"),
 		token: token.Token{Value: options.Token, File: options.TokenFile, FileSetting: "DRYDOCK_GATEWAY_TOKEN_FILE"},
 		log:   log, ending: ending, end: end,
-		cache: share.NewCache[[]Unit](maxCached), waiters: share.NewLimiter(cmp.Or(options.Waiters, defaultWaiters)),
+		cache: share.NewCache(maxCached, maxCachedMembers, membersOf), waiters: share.NewLimiter(cmp.Or(options.Waiters, defaultWaiters)),
 	}
 }
 

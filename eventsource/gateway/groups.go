@@ -22,6 +22,15 @@ func byGroup(members []Member) []Unit {
 	return units
 }
 
+// membersOf returns the number of the units' members.
+func membersOf(units []Unit) int {
+	n := 0
+	for _, u := range units {
+		n += len(u.Members)
+	}
+	return n
+}
+
 // optedIn removes the units without an idle timeout.
 func optedIn(units []Unit) []Unit {
 	return slices.DeleteFunc(units, func(u Unit) bool { return !u.optedIn() })

@@ -50,6 +50,16 @@ func (a Query) String() string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
+// site names what a request waits for: its first required set, or its group. Optional names do not count, because a caller may invent them.
+func (a Query) site() string {
+	for _, name := range a.Sets {
+		if !name.Optional {
+			return name.Ref.String()
+		}
+	}
+	return a.String()
+}
+
 // target returns "names" or "group", for metrics.
 func (a Query) target() string {
 	if len(a.Sets) > 0 {

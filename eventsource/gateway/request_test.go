@@ -164,3 +164,18 @@ func TestNamespaceIsRequiredWithoutDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestSiteIgnoresOptionalNames: half of the waiting requests may be for one site, and a caller may invent optional names.
+func TestSiteIgnoresOptionalNames(t *testing.T) {
+	required, optional := Name{Ref: Ref{"shop", "web"}}, Name{Ref: Ref{"shop", "a"}, Optional: true}
+	for name, query := range map[string]Query{
+		"shop/web":        {Sets: []Name{optional, required}},
+		"optional:shop/a": {Sets: []Name{optional}},
+		"group shop/g":    {Group: Ref{"shop", "g"}},
+		"*":               {All: true},
+	} {
+		if got := query.site(); got != name {
+			t.Errorf("%q, want %q", got, name)
+		}
+	}
+}

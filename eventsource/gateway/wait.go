@@ -24,10 +24,10 @@ func (g *Gateway) wait(caller context.Context, query Query) (session Session, wr
 		return session, wrote, waitProblem(caller, query, session)
 	case !isPending(session, err):
 		return session, wrote, err
-	case !g.waiters.TryAcquire(query.String()):
+	case !g.waiters.TryAcquire(query.site()):
 		return session, wrote, tooManyRequests()
 	}
-	defer g.waiters.Release(query.String())
+	defer g.waiters.Release(query.site())
 	for pause := firstPause; isPending(session, err); pause = min(pause*3/2, longestPause) {
 		select {
 		case <-ctx.Done():

@@ -10,23 +10,27 @@ import (
 
 // Cache holds the latest observation of each key.
 type Cache[V any] struct {
-	mu      sync.Mutex
-	maxKeys int
-	slots   map[string]*slot[V]
+	mu        sync.Mutex
+	maxKeys   int
+	maxWeight int
+	weigh     func(V) int
+	weight    int // of the values in slots
+	slots     map[string]*slot[V]
 }
 
 // slot holds the observation of one key.
 type slot[V any] struct {
-	lock  chan struct{} // holds one token; a request that has taken it owns the slot
-	users int           // requests that own the slot or wait for it
-	value V
-	err   error
-	until time.Time
+	lock   chan struct{} // holds one token; a request that has taken it owns the slot
+	users  int           // requests that own the slot or wait for it
+	weight int
+	value  V
+	err    error
+	until  time.Time
 }
 
-// NewCache returns a cache for at most maxKeys keys. Keys in use do not count.
-func NewCache[V any](maxKeys int) *Cache[V] {
-	return &Cache[V]{maxKeys: maxKeys, slots: map[string]*slot[V]{}}
+// NewCache returns a cache for at most maxKeys keys, and for values that weigh at most maxWeight together. Keys in use do not count.
+func NewCache[V any](maxKeys, maxWeight int, weigh func(V) int) *Cache[V] {
+	return &Cache[V]{maxKeys: maxKeys, maxWeight: maxWeight, weigh: weigh, slots: map[string]*slot[V]{}}
 }
 
 // Entry is the exclusive right to read and write the observation of one key, until Release.
@@ -53,7 +57,9 @@ func (c *Cache[V]) enter(key string) *slot[V] {
 	defer c.mu.Unlock()
 	found := c.slots[key]
 	if found == nil {
-		c.makeRoom()
+		if len(c.slots) >= c.maxKeys {
+			c.makeRoom()
+		}
 		found = &slot[V]{lock: make(chan struct{}, 1)}
 		found.lock <- struct{}{}
 		c.slots[key] = found
@@ -62,14 +68,12 @@ func (c *Cache[V]) enter(key string) *slot[V] {
 	return found
 }
 
-// makeRoom removes every key without a user from a full cache. Their observations are read again when they are needed.
+// makeRoom removes every key without a user. Their observations are read again when they are needed.
 func (c *Cache[V]) makeRoom() {
-	if len(c.slots) < c.maxKeys {
-		return
-	}
 	for key, old := range c.slots {
 		if old.users == 0 {
 			delete(c.slots, key)
+			c.weight -= old.weight
 		}
 	}
 }
@@ -94,4 +98,12 @@ func (e *Entry[V]) Get(now time.Time) (value V, err error, ok bool) { // ok says
 // Put stores the value or error until the time.
 func (e *Entry[V]) Put(value V, err error, until time.Time) {
 	e.slot.value, e.slot.err, e.slot.until = value, err, until
+	c := e.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	heavier := c.weigh(value) - e.slot.weight
+	e.slot.weight += heavier
+	if c.weight += heavier; c.weight > c.maxWeight {
+		c.makeRoom()
+	}
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
+func weighOne(int) int { return 1 }
+
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestRequestsForOneKeyShareOneRead(t *testing.T) {
-	cache, reads := NewCache[int](10), 0
+	cache, reads := NewCache(10, 1000, weighOne), 0
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
@@ -38,7 +40,7 @@ func TestRequestsForOneKeyShareOneRead(t *testing.T) {
 }
 
 func TestErrorIsCachedUntilItExpires(t *testing.T) {
-	entry, err := NewCache[int](10).Acquire(t.Context(), "key")
+	entry, err := NewCache(10, 1000, weighOne).Acquire(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestErrorIsCachedUntilItExpires(t *testing.T) {
 }
 
 func TestCanceledRequestDoesNotBlockTheNext(t *testing.T) {
-	cache := NewCache[int](10)
+	cache := NewCache(10, 1000, weighOne)
 	first, err := cache.Acquire(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +77,7 @@ func TestCanceledRequestDoesNotBlockTheNext(t *testing.T) {
 
 func TestNumberOfKeysIsLimited(t *testing.T) {
 	const maxKeys = 100
-	cache := NewCache[int](maxKeys)
+	cache := NewCache(maxKeys, 1000, weighOne)
 	held, err := cache.Acquire(t.Context(), "held")
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +97,26 @@ func TestNumberOfKeysIsLimited(t *testing.T) {
 		t.Error("a key in use was removed")
 	}
 	held.Release()
+}
+
+// TestWeightOfValuesIsLimited: an anonymous caller may name a large group in many ways.
+func TestWeightOfValuesIsLimited(t *testing.T) {
+	cache := NewCache(100, 1000, func(v int) int { return v })
+	for i := range 50 {
+		entry, err := cache.Acquire(t.Context(), strconv.Itoa(i%30))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry.Put(300, nil, noon)
+		entry.Release()
+		sum := 0
+		for _, s := range cache.slots {
+			sum += s.value
+		}
+		if sum != cache.weight || sum > 1000+300 {
+			t.Fatalf("values of %d, counted as %d", sum, cache.weight)
+		}
+	}
 }
 
 func TestOneKeyLeavesRoomForOthers(t *testing.T) {
