@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
@@ -45,17 +46,24 @@ func (f *Function) sweep(ctx context.Context) error {
 	return err
 }
 
-// sweepAll reads the objects of each namespace, and then the volumes, which have no namespace.
+// sweepAll reads the objects of each namespace, and then the volumes, which have no namespace. A namespace that Drydock may not read, for
+// example because its tenant has deleted the RoleBinding, delays no other.
 func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
 	for _, namespace := range f.namespaces {
-		if err := errors.Join(
+		err := errors.Join(
 			f.sweepSets(ctx, namespace, now, found),
 			f.sweepJournals(ctx, namespace, now, found),
 			f.sweepPods(ctx, namespace, found),
 			f.sweepFinalizers(ctx, namespace, now, found),
 			f.sweepScalers(ctx, namespace, found),
 			f.sweepHooks(ctx, namespace, found),
-		); err != nil {
+		)
+		switch {
+		case apierrors.IsForbidden(err) && len(found.unread) < len(f.namespaces)-1:
+			f.log.Warn("cannot read a namespace; restore its RoleBindings, or remove it from DRYDOCK_NAMESPACES", "namespace", namespace,
+				"error", err.Error())
+			found.unread[namespace] = true
+		case err != nil:
 			return err
 		}
 	}
