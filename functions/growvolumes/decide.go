@@ -2,6 +2,7 @@ package growvolumes
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 )
 
 // Decide requests a resize of templates whose volumes are nearly full. The request is "at least this size" (12Gi+), and detect-resize
@@ -69,7 +71,9 @@ func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.G
 		}
 		return in.report(growth, api.GrowthBlocked, warnings)
 	}
-	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return in.mustPause(growth, n, state) })
+	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool {
+		return in.mustPause(growth, n, state, in.isUnmet(n.template, current))
+	})
 	if len(due) == 0 {
 		return in.report(growth, api.GrowthPaused, warnings)
 	}
@@ -102,18 +106,18 @@ func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.G
 const retryByGrowth = "growth"
 
 // mustPause reports whether the template must wait before it grows again: after a growth for the rule's interval, and after a failure for
-// the rule's pause.
-func (in Input) mustPause(growth *api.Growth, n need, state requestState) bool {
-	pause := n.rule.Every
-	switch state {
-	case requestFailed:
+// the rule's pause. Unmet is true if the current request is for more of this template than its claims have.
+func (in Input) mustPause(growth *api.Growth, n need, state requestState, unmet bool) bool {
+	pause, failed := n.rule.Every, state == requestFailed && unmet
+	switch {
+	case failed:
 		pause = n.rule.Pause()
-	case requestRefused: // no volume has grown
+	case state == requestRefused: // no volume has grown
 		return false
 	}
 	last, grown := growth.Latest[n.template]
 	record := operation.Of(in.Set).Resize
-	if state == requestFailed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
+	if failed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
 		return true
 	}
 	return grown && in.Now.Sub(last.At.Time) < pause
@@ -144,23 +148,24 @@ func sizeText(size resource.Quantity) string {
 	return resource.NewQuantity(size.Value(), resource.BinarySI).String()
 }
 
-// keptTargets returns the targets of the current request that stay in the next request. A target that the claims have not reached yet must
-// be allowed by the present rules.
+// keptTargets returns the targets of the current request that stay in the next request. After a failure or a refusal, a target that the
+// claims have not reached does not stay: it would end the next request in the same way. The template requests it again when it is due.
 func (in Input) keptTargets(current map[string]api.Target, state requestState) map[string]api.Target {
 	if state == requestMet {
 		return current
 	}
-	kept := map[string]api.Target{}
-	for template, target := range current {
-		rule, hasRule := in.Rules.For(template)
-		if target.Size.Cmp(rule.Max) > 0 {
-			target.Size = rule.Max
-		}
-		if hasRule {
-			kept[template] = target
-		}
-	}
+	kept := maps.Clone(current)
+	maps.DeleteFunc(kept, func(template string, _ api.Target) bool { return in.isUnmet(template, current) })
 	return kept
+}
+
+// isUnmet reports whether a claim of the template is smaller than the target.
+func (in Input) isUnmet(template string, targets map[string]api.Target) bool {
+	target, requested := targets[template]
+	return requested && slices.ContainsFunc(in.memberClaims(template), func(c statefulset.Claim) bool {
+		size := volumeSize(c)
+		return size.Cmp(target.Size) < 0
+	})
 }
 
 // maxWaitForBegin is how long a request of grow-volumes may wait to begin before a warning reports it.

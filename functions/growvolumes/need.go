@@ -68,8 +68,8 @@ func (in Input) memberClaims(template string) []statefulset.Claim {
 	return claims
 }
 
-// needOfTemplate returns the need of the template's fullest claim, if it has less free space than the rule requires. Claims with unknown
-// usage do not count. If the usage of every claim is unknown, it returns a warning.
+// needOfTemplate returns the need of the template's fullest claim that may grow, if it has less free space than the rule requires. Claims
+// with unknown usage do not count. If the usage of every claim is unknown, it returns a warning.
 func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
 	claims := in.memberClaims(template)
 	var fullest *need
@@ -87,8 +87,12 @@ func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.
 		if u.MeasuredAt.Before(in.latestResizeEnd()) {
 			continue // measured before the latest resize
 		}
-		shortage := shortageOf(c.Name, u, rule)
-		if share := float64(u.Free) / float64(u.Capacity); shortage != "" && (fullest == nil || share < lowest) {
+		shortage, size := shortageOf(c.Name, u, rule), volumeSize(c)
+		share := float64(u.Free) / float64(u.Capacity)
+		if size.Cmp(rule.Max) >= 0 {
+			share += 2 // a claim at its limit counts only if no other claim needs space
+		}
+		if shortage != "" && (fullest == nil || share < lowest) {
 			fullest, lowest = &need{template: template, rule: rule, fullest: c, shortage: shortage}, share
 		}
 	}

@@ -80,12 +80,9 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 	for from, figuresOf := range figures {
 		capacity, sized := figuresOf["capacity_bytes"]
 		free, measured := figuresOf["available_bytes"]
-		u := grow.Usage{
-			Capacity:   capacity,
-			Free:       free,
-			Inodes:     figuresOf["inodes"],
-			InodesFree: figuresOf["inodes_free"],
-			MeasuredAt: times[from],
+		u := grow.Usage{Capacity: capacity, Free: free, MeasuredAt: times[from]}
+		if inodesFree, counted := figuresOf["inodes_free"]; counted { // Prometheus may lack a series
+			u.Inodes, u.InodesFree = figuresOf["inodes"], inodesFree
 		}
 		if !sized || !measured {
 			u = grow.Usage{}

@@ -50,7 +50,7 @@ func TestGrowthWritesResizeRequest(t *testing.T) {
 			[]build.Option{logs,
 				build.Resize("data=100Mi+,logs=90Mi+"), withOwnRequest("data=100Mi+,logs=90Mi+", 9*time.Hour),
 				withEndedResize(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
-			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi+,logs=15Mi+"},
+			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi+"},
 		"another template has no rule any more": {webWith("data=below:20%,max:200Mi", []build.Option{logs,
 			build.Resize("data=100Mi+,logs=90Mi+"), withOwnRequest("data=100Mi+,logs=90Mi+", 9*time.Hour),
 			withEndedResize(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},

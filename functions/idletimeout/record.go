@@ -57,22 +57,18 @@ func (in Input) presentRecords(m idle.Member) (present []Record) {
 	return present
 }
 
-// lostSleep returns a sleep whose annotation was lost and that has left something to undo, or nil. A record that is older than the set's
-// latest sleep was only not deleted yet.
+// lostSleep returns a sleep whose annotation was lost, and that keeps the set at zero or its Scaler paused, or nil. A record that is older
+// than the set's latest sleep was only not deleted yet. The whenScaled of a set that runs stays as it is: the manifest that removed the
+// annotation may have set it.
 func (in Input) lostSleep(m idle.Member) *api.Sleep {
 	for _, r := range in.presentRecords(m) {
 		record, err := api.LoadSleepRecord(r.Revision)
 		lost := err == nil && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation && record.Sleep.Attempt >= m.Sleep.Attempt)
-		if lost && (statefulset.Replicas(m.Set) == 0 || in.isScalerPaused(m) || hasChangedRetention(m, &record.Sleep)) {
+		if lost && (statefulset.Replicas(m.Set) == 0 || in.isScalerPaused(m) && statefulset.Managed(m.Set)) {
 			return &record.Sleep
 		}
 	}
 	return nil
-}
-
-// hasChangedRetention reports whether the set still has the whenScaled of the sleep, instead of its former one.
-func hasChangedRetention(m idle.Member, sleep *api.Sleep) bool {
-	return sleep.WhenScaled != "" && statefulset.WhenScaled(m.Set) == statefulset.Retain
 }
 
 // deleteFinishedRecord deletes one record of a finished sleep.
@@ -115,7 +111,7 @@ func (in Input) mayDelete(record *appsv1.ControllerRevision) bool {
 }
 
 // isFinished reports whether the sleep of the record is finished: its set was replaced, its sleep ended, or the set runs without that
-// sleep and nothing is left to undo.
+// sleep. While a Scaler is paused it may still scale the set to zero.
 func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	switch {
 	case m.SleepErr != nil:
@@ -125,5 +121,5 @@ func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
 		return m.Sleep.Phase.Terminal() && m.Sleep.WhenScaled == ""
 	}
-	return statefulset.Replicas(m.Set) > 0 && in.lostSleep(m) == nil
+	return statefulset.Replicas(m.Set) > 0 && !in.isScalerPaused(m)
 }

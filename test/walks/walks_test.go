@@ -109,11 +109,12 @@ func (w *world) tool(o others) {
 			w.tell("a tool restores whenScaled")
 		}
 	case 1:
-		if o.removesAnnotations {
+		if o.removesAnnotations && (statefulset.WhenScaled(w.set) == o.whenScaled || w.policyAllowsDelete()) {
 			w.set = w.set.DeepCopy()
 			delete(w.set.Annotations, api.SleepAnnotation)
 			delete(w.set.Annotations, api.ScaleAnnotation)
-			w.tell("a tool removes annotations")
+			w.change(build.WhenScaled(o.whenScaled))
+			w.tell("a tool replaces the set with its manifest")
 		}
 	case 2:
 		if w.scaler != nil && w.scaler.Spec.Paused {
