@@ -63,3 +63,15 @@ func TestFailedTemplateDelaysNoOther(t *testing.T) {
 		t.Errorf("requests %q, want data=110Mi+", got)
 	}
 }
+
+// TestClaimOfAnotherClusterIsNotTaken: one Prometheus has the series of two clusters, and both have a claim with this name.
+func TestClaimOfAnotherClusterIsNotTaken(t *testing.T) {
+	mib := func(n int) string { return fmt.Sprint(n << 20) }
+	_, in, f := prometheusWith(t, 200, vector(
+		series("capacity_bytes", mib(100), "cluster", "prod"), series("available_bytes", mib(1), "cluster", "prod"),
+		series("capacity_bytes", mib(100), "cluster", "test", "node", "b"), series("available_bytes", mib(90), "cluster", "test", "node", "b")))
+	in.Usage = f.measure(t.Context(), in)
+	if u := in.Usage["data-web-0"]; u.Capacity != 0 {
+		t.Errorf("%+v", u)
+	}
+}

@@ -57,7 +57,7 @@ func query(namespace string, claims []string) string {
 // usageFromSamples joins the series of each claim and scraped node. The usage of a claim stays unknown if a figure is missing or not a
 // number.
 func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.Usage {
-	type source struct{ claim, place string }
+	type source struct{ claim, cluster, place string }
 	figures := map[source]map[string]int64{}
 	times := map[source]time.Time{}
 	for _, sample := range samples {
@@ -65,7 +65,7 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 		if labels["namespace"] != namespace {
 			continue
 		}
-		from := source{labels["persistentvolumeclaim"], labels["node"] + " " + labels["instance"] + " " + labels["job"]}
+		from := source{labels["persistentvolumeclaim"], labels["cluster"], labels["node"] + " " + labels["instance"] + " " + labels["job"]}
 		if figures[from] == nil {
 			figures[from] = map[string]int64{}
 		}
@@ -76,7 +76,7 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 		}
 		figures[from][name], times[from] = toBytes(sample.Value), sample.At.Add(-maxSampleAge)
 	}
-	usage := map[string]grow.Usage{}
+	usage, clusters := map[string]grow.Usage{}, map[string]string{}
 	for from, figuresOf := range figures {
 		capacity, sized := figuresOf["capacity_bytes"]
 		free, measured := figuresOf["available_bytes"]
@@ -84,7 +84,9 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 		if inodesFree, counted := figuresOf["inodes_free"]; counted { // Prometheus may lack a series
 			u.Inodes, u.InodesFree = figuresOf["inodes"], inodesFree
 		}
-		if !sized || !measured {
+		cluster, reported := clusters[from.claim]
+		clusters[from.claim] = from.cluster
+		if !sized || !measured || reported && cluster != from.cluster { // a Prometheus of several clusters has claims with the same name
 			u = grow.Usage{}
 		}
 		grow.Add(usage, from.claim, u)

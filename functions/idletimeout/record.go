@@ -119,7 +119,7 @@ func (in Input) isFinished(m idle.Member, link *api.Link) bool {
 	case link.Set.UID != m.Set.UID:
 		return true
 	case m.Sleep != nil && m.Sleep.Operation == link.Operation:
-		return m.Sleep.Phase.Terminal() && m.Sleep.WhenScaled == ""
+		return m.Sleep.Phase.Terminal()
 	}
 	return statefulset.Replicas(m.Set) > 0 && !in.isScalerPaused(m)
 }

@@ -189,10 +189,8 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		next.Message += fmt.Sprintf("; whenScaled stays %s until the last pods have ended", statefulset.Retain)
 	}
 	actions := append(storeWithRetention(m).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
-	if next.WhenScaled == "" || m.RetentionToRestore() {
-		for _, r := range in.Records[m.Set.Name] {
-			actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
-		}
+	for _, r := range in.Records[m.Set.Name] {
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}
 	return plan.Do(reason, actions...).Then(announce, next.Operation)
 }

@@ -46,6 +46,9 @@ func (w *work) handleSwapping(member *api.Member) {
 	case staysOnOld:
 		w.stopAgain(member)
 	case w.waitsForOthers(member):
+		if !w.WantsSome(w.record) { // no pod will need the volumes attached, and the pin would count for quotas
+			w.do(api.SwapRunning, endMovers(w.Input, w.record, member)...)
+		}
 		if !w.anotherWaitsToStop() {
 			w.waitFor(true, "pod %s-%d waits until every member has its new volumes", w.Name, member.Ordinal)
 		}

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,28 @@ func TestMaxStopHoldsBesideUnwantedMember(t *testing.T) {
 		next := build.Stored(Decide(in))
 		if next == nil || next.Member(1).Phase != api.MemberFinalPass || next.Member(1).Deadline.Sub(in.Now) != want {
 			t.Errorf("%d replicas: %s, want a deadline in %s", replicas, Decide(in), want)
+		}
+	}
+}
+
+// TestMoverOfUnwantedMemberEndsWithItsCopy: the set is at zero, and member 0 waits for the copy of member 1. No pod needs its volumes
+// attached, and a ResourceQuota counts the mover.
+func TestMoverOfUnwantedMemberEndsWithItsCopy(t *testing.T) {
+	for replicas, ends := range map[int32]bool{0: true, 1: false} {
+		locked := func(ordinal int) func(*api.Resize) {
+			return build.EditMember(ordinal, func(m *api.Member) { m.Locked, m.Pod, m.Node = true, "uid-lock", "" })
+		}
+		record := build.Operation(api.Moving, build.Members(api.MemberSwapping, web0), build.Members(api.MemberFinalPass, web1),
+			build.MemberDue(0, time.Hour), build.Due(24*time.Hour), locked(0), locked(1))
+		in := situation(setWith(record, build.Replicas(replicas)), journalOf(web0, web1), swappedClaim(web0), lock(0), lock(1), source(web1),
+			target(web1), pinMover())
+		p := Decide(in)
+		if next := build.Stored(p); next != nil { // the claim has moved
+			in.Set = build.With(in.Set.DeepCopy(), build.Status(next))
+			p = Decide(in)
+		}
+		if got := strings.Contains(p.String(), "delete jobs"); got != ends {
+			t.Errorf("%d replicas: %s, want the Job to be deleted: %t", replicas, p, ends)
 		}
 	}
 }

@@ -2,12 +2,17 @@ package scalehooks
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -62,5 +67,35 @@ func TestMalformedHookAnswerIsIgnored(t *testing.T) {
 	}
 	if reply, err := New(nil, api.Settings{}, slog.New(slog.DiscardHandler)).Handle(t.Context(), e); reply != nil || err != nil {
 		t.Errorf("%v, %v", reply, err)
+	}
+}
+
+// TestNewScalerKeepsClaimsOfMembersThatItWants: a deployment tool deletes the Scaler of a set with three members and creates it again.
+// Between the two, another client scales the set to one.
+func TestNewScalerKeepsClaimsOfMembersThatItWants(t *testing.T) {
+	claims := []*corev1.PersistentVolumeClaim{build.Claim("data-web-1", "1Gi"), build.Claim("data-web-2", "1Gi")}
+	wanted := func(in Input) int {
+		return len(slices.DeleteFunc(cleanup.Ordinals(in.Set, claims, nil), func(o cleanup.Ordinal) bool { return !o.Wanted }))
+	}
+	set := web(1, build.Template("data", "1Gi", "fixed"), withRecord(api.Succeeded, func(s *api.Scale) {
+		s.Previous, s.Target, s.Reason = 3, 3, api.ScalerReady
+	}, ofScaler("uid-gone")))
+	in := observed(set, pilot(withInvalidHooks))
+	for range 5 {
+		for _, a := range Decide(in).Actions {
+			in = in.afterAction(a)
+		}
+		if wanted(in) != 2 {
+			t.Fatalf("%s: the claims of %d members are kept", recordSummary(operation.Of(in.Set).Scale), wanted(in))
+		}
+	}
+	in.Scalers = []*v1alpha1.Scaler{pilot(wants(1))} // the user wants fewer
+	for range 5 {
+		for _, a := range Decide(in).Actions {
+			in = in.afterAction(a)
+		}
+	}
+	if wanted(in) != 0 {
+		t.Errorf("%s: the claims of %d members are kept", recordSummary(operation.Of(in.Set).Scale), wanted(in))
 	}
 }

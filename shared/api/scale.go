@@ -12,7 +12,8 @@ type Scale struct {
 	Header
 	// Scaler is the custom resource that scales the set.
 	Scaler ScalerRef `json:"scaler"`
-	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count.
+	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count. If a Scaler is new
+	// for the set and wants more members, Previous is the count that it wants.
 	Previous int32 `json:"previous"`
 	Target   int32 `json:"target"`
 	// Start is the ordinal of the first member. The ordinals of added and removed members are counted from it.

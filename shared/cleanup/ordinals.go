@@ -70,7 +70,8 @@ func membersOfScaler(set *appsv1.StatefulSet) int {
 	if err != nil || scale == nil || scale.Adopts {
 		return 0
 	}
-	if scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling {
+	beforeTheChange := scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling
+	if beforeTheChange || scale.Reason == api.ScalerReady { // a Scaler that is new for this set may want more members than there are
 		return int(max(scale.Previous, scale.Target))
 	}
 	return int(scale.Target)

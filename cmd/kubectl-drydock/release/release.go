@@ -113,17 +113,22 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 			before := max(sleep.Replicas, 1)
 			plan.Set(patch, "/spec/replicas", present, before, fmt.Sprintf("replicas %d to %d", present, before))
 		}
-		if sleep.WhenScaled != "" {
-			plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled,
-				"whenScaled "+string(sleep.WhenScaled))
-		}
+		in.restoreRetention(patch, sleep)
 		patch.Unannotate(api.SleepAnnotation)
+	} else if m := idle.MemberOf(in.Set); m.RetentionToRestore() {
+		in.restoreRetention(patch, m.Sleep)
 	}
 	for _, key := range requests {
 		patch.Unannotate(key)
 	}
 	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
 	return append(in.endPause(), patch.Actions()...), false // the Scaler first: without the sleep, its pause would look like the user's
+}
+
+func (in Input) restoreRetention(patch *plan.Patch, sleep *api.Sleep) {
+	if sleep.WhenScaled != "" {
+		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
+	}
 }
 
 // MayHavePausedScaler reports whether Drydock has scaled the set to zero, or will do so next. If the set has a
@@ -177,7 +182,8 @@ func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
 var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.ResizeAnnotation, api.ResizeAppliedAnnotation,
 	api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
 
-// sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none.
+// sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none. The record of a sleep
+// that has ended was only not deleted yet.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
 	if m.Sleep.Active() || m.IsLeftAtZero() {
@@ -185,7 +191,8 @@ func (in Input) sleep() *api.Sleep {
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)
-		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID {
+		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID &&
+			(m.Sleep == nil || m.Sleep.Operation != record.Sleep.Operation) {
 			return &record.Sleep
 		}
 	}

@@ -2,6 +2,7 @@ package release
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +184,20 @@ func decision(in Input) string {
 		return "nothing to do"
 	}
 	return strings.Join(lines, "\n")
+}
+
+// TestReleaseAfterEndedSleep: a user scaled the set to zero, which ended its sleep. The record of the sleep is not deleted yet. The set stays
+// at zero, and gets its former whenScaled when its pods have ended.
+func TestReleaseAfterEndedSleep(t *testing.T) {
+	for pods, restores := range map[int32]bool{2: false, 0: true} {
+		ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Reason, s.WhenScaled = api.AtZeroAlready, "Delete" })
+		set := build.Set("web", build.Replicas(0), build.WhenScaled("Retain"), build.ReplicaCounts(pods, pods), build.WithSleep(ended))
+		record := build.Sleep(api.Stopping, func(s *api.Sleep) { s.WhenScaled = "Delete" })
+		actions, _ := Decide(Input{Namespace: build.Namespace, Name: "web", Set: set,
+			Sleeps: []*appsv1.ControllerRevision{resources.MakeSleepRecord(set, record)}})
+		text := fmt.Sprint(actions)
+		if strings.Contains(text, "replicas 0 to") || strings.Contains(text, "whenScaled Delete") != restores {
+			t.Errorf("%d pods: %s, want whenScaled to be restored: %t", pods, text, restores)
+		}
+	}
 }
