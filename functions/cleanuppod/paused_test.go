@@ -89,7 +89,8 @@ func TestMembersThatTheScalerWantsAreKept(t *testing.T) {
 func TestCleanupFollowsWhenScalerGivesMembersUp(t *testing.T) {
 	scaler := func(target int32) build.Option {
 		record := api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: build.ID, Attempt: 1,
-			Phase: api.Succeeded, Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: target, Target: target}
+			Phase: api.Succeeded, Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"},
+			Previous: target, Target: target}
 		return build.Annotation(api.ScaleAnnotation, record.Encode())
 	}
 	set := web(build.Replicas(1), build.ReplicaCounts(1, 1), settledRecord(3), scaler(3))

@@ -156,8 +156,8 @@ func TestScalerStartsSetOfAwayOperator(t *testing.T) {
 	}
 }
 
-// TestWakeUpEndsBeforeCleanupHook: the set has its members again. The Scaler's hook post waits for the cleanup of claims, and that waits for
-// the end of the sleep.
+// TestWakeUpEndsBeforeCleanupHook: the set has its members again. The Scaler's hook post waits for the cleanup of claims, and that waits
+// for the end of the sleep.
 func TestWakeUpEndsBeforeCleanupHook(t *testing.T) {
 	set := wakingByScaler(func(s *api.Scale) {
 		s.Phase, s.Previous, s.Target, s.CleansUp, s.Paused = api.PostScaling, 0, 2, true, false

@@ -3,6 +3,7 @@ package pauseowner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -286,11 +287,18 @@ func (f *Function) readRecordedOwner(ctx context.Context, r *OwnerRecord) error 
 	r.Row, _ = f.registry.Find(gv.Group, doc.Kind)
 	var object *unstructured.Unstructured
 	object, r.Resource, err = f.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), r.Revision.Namespace, doc.Name)
-	if object != nil && object.GetUID() == doc.UID {
+	if object != nil && (object.GetUID() == doc.UID || isHeldFor(object, r.Link.Operation)) {
 		r.Object = object
 	}
 	if apierrors.IsForbidden(err) {
 		r.Denied, err = err, nil
 	}
 	return err
+}
+
+// isHeldFor reports whether the object has the pause of the operation. A resource that was created again from its own manifest, or restored
+// from a backup, has it, too.
+func isHeldFor(object *unstructured.Unstructured, operation string) bool {
+	pause, err := api.LoadPause(object)
+	return err == nil && pause != nil && slices.ContainsFunc(pause.Holders, func(h api.Holder) bool { return h.Operation == operation })
 }

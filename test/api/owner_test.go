@@ -283,3 +283,27 @@ func expectRefusedOnce(t *testing.T, w *kit.World, drive *kit.Drive, name string
 		t.Errorf("it is tried again at once: %+v", again)
 	}
 }
+
+// TestReplacedOwnerIsResumed: the owner is replaced during the pause from its own manifest (kubectl replace --force, a restore of a
+// backup). The new one carries the pause and Drydock's record of it.
+func TestReplacedOwnerIsResumed(t *testing.T) {
+	t.Parallel()
+	w, row := ownedWorld(t)
+	drive := pausedNow(t, w)
+	old := w.Custom(row, "Prometheus", "main")
+	w.OrphanCustom(row, "Prometheus", "main")
+	again := w.CreateCustom(row, "Prometheus", "main", old.Object["spec"].(map[string]any), nil)
+	w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) { o.SetAnnotations(old.GetAnnotations()) })
+	w.SetController("web", again)
+	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
+	w.Eventually("nothing is left (I9)", func() string {
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		return strings.Join(w.Leftovers(), ", ")
+	})
+	after := w.Custom(row, "Prometheus", "main")
+	if row.Paused(after) {
+		t.Errorf("the owner stays paused: spec %v, annotations %v", after.Object["spec"], after.GetAnnotations())
+	}
+}

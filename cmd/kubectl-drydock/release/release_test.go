@@ -186,8 +186,8 @@ func decision(in Input) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReleaseAfterEndedSleep: a user scaled the set to zero, which ended its sleep. The record of the sleep is not deleted yet. The set stays
-// at zero, and gets its former whenScaled when its pods have ended.
+// TestReleaseAfterEndedSleep: a user scaled the set to zero, which ended its sleep. The record of the sleep is not deleted yet. The set
+// stays at zero, and gets its former whenScaled when its pods have ended.
 func TestReleaseAfterEndedSleep(t *testing.T) {
 	for pods, restores := range map[int32]bool{2: false, 0: true} {
 		ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Reason, s.WhenScaled = api.AtZeroAlready, "Delete" })

@@ -131,7 +131,9 @@ func Stored(p plan.Plan) *api.Resize { return stored(p, api.LoadResize, api.Stat
 func StoredSleep(p plan.Plan) *api.Sleep { return stored(p, api.LoadSleep, api.SleepAnnotation) }
 
 // StoredCleanup returns the record of a cleanup that the plan writes on the set, or nil.
-func StoredCleanup(p plan.Plan) *api.Cleanup { return stored(p, api.LoadCleanup, api.CleanupAnnotation) }
+func StoredCleanup(p plan.Plan) *api.Cleanup {
+	return stored(p, api.LoadCleanup, api.CleanupAnnotation)
+}
 
 // StoredRecord returns the record of a resize or a sleep that the plan writes on the set, or nil.
 func StoredRecord(p plan.Plan) operation.Record {
