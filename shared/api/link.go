@@ -170,7 +170,7 @@ func LoadManifest(revision *appsv1.ControllerRevision) (*appsv1.StatefulSet, err
 		return nil, nil
 	}
 	set := &appsv1.StatefulSet{}
-	if err := json.Unmarshal([]byte(text), set); err != nil {
+	if err := bounded.JSON([]byte(text), set); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of journal %s/%s: %w", RecreateAnnotation, revision.Namespace, revision.Name, err)
 	}
 	if set.Name == "" || set.Namespace != revision.Namespace {
@@ -190,7 +190,7 @@ func LoadClaim(volume *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, 
 		return nil, nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := json.Unmarshal([]byte(text), claim); err != nil {
+	if err := bounded.JSON([]byte(text), claim); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of volume %s: %w", ClaimManifestAnnotation, volume.Name, err)
 	}
 	ref := volume.Spec.ClaimRef
