@@ -101,7 +101,7 @@ endif
 
 test: test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e ## all but Knative's
 
-model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks of each kind
+model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks (test/model, test/walks)
 	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model ./test/walks
 
 mutants: ## removes each guard of backup and restore, and reports the guards that no test needs (half an hour)
@@ -200,7 +200,7 @@ chaos: build ## kills pods of the Broker in memory every few seconds, during fif
 test-func: ## tests the root as a project of Knative's func, with the real func command (docs/func.md)
 	cd test/func && go test -count=1 -timeout 40m .
 
-configure-standalone: ## installs accounts, roles, policies and the movers' image, for drydock-standalone outside the cluster
+configure-standalone: ## installs accounts, roles and policies, and allows an IMAGE for movers: for drydock-standalone outside the cluster
 	@[ -n "$(IMAGE)" ] || { echo "say which image movers run: make configure-standalone IMAGE=example.com/drydock@sha256:..."; exit 2; }
 	$(TARGET) $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-config -k config/standalone
 	$(TARGET) sh -c "deploy/mover-image $(IMAGE) | $(KUBECTL) apply --server-side --force-conflicts --field-manager=drydock-deploy -f -"

@@ -33,7 +33,7 @@ import (
 	"drydock.dev/shared/token"
 )
 
-// maxCached and maxCachedMembers limit the cached sessions, because anonymous callers choose them. A member has about one KiB.
+// maxCached and maxCachedMembers limit the cached sessions, because anonymous callers choose them. A cached member needs about 1 KiB.
 const (
 	maxCached        = 500
 	maxCachedMembers = 10_000

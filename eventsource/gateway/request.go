@@ -50,8 +50,9 @@ func (a Query) String() string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// site names what a request waits for: its first required set, or its group. Optional names do not count, because a caller may invent them.
-func (a Query) site() string {
+// waiterKey names what a request waits for: its first required set, or its group. Optional names do not count, because a caller may invent
+// them. A request with only optional names does not wait.
+func (a Query) waiterKey() string {
 	for _, name := range a.Sets {
 		if !name.Optional {
 			return name.Ref.String()

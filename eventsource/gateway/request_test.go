@@ -165,8 +165,8 @@ func TestNamespaceIsRequiredWithoutDefault(t *testing.T) {
 	}
 }
 
-// TestSiteIgnoresOptionalNames: half of the waiting requests may be for one site, and a caller may invent optional names.
-func TestSiteIgnoresOptionalNames(t *testing.T) {
+// TestWaiterKeyIgnoresOptionalNames: half of the waiting requests may be for one site, and a caller may invent optional names.
+func TestWaiterKeyIgnoresOptionalNames(t *testing.T) {
 	required, optional := Name{Ref: Ref{"shop", "web"}}, Name{Ref: Ref{"shop", "a"}, Optional: true}
 	for name, query := range map[string]Query{
 		"shop/web":        {Sets: []Name{optional, required}},
@@ -174,7 +174,7 @@ func TestSiteIgnoresOptionalNames(t *testing.T) {
 		"group shop/g":    {Group: Ref{"shop", "g"}},
 		"*":               {All: true},
 	} {
-		if got := query.site(); got != name {
+		if got := query.waiterKey(); got != name {
 			t.Errorf("%q, want %q", got, name)
 		}
 	}

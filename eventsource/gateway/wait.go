@@ -24,10 +24,10 @@ func (g *Gateway) wait(caller context.Context, query Query) (session Session, wr
 		return session, wrote, waitProblem(caller, query, session)
 	case !isPending(session, err):
 		return session, wrote, err
-	case !g.waiters.TryAcquire(query.site()):
+	case !g.waiters.TryAcquire(query.waiterKey()):
 		return session, wrote, tooManyRequests()
 	}
-	defer g.waiters.Release(query.site())
+	defer g.waiters.Release(query.waiterKey())
 	for pause := firstPause; isPending(session, err); pause = min(pause*3/2, longestPause) {
 		select {
 		case <-ctx.Done():

@@ -29,8 +29,8 @@ type findings struct {
 	waitingTurns map[string]*notice
 	// inJournals holds the operations that a journal (a ControllerRevision) names.
 	inJournals map[operationKey]bool
-	// unread holds the namespaces that could not be read. Nothing is known about their operations.
-	unread map[string]bool
+	// incomplete holds the namespaces in which a list was forbidden. A missing record proves nothing there.
+	incomplete map[string]bool
 }
 
 // operationKey identifies an operation. The id alone does not: a tenant may write the id of an operation in another namespace.
@@ -46,7 +46,7 @@ func newFindings(now time.Time) *findings {
 	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(),
 		active: map[operationKey]api.Kind{}, replicasRestored: map[operationKey]bool{},
 		scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{},
-		inJournals: map[operationKey]bool{}, unread: map[string]bool{}}
+		inJournals: map[operationKey]bool{}, incomplete: map[string]bool{}}
 }
 
 // isActive reports whether a record on a set names the operation as active.

@@ -324,7 +324,7 @@ func elsewhere(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 // Invariants: I7.
 func TestReportedCircleOfGroupIsNotSweptAgain(t *testing.T) {
 	shop := build.InGroup("shop")
-	const circle = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
+	const circle = "drydock.dev/depends-on of StatefulSet shop/db is part of a dependency cycle; the set stays awake until that is corrected"
 	reported := sleepOf(api.Refused, build.SleepReason(api.RequestInvalid, circle))
 	if got := sweptSets(t, idleWeb(shop, build.DependsOn("db"), reported), idleSet("db", shop, build.DependsOn("web"), reported),
 		idleSet("queue", shop)); got != "" {

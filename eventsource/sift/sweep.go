@@ -50,21 +50,24 @@ func (f *Function) sweep(ctx context.Context) error {
 // example because its tenant has deleted the RoleBinding, delays no other.
 func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings) error {
 	for _, namespace := range f.namespaces {
-		err := errors.Join(
+		errs := []error{
 			f.sweepSets(ctx, namespace, now, found),
 			f.sweepJournals(ctx, namespace, now, found),
 			f.sweepPods(ctx, namespace, found),
 			f.sweepFinalizers(ctx, namespace, now, found),
 			f.sweepScalers(ctx, namespace, found),
 			f.sweepHooks(ctx, namespace, found),
-		)
-		switch {
-		case apierrors.IsForbidden(err) && len(found.unread) < len(f.namespaces)-1:
+		}
+		err := errors.Join(errs...)
+		isOther := func(err error) bool { return err != nil && !apierrors.IsForbidden(err) }
+		switch last := len(found.incomplete) == len(f.namespaces)-1; {
+		case err == nil:
+		case last || slices.ContainsFunc(errs, isOther): // if every namespace is forbidden, the installation is broken
+			return err
+		default:
 			f.log.Warn("cannot read a namespace; restore its RoleBindings, or remove it from DRYDOCK_NAMESPACES", "namespace", namespace,
 				"error", err.Error())
-			found.unread[namespace] = true
-		case err != nil:
-			return err
+			found.incomplete[namespace] = true
 		}
 	}
 	return errors.Join(f.sweepTurns(ctx, now, found), f.sweepVolumes(ctx, now, found))

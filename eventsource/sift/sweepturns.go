@@ -37,7 +37,7 @@ func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *finding
 		listed[t.Operation] = true
 		waiting := found.waitingTurns[t.Operation]
 		over := found.isOver(operationKey{t.Namespace, t.Operation})
-		if f.covers(t.Namespace) && !found.unread[t.Namespace] && (over || waiting != nil && (t.Taken() || due[t.Operation])) {
+		if f.covers(t.Namespace) && !found.incomplete[t.Namespace] && (over || waiting != nil && (t.Taken() || due[t.Operation])) {
 			found.add(noticeOfTurn(t))
 		}
 	}

@@ -30,7 +30,7 @@ func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findi
 	err := kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			link, err := api.LoadLink(&l.Items[i])
-			if err != nil || link == nil || !f.covers(link.Namespace) || found.unread[link.Namespace] {
+			if err != nil || link == nil || !f.covers(link.Namespace) || found.incomplete[link.Namespace] {
 				continue
 			}
 			orphaned := found.isOrphaned(&l.Items[i], link, now)

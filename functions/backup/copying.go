@@ -131,7 +131,7 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 				total = min(max(r.Bytes, move.BytesTotal, 0), mostBytes)
 			}
 			move.BytesDone, move.BytesTotal = total, total
-			move.Files = max(move.Files, r.Files) // a replaced mover writes nothing again, but the target still has what earlier ones wrote
+			move.Files = max(move.Files, r.Files) // a later mover skips files that are up to date
 			if report.Result == moverreport.ResultCopied {
 				move.BytesFinal = min(max(r.Bytes, 0), total)
 			}

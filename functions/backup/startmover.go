@@ -17,8 +17,8 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
 		return
 	}
-	// once a member is down, none waits; if the set wants none of them, nobody misses them
-	if (signal == nil || !w.WantsSome(w.record)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
+	// A mover with the signal does not wait, because a member is down. If the set wants no member, none is missing, so the limit holds.
+	if (signal == nil || !w.WantsAny(w.record)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
 		w.waitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
 		return
 	}
@@ -59,7 +59,7 @@ func (w *work) countCopies() int {
 		if m.job == nil || m.ended() {
 			continue
 		}
-		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && !w.WantsSome(w.record) {
+		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && !w.WantsAny(w.record) {
 			n++
 		}
 	}

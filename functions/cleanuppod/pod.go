@@ -51,7 +51,8 @@ func lastProgress(pod *corev1.Pod) time.Time {
 }
 
 // hasSucceeded reports whether the pod's containers finished their work. A container that a deletion stops may exit with 0, and the kubelet
-// then reports the pod as succeeded. The clock of its node may be late, so no time tells which came first. The cleanup runs again.
+// then reports the pod as succeeded. The clock of the node may differ from the API server's, so no time shows which came first. A deleted
+// pod therefore never counts as succeeded.
 func hasSucceeded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil
 }

@@ -78,7 +78,7 @@ func (in Input) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) p
 func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	next.Replicas, next.Generation = statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
 	if cleanup.AwaitsScaler(in.Set) {
-		next.Generation = 0 // look again: the Scaler may give these members up without a change of the set's spec
+		next.Generation = 0 // look again: the Scaler may request fewer members, and that does not change the set's generation
 	}
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accountedSpan(next.Span, ordinals)

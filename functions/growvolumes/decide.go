@@ -58,8 +58,7 @@ func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
 	return in.requestGrowth(growth, needs, warnings)
 }
 
-// requestGrowth writes a request for the templates that need to grow. The new request keeps the sizes of the current request for the other
-// templates.
+// requestGrowth writes a request for the templates that need to grow. It keeps sizes of the other templates; see keptTargets.
 func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
 	current, state, why := in.currentRequest(growth)
 	switch state {

@@ -1,6 +1,7 @@
 package growvolumes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -68,11 +69,11 @@ func (in Input) memberClaims(template string) []statefulset.Claim {
 	return claims
 }
 
-// needOfTemplate returns the need of the template's fullest claim that may grow, if it has less free space than the rule requires. Claims
-// with unknown usage do not count. If the usage of every claim is unknown, it returns a warning.
+// needOfTemplate returns the need of the template's fullest claim that is smaller than max, if it has less free space than the rule
+// requires. If only claims with the size max lack space, or if the usage of every claim is unknown, it returns a warning.
 func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.GrowthWarning) {
 	claims := in.memberClaims(template)
-	var fullest *need
+	var fullest, fullestAtMax *need
 	known, first := false, ""
 	lowest := 0.0
 	for _, c := range claims {
@@ -88,12 +89,13 @@ func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.
 			continue // measured before the latest resize
 		}
 		shortage, size := shortageOf(c.Name, u, rule), volumeSize(c)
-		share := float64(u.Free) / float64(u.Capacity)
-		if size.Cmp(rule.Max) >= 0 {
-			share += 2 // a claim at its limit counts only if no other claim needs space
-		}
-		if shortage != "" && (fullest == nil || share < lowest) {
-			fullest, lowest = &need{template: template, rule: rule, fullest: c, shortage: shortage}, share
+		n, share := need{template: template, rule: rule, fullest: c, shortage: shortage}, float64(u.Free)/float64(u.Capacity)
+		switch {
+		case shortage == "":
+		case size.Cmp(rule.Max) >= 0:
+			fullestAtMax = &n
+		case fullest == nil || share < lowest:
+			fullest, lowest = &n, share
 		}
 	}
 	switch {
@@ -103,10 +105,10 @@ func (in Input) needOfTemplate(template string, rule api.GrowRule) (*need, *api.
 		return nil, &api.GrowthWarning{Template: template, Reason: api.UsageUnknown, Message: fmt.Sprintf("the volumes of template %s "+
 			"do not grow, because their usage is unknown (%s). Check the log of grow-volumes and its settings DRYDOCK_GROW_*",
 			template, first)}
-	case fullest == nil:
+	case fullest == nil && fullestAtMax == nil:
 		return nil, nil
 	}
-	return in.withTarget(*fullest, claims)
+	return in.withTarget(*cmp.Or(fullest, fullestAtMax), claims)
 }
 
 // withTarget returns the need with its target size, or a warning if the limit allows no growth. All claims get at least the size of the

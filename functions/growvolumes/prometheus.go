@@ -54,8 +54,8 @@ func query(namespace string, claims []string) string {
 		namespace, strings.Join(quoted, "|"))
 }
 
-// usageFromSamples joins the series of each claim and scraped node. The usage of a claim stays unknown if a figure is missing or not a
-// number.
+// usageFromSamples joins the series of each claim and scraped node. The usage of a claim is unknown if the capacity or the free space is
+// missing or not a number, or if two clusters report the claim. Without inodes_free, inodes do not count.
 func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.Usage {
 	type source struct{ claim, cluster, place string }
 	figures := map[source]map[string]int64{}

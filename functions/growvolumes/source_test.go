@@ -23,6 +23,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
@@ -246,5 +247,33 @@ func TestUnknownUsageSourceIsLogged(t *testing.T) {
 	in := Input{Observed: &world.Observed{Set: build.Set("web")}}
 	if usage := f.measure(t.Context(), in); len(usage) != 0 || !strings.Contains(out.String(), "DRYDOCK_GROW_USAGE=prom") {
 		t.Errorf("usage %v, log %s", usage, out.String())
+	}
+}
+
+// TestMissingSeriesOfFreeInodesGrowsNothing: half of the space is free, and Prometheus has no series inodes_free.
+func TestMissingSeriesOfFreeInodesGrowsNothing(t *testing.T) {
+	mib := func(n int) string { return fmt.Sprint(n << 20) }
+	_, in, f := prometheusWith(t, 200, vector(series("capacity_bytes", mib(100)), series("available_bytes", mib(50)),
+		series("inodes", "65536")))
+	in.Usage = f.measure(t.Context(), in)
+	if u := in.Usage["data-web-0"]; u.Capacity == 0 || u.Inodes != 0 {
+		t.Errorf("%+v", u)
+	}
+	for _, a := range Decide(in).Actions {
+		if a.Resource == plan.StatefulSets {
+			t.Errorf("a half-empty volume grows: %s", a)
+		}
+	}
+}
+
+// TestClaimOfAnotherClusterIsNotTaken: one Prometheus has the series of two clusters, and both have a claim with this name.
+func TestClaimOfAnotherClusterIsNotTaken(t *testing.T) {
+	mib := func(n int) string { return fmt.Sprint(n << 20) }
+	_, in, f := prometheusWith(t, 200, vector(
+		series("capacity_bytes", mib(100), "cluster", "prod"), series("available_bytes", mib(1), "cluster", "prod"),
+		series("capacity_bytes", mib(100), "cluster", "test", "node", "b"), series("available_bytes", mib(90), "cluster", "test", "node", "b")))
+	in.Usage = f.measure(t.Context(), in)
+	if u := in.Usage["data-web-0"]; u.Capacity != 0 {
+		t.Errorf("%+v", u)
 	}
 }

@@ -414,7 +414,7 @@ func TestGroupSleepsAndWakesTogether(t *testing.T) {
 	}
 	asks := sleep(api.Asleep, build.SleepCause(idle.RequestAsked), build.AsleepFor(30*time.Second))
 	said := sleep(api.Refused, build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) {
-		s.Message = "drydock.dev/depends-on of StatefulSet shop/db leads in a circle; the set stays awake until that is corrected"
+		s.Message = "drydock.dev/depends-on of StatefulSet shop/db is part of a dependency cycle; the set stays awake until that is corrected"
 	})
 	check(t, map[string]Input{
 		"other members come first, without an announcement": on(web(shop), db()),

@@ -57,14 +57,12 @@ func (in Input) presentRecords(m idle.Member) (present []Record) {
 	return present
 }
 
-// lostSleep returns a sleep whose annotation was lost, and that keeps the set at zero or its Scaler paused, or nil. A record that is older
-// than the set's latest sleep was only not deleted yet. The whenScaled of a set that runs stays as it is: the manifest that removed the
-// annotation may have set it.
+// lostSleep returns a sleep whose annotation was lost, and that keeps the set at zero or its Scaler paused, or nil. The whenScaled of a set
+// that runs stays as it is: the manifest that removed the annotation may have set it.
 func (in Input) lostSleep(m idle.Member) *api.Sleep {
 	for _, r := range in.presentRecords(m) {
 		record, err := api.LoadSleepRecord(r.Revision)
-		lost := err == nil && (m.Sleep == nil || m.Sleep.Operation != r.Link.Operation && record.Sleep.Attempt >= m.Sleep.Attempt)
-		if lost && (statefulset.Replicas(m.Set) == 0 || in.isScalerPaused(m) && statefulset.Managed(m.Set)) {
+		if err == nil && m.LostRecord(&record.Sleep) && (statefulset.Replicas(m.Set) == 0 || in.isScalerPaused(m) && statefulset.Managed(m.Set)) {
 			return &record.Sleep
 		}
 	}

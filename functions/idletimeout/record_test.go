@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
@@ -212,5 +213,21 @@ func TestNoSleepBeginsBesideRecordOfFormerOne(t *testing.T) {
 	in.Rejected = map[string]string{former.Revision.Name: "an admission webhook forbids it"}
 	if p := Decide(in); p.Kind == plan.KindDo {
 		t.Errorf("%s", p)
+	}
+}
+
+// TestRecordOfFormerSleepWakesNothing: the record of sleep 1 was not deleted yet, sleep 2 was refused, and the user has scaled the set to
+// zero.
+func TestRecordOfFormerSleepWakesNothing(t *testing.T) {
+	former := build.Sleep(api.Asleep, build.ScaledDown(time.Hour))
+	for attempt, wakes := range map[int]bool{2: false, 0: true} { // an older annotation may have been restored from a backup
+		set := web(zero, build.LastActivity(0), sleep(api.Refused, func(s *api.Sleep) {
+			s.Operation, s.Attempt, s.Reason, s.Finished = "cccccccccccc", attempt, api.ProbeFailed, operation.Moment(build.Now)
+		}))
+		in := on(set)
+		in.Records["web"] = []Record{recordOf(set, former)}
+		if p := Decide(in); (p.Reason == api.WakingUp) != wakes {
+			t.Errorf("attempt %d: %s, want a wake-up: %t", attempt, p, wakes)
+		}
 	}
 }

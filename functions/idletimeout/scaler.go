@@ -54,10 +54,10 @@ func (in Input) scalerStartsSet(m idle.Member) bool {
 	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
 }
 
-// scalerWorks reports whether the set's Scaler scales it, and the deadline of the wake-up or of the scaling has not passed. A scaling to
+// scalingRuns reports whether a scaling by the set's Scaler is active, and its deadline or that of the wake-up has not passed. A scaling to
 // zero that began before the wake-up may take longer than the wake-up. A scaling that waits for a cleanup does not count, because the
 // cleanup waits for the end of the sleep.
-func (in Input) scalerWorks(m idle.Member) bool {
+func (in Input) scalingRuns(m idle.Member) bool {
 	records := operation.Of(m.Set)
 	if in.Scalers[m.Set.Name] == nil || !records.Scaling() || records.AwaitsCleanup() && statefulset.Replicas(m.Set) > 0 {
 		return false
@@ -72,8 +72,8 @@ func (in Input) hasLostScaler(m idle.Member) bool {
 	return record != nil && record.Paused && in.Scalers[m.Set.Name] == nil
 }
 
-// failedToStart reports whether the set's Scaler failed to start members in this wake-up.
-func failedToStart(m idle.Member) bool {
+// scalerFailedToStart reports whether the set's Scaler failed to start members in this wake-up.
+func scalerFailedToStart(m idle.Member) bool {
 	record := operation.Of(m.Set).Scale
 	return record != nil && record.Phase == api.Failed && record.Target > 0 && !record.Started.Before(m.Sleep.WakeBegan())
 }

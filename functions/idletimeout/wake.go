@@ -71,7 +71,7 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case in.isRejected(m):
 		return conclude(in, m, api.Failed, api.Rejected,
 			"the API server rejected a write of the wake-up: "+in.Rejected[m.Set.Name]+". Scale the set yourself")
-	case in.scalerWorks(m):
+	case in.scalingRuns(m):
 		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
@@ -80,7 +80,7 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
 	case replicas == 0 && in.hasLostScaler(m):
 		return startReplicas(in, m, api.WakingUp, "its Scaler was deleted")
-	case replicas == 0 && failedToStart(m):
+	case replicas == 0 && scalerFailedToStart(m):
 		record := operation.Of(m.Set).Scale
 		return conclude(in, m, api.Failed, record.Reason,
 			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
@@ -91,8 +91,8 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 	case replicas == 0 && !in.scalerStartsSet(m):
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
 	case operation.Overdue(sleep, in.Now):
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready within %s. Check the pods",
-			m.Set.Status.ReadyReplicas, cmp.Or(replicas, wantedReplicas(sleep)), in.Settings.ReadyTimeout))
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
+			m.Set.Status.ReadyReplicas, cmp.Or(replicas, wantedReplicas(sleep))))
 	}
 	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
 }

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,8 +61,11 @@ func (w *work) handleStopping(member *api.Member) {
 	case !statefulset.Held(pod):
 		w.do(api.Quiescing, w.holdActions(member, pod)...)
 	case w.pastDeadline(member):
-		w.cancelStops(fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name,
-			cmp.Or(w.MayWrite(member, pod), "it has stopped, but another member has not")))
+		why := fmt.Sprintf("pod %s has stopped, but another member did not stop in time", pod.Name)
+		if writes := w.MayWrite(member, pod); writes != "" {
+			why = fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, writes)
+		}
+		w.cancelStops(why)
 	case pod.DeletionTimestamp == nil:
 		w.endPod(member, pod)
 	default:

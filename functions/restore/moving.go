@@ -51,7 +51,7 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 // reasonToGiveUp returns why the operation must be given up, with the message for the user, or nothing.
 func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	_, abort := in.Set.Annotations[api.AbortAnnotation]
-	overdue := operation.Overdue(record, in.Now)
+	overdue, enlarged := operation.Overdue(record, in.Now), enlargedClaim(in, record)
 	switch {
 	case abort:
 		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones"
@@ -70,11 +70,10 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	case terminatingClaim(in, record) != "":
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
 			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(in.Namespace, record))
-	case enlargedClaim(in, record) != nil:
-		move := enlargedClaim(in, record)
-		size := statefulset.GuaranteedSize(in.Claim(move.Claim))
-		return api.ClaimEnlarged, fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has %s. The claim stays on its "+
-			"volume. Then %s", move.Claim, &size, &move.To, operation.HowToRetry(in.Namespace, record))
+	case enlarged != nil:
+		size := statefulset.GuaranteedSize(in.Claim(enlarged.Claim))
+		return api.ClaimEnlarged, fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has only %s. The claim keeps its "+
+			"volume. Correct the request if necessary, then %s", enlarged.Claim, &size, &enlarged.To, operation.HowToRetry(in.Namespace, record))
 	case overdue:
 		return api.DeadlineExceeded, operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
 	}

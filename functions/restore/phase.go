@@ -21,12 +21,13 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
 	switch phase {
 	case api.MemberStopping:
-		after = w.Settings.QuiesceTimeout + time.Duration(1+w.membersStoppingBefore(member))*statefulset.GracePeriod(w.Set)
+		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopsToAwait(member))*statefulset.GracePeriod(w.Set)
 		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
-		if after = 2 * limit; limit == 0 || !w.WantsSome(w.record) { // then members may wait for the movers of others
+		// members of a set at zero may wait for the movers of others
+		if after = 2 * limit; limit == 0 || !w.WantsAny(w.record) {
 			return w.record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:
@@ -39,9 +40,9 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 	return operation.Moment(w.Now.Add(after))
 }
 
-// membersStoppingBefore returns how many members end one after the other before this one does. In a rollback, a stopped member waits until
-// all have stopped.
-func (w *work) membersStoppingBefore(member *api.Member) int {
+// stopsToAwait returns how many other members end, one after the other, before this member's phase can end. In a rollback, a stopped
+// member waits until all have stopped.
+func (w *work) stopsToAwait(member *api.Member) int {
 	count := 0
 	for _, m := range w.record.Members {
 		before := m.Ordinal > member.Ordinal || w.record.IsRollback() && m.Ordinal < member.Ordinal

@@ -70,7 +70,10 @@ func (w *work) cancelStops(why string) {
 		}
 		w.copyAgain(member)
 	}
-	if more := len(released) - 1; more > 0 {
+	switch more := len(released) - 1; {
+	case more == 1:
+		released[0] += ", and one more member"
+	case more > 1:
 		released[0] += fmt.Sprintf(", and %d more members", more)
 	}
 	w.report(true, api.StartedByOthers, "%s: %s", released[0], why)

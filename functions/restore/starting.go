@@ -135,6 +135,6 @@ func (w *work) giveUpStrayed(member *api.Member) plan.Plan {
 func (w *work) giveUpNotReady(member *api.Member, failure, hint string) plan.Plan {
 	next := w.record.Clone()
 	next.Member(member.Ordinal).Phase = api.MemberMoved
-	return revert(w.Input, next, api.NotReady, fmt.Sprintf("pod %s-%d has its new volumes, but %s within %s; %s. "+
-		"The old volumes are kept for %s", w.Name, member.Ordinal, failure, w.Settings.ReadyTimeout, hint, w.Settings.Retention))
+	return revert(w.Input, next, api.NotReady, fmt.Sprintf("pod %s-%d has its new volumes, but %s in time; %s. "+
+		"The old volumes are kept for %s", w.Name, member.Ordinal, failure, hint, w.Settings.Retention))
 }

@@ -46,7 +46,7 @@ func (w *work) handleSwapping(member *api.Member) {
 	case staysOnOld:
 		w.stopAgain(member)
 	case w.waitsForOthers(member):
-		if !w.WantsSome(w.record) { // no pod will need the volumes attached, and the pin would count for quotas
+		if !w.WantsAny(w.record) { // no pod will need the volumes attached, and the pin would count for quotas
 			w.do(api.SwapRunning, endMovers(w.Input, w.record, member)...)
 		}
 		if !w.anotherWaitsToStop() {

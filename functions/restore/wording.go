@@ -22,8 +22,11 @@ func prepared(record *api.Resize) string {
 
 // formerVolumes returns how a message names the volumes of a member whose stop is cancelled.
 func formerVolumes(record *api.Resize) string {
-	if record.GrowsWhileStopped() {
+	switch {
+	case record.GrowsWhileStopped():
 		return "own"
+	case record.IsRollback():
+		return "present"
 	}
 	return "old"
 }

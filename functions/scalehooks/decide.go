@@ -127,7 +127,7 @@ func (w work) decideNotOptedIn() plan.Plan {
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	next := w.newRecord(api.Succeeded, max(live, ptr.Deref(w.scaler.Wanted(), 0)), live) // cleanup-pod keeps the members that it wants
+	next := w.newRecord(api.Succeeded, max(live, ptr.Deref(w.scaler.Wanted(), 0)), live) // cleanup-pod keeps the members that the Scaler wants
 	// A set at zero may be paused or asleep: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their claims.
 	if requested := ptr.Deref(w.scaler.Spec.Replicas, 0); live == 0 && requested > 0 {
 		next.Paused, next.PausedCount = true, max(requested, w.pausedCount())
@@ -157,8 +157,12 @@ func (w work) decideIdle() plan.Plan {
 		return w.setRequestedCount(live)
 	case w.losesPausedMembers(*wanted):
 		return w.beginScaling(w.record.PausedCount)
-	case live != w.record.Target && live == *wanted, w.record.Reason == api.ScalerReady && w.record.Previous > max(live, *wanted):
+	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
+	case w.record.Reason == api.ScalerReady && w.record.Previous > max(live, *wanted): // the user wants fewer members now than at first
+		next := w.record.Clone()
+		next.Previous = max(live, *wanted)
+		return w.storeRecord(api.StatusUpdated, next)
 	case live != w.record.Target && w.adoptsLiveCount():
 		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
 			"adopts that count", w.record.Target, live, w.scaler.Name))

@@ -447,3 +447,19 @@ func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
 		t.Errorf("the retry stores %s", recordSummary(next))
 	}
 }
+
+// TestScalerWaitsWhileOperatorStopsSet: the set falls asleep by its operator's own stop. The Scaler is not paused, and must not start the
+// members again.
+func TestScalerWaitsWhileOperatorStopsSet(t *testing.T) {
+	for _, phase := range []api.Phase{api.Stopping, api.Asleep} {
+		stops := build.Sleep(phase, func(s *api.Sleep) { s.OwnerStops = true })
+		p := Decide(observed(web(0, build.WithSleep(stops), withEndedScaling(3)), pilot(withPreHook)))
+		for _, a := range p.Actions {
+			for _, op := range a.Ops {
+				if op.Path == replicasPath && op.Op != "test" {
+					t.Errorf("%s: %s", phase, p)
+				}
+			}
+		}
+	}
+}

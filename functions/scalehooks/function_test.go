@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -130,5 +131,22 @@ func TestConflictOfAutoscalerIsNoWebhook(t *testing.T) {
 	_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
 	if deletions != 2 {
 		t.Errorf("%d deletions of the autoscaler, want 2", deletions)
+	}
+}
+
+// TestMalformedHookAnswerIsIgnored: anyone can send an answer. After an error, dead-letter would list it on the set and make an Event.
+func TestMalformedHookAnswerIsIgnored(t *testing.T) {
+	e := event.New()
+	e.SetType(events.ScaleHookCompleted)
+	e.SetSource("forged")
+	e.SetID("1")
+	for key, value := range map[string]string{"kind": "StatefulSet", "namespace": build.Namespace, "name": "web", "operation": "forged"} {
+		e.SetExtension(key, value)
+	}
+	if err := e.SetData(event.ApplicationJSON, []byte("[1]")); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := New(nil, api.Settings{}, slog.New(slog.DiscardHandler)).Handle(t.Context(), e); reply != nil || err != nil {
+		t.Errorf("%v, %v", reply, err)
 	}
 }

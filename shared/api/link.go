@@ -44,8 +44,8 @@ type Link struct {
 	Member *int `json:"member,omitempty"`
 	// Before is the operation that retired a returning volume. If the rollback does not take place, the volume belongs to it again.
 	Before string `json:"before,omitempty"`
-	// Claims are the claims of a cleanup pod, or the temporary claims of a mover, by name. Their success says nothing about a claim that
-	// replaced one of them.
+	// Claims are the claims of a cleanup pod, or the temporary claims of a mover, by name. The success of the pod or mover
+	// says nothing about a claim that replaced one of them.
 	Claims map[string]types.UID `json:"claims,omitempty"`
 }
 

@@ -186,7 +186,7 @@ const (
 	AutoscalerReady Reason = "AutoscalerReady"
 	// HookRequested: A user's function was asked to run the hook.
 	HookRequested Reason = "HookRequested"
-	// SetPaused: The StatefulSet has no members, because its Scaler is paused.
+	// SetPaused: The Scaler of the StatefulSet is paused.
 	SetPaused Reason = "Paused"
 )
 

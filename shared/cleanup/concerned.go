@@ -42,14 +42,14 @@ func concerned(c operation.Change) bool {
 	return unaccounted(set, record)
 }
 
-// heldPeriod is the time between two checks of a deleted set that waits for its user. If its claims are gone, deleted by the user or with
-// their namespace, the set is released. No event reports that.
-const heldPeriod = 15 * time.Minute
+// deletedSetPeriod is the time between two checks of a deleted set that waits for its user. If its claims are gone, deleted by the
+// user or with their namespace, the set is released. No event reports that, so the sweep looks.
+const deletedSetPeriod = 15 * time.Minute
 
 // dueInDeletion judges a set that Drydock's finalizer holds. After a failed cleanup, the user must decide first.
 func dueInDeletion(c operation.Change, record *api.Cleanup) bool {
 	set := c.Set
-	if c.Swept && c.Due(string(set.UID), heldPeriod) {
+	if c.Swept && c.Due(string(set.UID), deletedSetPeriod) {
 		return true
 	}
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {

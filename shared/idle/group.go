@@ -91,21 +91,21 @@ type wakeOrder struct {
 type visit int
 
 const (
-	unvisited visit = iota
-	entered         // some of its dependencies are not sorted yet
-	sorted
+	unseen   visit = iota
+	visiting       // some of its dependencies are not sorted yet
+	placed         // in the order
 )
 
 // add appends the member's dependencies and then the member, unless they are sorted already.
 func (o *wakeOrder) add(i int) error {
 	m := o.members[i]
 	switch o.state[i] {
-	case sorted:
+	case placed:
 		return nil
-	case entered:
-		return fmt.Errorf("%s of StatefulSet %s/%s leads in a circle", api.DependsOnAnnotation, m.Set.Namespace, m.Set.Name)
+	case visiting:
+		return fmt.Errorf("%s of StatefulSet %s/%s is part of a dependency cycle", api.DependsOnAnnotation, m.Set.Namespace, m.Set.Name)
 	}
-	o.state[i] = entered
+	o.state[i] = visiting
 	for _, name := range m.Rules.DependsOn {
 		dependency, found := o.index[name]
 		if !found {
@@ -116,7 +116,7 @@ func (o *wakeOrder) add(i int) error {
 			return err
 		}
 	}
-	o.state[i] = sorted
+	o.state[i] = placed
 	o.sorted = append(o.sorted, m)
 	return nil
 }

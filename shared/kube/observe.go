@@ -135,19 +135,19 @@ func (c *Client) observePods(ctx context.Context, namespace string, o *observati
 	})
 }
 
-// observeStops reads the objects that prove the stop of a member. These are the nodes of pods that are being stopped. They are the
-// attachments of volumes for a locked member without a pod, and for a member whose volumes grow while it is stopped.
+// observeStops reads the objects that prove the stop of a member: the nodes of pods that are being stopped. It reads VolumeAttachments if a
+// locked member has no pod, or if volumes grow while their member is stopped.
 func (c *Client) observeStops(ctx context.Context, _ string, o *observation) error {
 	record, _ := o.Record() // an unreadable record stops nothing
 	grows := record != nil && record.GrowsWhileStopped()
-	attached := false
+	readAttachments := false
 	o.Nodes = map[string]*corev1.Node{}
 	for _, pod := range o.Pods {
-		attached = attached || grows && statefulset.Held(pod)
+		readAttachments = readAttachments || grows && statefulset.Held(pod)
 		switch {
 		case !statefulset.Held(pod):
 		case pod.Spec.NodeName == "":
-			attached = true
+			readAttachments = true
 		case pod.DeletionTimestamp != nil && o.Nodes[pod.Spec.NodeName] == nil:
 			node := &corev1.Node{}
 			found, err := c.Get(ctx, Nodes, "", pod.Spec.NodeName, node)
@@ -159,7 +159,7 @@ func (c *Client) observeStops(ctx context.Context, _ string, o *observation) err
 			}
 		}
 	}
-	if !attached {
+	if !readAttachments {
 		return nil
 	}
 	return Pages(ctx, c, Attachments, "", "", &storagev1.VolumeAttachmentList{}, func(l *storagev1.VolumeAttachmentList) {

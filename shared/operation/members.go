@@ -11,7 +11,7 @@ type MemberState struct {
 	Next []api.MemberPhase
 }
 
-// MemberStates is the table of all phases of a member. docs/status.md has the same rows, with their meaning. Nothing is copied in a
+// MemberStates is the table of all phases of a member, for tests and readers. docs/status.md has the same rows, with their meaning. Nothing is copied in a
 // rollback, or if claims grow while their member is stopped. Then a member skips the phases of the copy, and returns to Waiting instead of
 // Copying.
 var MemberStates = []MemberState{

@@ -65,14 +65,26 @@ func checkQuotas(in Input, w *Changes) []Problem {
 		if !r.Fits() {
 			sum := r.sum()
 			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, and %s are needed: %s", r.Quota, &r.Hard,
-				r.Resource, &sum, r.advice()))
+				r.Resource, &sum, r.advice(w.moverRemedy(in))))
 		}
 	}
 	return found
 }
 
-// advice returns what adds up to the sum, and the remedy for a quota without room.
-func (r QuotaRoom) advice() string {
+// moverRemedy returns how the resize needs fewer movers at once, or empty if it needs only one.
+func (w *Changes) moverRemedy(in Input) string {
+	wanted := func(c Claim) bool { return c.ChangesVolume() && in.Wants(c.Ordinal) }
+	switch {
+	case w.strategy(in) == api.StrategyRolling:
+		return ""
+	case slices.ContainsFunc(w.Claims, wanted):
+		return fmt.Sprintf(", or move one member at a time with the annotation %s=%s", api.StrategyAnnotation, api.StrategyRolling)
+	}
+	return fmt.Sprintf(", or copy fewer members at once with the annotation %s", api.ResizeParallelismAnnotation)
+}
+
+// advice returns what adds up to the sum, and the remedy for a quota without room. fewerMovers is the result of moverRemedy.
+func (r QuotaRoom) advice(fewerMovers string) string {
 	const raise = "Raise the quota for the time of the resize"
 	parts := fmt.Sprintf("%s are used, and the resize adds %s", &r.Used, &r.Needs)
 	switch {
@@ -80,8 +92,7 @@ func (r QuotaRoom) advice() string {
 		return fmt.Sprintf("%s, besides %s in retained old volumes, which the quota does not count. %s, or wait until the old volumes "+
 			"expire: kubectl get pv -l %s", parts, &r.Retained, raise, api.NamespaceLabel)
 	case slices.Contains(moverResources, r.Resource):
-		return fmt.Sprintf("%s. %s, or move one member after the other with the annotation %s=%s", parts, raise, api.StrategyAnnotation,
-			api.StrategyRolling)
+		return parts + ". " + raise + fewerMovers
 	}
 	return parts + ". " + raise
 }

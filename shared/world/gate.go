@@ -32,8 +32,8 @@ func (o *Observed) Wants(ordinal int) bool {
 	return ordinal >= span.Start && ordinal < span.End
 }
 
-// WantsSome reports whether the set's replicas include any of the operation's members.
-func (o *Observed) WantsSome(record *api.Resize) bool {
+// WantsAny reports whether the set's replicas include any of the operation's members.
+func (o *Observed) WantsAny(record *api.Resize) bool {
 	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return o.Wants(m.Ordinal) })
 }
 

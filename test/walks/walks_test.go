@@ -54,7 +54,7 @@ func (w *world) walk(o others) string {
 		if problem := w.step(o); problem != "" {
 			return problem
 		}
-		if problem := w.unprotected(); problem != "" {
+		if problem := w.unprotectedClaims(); problem != "" {
 			return problem
 		}
 	}
@@ -100,7 +100,7 @@ func (w *world) user() {
 	w.tell("a user requests a retry")
 }
 
-// tool restores a part of a manifest, or deletes the Scaler.
+// tool restores a part of a manifest, ends the pause of the Scaler, or deletes the Scaler.
 func (w *world) tool(o others) {
 	switch w.random.IntN(8) {
 	case 0:
@@ -130,14 +130,14 @@ func (w *world) tool(o others) {
 	}
 }
 
-// policyAllowsDelete evaluates config/policy/sleeping-sets.yaml.
+// policyAllowsDelete repeats the expression of config/policy/sleeping-sets.yaml. Change both together.
 func (w *world) policyAllowsDelete() bool {
 	return statefulset.Replicas(w.set) > 0 || w.set.Status.Replicas == 0 ||
 		!strings.Contains(w.set.Annotations[api.SleepAnnotation], `"whenScaled":"Delete"`)
 }
 
-// unprotected returns which members' claims cleanup-pod may delete although the user wants the members, or "".
-func (w *world) unprotected() string {
+// unprotectedClaims returns which members' claims cleanup-pod may delete although the user wants the members, or "".
+func (w *world) unprotectedClaims() string {
 	live, records := statefulset.Replicas(w.set), operation.Of(w.set)
 	asleep := records.Sleeping() || live == 0 && len(w.records) > 0
 	scaling := records.Scaling() && !records.AwaitsCleanup()
@@ -163,7 +163,7 @@ func (w *world) settle(o others) string {
 		if lost := w.controller(true); lost != "" {
 			return lost
 		}
-		if problem := w.unprotected(); problem != "" {
+		if problem := w.unprotectedClaims(); problem != "" {
 			return problem
 		}
 		if record := operation.Of(w.set).Scale; record != nil && record.Phase == api.Failed && w.scaler != nil {

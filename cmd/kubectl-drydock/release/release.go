@@ -182,8 +182,7 @@ func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
 var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.ResizeAnnotation, api.ResizeAppliedAnnotation,
 	api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
 
-// sleep returns the sleep that has scaled the set to zero, from its annotation or its record; nil if there is none. The record of a sleep
-// that has ended was only not deleted yet.
+// sleep returns the sleep that has scaled the set to zero, from its annotation or its ControllerRevision; nil if there is none.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
 	if m.Sleep.Active() || m.IsLeftAtZero() {
@@ -191,8 +190,7 @@ func (in Input) sleep() *api.Sleep {
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)
-		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID &&
-			(m.Sleep == nil || m.Sleep.Operation != record.Sleep.Operation) {
+		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID && m.LostRecord(&record.Sleep) {
 			return &record.Sleep
 		}
 	}

@@ -186,6 +186,18 @@ func decision(in Input) string {
 	return strings.Join(lines, "\n")
 }
 
+// TestReleaseAfterRefusedSleep: the ControllerRevision of sleep 1 is not deleted yet, sleep 2 was refused, and the user has scaled the set to
+// zero.
+func TestReleaseAfterRefusedSleep(t *testing.T) {
+	refused := build.Sleep(api.Refused, func(s *api.Sleep) { s.Operation, s.Attempt, s.Reason = "cccccccccccc", 2, api.ProbeFailed })
+	set := build.Set("web", build.Replicas(0), build.WithSleep(refused))
+	actions, _ := Decide(Input{Namespace: build.Namespace, Name: "web", Set: set,
+		Sleeps: []*appsv1.ControllerRevision{resources.MakeSleepRecord(set, build.Sleep(api.Asleep))}})
+	if text := fmt.Sprint(actions); strings.Contains(text, "replicas 0 to") {
+		t.Errorf("%s", text)
+	}
+}
+
 // TestReleaseAfterEndedSleep: a user scaled the set to zero, which ended its sleep. The record of the sleep is not deleted yet. The set
 // stays at zero, and gets its former whenScaled when its pods have ended.
 func TestReleaseAfterEndedSleep(t *testing.T) {

@@ -128,22 +128,6 @@ func TestDeadlinesOfHooksCountForEveryStart(t *testing.T) {
 	}
 }
 
-// TestRecordOfFormerSleepWakesNothing: the record of sleep 1 was not deleted yet, sleep 2 was refused, and the user has scaled the set to
-// zero.
-func TestRecordOfFormerSleepWakesNothing(t *testing.T) {
-	former := build.Sleep(api.Asleep, build.ScaledDown(time.Hour))
-	for attempt, wakes := range map[int]bool{2: false, 0: true} { // an older annotation may have been restored from a backup
-		set := web(zero, build.LastActivity(0), sleep(api.Refused, func(s *api.Sleep) {
-			s.Operation, s.Attempt, s.Reason, s.Finished = "cccccccccccc", attempt, api.ProbeFailed, operation.Moment(build.Now)
-		}))
-		in := on(set)
-		in.Records["web"] = []Record{recordOf(set, former)}
-		if p := Decide(in); (p.Reason == api.WakingUp) != wakes {
-			t.Errorf("attempt %d: %s, want a wake-up: %t", attempt, p, wakes)
-		}
-	}
-}
-
 // TestScalerStartsSetOfAwayOperator: the operator has stopped the set for its sleep, and does not start it. The Scaler is not paused, and
 // waits as long as the sleep says that the operator starts the set.
 func TestScalerStartsSetOfAwayOperator(t *testing.T) {
