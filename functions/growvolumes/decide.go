@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
@@ -107,19 +108,25 @@ const retryByGrowth = "growth"
 // mustPause reports whether the template must wait before it grows again: after a growth for the rule's interval, and after a failure for
 // the rule's pause. Unmet is true if the current request is for more of this template than its claims have.
 func (in Input) mustPause(growth *api.Growth, n need, state requestState, unmet bool) bool {
-	pause, failed := n.rule.Every, state == requestFailed && unmet
-	switch {
-	case failed:
-		pause = n.rule.Pause()
-	case state == requestRefused: // no volume has grown
+	if state == requestRefused { // no volume has grown
 		return false
 	}
 	last, grown := growth.Latest[n.template]
+	pause, failed := n.rule.Every, state == requestFailed && unmet
+	if failed || grown && in.hasFailedToGrow(n.template, last) {
+		pause = n.rule.Pause()
+	}
 	record := operation.Of(in.Set).Resize
 	if failed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
 		return true
 	}
 	return grown && in.Now.Sub(last.At.Time) < pause
+}
+
+// hasFailedToGrow reports whether the template's latest growth has failed. The present request may not name the template any more.
+func (in Input) hasFailedToGrow(template string, latest api.RequestedGrowth) bool {
+	size, err := bounded.Quantity(latest.Size)
+	return err == nil && in.isUnmet(template, map[string]api.Target{template: {Size: size}})
 }
 
 // renderRequest returns the request with the current targets and the due growth, for example "data=12Gi+,logs=2Gi+".

@@ -248,3 +248,51 @@ func TestFailedTemplateDelaysNoOther(t *testing.T) {
 		t.Errorf("requests %q, want data=110Mi+", got)
 	}
 }
+
+// TestFailedTemplatePausesAfterGrowthOfAnother: the growth of logs failed ten minutes ago. Since then data has grown, so the request
+// does not name logs any more.
+func TestFailedTemplatePausesAfterGrowthOfAnother(t *testing.T) {
+	growth := withGrowth(func(g *api.Growth) {
+		g.Request = "data=100Mi+"
+		g.Latest = map[string]api.RequestedGrowth{
+			"logs": {At: metav1.NewTime(build.Now.Add(-15 * time.Minute)), Size: "15Mi", Cause: "it is full"},
+			"data": {At: metav1.NewTime(build.Now.Add(-5 * time.Minute)), Size: "100Mi", Cause: "it was full"}}
+	})
+	in := webWith("data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi", []build.Option{build.Template("logs", "10Mi", expandable),
+		build.Resize("data=100Mi+"), growth, withEndedResize(api.Succeeded, "data=100Mi+", 2*time.Minute)},
+		withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 50))
+	if p := Decide(in); written(p)[api.ResizeAnnotation] != "" {
+		t.Errorf("%s", p)
+	}
+}
+
+// TestTwoFailingTemplatesPause: the storage expands neither data nor logs, which is full ten minutes later. Each pauses for six hours
+// after its failure.
+func TestTwoFailingTemplatesPause(t *testing.T) {
+	options, failures := []build.Option{build.Template("logs", "10Mi", expandable)}, 0
+	logs := options[0]
+	for minute := range 5 * 60 {
+		free := int64(50)
+		if minute >= 10 {
+			free = 1
+		}
+		in := webWith("data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi", options, withClaim("logs-web-0", "10Mi"),
+			withFree("logs-web-0", free), withFree("data-web-1", 1))
+		in.Now = build.Now.Add(time.Duration(minute) * time.Minute)
+		for name, u := range in.Usage {
+			u.MeasuredAt = in.Now
+			in.Usage[name] = u
+		}
+		wrote := written(Decide(in))
+		request, asked := wrote[api.ResizeAnnotation]
+		if _, retried := wrote[api.RetryAnnotation]; !asked && !retried {
+			continue
+		}
+		failures++
+		options = []build.Option{logs, build.Resize(request), build.Annotation(api.GrowthAnnotation, wrote[api.GrowthAnnotation]),
+			withEndedResize(api.Failed, request, -time.Duration(minute)*time.Minute-30*time.Second)}
+	}
+	if failures != 2 {
+		t.Errorf("%d resizes fail within five hours, want 2", failures)
+	}
+}

@@ -55,7 +55,7 @@ func query(namespace string, claims []string) string {
 }
 
 // usageFromSamples joins the series of each claim and scraped node. The usage of a claim is unknown if the capacity or the free space is
-// missing or not a number, or if two clusters report the claim. Without inodes_free, inodes do not count.
+// missing or not a number, or if two clusters report the claim. Inodes count only if both of their series exist.
 func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.Usage {
 	type source struct{ claim, cluster, place string }
 	figures := map[source]map[string]int64{}
@@ -81,8 +81,9 @@ func usageFromSamples(samples []prom.Sample, namespace string) map[string]grow.U
 		capacity, sized := figuresOf["capacity_bytes"]
 		free, measured := figuresOf["available_bytes"]
 		u := grow.Usage{Capacity: capacity, Free: free, MeasuredAt: times[from]}
-		if inodesFree, counted := figuresOf["inodes_free"]; counted { // Prometheus may lack a series
-			u.Inodes, u.InodesFree = figuresOf["inodes"], inodesFree
+		inodes, counted := figuresOf["inodes"]
+		if inodesFree, known := figuresOf["inodes_free"]; counted && known { // Prometheus may lack a series
+			u.Inodes, u.InodesFree = inodes, inodesFree
 		}
 		cluster, reported := clusters[from.claim]
 		clusters[from.claim] = from.cluster

@@ -277,3 +277,20 @@ func TestClaimOfAnotherClusterIsNotTaken(t *testing.T) {
 		t.Errorf("%+v", u)
 	}
 }
+
+// TestOneReportWithoutInodes: two nodes report the same volume, and one of them lacks a series about inodes.
+func TestOneReportWithoutInodes(t *testing.T) {
+	mib := func(n int) string { return fmt.Sprint(n << 20) }
+	for name, extra := range map[string][]string{
+		"no inodes_free": {series("inodes", "65536", "node", "b")}, "no inodes": {series("inodes_free", "6000", "node", "b")},
+	} {
+		body := append([]string{series("capacity_bytes", mib(100)), series("available_bytes", mib(5)), series("inodes", "65536"),
+			series("inodes_free", "60000"), series("capacity_bytes", mib(100), "node", "b"),
+			series("available_bytes", mib(5), "node", "b")}, extra...)
+		_, in, f := prometheusWith(t, 200, vector(body...))
+		in.Usage = f.measure(t.Context(), in)
+		if u := in.Usage["data-web-0"]; u.Capacity == 0 || u.Inodes != 65536 || u.InodesFree != 60000 {
+			t.Errorf("%s: %+v", name, u)
+		}
+	}
+}

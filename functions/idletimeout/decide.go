@@ -71,7 +71,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 	case in.lostSleep(m) != nil:
 		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
-		return plan.Noop(api.NotManaged)
+		return in.endPauseOfLostSleep(m)
 	}
 	if m.Busy {
 		return plan.Noop(api.InProgress)

@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"cmp"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,6 +68,19 @@ func (in Input) lostSleep(m idle.Member) *api.Sleep {
 		}
 	}
 	return nil
+}
+
+// endPauseOfLostSleep ends the pause of the Scaler of a running set that has lost both the annotation of its sleep and its opt-in label.
+// Drydock may not write to the set then.
+func (in Input) endPauseOfLostSleep(m idle.Member) plan.Plan {
+	for _, r := range in.presentRecords(m) {
+		record, err := api.LoadSleepRecord(r.Revision)
+		scaler := cmp.Or(in.Scalers[m.Set.Name], in.Unrecorded[m.Set.Name])
+		if err == nil && m.LostRecord(&record.Sleep) && scaler != nil && scaler.Spec.Paused {
+			return plan.Do(api.WakingUp, scaleScaler(scaler, max(record.Sleep.Replicas, 1))...)
+		}
+	}
+	return plan.Noop(api.NotManaged)
 }
 
 // deleteFinishedRecord deletes one record of a finished sleep.

@@ -152,3 +152,15 @@ func TestWakeUpEndsBeforeCleanupHook(t *testing.T) {
 		t.Errorf("%s", p)
 	}
 }
+
+// TestOptedOutSetLosesThePauseOfItsScaler: while the hook pre runs, a manifest removes the annotations and the opt-in label of a
+// running set. Drydock may only write to the Scaler then.
+func TestOptedOutSetLosesThePauseOfItsScaler(t *testing.T) {
+	set := scaledByPilot(web(build.Label(api.ManagedLabel, "")))
+	in := on(set).withScaler(true)
+	in.Records["web"] = []Record{recordOf(set, build.Sleep(api.Stopping, build.ScaledDown(time.Minute)))}
+	p := Decide(in)
+	if len(p.Actions) != 1 || p.Actions[0].Resource != plan.Scalers || !strings.Contains(p.String(), "paused = false") {
+		t.Errorf("%s", p)
+	}
+}

@@ -46,3 +46,16 @@ func TestMoverOfUnwantedMemberEndsWithItsCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftoverClaimInRollingResizeHasTime: member 0 runs on its new volume already, and the set does not want member 1. No member is down
+// while its claim is copied, so max-stop does not matter.
+func TestLeftoverClaimInRollingResizeHasTime(t *testing.T) {
+	record := build.Operation(api.Moving, build.Rolling, build.Members(api.MemberMoved, web0), build.Members(api.MemberStopping, web1),
+		build.MemberDue(1, time.Hour), build.Due(24*time.Hour),
+		build.EditMember(1, func(m *api.Member) { m.Locked, m.Pod, m.Node, m.StoppedAt = true, "", "", nil }))
+	in := situation(setWith(record, build.Replicas(1)), journalOf(web0, web1), swappedClaim(web0), lock(1), source(web1), target(web1))
+	next := build.Stored(Decide(in))
+	if next == nil || next.Member(1).Phase != api.MemberFinalPass || next.Member(1).Deadline.Sub(in.Now) != 24*time.Hour {
+		t.Errorf("%s: %+v", Decide(in), next)
+	}
+}

@@ -26,8 +26,9 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
-		// members of a set at zero may wait for the movers of others
-		if after = 2 * limit; limit == 0 || !w.WantsAny(w.record) {
+		// No member is down beside an unwanted one of a rolling resize. Members of a set at zero may wait for the movers of others.
+		alone := w.record.Strategy == api.StrategyRolling && member.Locked && !w.Wants(member.Ordinal)
+		if after = 2 * limit; limit == 0 || alone || !w.WantsAny(w.record) {
 			return w.record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:

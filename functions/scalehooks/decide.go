@@ -159,7 +159,8 @@ func (w work) decideIdle() plan.Plan {
 		return w.beginScaling(w.record.PausedCount)
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
-	case w.record.Reason == api.ScalerReady && w.record.Previous > max(live, *wanted): // the user wants fewer members now than at first
+	case live == w.record.Target && w.record.Reason == api.ScalerReady && w.record.Previous > max(live, *wanted):
+		// the user wants fewer members now than at first
 		next := w.record.Clone()
 		next.Previous = max(live, *wanted)
 		return w.storeRecord(api.StatusUpdated, next)

@@ -66,3 +66,33 @@ func TestNewScalerKeepsClaimsOfMembersThatItWants(t *testing.T) {
 		}
 	}
 }
+
+// TestNewScalerRevertsScaleDownOfOthers: a Scaler is new for a set of five. The user lowers it to three, and another client scales the
+// set to two.
+func TestNewScalerRevertsScaleDownOfOthers(t *testing.T) {
+	for name, option := range map[string]build.Option{"with a hook": withPreHook, "with an invalid hook": withInvalidHooks} {
+		in := observed(web(2, withRecord(api.Succeeded, func(s *api.Scale) {
+			s.Previous, s.Target, s.Reason = 5, 5, api.ScalerReady
+		})), pilot(wants(3), option))
+		if p := Decide(in); p.Reason != api.CountReverted {
+			t.Errorf("%s: %s", name, p)
+		}
+	}
+}
+
+// TestNewAdoptingScalerKeepsClaims: a Scaler that adopts the counts of others first applies its own count, three, to a set of one.
+func TestNewAdoptingScalerKeepsClaims(t *testing.T) {
+	in := observed(web(1, build.Template("data", "1Gi", "fixed"), withRecord(api.Succeeded, func(s *api.Scale) {
+		s.Previous, s.Target, s.Reason = 3, 3, api.ScalerReady
+	}, ofScaler("uid-gone"))), pilot(withInvalidHooks, withAdoptPolicy))
+	for range 4 {
+		for _, a := range Decide(in).Actions {
+			in = in.afterAction(a)
+		}
+	}
+	for _, o := range cleanup.Ordinals(in.Set, []*corev1.PersistentVolumeClaim{build.Claim("data-web-2", "1Gi")}, nil) {
+		if !o.Wanted {
+			t.Errorf("the claim of member %d is not kept: %s", o.Number, recordSummary(operation.Of(in.Set).Scale))
+		}
+	}
+}

@@ -64,10 +64,11 @@ func AwaitsScaler(set *appsv1.StatefulSet) bool {
 }
 
 // membersOfScaler returns how many members the set's Scaler wants, or has not drained. Another client may have scaled the set down, and the
-// Scaler will restore its count. It is 0 without a Scaler, and if the Scaler takes over the counts of other clients.
+// Scaler will restore its count. It is 0 without a Scaler, and if the Scaler takes over the counts of other clients. A Scaler that is
+// new for the set first applies its own count.
 func membersOfScaler(set *appsv1.StatefulSet) int {
 	scale, err := api.LoadScale(set)
-	if err != nil || scale == nil || scale.Adopts {
+	if err != nil || scale == nil || scale.Adopts && scale.Reason != api.ScalerReady {
 		return 0
 	}
 	beforeTheChange := scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling

@@ -11,7 +11,7 @@ type Usage struct {
 	// Capacity, Used and Free are bytes. Free counts only space for processes without privileges. Used is 0 if the source does not report
 	// it.
 	Capacity, Used, Free int64
-	// Inodes is 0 if the file system has no fixed number of inodes.
+	// Inodes is 0 if the file system has no fixed number of inodes, or the source does not report it.
 	Inodes, InodesFree int64
 	// MeasuredAt is the time of the measurement.
 	MeasuredAt time.Time
@@ -45,7 +45,10 @@ func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
 // Join merges two reports on the same volume, for example from two pods or two nodes. It returns false if they contradict each other. The
 // larger free amounts count: a volume does not grow if one report shows enough free space.
 func (u Usage) Join(other Usage) (Usage, bool) {
-	if u.Capacity != other.Capacity || u.Inodes != other.Inodes {
+	if u.Inodes == 0 { // not reported
+		u.Inodes, u.InodesFree = other.Inodes, other.InodesFree
+	}
+	if u.Capacity != other.Capacity || other.Inodes != 0 && u.Inodes != other.Inodes {
 		return Usage{}, false
 	}
 	u.Used, u.Free, u.InodesFree = max(u.Used, other.Used), max(u.Free, other.Free), max(u.InodesFree, other.InodesFree)
