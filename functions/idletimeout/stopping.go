@@ -35,7 +35,8 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).
 			Then(events.Scaled, sleep.Operation)
 	case !scaled && !sleep.OwnerStops && in.isScalerPaused(m): // a wake-up would end the user's pause
-		return conclude(in, m, api.Succeeded, api.SetPaused, "another client has paused its Scaler, so Drydock ends the sleep and leaves the pause")
+		return conclude(in, m, api.Succeeded, api.SetPaused,
+			"another client has paused its Scaler, so Drydock ends the sleep and leaves the pause")
 	case operation.Overdue(sleep, in.Now):
 		return failSleep(in, group, m, sleep, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their grace period, "+
 			"so the set is started again. Check the pods, their finalizers and their nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))

@@ -60,8 +60,8 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
 }
 
-// LostRecord reports whether the set has lost the annotation of this sleep, which it has from a ControllerRevision. A ControllerRevision that
-// is older than the set's latest sleep does not count: its deletion has not been carried out yet.
+// LostRecord reports whether the set has lost the annotation of this sleep, which comes from a ControllerRevision. A ControllerRevision
+// that is older than the set's latest sleep does not count: its deletion has not been carried out yet.
 func (m Member) LostRecord(sleep *api.Sleep) bool {
 	return m.Sleep == nil || m.Sleep.Operation != sleep.Operation && sleep.Attempt >= m.Sleep.Attempt
 }

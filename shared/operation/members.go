@@ -11,9 +11,9 @@ type MemberState struct {
 	Next []api.MemberPhase
 }
 
-// MemberStates is the table of all phases of a member, for tests and readers. docs/status.md has the same rows, with their meaning. Nothing is copied in a
-// rollback, or if claims grow while their member is stopped. Then a member skips the phases of the copy, and returns to Waiting instead of
-// Copying.
+// MemberStates is the table of all phases of a member, for tests and readers. docs/status.md has the same rows, with their meaning. Nothing
+// is copied in a rollback, or if claims grow while their member is stopped. Then a member skips the phases of the copy, and returns to
+// Waiting instead of Copying.
 var MemberStates = []MemberState{
 	{api.MemberPending, []api.Function{api.Backup}, []api.MemberPhase{api.MemberCopying, api.MemberWaiting}},
 	{api.MemberCopying, []api.Function{api.Backup}, []api.MemberPhase{api.MemberWaiting}},

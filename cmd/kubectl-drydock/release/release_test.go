@@ -186,8 +186,8 @@ func decision(in Input) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReleaseAfterRefusedSleep: the ControllerRevision of sleep 1 is not deleted yet, sleep 2 was refused, and the user has scaled the set to
-// zero.
+// TestReleaseAfterRefusedSleep: the ControllerRevision of sleep 1 is not deleted yet, sleep 2 was refused, and the user has scaled the set
+// to zero.
 func TestReleaseAfterRefusedSleep(t *testing.T) {
 	refused := build.Sleep(api.Refused, func(s *api.Sleep) { s.Operation, s.Attempt, s.Reason = "cccccccccccc", 2, api.ProbeFailed })
 	set := build.Set("web", build.Replicas(0), build.WithSleep(refused))

@@ -28,8 +28,8 @@ type slot[V any] struct {
 	until  time.Time
 }
 
-// NewCache returns a cache for at most maxKeys keys, and for values that weigh at most maxWeight together. Keys in use are not removed, so the
-// limits can be exceeded for a short time.
+// NewCache returns a cache for at most maxKeys keys, and for values that weigh at most maxWeight together. Keys in use are not removed,
+// so the limits can be exceeded for a short time.
 func NewCache[V any](maxKeys, maxWeight int, weigh func(V) int) *Cache[V] {
 	return &Cache[V]{maxKeys: maxKeys, maxWeight: maxWeight, weigh: weigh, slots: map[string]*slot[V]{}}
 }
