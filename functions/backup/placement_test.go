@@ -43,7 +43,7 @@ func TestMoverOfMemberWithoutPodFollowsItsOtherClaims(t *testing.T) {
 	t.Fatalf("no mover: %s", p)
 }
 
-// TestParallelismHoldsForSetAtZero: nobody misses the members of a set at zero, so only four are copied at once. If the set wants one of
+// TestParallelismHoldsForSetAtZero: a set at zero misses no member, so only four are copied at once. If the set wants one of
 // them, that member is down until all are copied.
 func TestParallelismHoldsForSetAtZero(t *testing.T) {
 	const members = 10
