@@ -176,7 +176,7 @@ func TestMemberThatDoesNotCatchUpEndsResize(t *testing.T) {
 
 			record := w.Finish(w.Drive(nil), "web")
 			expectPhase(t, record, api.Failed)
-			if record.Reason != api.NotReady || !mentions(record.Message, "web-1", "5s", "503") {
+			if record.Reason != api.NotReady || !mentions(record.Message, "web-1", "503") {
 				t.Errorf("%s: %s", record.Reason, record.Message)
 			}
 			expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
