@@ -29,7 +29,7 @@ type findings struct {
 	waitingTurns map[string]*notice
 	// inJournals holds the operations that a journal (a ControllerRevision) names.
 	inJournals map[operationKey]bool
-	// incomplete holds the namespaces in which a list was forbidden. A missing record proves nothing there.
+	// incomplete holds the namespaces with a forbidden list. A missing record proves nothing there.
 	incomplete map[string]bool
 }
 

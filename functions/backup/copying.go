@@ -127,7 +127,7 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 				continue
 			}
 			total := min(max(r.Total, 0), mostBytes)
-			if r.Total == 0 { // a mover of a former version reports only what it has written
+			if r.Total == 0 { // a mover of a former version reports only its own writes
 				total = min(max(r.Bytes, move.BytesTotal, 0), mostBytes)
 			}
 			move.BytesDone, move.BytesTotal = total, total

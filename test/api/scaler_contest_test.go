@@ -119,11 +119,15 @@ func TestContestedCountDeletesNoClaims(t *testing.T) {
 		}
 		return ""
 	})
-	for range 20 {
+	var record *api.Cleanup
+	s.Eventually("cleanup-pod has looked at the smaller count", func() string {
 		ticks(t, s.drive, 1)
-		time.Sleep(500 * time.Millisecond)
-	}
-	if gone := s.Node.DeletedClaims(); len(gone) > 0 {
-		t.Errorf("deleted claims %v; the Scaler wants %d, %s", gone, *s.get("web").Spec.Replicas, s.Set("web").Annotations[api.CleanupAnnotation])
+		if record = s.Cleanup("web"); record == nil || record.Replicas != 1 {
+			return s.Set("web").Annotations[api.CleanupAnnotation]
+		}
+		return ""
+	})
+	if gone := s.Node.DeletedClaims(); len(gone) > 0 || record.Phase != api.Succeeded || record.Reason != api.CleanupReady {
+		t.Errorf("deleted claims %v; cleanup %s %s: %s", gone, record.Phase, record.Reason, record.Message)
 	}
 }

@@ -148,7 +148,8 @@ func (w *world) unprotectedClaims() string {
 	return fmt.Sprintf("cleanup-pod may delete the claims of members from %d", live)
 }
 
-// settle lets everybody act without crashes until nothing is left to do. The set is in use. It returns what is wrong then, or "".
+// settle lets the functions and the controllers act without crashes until nothing is left to do. The set is in use. It returns a problem
+// of that state, or "".
 func (w *world) settle(o others) string {
 	w.tell("no more crashes; the set is in use")
 	w.crashes = false
