@@ -141,6 +141,7 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		"moving: another client scales": {updated, copying, opts(build.Replicas(2), build.Generation(6)),
 			"backup"},
 		"moving: a user aborts":                            {updated, copying, opts(abort), "backup restore"},
+		"moving: the set opts out":                         {deleted, copying, nil, "backup restore"},
 		"moving: the set was deleted":                      {deleted, swapping, nil, "restore"},
 		"moving: the new set was added":                    {added, unnamed, opts(build.UID("uid-2")), "backup restore"},
 		"moving: the record has no UID of the new set yet": {updated, unnamed, opts(build.UID("uid-2")), "backup restore"},

@@ -218,6 +218,7 @@ func TestFailedExpansions(t *testing.T) {
 	refuses := func(in *Input) { in.Rejected = "field can not be less than previous value" }
 	check(t,
 		row{"the user aborts", given(expandableSet(expanding(), aborts), first, still)},
+		row{"the user opts out", given(expandableSet(expanding(), build.Label(api.ManagedLabel, "")), first, still)},
 		row{"the API server rejects the write", with(given(expandableSet(expanding()), first, still),
 			func(in *Input) { in.Rejected = "exceeded quota" })},
 		row{"the storage reports infeasible", given(expandableSet(expanding()), first, cannot)},

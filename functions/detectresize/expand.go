@@ -142,7 +142,7 @@ func hasGrown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) b
 
 // failureReason returns why the expansion fails, as a reason and a message. Both are empty if it can continue.
 func failureReason(in Input, record *api.Resize) (api.Reason, string) {
-	if _, abort := in.Set.Annotations[api.AbortAnnotation]; abort {
+	if operation.Aborted(in.Set) {
 		return api.Aborted, operation.AbortWords(in.Set) + "the claims keep the sizes and classes of their volumes"
 	}
 	if in.Rejected != "" {

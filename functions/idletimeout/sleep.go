@@ -3,6 +3,7 @@ package idletimeout
 import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -10,17 +11,16 @@ import (
 // continueSleep returns the next step of a sleep.
 func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
 	sleep := m.Sleep
-	_, abort := m.Set.Annotations[api.AbortAnnotation]
 	if sleep.Phase != api.Waking {
-		ends := v.Awake || abort || !statefulset.Managed(m.Set)
+		ends := v.Awake || operation.Aborted(m.Set)
 		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
 		switch {
 		case untouched && statefulset.Replicas(m.Set) == 0: // another client scaled the set to zero first, and is responsible for its wake-up
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
-		case abort:
-			return failSleep(in, group, m, sleep, api.Aborted, "aborted at the user's request")
 		case !statefulset.Managed(m.Set):
 			return wake(in, group, m, sleep, api.WakingUp, "the set is no longer opted in")
+		case operation.Aborted(m.Set):
+			return failSleep(in, group, m, sleep, api.Aborted, "aborted at the user's request")
 		case v.Awake:
 			return wake(in, group, m, sleep, api.WakingUp, v.Why)
 		}

@@ -29,11 +29,11 @@ func Decide(in Input) plan.Plan {
 // decidePlanned pauses the owners of the planned operation, one at a time, and then starts the operation or ends it.
 func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	switch {
-	case abortRequested(in.Set) && isSleep(planned):
+	case operation.Aborted(in.Set) && isSleep(planned):
 		return plan.Noop(api.NotOurPhase) // idle-timeout ends an aborted sleep
-	case abortRequested(in.Set):
+	case operation.Aborted(in.Set):
 		return failOperation(in, planned, api.Aborted,
-			operation.AbortWords(in.Set)+"the operation was ended with the annotation "+api.AbortAnnotation+" before the set was changed")
+			operation.AbortWords(in.Set)+"the operation was ended before the set was changed")
 	case operation.Overdue(planned, in.Now) && mayStartLate(in, planned):
 		return renewDeadline(in, planned.(*api.Resize))
 	case operation.Overdue(planned, in.Now):

@@ -38,7 +38,8 @@ func TestPlannedResizeStartsOrEnds(t *testing.T) {
 			build.Annotation(api.OwnerPolicyAnnotation, "ignore")),
 		"an owner appeared after the owners were read":        set(planned, build.ControlledBy("Database", "main")),
 		"the operation is aborted: the annotation is removed": set(planned, build.Annotation(api.AbortAnnotation, "")),
-		"the deadline has passed":                             set(late),
+		"the set opts out":        set(planned, build.Label(api.ManagedLabel, "")),
+		"the deadline has passed": set(late),
 	})
 }
 

@@ -48,7 +48,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		planned := in.plannedOperation(records)
 		if planned != nil && !needsOwners(in, planned) {
-			if in.Turns == nil && abortRequested(in.Set) {
+			if in.Turns == nil && operation.Aborted(in.Set) {
 				return in, nil // Decide ends it, whatever the records say
 			}
 			// The records show whether owners were asked, and the journals whether the turns of former operations are over. The owners

@@ -43,16 +43,10 @@ func operatorStops(record operation.Record) bool {
 	return ok && sleep.OwnerStops
 }
 
-// abortRequested reports whether the set has the annotation abort.
-func abortRequested(set *appsv1.StatefulSet) bool {
-	_, abort := set.Annotations[api.AbortAnnotation]
-	return abort
-}
-
 // needsOwners reports whether the operation waits for owners. An aborted or overdue operation does not, so that it ends, or gets its
 // time once more, even if an owner cannot be read.
 func needsOwners(in Input, planned operation.Record) bool {
-	return planned != nil && planned.Head().Phase == api.Planned && !abortRequested(in.Set) && !operation.Overdue(planned, in.Now) &&
+	return planned != nil && planned.Head().Phase == api.Planned && !operation.Aborted(in.Set) && !operation.Overdue(planned, in.Now) &&
 		ownersApply(in.Set)
 }
 

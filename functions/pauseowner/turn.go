@@ -19,7 +19,7 @@ func needsTurns(in Input, records operation.Records) bool {
 // turn, so that it ends even if the list cannot be read.
 func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	resize, ok := planned.(*api.Resize)
-	if !ok || !resize.HasIDOf(in.Set.UID) || abortRequested(in.Set) || operation.Overdue(resize, in.Now) {
+	if !ok || !resize.HasIDOf(in.Set.UID) || operation.Aborted(in.Set) || operation.Overdue(resize, in.Now) {
 		return nil
 	}
 	turn, needed := turns.Of(in.Set.Namespace, resize)

@@ -82,6 +82,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"it has taken its turn, and the record says it waits":  in(waiting, full(taken)),
 		"it has its turn":                                      in(planned, full(taken)),
 		"it is aborted while it waits":                         in(waiting, full(own), build.Annotation(api.AbortAnnotation, "")),
+		"its set opts out while it waits":                      in(waiting, full(own), build.Label(api.ManagedLabel, "")),
 		"its deadline passes without a turn":                   in(late, full()),
 		"its deadline passes, and there is no list":            in(late, nil),
 		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),

@@ -175,6 +175,7 @@ func TestStopWaitsForCutover(t *testing.T) {
 			situation(setWithOldTemplate(templatesOnly, cutover("approve")), pod(0))},
 		testCase{"only templates change, and the set already has them", situation(setWith(templatesOnly, cutover("approve")), pod(0))},
 		testCase{"the operation is aborted at the gate", at(cutover("approve"), build.Annotation(api.AbortAnnotation, ""))},
+		testCase{"the set opts out at the gate", at(cutover("approve"), build.Label(api.ManagedLabel, ""))},
 		testCase{"the operation's time is over at the gate", func() Input {
 			in := at(cutover("approve"))
 			in.Set = build.With(in.Set, build.Status(movingOne(api.MemberWaiting, build.Due(-time.Second))))

@@ -50,10 +50,9 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 
 // reasonToGiveUp returns why the operation must be given up, with the message for the user, or nothing.
 func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
-	_, abort := in.Set.Annotations[api.AbortAnnotation]
 	overdue, enlarged := operation.Overdue(record, in.Now), enlargedClaim(in, record)
 	switch {
-	case abort:
+	case operation.Aborted(in.Set):
 		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones"
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",

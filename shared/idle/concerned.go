@@ -60,7 +60,7 @@ func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bo
 
 // concernedWhileActive returns the functions for a set with an active sleep.
 func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Function {
-	left := operation.Aborted(m.Set) || !statefulset.Managed(m.Set) || c.Gone
+	left := operation.Aborted(m.Set) || c.Gone
 	wakes := v.Awake || left
 	swept := c.Added || c.Swept // only the sweep finds passed deadlines
 	started := statefulset.Replicas(m.Set) > 0

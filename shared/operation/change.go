@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,16 +37,22 @@ func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 // abortWithdrawn is the value of AbortAnnotation that the policy for edited manifests writes (config/apply/templates.yaml).
 const abortWithdrawn = "withdrawn"
 
-// AbortWords returns the beginning of a message about an abort: that an applied manifest withdrew the request, or nothing.
+// AbortWords returns the beginning of a message about an abort: that an applied manifest withdrew the request, that the set has opted out,
+// or nothing.
 func AbortWords(set *appsv1.StatefulSet) string {
-	if set.Annotations[api.AbortAnnotation] == abortWithdrawn {
+	switch {
+	case set.Annotations[api.AbortAnnotation] == abortWithdrawn:
 		return "withdrawn by an applied manifest; "
+	case !hasAbort(set) && !statefulset.Managed(set):
+		return fmt.Sprintf("the StatefulSet lost the label %s=true; ", api.ManagedLabel)
 	}
 	return ""
 }
 
-// Aborted reports whether the user requests the end of the set's operations.
-func Aborted(set *appsv1.StatefulSet) bool {
-	_, asked := set.Annotations[api.AbortAnnotation]
-	return asked
+// Aborted reports whether the user requests the end of the set's operations: with the annotation abort, or by opting out.
+func Aborted(set *appsv1.StatefulSet) bool { return hasAbort(set) || !statefulset.Managed(set) }
+
+func hasAbort(set *appsv1.StatefulSet) bool {
+	_, abort := set.Annotations[api.AbortAnnotation]
+	return abort
 }

@@ -56,8 +56,8 @@ func Concerned(c operation.Change) []api.Function {
 		return concernedByRequest(c, record)
 	}
 	turn := ActiveFunctions(record)
-	if (c.Set.DeletionTimestamp != nil || operation.Aborted(c.Set)) && !slices.Contains(turn, api.Restore) {
-		turn = append(turn, api.Restore) // it releases the held pods
+	if (c.Gone || c.Set.DeletionTimestamp != nil || operation.Aborted(c.Set)) && !slices.Contains(turn, api.Restore) {
+		turn = append(turn, api.Restore) // it releases the held pods, or ends the operation
 	}
 	if c.Swept && record.Phase == api.Moving && !slices.Contains(turn, api.Backup) {
 		turn = append(turn, api.Backup) // in any phase of a member, it finds a missing journal or a passed deadline

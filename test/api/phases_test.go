@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
@@ -40,6 +41,35 @@ func TestAbortAtEveryPhase(t *testing.T) {
 			if name == verifiedNow { // one may have been swapped before the other copy was verified
 				moved = movedClaims(record)
 			}
+			expectAbort(t, r, drive, record, moved)
+		})
+	}
+}
+
+// TestOptOutEndsTheResize: a set that loses the opt-in label ends its resize as an abort does. The event source watches labelled sets only,
+// so it reports such a set once, as deleted, in its last labelled state.
+// Invariants: I1, I4, I5, I8, I9.
+func TestOptOutEndsTheResize(t *testing.T) {
+	t.Parallel()
+	for name, moved := range map[string][]string{
+		growsNow: nil, plannedNow: nil, copyNow: nil, stoppingNow: nil, finalNow: nil, swapNow: {"data-web-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newResized(t, stops[name])
+			drive := r.reach()
+			labelled := r.Set("web")
+			r.PatchSet("web", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, api.ManagedLabel))
+			if err := drive.Report(context.Background(), events.SourceDelete, labelled); err != nil {
+				t.Error(err)
+			}
+			r.stop.release(r.World)
+			record := r.Finish(drive, "web")
+			expectPhase(t, record, api.Failed)
+			if !strings.Contains(record.Message, "lost the label "+api.ManagedLabel) {
+				t.Errorf("message %q", record.Message)
+			}
+			r.expectGivenBack(t, drive)
 			expectAbort(t, r, drive, record, moved)
 		})
 	}

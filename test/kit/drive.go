@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
 
 	"drydock.dev"
@@ -84,6 +85,23 @@ func (d *Drive) Tick(ctx context.Context) error {
 	tick.SetSource("kit")
 	tick.SetType(events.Tick)
 	if _, err := d.handle(ctx, api.Sift, tick); err != nil {
+		return err
+	}
+	return d.Drain(ctx)
+}
+
+// Report gives sift the event of the event source about a StatefulSet, and delivers every event that follows. The event type is
+// events.SourceDelete, for example.
+func (d *Drive) Report(ctx context.Context, eventType string, set *appsv1.StatefulSet) error {
+	e := event.New()
+	e.SetID(string(set.UID) + "/" + set.ResourceVersion)
+	e.SetSource("kit")
+	e.SetType(eventType)
+	e.SetExtension("kind", "StatefulSet")
+	if err := e.SetData(event.ApplicationJSON, set); err != nil {
+		return err
+	}
+	if err := d.deliver(ctx, api.Sift, e); err != nil {
 		return err
 	}
 	return d.Drain(ctx)
