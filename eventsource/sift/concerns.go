@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -95,15 +96,22 @@ func noticeOf(set *appsv1.StatefulSet, concerns []api.Function) notice {
 // and the notice is empty.
 func noticeOfLinked(object metav1.Object, concerns []api.Function) notice {
 	link, err := api.LoadLink(object)
-	if err != nil || link == nil || link.Namespace != object.GetNamespace() {
+	if err != nil || link == nil || link.Namespace != object.GetNamespace() || !isName(link.Set.Name) || !isName(string(link.Set.UID)) {
 		return notice{}
 	}
 	ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID, Operation: link.Operation}
 	return notice{ref: ref, cause: stateID(object), functions: concerns}
 }
 
+// isName reports whether the text can be the name or the UID of an object. Users can write other text into a link or a target, and an event
+// with it could not be sent.
+func isName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
+
 // noticeOfScaler returns the notice for the StatefulSet that is the Scaler's target.
 func noticeOfScaler(scaler *v1alpha1.Scaler, concerns []api.Function) notice {
+	if !isName(scaler.Spec.Target) {
+		return notice{}
+	}
 	return notice{ref: events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}, cause: stateID(scaler), functions: concerns}
 }
 

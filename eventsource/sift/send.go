@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"drydock.dev/shared/events"
@@ -15,9 +16,14 @@ import (
 const parallelSends = 8
 
 // sendAll sends an event for each notice of the sweep. It sends one event of a namespace at a time, and the namespaces take turns in
-// random order. A namespace with slow events therefore delays only itself.
+// random order. A namespace with slow events therefore delays only itself. Each queue begins at a random place, so that no set is always
+// behind the others if there is too little time for all.
 func (f *Function) sendAll(ctx context.Context, found *findings) error {
 	queues := found.queues()
+	for i, queue := range queues {
+		first := rand.IntN(len(queue))
+		queues[i] = slices.Concat(queue[first:], queue[:first])
+	}
 	rand.Shuffle(len(queues), func(i, j int) { queues[i], queues[j] = queues[j], queues[i] })
 	ready := make(chan []notice, len(queues)) // each unfinished queue is in the channel or with a worker
 	for _, queue := range queues {

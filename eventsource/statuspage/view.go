@@ -9,6 +9,8 @@ import (
 )
 
 const (
+	// maxPage is the last page that can be shown.
+	maxPage = 100_000
 	// rowsPerPage is the number of sets on one page of the list.
 	rowsPerPage = 100
 	// maxSearch limits the searched text, in bytes.
@@ -69,7 +71,7 @@ func listView(rawQuery string) (view, error) {
 			return view{}, invalidQuery()
 		}
 	}
-	if filterOf(v.show) == nil || len(v.search) > maxSearch || v.page < 1 {
+	if filterOf(v.show) == nil || len(v.search) > maxSearch || v.page < 1 || v.page > maxPage {
 		return view{}, invalidQuery()
 	}
 	return v, nil

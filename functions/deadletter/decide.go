@@ -20,6 +20,9 @@ func Decide(in Input) plan.Plan {
 	if events.IsOrder(in.Letter.Type) && in.Letter.Code == orderRefusedCode {
 		return plan.Noop(api.OrderRefused) // otherwise anyone could write to the set by sending orders
 	}
+	if events.IsSource(in.Letter.Type) && in.SetUID != in.Set.UID {
+		return plan.Noop(api.UnknownSource) // likewise: only a sender that has seen the set knows its UID
+	}
 	if reason := notListedReason(in); reason != "" {
 		return plan.Do(api.DeadLettered, warn(in, "The event is not listed: "+reason))
 	}

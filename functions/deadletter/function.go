@@ -50,7 +50,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Letter, in.Rejected = letter, rejected
+		in.Letter, in.SetUID, in.Rejected = letter, ref.UID, rejected
 		return Decide(in), nil
 	}
 	_, err = f.apply.Run(ctx, step)

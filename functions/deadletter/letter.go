@@ -26,19 +26,25 @@ const (
 	maxData      = 1 << 10
 )
 
-// setOf returns the StatefulSet of an event. Most events name it. A source event about another object has a copy of that object, and the
+// setOf returns the StatefulSet of an event, for a source event with the UID that its data has. Most events name it. A source event about another object has a copy of that object, and the
 // set comes from the link on the copy or from the target of a Scaler. A link into another namespace is forged and leads to an error.
 func setOf(e event.Event) (events.Ref, error) {
 	object, err := events.ObjectOf(e)
-	if err != nil || object.Kind == events.KindStatefulSet || !events.IsSource(e.Type()) {
+	if err != nil || !events.IsSource(e.Type()) {
 		return events.SetOf(e)
 	}
 	if object.Kind == events.KindScaler {
 		return targetOf(e, object)
 	}
 	metadata := &metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(e.Data(), metadata); err != nil {
-		return events.Ref{}, fmt.Errorf("reading the object in event %q: %w", e.ID(), err)
+	unreadable := json.Unmarshal(e.Data(), metadata)
+	if object.Kind == events.KindStatefulSet {
+		ref, err := events.SetOf(e)
+		ref.UID = metadata.UID // "" if the data is unreadable
+		return ref, err
+	}
+	if unreadable != nil {
+		return events.Ref{}, fmt.Errorf("reading the object in event %q: %w", e.ID(), unreadable)
 	}
 	link, err := api.LoadLink(metadata)
 	switch {
@@ -47,7 +53,7 @@ func setOf(e event.Event) (events.Ref, error) {
 	case link == nil || link.Namespace != object.Namespace || len(validation.IsDNS1123Subdomain(link.Set.Name)) > 0:
 		return events.Ref{}, fmt.Errorf("event %q concerns %s, which has no link to a StatefulSet of its namespace", e.ID(), object.Path())
 	}
-	return events.Ref{Namespace: link.Namespace, Name: link.Set.Name, Operation: link.Operation}, nil
+	return events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID, Operation: link.Operation}, nil
 }
 
 // targetOf returns the StatefulSet that the Scaler in the event scales.
@@ -60,7 +66,11 @@ func targetOf(e event.Event, object events.Object) (events.Ref, error) {
 	if len(validation.IsDNS1123Subdomain(target)) > 0 {
 		return events.Ref{}, fmt.Errorf("event %q concerns %s, whose target is not the name of a StatefulSet", e.ID(), object.Path())
 	}
-	return events.Ref{Namespace: object.Namespace, Name: target}, nil
+	ref := events.Ref{Namespace: object.Namespace, Name: target}
+	if scaled := scaler.Status.Target; scaled != nil {
+		ref.UID = scaled.UID
+	}
+	return ref, nil
 }
 
 // letterOf returns the letter of an event, without operation and time. It copies only data of Drydock's own event types, because the

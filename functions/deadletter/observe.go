@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -17,6 +18,8 @@ type Input struct {
 	Set *appsv1.StatefulSet // nil if it does not exist
 	// Letter is the undelivered event, without a time.
 	Letter api.UndeliveredEvent
+	// SetUID is the UID of the set in the data of a source event.
+	SetUID types.UID
 	// Rejected is why the API server rejected the list for good. It is empty if it did not.
 	Rejected string
 }

@@ -117,10 +117,10 @@ func (in Input) mustPause(growth *api.Growth, n need, state requestState, unmet 
 		pause = n.rule.Pause()
 	}
 	record := operation.Of(in.Set).Resize
-	if failed && record != nil && record.Finished != nil && in.Now.Sub(record.Finished.Time) < pause {
+	if failed && record != nil && record.Finished != nil && operation.Within(in.Now, record.Finished.Time, pause) {
 		return true
 	}
-	return grown && in.Now.Sub(last.At.Time) < pause
+	return grown && operation.Within(in.Now, last.At.Time, pause)
 }
 
 // hasFailedToGrow reports whether the template's latest growth has failed. The present request may not name the template any more.

@@ -2,6 +2,7 @@ package idletimeout
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -50,6 +51,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 	due := in.membersToProbe()
 	unasked := slices.DeleteFunc(slices.Clone(due), func(m idle.Member) bool { _, ok := answers[m.Set.Name]; return ok })
 	if len(unasked) > 0 && in.coversAllProbes(due) {
+		if f.prober.probeTime(ctx) <= 0 {
+			return in, errors.New("the event has waited too long to ask the probes; a repeated delivery has time for them")
+		}
 		maps.Copy(answers, f.prober.askAll(ctx, in.Group, unasked))
 	}
 	for _, m := range due {
@@ -104,8 +108,8 @@ func (f *Function) listMembers(ctx context.Context, namespace, group string) (id
 	return members, err
 }
 
-// representativeOf returns the name of the set that handles an event for the whole group, or "". A paused member is the last choice,
-// because its activity keeps no other member awake.
+// representativeOf returns the name of the set that handles an event for the whole group, or "". A member that is paused, that is being
+// deleted, or that another client has scaled to zero is the last choice, because its activity keeps no other member awake.
 func (f *Function) representativeOf(ctx context.Context, namespace, group string) (string, error) {
 	members, err := f.listMembers(ctx, namespace, group)
 	if err != nil || len(members) == 0 {
@@ -113,7 +117,7 @@ func (f *Function) representativeOf(ctx context.Context, namespace, group string
 	}
 	sorted := members.InWakeOrder()
 	for _, m := range sorted {
-		if !m.Rules.Paused {
+		if !m.Rules.Paused && m.CanWake() && m.Set.DeletionTimestamp == nil {
 			return m.Set.Name, nil
 		}
 	}

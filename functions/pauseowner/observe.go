@@ -162,7 +162,7 @@ func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet) ([]
 	err := kube.Pages(ctx, f.client, plan.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{},
 		func(l *autoscalingv2.HorizontalPodAutoscalerList) {
 			for i := range l.Items {
-				if target := l.Items[i].Spec.ScaleTargetRef; target.Kind == "StatefulSet" && target.Name == set.Name {
+				if isSet(l.Items[i].Spec.ScaleTargetRef, set.Name) {
 					targeting = append(targeting, &l.Items[i])
 				}
 			}
@@ -185,6 +185,12 @@ func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet) ([]
 		}
 	}
 	return found, nil
+}
+
+// isSet reports whether an autoscaler's target is the StatefulSet. Other API groups have a kind StatefulSet, too, such as OpenKruise's.
+func isSet(target autoscalingv2.CrossVersionObjectReference, name string) bool {
+	group, err := schema.ParseGroupVersion(target.APIVersion)
+	return err == nil && group.Group == appsv1.GroupName && target.Kind == "StatefulSet" && target.Name == name
 }
 
 // maxOwners bounds the walk from a StatefulSet up to the resource that users write.

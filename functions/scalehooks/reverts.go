@@ -50,7 +50,7 @@ func (w work) reportContest(count int32) plan.Plan {
 
 // contested reports whether the next revert has to wait.
 func contested(r *api.Reverts, now time.Time) bool {
-	return r != nil && r.Count >= quickReverts && now.Sub(r.Last.Time) < contestPause
+	return r != nil && r.Count >= quickReverts && operation.Within(now, r.Last.Time, contestPause)
 }
 
 // addRevert returns the series of reverts with one more, made now. A contested series expires contestWindow after its last revert, any
@@ -63,7 +63,7 @@ func addRevert(r *api.Reverts, now time.Time) *api.Reverts {
 		if r.Count >= quickReverts {
 			start = r.Last
 		}
-		if now.Sub(start.Time) < contestWindow {
+		if operation.Within(now, start.Time, contestWindow) {
 			series = *r
 		}
 	}

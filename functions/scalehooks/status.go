@@ -14,6 +14,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
@@ -118,6 +119,9 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 	}
 	failed := record != nil && (record.Phase == api.Failed || record.Phase == api.Failing)
 	switch {
+	case failed && why != nil && !why.temporary && scale.Retried(s):
+		set(v1alpha1.ConditionHealthy, false, why.reason, "the retry cannot begin: "+why.message)
+		set(v1alpha1.ConditionFailed, true, why.reason, "the retry cannot begin: "+why.message)
 	case failed:
 		set(v1alpha1.ConditionHealthy, false, record.Reason, record.Message)
 		set(v1alpha1.ConditionFailed, true, record.Reason, record.Message)

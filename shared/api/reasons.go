@@ -360,6 +360,9 @@ const (
 	DeadLettered Reason = "DeadLettered"
 	// OrderRefused: The sender of an order did not prove the right to patch the StatefulSet, so nothing was written.
 	OrderRefused Reason = "OrderRefused"
+	// UnknownSource: The data of an undelivered source event does not have the UID of the StatefulSet, so nothing was written. Its sender may
+	// never have seen the StatefulSet.
+	UnknownSource Reason = "UnknownSource"
 	// CleanupFailed: The cleanup of an ordinal failed, so its claims are kept.
 	CleanupFailed Reason = "CleanupFailed"
 	// OwnerAway: The operator did not start its StatefulSet in time, so Drydock started it.

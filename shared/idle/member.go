@@ -23,6 +23,8 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
+	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
+	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
 	Busy bool
 	// RetryRequested is true if an annotation requests another try of the sleep.
@@ -38,6 +40,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
+		HasScaler: records.Scale != nil,
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
 	return m

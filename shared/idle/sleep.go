@@ -44,7 +44,7 @@ func (m Member) ReplicasAtWake() int32 {
 		return 0
 	case m.IsLeftAtZero():
 		return m.Sleep.Replicas
-	case statefulset.Controller(m.Set) != nil:
+	case statefulset.Controller(m.Set) != nil, m.HasScaler:
 		return 0
 	}
 	return m.Rules.WakeReplicas
@@ -80,7 +80,7 @@ func (m Member) InvalidReported() bool {
 // if the user requests a retry.
 func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
-	if m.RetryRequested || sleep == nil || sleep.Finished == nil || !now.Before(sleep.Finished.Add(Backoff(sleep, retry))) {
+	if m.RetryRequested || sleep == nil || sleep.Finished == nil || !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
 		return false
 	}
 	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,10 +30,26 @@ const (
 	jsonBytes   = 2 << 20
 )
 
-// errPageTooLong says that a page of several objects has more than jsonBytes.
-var errPageTooLong = errors.New("the page is too long; list fewer objects at once")
+// errListFewer says that a page of several objects has more than jsonBytes, or cannot be decoded.
+var errListFewer = errors.New("the page is too long, or cannot be decoded; list fewer objects at once")
 
-// Pages lists objects page by page and calls use with each page.
+// UnreadableError names an object that a list had to leave out, because no decoder of JSON accepts it in a list. The API server stores
+// 10,000 levels of a custom resource, and a list of it has two more, which are too many.
+type UnreadableError struct {
+	Resource plan.Resource
+	// Object is namespace/name.
+	Object string
+	Cause  error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("cannot read %s %s in a list: %v. Delete it", e.Resource, e.Object, e.Cause)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Cause }
+
+// Pages lists objects page by page and calls use with each page. It leaves out objects that cannot be decoded, and returns an
+// UnreadableError for them after the last page.
 func Pages[L interface {
 	runtime.Object
 	metav1.ListInterface
@@ -58,6 +75,7 @@ func pages[L interface {
 }](ctx context.Context, c *Client, resource plan.Resource, namespace string, options metav1.ListOptions, most int, page L,
 	use func(L)) error {
 	options.Limit = pageSize
+	var leftOut error
 	for range most {
 		next := ""
 		decode := func(text []byte) error {
@@ -70,15 +88,70 @@ func pages[L interface {
 			return nil
 		}
 		target, size, err := c.readPage(ctx, resource, namespace, &options, decode)
-		if err != nil {
+		var single *undecodable
+		switch {
+		case errors.As(err, &single):
+			var object string
+			next, object = outline(single.text)
+			leftOut = errors.Join(leftOut, &UnreadableError{resource, object, single.error})
+		case err != nil:
 			return err
+		default:
+			options.Limit = nextLimit(options.Limit, size, target)
 		}
 		if options.Continue = next; options.Continue == "" {
-			return nil
+			return leftOut
 		}
-		options.Limit = nextLimit(options.Limit, size, target)
 	}
-	return nil
+	return leftOut
+}
+
+// undecodable is the error for a page with one object that cannot be decoded.
+type undecodable struct {
+	error
+	text []byte
+}
+
+// outline returns the continue token of a list in JSON, and namespace/name of its last object. It accepts any depth.
+func outline(list []byte) (next, object string) {
+	type level struct {
+		key   string
+		value bool // a value follows: the key was read, or the level is a list
+		list  bool
+	}
+	var levels []level
+	decoder, namespace, name := json.NewDecoder(bytes.NewReader(list)), "", ""
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return next, namespace + "/" + name
+		}
+		depth := len(levels)
+		if delim, ok := token.(json.Delim); ok && (delim == '{' || delim == '[') {
+			levels = append(levels, level{list: delim == '[', value: delim == '['})
+			continue
+		} else if ok {
+			levels = levels[:depth-1]
+			depth--
+		} else if depth > 0 && !levels[depth-1].value {
+			levels[depth-1].key, levels[depth-1].value = token.(string), true
+			continue
+		}
+		if depth == 0 {
+			continue
+		}
+		value, _ := token.(string)
+		inObject := depth == 4 && levels[0].key == "items" && levels[2].key == "metadata"
+		switch last := levels[depth-1].key; {
+		case depth == 2 && levels[0].key == "metadata" && last == "continue":
+			next = value
+		case inObject && last == "namespace":
+			namespace = value
+		case inObject && last == "name":
+			name = value
+		}
+		levels[depth-1].value = levels[depth-1].list
+	}
 }
 
 // decodeList decodes a list in JSON, or a chunk of one in protobuf.
@@ -104,7 +177,7 @@ func (c *Client) readPage(ctx context.Context, resource plan.Resource, namespace
 	decode func([]byte) error) (target, size int, err error) {
 	for {
 		target, size, err = c.tryPage(ctx, resource, namespace, options, decode)
-		if !errors.Is(err, errPageTooLong) {
+		if !errors.Is(err, errListFewer) {
 			return target, size, err
 		}
 		options.Limit = max(1, options.Limit/4)
@@ -132,13 +205,19 @@ func (c *Client) tryPage(ctx context.Context, resource plan.Resource, namespace 
 		return pageBytes, size, err
 	}
 	text, err := readJSON(from, options.Limit)
-	if errors.Is(err, errPageTooLong) {
+	if errors.Is(err, errListFewer) {
 		return 0, 0, err
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
 	}
-	return jsonBytes, len(text), decode(text)
+	switch err := decode(text); {
+	case err != nil && options.Limit > 1:
+		return 0, 0, errListFewer
+	case err != nil:
+		return 0, 0, &undecodable{err, text}
+	}
+	return jsonBytes, len(text), nil
 }
 
 // readJSON returns a page of at most limit objects as it is sent over the wire.
@@ -151,7 +230,7 @@ func readJSON(from io.Reader, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if limit > 1 && len(text) > jsonBytes {
-		return nil, errPageTooLong
+		return nil, errListFewer
 	}
 	return text, nil
 }

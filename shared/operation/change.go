@@ -56,3 +56,10 @@ func hasAbort(set *appsv1.StatefulSet) bool {
 	_, abort := set.Annotations[api.AbortAnnotation]
 	return abort
 }
+
+// Within reports whether the moment is less than the period away. A moment in the future comes from a clock that was ahead, and must not
+// make anything wait until then.
+func Within(now, moment time.Time, period time.Duration) bool {
+	age := now.Sub(moment)
+	return -period < age && age < period
+}

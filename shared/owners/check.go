@@ -75,6 +75,14 @@ func operatorMistakes(name string) []string {
 	return validation.IsDNS1123Label(name)
 }
 
+// CheckGroup returns an error if the API group cannot have operators that Drydock pauses.
+func CheckGroup(group string) error {
+	if mistakes := groupMistakes(group); len(mistakes) > 0 {
+		return fmt.Errorf("the API group %.100s", strings.Join(mistakes, ", "))
+	}
+	return nil
+}
+
 // groupMistakes also refuses the groups of Kubernetes itself, so that no row can make Drydock write Roles or webhooks. The group of a
 // CustomResourceDefinition has a dot (apiextensions), and k8s.io belongs to Kubernetes.
 func groupMistakes(group string) []string {

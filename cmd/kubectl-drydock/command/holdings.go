@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -169,6 +170,10 @@ func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 	}
 	gv, err := schema.ParseGroupVersion(doc.APIVersion)
 	if err != nil {
+		return err
+	}
+	// Any user of the namespace may have written the record, and the user of this command may have more rights.
+	if err := owners.CheckGroup(gv.Group); err != nil {
 		return err
 	}
 	o.Doc = doc

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +19,8 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
@@ -61,7 +63,11 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 	if err != nil {
 		return err
 	}
-	scaler, err := s.scalerOf(ctx)
+	set, err := s.live(ctx)
+	if err != nil {
+		return err
+	}
+	scaler, err := s.scalerOf(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -82,8 +88,8 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 // follow shows the Scaler until the set has the count.
 func (o *scaling) follow(ctx context.Context, s *session, replicas int32) error {
 	screen := terminal.New(o.Out)
-	return s.follow(ctx, o.timeout, func(*world.Observed) (bool, error) {
-		live, err := s.scalerOf(ctx)
+	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
+		live, err := s.scalerOf(ctx, observed.Set)
 		if errors.Is(err, errUnanswered) {
 			return false, nil // s.follow ends if the API server stays away
 		}
@@ -100,8 +106,8 @@ func (o *scaling) follow(ctx context.Context, s *session, replicas int32) error 
 // errUnanswered marks errors of reads that may succeed later.
 var errUnanswered = errors.New("the API server does not answer")
 
-// scalerOf returns the Scaler of the set.
-func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
+// scalerOf returns the Scaler that scales the set. Another Scaler with the same target scales nothing.
+func (s *session) scalerOf(ctx context.Context, set *appsv1.StatefulSet) (*v1alpha1.Scaler, error) {
 	list, err := s.objects.Resource(scalerResource).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -111,17 +117,21 @@ func (s *session) scalerOf(ctx context.Context) (*v1alpha1.Scaler, error) {
 	case err != nil:
 		return nil, fmt.Errorf("listing the Scalers of namespace %s: %w", s.namespace, err)
 	}
-	i := slices.IndexFunc(list.Items, func(item unstructured.Unstructured) bool {
-		target, _, _ := unstructured.NestedString(item.Object, "spec", "target")
-		return target == s.name
-	})
-	if i < 0 {
+	var targeting []*v1alpha1.Scaler
+	for _, item := range list.Items {
+		if target, _, _ := unstructured.NestedString(item.Object, "spec", "target"); target != s.name {
+			continue
+		}
+		scaler := &v1alpha1.Scaler{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, scaler); err != nil {
+			return nil, fmt.Errorf("reading Scaler %s/%s: %w", s.namespace, item.GetName(), err)
+		}
+		targeting = append(targeting, scaler)
+	}
+	scaler := scale.Owner(targeting, operation.Of(set).Scale)
+	if scaler == nil {
 		return nil, fmt.Errorf("StatefulSet %s/%s has no Scaler. Scale it with: kubectl scale -n %s sts %s --replicas=N", s.namespace, s.name,
 			s.namespace, s.name)
-	}
-	scaler := &v1alpha1.Scaler{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, scaler); err != nil {
-		return nil, fmt.Errorf("reading Scaler %s/%s: %w", s.namespace, list.Items[i].GetName(), err)
 	}
 	return scaler, nil
 }
@@ -137,7 +147,8 @@ func scalerLine(s *v1alpha1.Scaler) string {
 	return line
 }
 
-// hasScaled reports whether the scaling of the latest spec has ended with the count. It returns an error if it failed.
+// hasScaled reports whether the scaling of the latest spec has ended with the count. It returns an error if it failed, or if the Scaler
+// cannot scale at present.
 func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 	if s.Status.ObservedGeneration < s.Generation {
 		return false, nil
@@ -146,5 +157,14 @@ func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 		return true, fmt.Errorf("scaling by Scaler %s/%s failed: %s. Retry it with: kubectl -n %s annotate scaler %s drydock.dev/retry=",
 			s.Namespace, s.Name, text.Printable(failed.Reason+": "+failed.Message), s.Namespace, s.Name)
 	}
-	return !meta.IsStatusConditionTrue(s.Status.Conditions, "Progressing") && s.Status.Replicas == replicas, nil
+	progressing := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionProgressing)
+	if progressing != nil && progressing.Status == metav1.ConditionTrue {
+		return false, nil
+	}
+	unhealthy := meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionHealthy)
+	if s.Status.Replicas != replicas && progressing != nil && (unhealthy || s.Spec.Paused) {
+		return true, fmt.Errorf("Scaler %s/%s does not scale: %s", s.Namespace, s.Name,
+			text.Printable(progressing.Reason+": "+progressing.Message))
+	}
+	return s.Status.Replicas == replicas, nil
 }

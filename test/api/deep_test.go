@@ -1,0 +1,36 @@
+//go:build cluster
+
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"drydock.dev/shared/api/v1alpha1"
+)
+
+// TestDeepScalerDoesNotHideOthers: a tenant nests the template of a Scaler as deeply as the API server accepts for one document.
+// A list of Scalers is two levels deeper, which Go does not decode. The sweep must still find the other work.
+func TestDeepScalerDoesNotHideOthers(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	stored := 0
+	for levels := 9996; levels > 9980 && stored == 0; levels-- {
+		text := strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+		err := s.create(fmt.Sprint("deep-", levels), v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{
+			Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(text)}}}}})
+		if err != nil {
+			t.Logf("%d levels: %.200v", levels, err)
+			continue
+		}
+		stored = levels
+	}
+	t.Logf("stored %d levels", stored)
+	if err := s.drive.Tick(context.Background()); err != nil {
+		t.Errorf("one Scaler stops the sweep: %.300v", err)
+	}
+}
