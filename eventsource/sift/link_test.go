@@ -33,7 +33,8 @@ func TestForgedLinkFailsNoSweep(t *testing.T) {
 			Set: api.SetRef{Name: strings.Repeat("x", 200_000), UID: "uid"}},
 		"no UID": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil", Set: api.SetRef{Name: "web"}},
 	} {
-		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "evil", Name: api.SleepRecordName(build.ID), UID: "u", ResourceVersion: "1",
+		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "evil", Name: api.SleepRecordName(build.ID), UID: "u", ResourceVersion: "1",
 			Labels: map[string]string{api.OperationLabel: build.ID}, Annotations: map[string]string{api.OperationAnnotation: link.Encode()}}}
 		lists := build.EmptyLists()
 		lists["controllerrevisions"] = []metav1.Object{revision}

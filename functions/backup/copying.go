@@ -31,13 +31,28 @@ func (w *work) stepCopying(member *api.Member) {
 		w.deleteMovers(member, 0)
 		member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
 		w.handToRestore(member)
-	case pod == nil || !statefulset.Started(pod):
-		w.waitFor(false, "pod %s-%d is not running yet", w.Name, member.Ordinal)
+	case pod == nil:
+		w.waitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
+	case !statefulset.Started(pod):
+		if pod.UID != member.Pod { // it may be on another node, and a mover keeps the volumes attached to the first one
+			w.abandonMovers(member)
+		}
+		w.stallOfMember(pod).storeIn(w.Input, member)
+		w.waitFor(false, "pod %s is not running yet", pod.Name)
 	case pod.DeletionTimestamp != nil:
 		w.waitFor(false, "pod %s is terminating", pod.Name)
 	default:
 		w.copyBesidePod(member, pod)
 	}
+}
+
+// abandonMovers deletes the member's movers, which copy beside another pod or for a lost stop.
+func (w *work) abandonMovers(member *api.Member) {
+	if m := w.moverOf(member); m.job != nil {
+		w.replaceMover(member, m)
+		return
+	}
+	w.deleteMovers(member, 0)
 }
 
 // noMoverReason returns why no mover can copy beside the member's pod. It is empty if a mover can. A member without a mover is copied after

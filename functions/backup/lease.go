@@ -27,6 +27,9 @@ func (w *work) renewLease(member *api.Member, m mover) {
 // is fast, and the next renewal would come too late.
 func (m mover) leaseRenewedAt(member *api.Member, now time.Time) time.Time {
 	at, _ := time.Parse(time.RFC3339, m.pod.Annotations[moverreport.LeaseAnnotation])
+	if at.After(now) { // a clock was set back
+		at = time.Time{}
+	}
 	start := time.Time{}
 	switch sinceStop := member.StoppedAt != nil && at.After(member.StoppedAt.Time); {
 	case m.pins() && !sinceStop: // nothing renews the lease in a final pass

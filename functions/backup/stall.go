@@ -54,6 +54,9 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 	switch {
 	case pod == nil:
 		w.describeMissingPod(s, member, m)
+	case pod.DeletionTimestamp == nil && betweenContainers(pod):
+		s.reason, s.detail = containerWaitReason(pod)
+		s.since, s.showAfter = lastContainerEnd(pod), -1
 	case pod.DeletionTimestamp != nil:
 		s.reason, s.since = "Terminating", pod.DeletionTimestamp.Time
 		s.detail = fmt.Sprintf("pod %s is terminating but does not end; look at node %s", pod.Name, pod.Spec.NodeName)
@@ -68,6 +71,26 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 		return w.stallOfStarted(member, pod, s)
 	}
 	return s
+}
+
+// betweenContainers reports whether a container of the mover has ended, and the kubelet cannot start the next one.
+func betweenContainers(pod *corev1.Pod) bool {
+	reason, _ := containerWaitReason(pod)
+	running := slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses),
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return reason != "" && !running && !lastContainerEnd(pod).IsZero()
+}
+
+// stallOfMember describes why the member is not copied although it has no mover: its pod does not start. It is shown late, because most
+// pods start soon.
+func (w *work) stallOfMember(pod *corev1.Pod) *stall {
+	reason, detail := containerWaitReason(pod)
+	if reason == "" {
+		reason, detail = pendingReason(pod, Warning{})
+	}
+	return &stall{reason: "PodNotStarted", since: pod.CreationTimestamp.Time, showAfter: showSilenceAfter,
+		detail: fmt.Sprintf("pod %s has not started, and a copy beside it begins only then (%s: %s). If it cannot start, scale the StatefulSet "+
+			"to 0 replicas, so that its volumes are copied without it", pod.Name, reason, detail)}
 }
 
 // describeMissingPod describes a Job without a pod: the API server rejects the pod, or the Job controller does not create one. A deleted

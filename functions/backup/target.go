@@ -19,7 +19,7 @@ const clockSkew = 10 * time.Second
 // targetProblem returns a reason and a message if the mover must not write to a target. Both are empty if all targets are usable. The mover
 // may delete data on a target, so a volume that is older than its temporary claim is never used.
 func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
-	for _, move := range movesBeforeStop(record) {
+	for _, move := range movesBeforeSwap(record) {
 		target := in.TargetClaim(record.Operation, move)
 		if !record.Copies() || target == nil || target.Spec.VolumeName == "" {
 			continue
@@ -83,10 +83,18 @@ func (w *work) createTargets(member *api.Member) []plan.Action {
 
 // movesBeforeStop returns the open moves of the members that are not stopped yet.
 func movesBeforeStop(record *api.Resize) []*api.Move {
+	return openMoves(record, api.MemberPending, api.MemberCopying, api.MemberWaiting)
+}
+
+// movesBeforeSwap returns these and the open moves of the members in their final pass, whose targets may be bound only then.
+func movesBeforeSwap(record *api.Resize) []*api.Move {
+	return openMoves(record, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberFinalPass)
+}
+
+func openMoves(record *api.Resize, phases ...api.MemberPhase) []*api.Move {
 	var moves []*api.Move
 	for i := range record.Members {
-		switch member := &record.Members[i]; member.Phase {
-		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
+		if member := &record.Members[i]; slices.Contains(phases, member.Phase) {
 			for j := range member.Claims {
 				if !member.Claims[j].Moved {
 					moves = append(moves, &member.Claims[j])

@@ -26,8 +26,9 @@ const (
 	maxData      = 1 << 10
 )
 
-// setOf returns the StatefulSet of an event, for a source event with the UID that its data has. Most events name it. A source event about another object has a copy of that object, and the
-// set comes from the link on the copy or from the target of a Scaler. A link into another namespace is forged and leads to an error.
+// setOf returns the StatefulSet of an event, for a source event with the UID that its data has. Most events name the set. A source event
+// about another object has a copy of that object, and the set comes from the link on the copy or from the target of a Scaler. A link into
+// another namespace is forged and leads to an error.
 func setOf(e event.Event) (events.Ref, error) {
 	object, err := events.ObjectOf(e)
 	if err != nil || !events.IsSource(e.Type()) {

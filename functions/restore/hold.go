@@ -95,11 +95,26 @@ func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
 		w.do(api.Quiescing, plan.Evict(pod))
 		return
 	}
+	if other := w.memberToLock(); other != nil {
+		w.waitFor(true, "the name of pod %s-%d is locked before %s stops", w.Name, other.Ordinal, pod.Name)
+		return
+	}
 	if first := w.memberToStopFirst(member); first != nil {
 		w.waitFor(false, "pod %s-%d stops before %s", w.Name, first.Ordinal, pod.Name)
 		return
 	}
 	w.do(api.Quiescing, plan.Stop(pod))
+}
+
+// memberToLock returns a member that stops with the others and whose lock does not exist yet, or nil. The API server may reject the lock,
+// and then no pod may have been stopped for it.
+func (w *work) memberToLock() *api.Member {
+	for i := range w.record.Members {
+		if m := &w.record.Members[i]; m.Locked && m.Phase == api.MemberStopping && w.MemberPod(m.Ordinal) == nil {
+			return m
+		}
+	}
+	return nil
 }
 
 // memberToStopFirst returns a member that must have stopped before this one may, or nil.
@@ -175,6 +190,8 @@ func (w *work) enterSwap(member *api.Member) {
 // awaitLock waits until the name of a member without a pod is locked and nothing uses its claims.
 func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 	switch {
+	case pod == nil && w.Rejected != "":
+		w.cancelStops(fmt.Sprintf("the API server rejects the pod that locks the name of pod %s-%d: %s", w.Name, member.Ordinal, w.Rejected))
 	case pod == nil && w.pastDeadline(member):
 		w.cancelStops(fmt.Sprintf("the name of pod %s-%d could not be locked", w.Name, member.Ordinal))
 	case pod == nil:

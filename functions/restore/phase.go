@@ -19,6 +19,7 @@ func (w *work) enterPhase(member *api.Member, phase api.MemberPhase) {
 func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
 	var after time.Duration
 	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
+	limit = min(limit, 10*365*24*time.Hour) // a sum with a longer one could overflow
 	switch phase {
 	case api.MemberStopping:
 		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopsToAwait(member))*statefulset.GracePeriod(w.Set)
@@ -34,7 +35,10 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 	case api.MemberSwapping, api.MemberGrowing:
 		after = w.Settings.SwapTimeout
 	case api.MemberStarting:
-		after = w.Settings.ReadyTimeout * time.Duration(1+w.membersStartingBefore(member))
+		// With OrderedReady, the controller starts the next pod when the one before is available (kubernetes pkg/controller/statefulset,
+		// isRunningAndAvailable).
+		available := min(time.Duration(w.Set.Spec.MinReadySeconds)*time.Second, statefulset.LongestGrace)
+		after = (w.Settings.ReadyTimeout + available) * time.Duration(1+w.membersStartingBefore(member))
 	default:
 		return nil
 	}

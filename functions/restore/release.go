@@ -20,6 +20,8 @@ func (w *work) handleFinalPass(member *api.Member) {
 	switch {
 	case w.heldPod(member) == nil:
 		w.handleLostHold(member, fmt.Sprintf("the hold of pod %s-%d was removed during its final pass", w.Name, member.Ordinal))
+	case w.otherClaimUser(member, member.Pod) != "": // it may be gone before the swap, and then its writes would be lost
+		w.handleLostHold(member, w.otherClaimUser(member, member.Pod))
 	case w.pastDeadline(member):
 		w.cancelStops(fmt.Sprintf("the final pass of pod %s-%d took longer than twice %s", w.Name, member.Ordinal, api.MaxStopAnnotation))
 	case !w.interruptedByLoss(member):

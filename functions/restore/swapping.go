@@ -57,9 +57,8 @@ func (w *work) handleSwapping(member *api.Member) {
 	}
 }
 
-// noteForeignPod clears the proof of the member's stop if another pod uses one of its terminating claims, because the copies are then
-// stale. Such a pod was placed on the claim before the deletion and may write to the old volume. It must be recorded now: the pod may be
-// gone when restore looks again.
+// noteForeignPod clears the proof of the member's stop if another pod uses one of its claims on its old volume, because the copies are then
+// stale. Such a pod may write to the old volume. It must be recorded now: the pod may be gone when restore looks again.
 func (w *work) noteForeignPod(member *api.Member) {
 	if !w.record.Copies() || w.heldPod(member) == nil {
 		return
@@ -67,9 +66,8 @@ func (w *work) noteForeignPod(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		claim := w.Claim(move.Claim)
-		terminating := claim != nil && claim.DeletionTimestamp != nil && claim.Spec.VolumeName == move.OldVolume &&
-			w.Volume(move.OldVolume) != nil
-		if terminating && member.StoppedAt != nil && w.foreignPod(w.record, member.Pod, move) != nil {
+		onOld := claim != nil && claim.Spec.VolumeName == move.OldVolume && w.Volume(move.OldVolume) != nil
+		if onOld && member.StoppedAt != nil && w.foreignPod(w.record, member.Pod, move) != nil {
 			member.StoppedAt, w.reason = nil, api.StartedByOthers
 		}
 	}

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -55,6 +56,14 @@ func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...
 		Message: fmt.Sprintf(format, args...), UID: w.Set.UID, Operation: w.record.Operation}))
 }
 
+// lockRank returns 0 for the creation of a lock, and 1 for any other action.
+func lockRank(a plan.Action) int {
+	if a.Verb == plan.VerbCreate && a.Resource == plan.Pods {
+		return 0
+	}
+	return 1
+}
+
 // plan returns one plan for all members. It stores the record first, so that every action is recorded before it is done.
 func (w *work) plan() plan.Plan {
 	if w.override.Kind != "" {
@@ -64,6 +73,8 @@ func (w *work) plan() plan.Plan {
 		return enterFinishing(w.Input, w.record)
 	}
 	store := operation.Store(w.Set, w.record)
+	// Locks come first. If the API server rejects one, no pod was stopped for it.
+	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(lockRank(a), lockRank(b)) })
 	actions := slices.Concat(w.dryRuns, store.Actions(), w.actions, w.eventActions)
 	if len(actions) > 0 {
 		p := plan.Do(w.reason, actions...)

@@ -1,7 +1,9 @@
 package moverreport
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 
 	"drydock.dev/shared/text"
 )
@@ -54,11 +56,31 @@ type ClaimReport struct {
 	Omitted       int      `json:"omitted,omitempty"` // problems and warnings left out to fit the limit
 }
 
-// ParseMember reads a termination message of a waiting mover's container, or the last line of its log.
+// ParseMember reads a termination message of a waiting mover's container, or the last line of its log. The kubelet truncates the message if
+// a webhook has added containers to the mover's pod. Then the claims after that place are missing.
 func ParseMember(text []byte) (MemberReport, error) {
 	var r MemberReport
 	err := json.Unmarshal(text, &r)
+	for _, shorter := range withFewerClaims(text) {
+		if err != nil {
+			r = MemberReport{}
+			err = json.Unmarshal(shorter, &r)
+		}
+	}
 	return r, err
+}
+
+// withFewerClaims returns the report with the claims before the last beginning of a claim, and the report without claims.
+func withFewerClaims(text []byte) [][]byte {
+	before, claims, found := bytes.Cut(text, []byte(`"claims":[`))
+	if !found {
+		return nil
+	}
+	without := slices.Concat(before, []byte(`"claims":[]}`))
+	if end := bytes.LastIndex(claims, []byte("},{")); end >= 0 {
+		return [][]byte{slices.Concat(before, []byte(`"claims":[`), claims[:end], []byte("}]}")), without}
+	}
+	return [][]byte{without}
 }
 
 // Encode returns the report as one line of JSON without a line break, of at most limit bytes. The limit must be at least

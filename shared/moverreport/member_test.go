@@ -96,3 +96,27 @@ func TestClaimFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestTruncatedReportKeepsItsResult: the kubelet may truncate a message anywhere. From the first claim on, the report is readable.
+func TestTruncatedReportKeepsItsResult(t *testing.T) {
+	r := MemberReport{Stage: FinalContainer, Result: ResultCopied, Message: `a "claims":[ in a name`}
+	for _, name := range []string{"data", "logs", "wal"} {
+		r.Claims = append(r.Claims, ClaimReport{Name: name, Bytes: 7, Warnings: []string{"the file },{ has no owner"}, Digest: "d"})
+	}
+	text := r.Encode(TerminationLogLimit)
+	first := bytes.Index(text, []byte(`"claims":[{`)) + len(`"claims":[`)
+	for end := first; end <= len(text); end++ {
+		back, err := ParseMember(text[:end])
+		if err != nil || back.Result != r.Result || back.Message != r.Message {
+			t.Fatalf("%s: %+v, %v", text[:end], back, err)
+		}
+		for _, c := range back.Claims {
+			if c.Digest != "d" {
+				t.Errorf("%s: claim %+v", text[:end], c)
+			}
+		}
+	}
+	if back, err := ParseMember(text[:first-1]); err == nil {
+		t.Errorf("%s: %+v", text[:first-1], back)
+	}
+}

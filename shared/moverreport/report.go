@@ -6,8 +6,8 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// TerminationLogLimit is the maximum size of a container's termination message in bytes. Kubernetes truncates longer
-// ones.
+// TerminationLogLimit is the maximum size of a container's termination message in bytes. Kubernetes truncates longer ones. It truncates
+// shorter ones, too, if a pod has more than three containers, because they share 12 KiB (kubernetes pkg/kubelet/status, normalizeStatus).
 const TerminationLogLimit = 4096
 
 // Report says how a copy ended, for programs and people.

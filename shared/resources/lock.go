@@ -1,9 +1,13 @@
 package resources
 
 import (
+	"maps"
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	klabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -21,12 +25,14 @@ const lockContainer = "lock"
 func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings api.Settings) *corev1.Pod {
 	link := api.Link{Operation: operation, Role: api.RoleHeld, Namespace: set.Namespace, Set: api.SetRef{Name: set.Name, UID: set.UID},
 		Member: &ordinal}
+	labels, annotations := lockMetadata(set)
+	labels[api.OperationLabel], annotations[api.OperationAnnotation] = operation, link.Encode()
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: statefulset.PodName(set, ordinal), Finalizers: []string{api.HoldFinalizer},
-			Labels:          map[string]string{api.OperationLabel: operation},
-			Annotations:     map[string]string{api.OperationAnnotation: link.Encode()},
+			Labels:          labels,
+			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}},
 		},
 		Spec: corev1.PodSpec{
@@ -34,17 +40,43 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 			RestartPolicy:                corev1.RestartPolicyNever,
 			AutomountServiceAccountToken: ptr.To(false),
 			EnableServiceLinks:           ptr.To(false),
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65532),
+			// No user is named, because some clusters admit only a range of them (OpenShift's restricted-v2).
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: []string{"help"},
-				SecurityContext: moverSecurity(false), Resources: moverResources()}},
+				SecurityContext: moverSecurity(false), Resources: lockResources()}},
 		},
 	}
 }
 
+// lockMetadata returns the labels and annotations of a lock: the opt-outs of injectors, and the keys that the set's user gives its movers,
+// because a policy of the namespace may require them. They must not make the lock a member of the set.
+func lockMetadata(set *appsv1.StatefulSet) (labels, annotations map[string]string) {
+	options, err := MoverOptionsOf(set, nil)
+	if err != nil {
+		options = MoverOptions{} // backup reports it
+	}
+	labels, annotations = maps.Clone(optOutLabels), maps.Clone(optOutAnnotations)
+	copyUserKeys(labels, options.Labels)
+	copyUserKeys(annotations, options.Annotations)
+	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err != nil || selector.Matches(klabels.Set(labels)) {
+		labels = maps.Clone(optOutLabels)
+	}
+	return labels, annotations
+}
+
+// lockResources returns requests and limits: a ResourceQuota may require both. The lock never runs, and a quota counts it nevertheless.
+func lockResources() corev1.ResourceRequirements {
+	resources := moverResources()
+	resources.Limits = resources.Requests.DeepCopy()
+	return resources
+}
+
 // IsLockPod reports whether the pod was built by MakeLock, even if another process has removed its scheduling gate.
 func IsLockPod(pod *corev1.Pod) bool {
-	return metav1.GetControllerOf(pod) == nil && len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Name == lockContainer
+	return metav1.GetControllerOf(pod) == nil && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == lockContainer // an injector may put its container first
+	})
 }
 
 // IsHeldLockOf reports whether the pod is a held lock of the operation.

@@ -293,10 +293,14 @@ func TwoRevisions(set *appsv1.StatefulSet) bool {
 		status.CurrentRevision != "" && status.UpdateRevision != "" && status.CurrentRevision != status.UpdateRevision
 }
 
+// LongestGrace limits the grace period and minReadySeconds in deadlines, which are sums of several. The API server accepts any number of
+// seconds.
+const LongestGrace = 10 * 24 * time.Hour
+
 // GracePeriod returns how long the set's pods may take to end, 30 s by default (core/v1 defaulting).
 func GracePeriod(set *appsv1.StatefulSet) time.Duration {
 	if seconds := set.Spec.Template.Spec.TerminationGracePeriodSeconds; seconds != nil {
-		return time.Duration(*seconds) * time.Second
+		return min(time.Duration(min(*seconds, int64(LongestGrace/time.Second)))*time.Second, LongestGrace)
 	}
 	return 30 * time.Second
 }

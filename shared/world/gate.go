@@ -70,7 +70,7 @@ func (o *Observed) unready(ordinal int) string {
 	if !ready {
 		return fmt.Sprintf("pod %s is not ready", pod.Name)
 	}
-	if left := time.Duration(o.Set.Spec.MinReadySeconds)*time.Second - o.Now.Sub(since); left > 0 {
+	if left := time.Duration(o.Set.Spec.MinReadySeconds)*time.Second - o.Now.Sub(since); left > 0 && o.Set.Spec.MinReadySeconds > 0 {
 		return fmt.Sprintf("pod %s has been ready for less than minReadySeconds", pod.Name)
 	}
 	return ""

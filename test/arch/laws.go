@@ -335,7 +335,7 @@ var laws = []law{
 		why: "it runs on users' machines, so it contains no function and no server",
 		own: []string{"cmd/kubectl-drydock", "docs", "config", "deploy",
 			"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
-			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/settings",
+			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/scale", "shared/settings",
 			"shared/kube", "shared/apply", "shared/text", "shared/overview", "shared/progress"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
 			otelAPI + "/sdk"},

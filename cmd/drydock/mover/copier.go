@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,7 @@ type copier struct {
 	refill    bool
 	limit     *Limiter
 	ownNames  []string // names in the target's root that belong to the mover
+	marker    *os.File // nil if the target has no marker; see checkOwned
 	hooks     hooks
 	meter     *meter
 	problems  problems
@@ -51,6 +53,8 @@ type copier struct {
 	temps       atomic.Uint64 // numbers the temporary names
 	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
 	inodeOwners sync.Map      // inode of the target → the *group that uses it
+	tryFlags    sync.Once     // sets lacksFlags, see missingFlags
+	lacksFlags  uint32
 
 	bytes, files, skipped, deleted atomic.Int64
 	trustedFiles, trustedBytes     atomic.Int64

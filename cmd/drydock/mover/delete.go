@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (r *remover) removeHoisted(ctx context.Context) error {
 
 func (r *remover) remove(ctx context.Context, parent int, n dirent, depth int) error {
 	r.copier.meter.steps.Add(1)
-	if err := context.Cause(ctx); err != nil {
+	if err := cmp.Or(context.Cause(ctx), r.copier.checkOwned()); err != nil {
 		return err
 	}
 	flags := 0

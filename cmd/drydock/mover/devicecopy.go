@@ -70,6 +70,9 @@ func (c *deviceCopier) checkSizes() error {
 	if c.src.dev == c.dst.dev {
 		return usageError(errors.New("source and target are the same device"))
 	}
+	if c.src.size == 0 { // a network block device that has lost its server can be opened, and has no bytes
+		return c.src.fault("reading", errors.New("it has 0 bytes, so its storage may be disconnected"))
+	}
 	if c.src.size > c.dst.size {
 		return tooSmall("the source device has %d bytes, the target device %d", c.src.size, c.dst.size)
 	}

@@ -38,6 +38,10 @@ func (c *copier) endFinalPass() error {
 	if len(c.ownNames) == 0 {
 		return nil
 	}
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
+	c.releaseTarget()
 	for _, name := range []string{recordName, markerName} { // the marker goes last: it stays while the target holds anything else
 		if !slices.Contains(c.ownNames, name) {
 			continue

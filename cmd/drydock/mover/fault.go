@@ -74,7 +74,7 @@ func (k kind) collected() bool { return k >= kindChanged }
 // deniedErrors need more rights or another target. A retry does not help.
 var deniedErrors = []error{
 	fs.ErrPermission, // EPERM, EACCES
-	unix.EOPNOTSUPP, unix.EMLINK, unix.ENAMETOOLONG, unix.EFBIG, unix.EOVERFLOW, unix.EILSEQ,
+	unix.EOPNOTSUPP, unix.EMLINK, unix.ENAMETOOLONG, unix.EFBIG, unix.EOVERFLOW, unix.EILSEQ, unix.E2BIG,
 	errMountHere, errDropped, errXattrTooLarge, errOwnName, errNotKept,
 }
 

@@ -127,5 +127,52 @@ func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error)
 		flags[k] = r.flagsOf(fd)
 		unix.Close(fd)
 	}
-	return flags[source] == flags[target], context.Cause(ctx)
+	return !c.flagsDiffer(flags[source], flags[target]), context.Cause(ctx)
+}
+
+// flagsDiffer reports whether a file lacks flags of the source that the target could store, or has others. Without this exception, a file
+// with such a flag would be copied completely in each pass.
+func (c *copier) flagsDiffer(want, have uint32) bool {
+	return want != have && (want^have)&^c.missingFlags() != 0
+}
+
+// missingFlags returns the flags that files of the target cannot have. It tries them once, with an empty file.
+func (c *copier) missingFlags() uint32 {
+	c.tryFlags.Do(func() {
+		if c.dst.noFlags.Load() {
+			c.lacksFlags = carriedFlags
+			return
+		}
+		if c.beginWriting(c.tree.top, c.dst.fd) != nil {
+			return // every difference counts
+		}
+		fd := -1
+		name, err := c.makeTemp(c.tree.top, func(name string) (err error) {
+			fd, err = openat(c.dst.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0)
+			return err
+		})
+		if err != nil {
+			return
+		}
+		defer unix.Close(fd)
+		defer c.discard(c.dst.fd, name)
+		for _, f := range inodeFlags {
+			if !f.needed && !hasFlag(fd, f.bit) {
+				c.lacksFlags |= f.bit
+			}
+		}
+	})
+	return c.lacksFlags
+}
+
+// hasFlag sets the flag on an open file, and reports whether the file has it then.
+func hasFlag(fd int, bit uint32) bool {
+	have, err := rawFlags(fd)
+	if err != nil {
+		return false
+	}
+	next := have | bit
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&next)))
+	now, err := rawFlags(fd)
+	return errno == 0 && err == nil && now&bit != 0
 }

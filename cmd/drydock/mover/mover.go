@@ -102,6 +102,7 @@ func newCopier(o Options) (*copier, error) {
 
 func (c *copier) close() {
 	c.meter.close()
+	c.releaseTarget()
 	c.src.close()
 	c.dst.close()
 	c.twoPass.earlier.close()

@@ -36,6 +36,9 @@ func (p pair) fault(s side, op string, e *entry, err error) error {
 // beginWriting prepares an open directory of the target for a change. A presumed one may have its final mode, which may deny
 // writing. finish sets that mode again.
 func (c *copier) beginWriting(d *dir, fd int) error {
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
 	d.written.Store(true)
 	if !d.presumed {
 		return nil

@@ -25,7 +25,7 @@ func (c *copier) openPatch(at pair, e *entry, g *group, in int) int {
 	if err != nil {
 		return -1
 	}
-	if c.dst.flagsOf(out) != c.src.flagsOf(in) {
+	if c.flagsDiffer(c.src.flagsOf(in), c.dst.flagsOf(out)) {
 		unix.Close(out)
 		return -1
 	}
@@ -79,6 +79,9 @@ func (c *copier) writePatch(p patch, units *unitPatch) error {
 // updateContents writes the blocks that differ. With units it reads few of them in the target; without, it compares the file
 // in segments.
 func (p patch) updateContents(units *unitPatch) error {
+	if err := p.c.checkOwned(); err != nil {
+		return err
+	}
 	size := p.e.meta.size
 	st, err := fstat(p.out)
 	if err == nil && st.Size != size {
@@ -141,6 +144,9 @@ func (p patch) updateSegment(from, to int64) error {
 		data, end, err := seekData(p.in, off, to)
 		if err != nil {
 			return p.at.fault(source, "reading", p.e, err)
+		}
+		if err := p.c.checkOwned(); err != nil {
+			return err
 		}
 		if err := p.punchHole(off, data); err != nil {
 			return err

@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func (p patch) compare(from, to int64) error {
 	defer buffers.Put(both[1])
 	nextIn, nextOut := readAhead{p.in, from, to}, readAhead{p.out, from, to}
 	for off := from; off < to; {
-		if err := context.Cause(p.ctx); err != nil {
+		if err := cmp.Or(context.Cause(p.ctx), p.c.checkOwned()); err != nil {
 			return err
 		}
 		nextIn.advance(off)

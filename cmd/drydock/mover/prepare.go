@@ -33,6 +33,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 		}
 		defer unix.Close(fd)
 		c.meter.steps.Add(1)
+		if err := c.checkOwned(); err != nil {
+			return err
+		}
 		if err := c.problems.collect(c.setFlags(fd, d.path(), d.flags)); err != nil {
 			return err
 		}
@@ -119,6 +122,9 @@ func (c *copier) finishDirs(ctx context.Context, dirs []*dir) error {
 }
 
 func (c *copier) finishDir(d *dir) error {
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
 	attrs, err := c.sourceDirXattrs(d)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ package mover
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
@@ -50,8 +51,8 @@ func (c *copier) saveRecord() error {
 }
 
 func (c *copier) writeRecord(w *recordWriter) error {
-	if w.err != nil {
-		return w.err
+	if err := cmp.Or(w.err, c.checkOwned()); err != nil {
+		return err
 	}
 	f, tmp, err := c.createRecordFile()
 	if err != nil {
@@ -66,6 +67,9 @@ func (c *copier) writeRecord(w *recordWriter) error {
 	}
 	if err == nil && c.hooks.recording != nil {
 		c.hooks.recording()
+	}
+	if err == nil {
+		err = c.checkOwned()
 	}
 	if err == nil {
 		err = ignoringEINTR(func() error { return unix.Renameat(c.dst.fd, tmp, c.dst.fd, recordName) })

@@ -30,8 +30,7 @@ func (c *copier) checkOwnership() error {
 		return &fault{source, "copying", markerName, errOwnName}
 	}
 	if c.hasOwnMarker() {
-		c.addOwnName(markerName)
-		return nil
+		return c.ownTarget()
 	}
 	foreign, err := c.foreignNames()
 	if err != nil {
@@ -47,6 +46,16 @@ func (c *copier) checkOwnership() error {
 		_ = unix.Unlinkat(c.dst.fd, markerName, 0)
 		return errNotSeparate
 	}
+	return c.ownTarget()
+}
+
+// ownTarget keeps the marker open for checkOwned.
+func (c *copier) ownTarget() error {
+	fd, err := openat(c.dst.fd, markerName, unix.O_RDONLY, 0)
+	if err != nil {
+		return &fault{target, "opening", markerName, err}
+	}
+	c.marker = os.NewFile(uintptr(fd), markerName)
 	c.addOwnName(markerName)
 	return nil
 }

@@ -31,6 +31,9 @@ func (c *copier) makeTemp(d *dir, create func(name string) error) (string, error
 // makeEntry calls create with a temporary name or, in a fresh directory, with the entry's own name: it cannot replace
 // anything there. An entry that a killed run left there is recognized by its time, which is set last.
 func (c *copier) makeEntry(d *dir, e *entry, create func(name string) error) (string, error) {
+	if err := c.checkOwned(); err != nil {
+		return "", err
+	}
 	if d.fresh {
 		if err := ignoringEINTR(func() error { return create(e.name) }); err != unix.EEXIST {
 			return e.name, err
@@ -43,6 +46,10 @@ func (c *copier) makeEntry(d *dir, e *entry, create func(name string) error) (st
 func (c *copier) install(at int, tmp string, d *dir, name string) error {
 	if tmp == name {
 		return nil
+	}
+	if err := c.checkOwned(); err != nil {
+		c.discard(at, tmp)
+		return err
 	}
 	err := ignoringEINTR(func() error { return unix.Renameat(at, tmp, at, name) })
 	if err != nil {

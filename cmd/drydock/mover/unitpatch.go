@@ -95,6 +95,9 @@ func (p *unitPatch) comparePiece(piece unitPiece) error {
 }
 
 func (p *unitPatch) updateUnit(i int, want []byte) error {
+	if err := p.c.checkOwned(); err != nil {
+		return err
+	}
 	whole := buffers.Get()
 	defer buffers.Put(whole)
 	have, off := whole[:len(want)], int64(i)*unitSize

@@ -1,0 +1,38 @@
+package restore
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// injectedFirst puts a container before the lock's own one, as Linkerd (proxy-await) and Istio (holdApplicationUntilProxyStarts) do.
+func injectedFirst() build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Spec.Containers = append([]corev1.Container{{Name: "istio-proxy"}}, p.Spec.Containers...)
+	})
+}
+
+// TestLockWithInjectedSidecarStaysALock: an injector of the namespace may put its container first. The pod is still Drydock's lock. If it is
+// taken for another process's pod, the hold is removed, the pod stays, and it keeps the member's name for ever.
+func TestLockWithInjectedSidecarStaysALock(t *testing.T) {
+	record := movingOne(api.MemberStopping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true }),
+		build.MemberDue(0, time.Minute))
+	at := append(setWith(record, build.Replicas(0)), append(journalOf(web0), append(source(web0), target(web0)...)...)...)
+	p := Decide(situation(at, lock(0, injectedFirst())))
+	ends := func(a plan.Action) bool {
+		return a.Resource == plan.Pods && a.Name == "web-0" && (a.Verb == plan.VerbEvict || a.Verb == plan.VerbDelete)
+	}
+	frees := func(a plan.Action) bool {
+		return a.Resource == plan.Pods && a.Name == "web-0" && slices.Contains(a.Words, "-finalizer hold")
+	}
+	if slices.ContainsFunc(p.Actions, frees) && !slices.ContainsFunc(p.Actions, ends) {
+		t.Errorf("the lock loses its finalizer and link, but nobody deletes it: %s", p)
+	}
+}
