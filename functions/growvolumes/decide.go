@@ -74,6 +74,9 @@ func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.G
 	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool {
 		return in.mustPause(growth, n, state, in.isUnmet(n.template, current))
 	})
+	if state == requestRefused {
+		due = in.afterRefusal(growth, due, current)
+	}
 	if len(due) == 0 {
 		return in.report(growth, api.GrowthPaused, warnings)
 	}
@@ -100,6 +103,24 @@ func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.G
 	notes = append(notes, in.eventsForNew(next, warnings)...)
 	patch.Annotate(api.GrowthAnnotation, next.Encode())
 	return plan.Do(api.VolumesGrow, append(patch.Actions(), notes...)...), warnings
+}
+
+// turnAfterRefusal is how long a refused request for one template stays before another template gets its turn.
+const turnAfterRefusal = 15 * time.Minute
+
+// afterRefusal returns the needs for the request after a refused one. A quota may have room for one template but not for all, so the next
+// request names one. If that is refused, too, the templates take turns. The others follow when one has grown.
+func (in Input) afterRefusal(growth *api.Growth, due []need, refused map[string]api.Target) []need {
+	named := slices.DeleteFunc(slices.Clone(due), func(n need) bool { _, ok := refused[n.template]; return !ok })
+	switch {
+	case len(named) == 0:
+		return due
+	case len(named) == 1 && len(due) > 1 && !operation.Within(in.Now, growth.Latest[named[0].template].At.Time, turnAfterRefusal):
+		requestedAt := func(n need) time.Time { return growth.Latest[n.template].At.Time }
+		longest := slices.MinFunc(due, func(a, b need) int { return requestedAt(a).Compare(requestedAt(b)) })
+		return []need{longest}
+	}
+	return named[:1]
 }
 
 // retryByGrowth is the value of the retry annotation that grow-volumes writes.

@@ -234,6 +234,39 @@ func TestRefusedTemplateDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
+// TestTemplatesTakeTurnsAfterRefusal: two templates are nearly full, and a quota has room for one of them.
+func TestTemplatesTakeTurnsAfterRefusal(t *testing.T) {
+	const both = "data=110Mi+,logs=11Mi+"
+	after := func(request string, requested map[string]time.Duration) string {
+		growth := withGrowth(func(g *api.Growth) {
+			g.Request, g.Latest = request, map[string]api.RequestedGrowth{}
+			for template, ago := range requested {
+				g.Latest[template] = api.RequestedGrowth{At: metav1.NewTime(build.Now.Add(-ago)), Size: "1Mi"}
+			}
+		})
+		in := webWith("data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi", []build.Option{build.Template("logs", "10Mi", expandable),
+			build.Resize(request), growth, withEndedResize(api.Refused, request, time.Minute,
+				func(r *api.Resize) { r.Reason = api.QuotaExceeded })},
+			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 1))
+		return written(Decide(in))[api.ResizeAnnotation]
+	}
+	for name, c := range map[string]struct {
+		request string
+		ago     map[string]time.Duration
+		want    string // "" keeps the request
+	}{
+		"both were refused":                    {both, map[string]time.Duration{"data": time.Minute, "logs": time.Minute}, "data=110Mi+"},
+		"one was refused just now":             {"data=110Mi+", map[string]time.Duration{"data": time.Minute, "logs": time.Hour}, ""},
+		"one was refused, now the other":       {"data=110Mi+", map[string]time.Duration{"data": 20 * time.Minute, "logs": time.Hour}, "logs=11Mi+"},
+		"the other was refused, now the first": {"logs=11Mi+", map[string]time.Duration{"data": time.Hour, "logs": 20 * time.Minute}, "data=110Mi+"},
+		"the other was never requested":        {"data=110Mi+", map[string]time.Duration{"data": 20 * time.Minute}, "logs=11Mi+"},
+	} {
+		if got := after(c.request, c.ago); got != c.want {
+			t.Errorf("%s: requests %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestFailedTemplateDelaysNoOther: the growth of logs failed an hour ago, and logs has enough space now. data is nearly full.
 func TestFailedTemplateDelaysNoOther(t *testing.T) {
 	logs := build.Template("logs", "10Mi", expandable)
