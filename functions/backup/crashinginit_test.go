@@ -10,8 +10,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestPodWithCrashingInitContainerIsCopiedOrExplained: the disk is full, so an init container of the pod fails again and again. Its phase is Pending,
-// although its volumes are mounted. The user asks for a larger volume to repair exactly that. The wait must not be silent until the deadline.
+// TestPodWithCrashingInitContainerIsCopiedOrExplained: the disk is full, so an init container of the pod fails again and again. Its phase
+// is Pending, although its volumes are mounted. The user asks for a larger volume to repair exactly that. The wait must not be silent until
+// the deadline.
 func TestPodWithCrashingInitContainerIsCopiedOrExplained(t *testing.T) {
 	crashing := build.Edit(func(p *corev1.Pod) {
 		build.Age(3 * time.Hour)(p)

@@ -50,8 +50,9 @@ func TestTargetThatIsBoundAfterTheStopIsChecked(t *testing.T) {
 	}
 }
 
-// TestSecondContainerThatCannotStartIsAStall: the first passes have ended, and the node cannot start the container final, for example because a
-// mount has become stale. The member is down, so the record has to say why, and the operation must not wait for its deadline of many hours.
+// TestSecondContainerThatCannotStartIsAStall: the first passes have ended, and the node cannot start the container final, for example
+// because a mount has become stale. The member is down, so the record has to say why, and the operation must not wait for its deadline of
+// many hours.
 func TestSecondContainerThatCannotStartIsAStall(t *testing.T) {
 	since := build.Settings().StartTimeout + time.Hour
 	broken := build.Edit(func(p *corev1.Pod) {

@@ -23,16 +23,17 @@ func truncatedByKubelet(p *corev1.Pod) {
 	}
 }
 
-// TestReportSurvivesAnInjectedContainer: a member has sixteen claims, like an object store with a claim for each disk. A webhook without a known
-// opt-out, or kubectl debug, has added a container to the mover's pod. A complete report must not become unreadable because of that: the
-// verified copy would be discarded, five times, and a converged mover would never count as waiting.
+// TestReportSurvivesAnInjectedContainer: a member has sixteen claims, like an object store with a claim for each disk. A webhook without a
+// known opt-out, or kubectl debug, has added a container to the mover's pod. A complete report must not become unreadable because of that:
+// the verified copy would be discarded, five times, and a converged mover would never count as waiting.
 func TestReportSurvivesAnInjectedContainer(t *testing.T) {
 	report := func(stage, result string) moverreport.MemberReport {
 		r := moverreport.MemberReport{Stage: stage, Result: result, Reason: moverreport.ReasonCopied,
 			Message: "the targets are verified copies. The final pass took 1.2s, the forecast was 1s"}
 		for i := range 16 {
-			r.Claims = append(r.Claims, moverreport.ClaimReport{Name: fmt.Sprintf("disk-%d", i), Bytes: 123456789012, Files: 1234567, Skipped: 1234567,
-				Total: 123456789012, RecordedFiles: 1234567, RecordedBytes: 123456789012, TrustedFiles: 1234567, TrustedBytes: 123456789012,
+			r.Claims = append(r.Claims, moverreport.ClaimReport{Name: fmt.Sprintf("disk-%d", i), Bytes: 123456789012, Files: 1234567,
+				Skipped: 1234567,
+				Total:   123456789012, RecordedFiles: 1234567, RecordedBytes: 123456789012, TrustedFiles: 1234567, TrustedBytes: 123456789012,
 				Digest: strings.Repeat("d", 64)})
 		}
 		return r

@@ -12,9 +12,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestMoverLeavesVolumesToRescheduledPod: the member's pod was deleted during the first passes, for example by a rollout or a descheduler, and its
-// replacement was placed on another node. It cannot start there, because the mover keeps the ReadWriteOnce volumes attached to the first node
-// ("Multi-Attach error"). So the mover has to end now, not after the first pass of hours.
+// TestMoverLeavesVolumesToRescheduledPod: the member's pod was deleted during the first passes, for example by a rollout or a descheduler,
+// and its replacement was placed on another node. It cannot start there, because the mover keeps the ReadWriteOnce volumes attached to the
+// first node ("Multi-Attach error"). So the mover has to end now, not after the first pass of hours.
 func TestMoverLeavesVolumesToRescheduledPod(t *testing.T) {
 	replacement := pod(0, build.UID("uid-replacement"), build.Edit(func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase = "another-node", corev1.PodPending
@@ -23,7 +23,8 @@ func TestMoverLeavesVolumesToRescheduledPod(t *testing.T) {
 	}))
 	running := build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
-		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "first",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	})
 	// restore has cancelled a stop in its final pass, so the next attempt has no mover yet. A final pass has no lease and may take hours, too.
 	cancelled := build.EditMember(0, func(m *api.Member) { m.Attempt, m.Pod, m.Node, m.StoppedAt = 2, "", "", nil })

@@ -250,16 +250,17 @@ func TestTemplatesTakeTurnsAfterRefusal(t *testing.T) {
 			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 1))
 		return written(Decide(in))[api.ResizeAnnotation]
 	}
+	type ago = map[string]time.Duration
 	for name, c := range map[string]struct {
 		request string
-		ago     map[string]time.Duration
+		ago     ago
 		want    string // "" keeps the request
 	}{
-		"both were refused":                    {both, map[string]time.Duration{"data": time.Minute, "logs": time.Minute}, "data=110Mi+"},
-		"one was refused just now":             {"data=110Mi+", map[string]time.Duration{"data": time.Minute, "logs": time.Hour}, ""},
-		"one was refused, now the other":       {"data=110Mi+", map[string]time.Duration{"data": 20 * time.Minute, "logs": time.Hour}, "logs=11Mi+"},
-		"the other was refused, now the first": {"logs=11Mi+", map[string]time.Duration{"data": time.Hour, "logs": 20 * time.Minute}, "data=110Mi+"},
-		"the other was never requested":        {"data=110Mi+", map[string]time.Duration{"data": 20 * time.Minute}, "logs=11Mi+"},
+		"both were refused":                    {both, ago{"data": time.Minute, "logs": time.Minute}, "data=110Mi+"},
+		"one was refused just now":             {"data=110Mi+", ago{"data": time.Minute, "logs": time.Hour}, ""},
+		"one was refused, now the other":       {"data=110Mi+", ago{"data": 20 * time.Minute, "logs": time.Hour}, "logs=11Mi+"},
+		"the other was refused, now the first": {"logs=11Mi+", ago{"data": time.Hour, "logs": 20 * time.Minute}, "data=110Mi+"},
+		"the other was never requested":        {"data=110Mi+", ago{"data": 20 * time.Minute}, "logs=11Mi+"},
 	} {
 		if got := after(c.request, c.ago); got != c.want {
 			t.Errorf("%s: requests %q, want %q", name, got, c.want)

@@ -8,9 +8,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Meanwhile another
-// pod, such as that of a CronJob, uses the claim, writes to files that the mover has verified, ends, and is deleted. Drydock has seen it. The record
-// has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards what the pod has written.
+// TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Meanwhile
+// another pod, such as that of a CronJob, uses the claim, writes to files that the mover has verified, ends, and is deleted. Drydock has
+// seen it. The record has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards what the pod has written.
 func TestForeignPodSeenInFinalPassMakesCopyStale(t *testing.T) {
 	foreign := objects{build.Pod("nightly-report", []string{web0}, onNode)}
 	final := onlyMember(api.MemberFinalPass, build.MemberDue(0, time.Hour))

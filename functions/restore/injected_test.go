@@ -19,8 +19,8 @@ func injectedFirst() build.Option {
 	})
 }
 
-// TestLockWithInjectedSidecarStaysALock: an injector of the namespace may put its container first. The pod is still Drydock's lock. If it is
-// taken for another process's pod, the hold is removed, the pod stays, and it keeps the member's name for ever.
+// TestLockWithInjectedSidecarStaysALock: an injector of the namespace may put its container first. The pod is still Drydock's lock. If it
+// is taken for another process's pod, the hold is removed, the pod stays, and it keeps the member's name for ever.
 func TestLockWithInjectedSidecarStaysALock(t *testing.T) {
 	record := movingOne(api.MemberStopping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true }),
 		build.MemberDue(0, time.Minute))

@@ -14,7 +14,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// oneRunsOneRemoved is a set with one replica, whose members 0 and 1 stop together. Member 1 was removed by a scale-down, so its name is locked.
+// oneRunsOneRemoved is a set with one replica, whose members 0 and 1 stop together. Member 1 was removed by a scale-down, so its name is
+// locked.
 func oneRunsOneRemoved(phase api.MemberPhase, options ...func(*api.Resize)) objects {
 	record := build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0, web1),
 		build.EditMember(1, func(m *api.Member) { m.Pod, m.Locked = "", phase != api.MemberWaiting })}, options...)...)
@@ -39,7 +40,9 @@ func TestRefusedLockStopsNobody(t *testing.T) {
 // TestRefusedLockIsExplained: the message has to name the cause and the remedy.
 func TestRefusedLockIsExplained(t *testing.T) {
 	late := build.MemberDue(1, -time.Second)
-	for name, options := range map[string][]func(*api.Resize){"first try": {late}, "last try": {late, stops(0, maxStops), stops(1, maxStops)}} {
+	for name, options := range map[string][]func(*api.Resize){
+		"first try": {late}, "last try": {late, stops(0, maxStops), stops(1, maxStops)},
+	} {
 		p := Decide(with(situation(oneRunsOneRemoved(api.MemberStopping, options...), heldPodOf(0)), func(in *Input) { in.Rejected = tooStrict }))
 		if next := build.Stored(p); next == nil || !strings.Contains(next.Message, "limits.cpu") {
 			t.Errorf("%s: nothing says why the name cannot be locked: %s", name, next.Message)
@@ -47,8 +50,8 @@ func TestRefusedLockIsExplained(t *testing.T) {
 	}
 }
 
-// TestLockRunsAsNoFixedUser: OpenShift admits only users of the namespace's range (SCC restricted-v2, MustRunAsRange), for example from 1000660000.
-// Movers follow it. The level "restricted" needs no runAsUser, only runAsNonRoot, and the lock never runs.
+// TestLockRunsAsNoFixedUser: OpenShift admits only users of the namespace's range (SCC restricted-v2, MustRunAsRange), for example from
+// 1000660000. Movers follow it. The level "restricted" needs no runAsUser, only runAsNonRoot, and the lock never runs.
 func TestLockRunsAsNoFixedUser(t *testing.T) {
 	lock := resources.MakeLock(build.Set("web"), id, 0, build.Settings())
 	for _, c := range []*corev1.PodSecurityContext{lock.Spec.SecurityContext} {

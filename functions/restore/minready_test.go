@@ -10,8 +10,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestOrderedStartAllowsForMinReadySeconds: members that stopped together start one after the other. With OrderedReady, the controller starts the next
-// one only when the one before is available, which takes minReadySeconds (kubernetes pkg/controller/statefulset, isRunningAndAvailable).
+// TestOrderedStartAllowsForMinReadySeconds: members that stopped together start one after the other. With OrderedReady, the controller
+// starts the next one only when the one before is available, which takes minReadySeconds (kubernetes pkg/controller/statefulset,
+// isRunningAndAvailable).
 func TestOrderedStartAllowsForMinReadySeconds(t *testing.T) {
 	record := build.Operation(api.Moving, build.Members(api.MemberSwapping, web0, web1, web2))
 	set := setWith(record, build.Replicas(3), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 3600 }))

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestReadyPodOfNodeWithFastClock: a node whose clock was wrong for a moment leaves a Ready condition of the future, which nothing rewrites.
-// Without minReadySeconds, Kubernetes counts the pod as available (k8s.io/kubernetes/pkg/api/v1/pod, IsPodAvailable).
+// TestReadyPodOfNodeWithFastClock: a node whose clock was wrong for a moment leaves a Ready condition of the future, which nothing
+// rewrites. Without minReadySeconds, Kubernetes counts the pod as available (k8s.io/kubernetes/pkg/api/v1/pod, IsPodAvailable).
 func TestReadyPodOfNodeWithFastClock(t *testing.T) {
 	other := build.With(build.PodOf("web", 0, "data"), build.Edit(func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDeviceWithoutBackingIsNoSource: a network block device (nbd, rbd-nbd) that has lost its server, like this loop device without a file, can be opened
-// and has 0 bytes. A copy of nothing must not be reported as a verified copy: the member would get an empty device.
+// TestDeviceWithoutBackingIsNoSource: a network block device (nbd, rbd-nbd) that has lost its server, like this loop device without a file,
+// can be opened and has 0 bytes. A copy of nothing must not be reported as a verified copy: the member would get an empty device.
 func TestDeviceWithoutBackingIsNoSource(t *testing.T) {
 	needRoot(t)
 	image := filepath.Join(t.TempDir(), "image")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestLateMoverLeavesFinishedTargetAlone: a mover's node loses its network, and the garbage collector of pods declares the pod Failed. The Job,
-// or backup, makes another mover, which completes the copy. The member starts on it. Then the node's network comes back: the first mover goes
-// on with its pass, because nothing but the end of its process stops a first pass. The target is live now.
+// TestLateMoverLeavesFinishedTargetAlone: a mover's node loses its network, and the garbage collector of pods declares the pod Failed. The
+// Job, or backup, makes another mover, which completes the copy. The member starts on it. Then the node's network comes back: the first
+// mover goes on with its pass, because nothing but the end of its process stops a first pass. The target is live now.
 func TestLateMoverLeavesFinishedTargetAlone(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for _, name := range []string{"a", "ledger", "z"} {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestHotFileWithUnsupportedFlagIsPatched: databases on btrfs have files without copy on write (chattr +C). ext4 and xfs do not know this flag,
-// which is a warning. A later pass still has to write only the blocks that differ.
+// TestHotFileWithUnsupportedFlagIsPatched: databases on btrfs have files without copy on write (chattr +C). ext4 and xfs do not know this
+// flag, which is a warning. A later pass still has to write only the blocks that differ.
 func TestHotFileWithUnsupportedFlagIsPatched(t *testing.T) {
 	for name, mkfs := range map[string][]string{"ext4": {"mkfs.ext4", "-q", "-F"}, "xfs": {"mkfs.xfs", "-q", "-f"}} {
 		t.Run(name, func(t *testing.T) {
