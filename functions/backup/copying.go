@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,9 @@ func (w *work) stepCopying(member *api.Member) {
 		return
 	}
 	pod := w.MemberPod(member.Ordinal)
+	if (pod == nil || statefulset.Started(pod)) && strings.HasPrefix(member.Stalled, podNotStarted+": ") {
+		member.Stalled, member.StalledSince = "", nil
+	}
 	switch {
 	case w.noMoverReason(member, pod) != "":
 		w.deleteMovers(member, 0)

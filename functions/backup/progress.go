@@ -148,7 +148,11 @@ const maxCause = 300
 // left, it replaces the message of the last stall.
 func (w *work) reportStalls() {
 	var stalled []string
-	for _, member := range w.record.Members {
+	for i := range w.record.Members {
+		member := &w.record.Members[i]
+		if member.Phase != api.MemberCopying && member.Phase != api.MemberFinalPass { // restore has it now
+			member.Stalled, member.StalledSince = "", nil
+		}
 		if member.Stalled != "" {
 			stalled = append(stalled, fmt.Sprintf("%s (pod %s-%d)", member.Stalled, w.Name, member.Ordinal))
 		}

@@ -88,7 +88,7 @@ func (w *work) stallOfMember(pod *corev1.Pod) *stall {
 	if reason == "" {
 		reason, detail = pendingReason(pod, Warning{})
 	}
-	return &stall{reason: "PodNotStarted", since: pod.CreationTimestamp.Time, showAfter: showSilenceAfter,
+	return &stall{reason: podNotStarted, since: pod.CreationTimestamp.Time, showAfter: showSilenceAfter,
 		detail: fmt.Sprintf("pod %s has not started, and a copy beside it begins only then (%s: %s). If it cannot start, scale the StatefulSet "+
 			"to 0 replicas, so that its volumes are copied without it", pod.Name, reason, detail)}
 }
@@ -120,7 +120,8 @@ func lackedPodBefore(member *api.Member) bool {
 }
 
 const (
-	noPod = "NoPod"
+	noPod         = "NoPod"
+	podNotStarted = "PodNotStarted"
 	// failedCreate is the reason of the Job controller's Events about pods that the API server rejects.
 	failedCreate = "FailedCreate"
 )

@@ -20,7 +20,7 @@ func Decide(in Input) plan.Plan {
 	if events.IsOrder(in.Letter.Type) && in.Letter.Code == orderRefusedCode {
 		return plan.Noop(api.OrderRefused) // otherwise anyone could write to the set by sending orders
 	}
-	if events.IsSource(in.Letter.Type) && in.SetUID != in.Set.UID {
+	if events.IsSource(in.Letter.Type) && !in.isKnownSource() {
 		return plan.Noop(api.UnknownSource) // likewise: only a sender that has seen the set knows its UID
 	}
 	if reason := notListedReason(in); reason != "" {
@@ -47,6 +47,16 @@ func Decide(in Input) plan.Plan {
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.DeadLettersAnnotation, api.EncodeDeadLetters(letters))
 	return plan.Do(api.DeadLettered, append(patch.Actions(), warn(in, "To send the event again at once, run "+redeliverCommand(in)))...)
+}
+
+// isKnownSource reports whether the data of a source event has the UID of the set. The links of movers may have the UID from before a
+// resize created the set again; the id of that resize comes from it.
+func (in Input) isKnownSource() bool {
+	if in.SetUID == in.Set.UID {
+		return true
+	}
+	record := operation.Of(in.Set).Resize
+	return in.SetUID != "" && record != nil && record.HasIDOf(in.SetUID)
 }
 
 // orderRefusedCode is the HTTP status of package serve for an order without permission.

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,10 +191,9 @@ func (w *work) enterSwap(member *api.Member) {
 // awaitLock waits until the name of a member without a pod is locked and nothing uses its claims.
 func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 	switch {
-	case pod == nil && w.Rejected != "":
-		w.cancelStops(fmt.Sprintf("the API server rejects the pod that locks the name of pod %s-%d: %s", w.Name, member.Ordinal, w.Rejected))
-	case pod == nil && w.pastDeadline(member):
-		w.cancelStops(fmt.Sprintf("the name of pod %s-%d could not be locked", w.Name, member.Ordinal))
+	case pod == nil && w.pastDeadline(member) && cmp.Or(w.Rejected, w.WriteFailed) != "":
+		w.cancelStops(fmt.Sprintf("the API server does not create the pod that locks the name of pod %s-%d: %s", w.Name, member.Ordinal,
+			cmp.Or(w.Rejected, w.WriteFailed)))
 	case pod == nil:
 		w.do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.record.Operation, member.Ordinal, w.Settings)))
 	case !resources.IsHeldLockOf(pod, w.record.Operation):

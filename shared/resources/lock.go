@@ -19,6 +19,8 @@ const lockGate = api.Prefix + "lock"
 
 const lockContainer = "lock"
 
+var lockArgs = []string{"help"}
+
 // MakeLock returns the pod that reserves the name of a member without a pod, so that the member cannot start while its claims are
 // replaced. It runs only if another process removes its scheduling gate, and then ends at once. It names no claim, and no selector of the
 // set matches it. The set owns it but is not its controller, because the StatefulSet controller would adopt it as a member.
@@ -43,7 +45,7 @@ func MakeLock(set *appsv1.StatefulSet, operation string, ordinal int, settings a
 			// No user is named, because some clusters admit only a range of them (OpenShift's restricted-v2).
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: []string{"help"},
+			Containers: []corev1.Container{{Name: lockContainer, Image: settings.Image, Args: lockArgs,
 				SecurityContext: moverSecurity(false), Resources: lockResources()}},
 		},
 	}
@@ -74,8 +76,9 @@ func lockResources() corev1.ResourceRequirements {
 
 // IsLockPod reports whether the pod was built by MakeLock, even if another process has removed its scheduling gate.
 func IsLockPod(pod *corev1.Pod) bool {
-	return metav1.GetControllerOf(pod) == nil && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == lockContainer // an injector may put its container first
+	claims := slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+	return metav1.GetControllerOf(pod) == nil && !claims && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name == lockContainer && slices.Equal(c.Args, lockArgs) // an injector may put its container first
 	})
 }
 

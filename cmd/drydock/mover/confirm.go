@@ -101,7 +101,7 @@ func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *ent
 	}
 	src, dst := &both[source], &both[target]
 	if src.content != dst.content && sameAttributes(&src.meta, &dst.meta) {
-		invalidate(fds[target], e)
+		c.invalidate(fds[target], e)
 		return &fault{target, "comparing", d.join(e.name), errWrongContents}
 	}
 	if err := differenceError(func() string { return d.join(e.name) }, src, dst, c.tree.groupOf(e)); err != nil {

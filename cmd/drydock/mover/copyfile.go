@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -16,7 +17,7 @@ func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) e
 		return err
 	}
 	err = c.writeTemp(ctx, at, e, in, out)
-	torn := err != nil && c.keepsIncomplete(e, err) && opened(out).chmod(0o600) == nil
+	torn := err != nil && c.keepsIncomplete(e, err) && c.checkOwned() == nil && opened(out).chmod(0o600) == nil
 	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR { // a network file system reports its quota here
 		err = at.fault(target, "closing", e, cerr)
 	}
@@ -24,7 +25,7 @@ func (c *copier) copyRegular(ctx context.Context, at pair, e *entry, in input) e
 	case err == nil:
 		return c.install(at.dst, tmp, at.dir, e.name)
 	case torn && c.install(at.dst, tmp, at.dir, e.name) == nil:
-		invalidate(at.dst, e)
+		c.invalidate(at.dst, e)
 	default:
 		c.discard(at.dst, tmp)
 	}
@@ -98,7 +99,7 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 			return err
 		}
 	}
-	if err := c.copyData(ctx, at, e, in, out); err != nil {
+	if err := cmp.Or(c.copyData(ctx, at, e, in, out), c.checkOwned()); err != nil {
 		return err
 	}
 	if op, err := setAttributes(opened(out), &e.meta, attrs); err != nil {

@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 
 	"golang.org/x/sys/unix"
@@ -42,6 +43,9 @@ func (c *copier) copyData(ctx context.Context, at pair, e *entry, in input, out 
 		off = to
 	}
 	if end < size { // the file ends in a hole
+		if err := c.checkOwned(); err != nil {
+			return err
+		}
 		if err := ignoringEINTR(func() error { return unix.Ftruncate(out, size) }); err != nil {
 			return at.fault(target, "extending", e, err)
 		}
@@ -76,7 +80,7 @@ func (c *copier) copyRun(ctx context.Context, at pair, e *entry, r run) error {
 	next, written := readAhead{r.in, r.from, r.to}, writeBehind{r.out, r.from, r.to}
 	for r.from < r.to {
 		next.advance(r.from)
-		if err := context.Cause(ctx); err != nil {
+		if err := cmp.Or(context.Cause(ctx), c.checkOwned()); err != nil {
 			return err
 		}
 		n, err := c.copySome(at, e, r)
@@ -123,6 +127,9 @@ func (c *copier) readAndWrite(at pair, e *entry, r run) (int64, error) {
 	}
 	if err != nil {
 		return 0, at.fault(source, "reading", e, err)
+	}
+	if err := c.checkOwned(); err != nil { // the read may have waited
+		return 0, err
 	}
 	for buf, off := whole[:n], r.from; len(buf) > 0; {
 		w, err := ignoringEINTRValue(func() (int, error) { return unix.Pwrite(r.out, buf, off) })

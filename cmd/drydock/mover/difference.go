@@ -54,10 +54,10 @@ func phraseCollector(found *[]string) func(differs bool, format string, args ...
 
 // invalidate makes the next run copy a file again whose contents turned out to be wrong although its attributes are
 // right. It changes the file's time. The call may fail; that is why --checksum exists.
-func invalidate(dirfd int, e *entry) { invalidateObject(named(dirfd, e.name), e) }
+func (c *copier) invalidate(dirfd int, e *entry) { c.invalidateObject(named(dirfd, e.name), e) }
 
-func invalidateObject(o object, e *entry) {
-	if e.meta.isRegular() {
+func (c *copier) invalidateObject(o object, e *entry) {
+	if e.meta.isRegular() && c.checkOwned() == nil {
 		stale := meta{mtimeSec: e.meta.mtimeSec - 1}
 		_ = o.setTimes(stale.times())
 	}

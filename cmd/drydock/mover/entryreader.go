@@ -138,7 +138,7 @@ func (r entryReader) verifyUnits(ctx context.Context, dirfd int, have *meta, p *
 	defer unix.Close(fd)
 	err = p.verify(ctx, fd)
 	if kindOf(err) == kindDiffers {
-		invalidate(dirfd, r.entry)
+		r.invalidate(dirfd, r.entry)
 		return r.fault("comparing", err)
 	}
 	st, serr := fstat(fd)

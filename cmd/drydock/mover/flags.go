@@ -156,8 +156,12 @@ func (c *copier) missingFlags() uint32 {
 		}
 		defer unix.Close(fd)
 		defer c.discard(c.dst.fd, name)
+		base, err := rawFlags(fd)
+		if err != nil {
+			return
+		}
 		for _, f := range inodeFlags {
-			if !f.needed && !hasFlag(fd, f.bit) {
+			if !f.needed && !takesFlag(fd, base, f.bit) {
 				c.lacksFlags |= f.bit
 			}
 		}
@@ -165,14 +169,15 @@ func (c *copier) missingFlags() uint32 {
 	return c.lacksFlags
 }
 
-// hasFlag sets the flag on an open file, and reports whether the file has it then.
-func hasFlag(fd int, bit uint32) bool {
-	have, err := rawFlags(fd)
-	if err != nil {
-		return false
+// takesFlag reports whether an open empty file can have the flag. Afterwards the file has its base flags again, because some flags exclude
+// each other.
+func takesFlag(fd int, base, bit uint32) bool {
+	set := func(flags uint32) bool {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&flags)))
+		now, err := rawFlags(fd)
+		return errno == 0 && err == nil && now&bit == flags&bit
 	}
-	next := have | bit
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&next)))
-	now, err := rawFlags(fd)
-	return errno == 0 && err == nil && now&bit != 0
+	takes := set(base | bit)
+	set(base)
+	return takes
 }

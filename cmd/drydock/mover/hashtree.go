@@ -129,7 +129,7 @@ func (s *treeHasher) readEntry(ctx context.Context, n *node, block int, fds []in
 		return nil
 	}
 	if both[source].content != both[target].content {
-		invalidate(fds[target], e)
+		s.invalidate(fds[target], e)
 	}
 	return differenceError(func() string { return n.dir.join(e.name) }, &both[source], &both[target], s.tree.groupOf(e))
 }

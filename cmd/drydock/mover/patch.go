@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 
 	"golang.org/x/sys/unix"
@@ -39,11 +40,11 @@ func (c *copier) patchRegular(ctx context.Context, at pair, e *entry, in input, 
 	units := p.withUnits(c.keptFor(e, out))
 	err := c.writePatch(p, units)
 	if err != nil {
-		invalidateObject(opened(out), e)
+		c.invalidateObject(opened(out), e)
 	}
 	units.noteTarget()
 	if cerr := unix.Close(out); err == nil && cerr != nil && cerr != unix.EINTR {
-		invalidate(at.dst, e)
+		c.invalidate(at.dst, e)
 		err = at.fault(target, "closing", e, cerr)
 	}
 	return c.bytes.Load() > before, err
@@ -55,10 +56,13 @@ func (c *copier) writePatch(p patch, units *unitPatch) error {
 	if err != nil {
 		return p.at.fault(source, "reading extended attributes of", p.e, err)
 	}
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
 	if op, err := setOwner(opened(p.out), &p.e.meta); err != nil {
 		return p.at.fault(target, op, p.e, err)
 	}
-	if err := p.updateContents(units); err != nil {
+	if err := cmp.Or(p.updateContents(units), c.checkOwned()); err != nil {
 		return err
 	}
 	if op, err := setAttributes(opened(p.out), &p.e.meta, attrs); err != nil {

@@ -4,6 +4,7 @@ package mover
 
 import (
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,5 +60,10 @@ func (c *copier) install(at int, tmp string, d *dir, name string) error {
 	return nil
 }
 
-// discard removes a file that will not be completed. If this fails, the next run removes it.
-func (c *copier) discard(at int, tmp string) { _ = unix.Unlinkat(at, tmp, 0) }
+// discard removes a file that will not be completed. If this fails, the next run removes it. In a fresh directory the file has its final
+// name, which may be the name of a live file if the target is no longer owned.
+func (c *copier) discard(at int, tmp string) {
+	if strings.HasPrefix(tmp, tempPrefix) || c.checkOwned() == nil {
+		_ = unix.Unlinkat(at, tmp, 0)
+	}
+}

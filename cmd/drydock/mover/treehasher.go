@@ -27,6 +27,7 @@ type treeHasher struct {
 	sourceKnown bool                                     // see copier.sourceIsSettled
 	keeper      *keeper                                  // may be nil
 	patched     func(e *entry, have *meta) *patchedUnits // a complete patch by units that left the target so; may be nil
+	invalidate  func(dirfd int, e *entry)                // makes the next run copy a file of the target again
 	effort      *effort                                  // may be nil
 	limit       *Limiter                                 // may be nil
 }
