@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 )
 
 // Times after which a stall is shown to the user. Each is well above the time that a healthy cluster takes.
@@ -76,8 +77,9 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 // betweenContainers reports whether a container of the mover has ended, and the kubelet cannot start the next one.
 func betweenContainers(pod *corev1.Pod) bool {
 	reason, _ := containerWaitReason(pod)
+	own := []string{moverreport.FirstContainer, moverreport.FinalContainer, moverreport.PinContainer} // an injected one may run all the time
 	running := slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses),
-		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil && slices.Contains(own, c.Name) })
 	return reason != "" && !running && !lastContainerEnd(pod).IsZero()
 }
 

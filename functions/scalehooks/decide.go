@@ -101,11 +101,12 @@ func (w work) decideWithoutScaler() plan.Plan {
 			next.Adopts = true
 			return w.endScaling(next)
 		}
-		if w.record.Adopts {
+		if w.record.Adopts && w.record.Reason == api.ScalerGone {
 			return plan.Noop(api.SetPaused)
 		}
 		next := w.record.Clone()
 		next.Adopts = true // the admission policies then let every client scale the set
+		next.Reason, next.Message = api.ScalerGone, "the Scaler was deleted while it was paused"
 		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)

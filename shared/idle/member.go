@@ -40,7 +40,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
-		HasScaler:      records.Scale != nil,
+		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
 	return m

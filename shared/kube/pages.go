@@ -121,6 +121,7 @@ func outline(list []byte) (next, object string) {
 	}
 	var levels []level
 	decoder, namespace, name := json.NewDecoder(bytes.NewReader(list)), "", ""
+	decoder.UseNumber() // any number is accepted
 	for {
 		token, err := decoder.Token()
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 func TestOutlineOfDeepList(t *testing.T) {
 	deep := strings.Repeat(`{"a":[`, 6000) + "1" + strings.Repeat("]}", 6000)
 	list := `{"apiVersion":"drydock.dev/v1alpha1","items":[{"metadata":{"labels":{"name":"no"},"name":"deep","namespace":"evil"},` +
-		`"spec":` + deep + `}],"kind":"ScalerList","metadata":{"continue":"next","resourceVersion":"7"}}`
+		`"spec":[1e999,` + deep + `]` + `}],"kind":"ScalerList","metadata":{"continue":"next","resourceVersion":"7"}}`
 	if next, object := outline([]byte(list)); next != "next" || object != "evil/deep" {
 		t.Errorf("next page %q, object %q", next, object)
 	}

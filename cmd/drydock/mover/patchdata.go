@@ -3,7 +3,6 @@
 package mover
 
 import (
-	"cmp"
 	"context"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +58,7 @@ func (p patch) compare(from, to int64) error {
 	defer buffers.Put(both[1])
 	nextIn, nextOut := readAhead{p.in, from, to}, readAhead{p.out, from, to}
 	for off := from; off < to; {
-		if err := cmp.Or(context.Cause(p.ctx), p.c.checkOwned()); err != nil {
+		if err := context.Cause(p.ctx); err != nil {
 			return err
 		}
 		nextIn.advance(off)
@@ -71,6 +70,9 @@ func (p patch) compare(from, to int64) error {
 		}
 		if err := readFull(p.out, have, off); err != nil {
 			return p.at.fault(target, "reading", p.e, err)
+		}
+		if err := p.c.checkOwned(); err != nil { // the reads may have waited
+			return err
 		}
 		written, err := writeDiffering(p.out, want, have, off)
 		p.c.bytes.Add(written)

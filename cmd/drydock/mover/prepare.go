@@ -122,9 +122,6 @@ func (c *copier) finishDirs(ctx context.Context, dirs []*dir) error {
 }
 
 func (c *copier) finishDir(d *dir) error {
-	if err := c.checkOwned(); err != nil {
-		return err
-	}
 	attrs, err := c.sourceDirXattrs(d)
 	if err != nil {
 		return err
@@ -134,6 +131,9 @@ func (c *copier) finishDir(d *dir) error {
 		return &fault{target, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
 	if d.parent == nil && os.Geteuid() != 0 {
 		return c.finishForeignRoot(fd, attrs)
 	}

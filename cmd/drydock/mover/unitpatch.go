@@ -95,14 +95,14 @@ func (p *unitPatch) comparePiece(piece unitPiece) error {
 }
 
 func (p *unitPatch) updateUnit(i int, want []byte) error {
-	if err := p.c.checkOwned(); err != nil {
-		return err
-	}
 	whole := buffers.Get()
 	defer buffers.Put(whole)
 	have, off := whole[:len(want)], int64(i)*unitSize
 	if err := readFull(p.out, have, off); err != nil {
 		return p.at.fault(target, "reading", p.e, err)
+	}
+	if err := p.c.checkOwned(); err != nil {
+		return err
 	}
 	p.written[i].Store(true)
 	n, err := writeDiffering(p.out, want, have, off)
