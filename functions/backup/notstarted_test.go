@@ -18,7 +18,8 @@ func neverStarted(o *corev1.Pod) {
 	o.Status.ContainerStatuses = nil
 }
 
-// TestStallOfMemberEndsWithItsRemedy: the stall advises to scale the set to 0. Then the member is handed to restore, and the stall must end.
+// TestStallOfMemberEndsWithItsRemedy: the stall advises to scale the set to 0. Then the member is handed to restore, and the stall must
+// end.
 func TestStallOfMemberEndsWithItsRemedy(t *testing.T) {
 	first := Decide(given(copying(build.Due(24*time.Hour)), pod(0, build.Edit(neverStarted))))
 	stalled := build.Stored(first)
@@ -38,8 +39,8 @@ func TestStallOfMemberEndsWithItsRemedy(t *testing.T) {
 	// restore writes why it does not stop the member yet. backup must leave that alone.
 	next.Reason, next.Message = api.GateClosed, "the cutover waits for the window Sat 02:00-04:00"
 	at = append(set(next, build.Replicas(0)), append(journal(web0), append(source(web0), target(web0)...)...)...)
-	if p := Decide(given(at)); build.Stored(p) != nil {
-		t.Errorf("backup overwrites restore's message, and restore will overwrite backup's: %s: %s", build.Stored(p).Reason, build.Stored(p).Message)
+	if stored := build.Stored(Decide(given(at))); stored != nil {
+		t.Errorf("backup overwrites restore's message, and restore will overwrite backup's: %s: %s", stored.Reason, stored.Message)
 	}
 }
 

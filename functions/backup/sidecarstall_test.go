@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSecondContainerThatCannotStartBesideASidecarIsAStall: as TestSecondContainerThatCannotStartIsAStall, and an injector has added a native sidecar,
-// an init container that runs all the time.
+// TestSecondContainerThatCannotStartBesideASidecarIsAStall: as TestSecondContainerThatCannotStartIsAStall, and an injector has added a
+// native sidecar, an init container that runs all the time.
 func TestSecondContainerThatCannotStartBesideASidecarIsAStall(t *testing.T) {
 	since := build.Settings().StartTimeout + time.Hour
 	broken := build.Edit(func(p *corev1.Pod) {

@@ -10,8 +10,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestEventOfMoverFromBeforeTheRecreationIsListed: a resize that copies creates the set again, with another UID. The links of the movers and
-// claims from before that have the former UID. The loss of an event about them must be recorded as any other.
+// TestEventOfMoverFromBeforeTheRecreationIsListed: a resize that copies creates the set again, with another UID. The links of the movers
+// and claims from before that have the former UID. The loss of an event about them must be recorded as any other.
 func TestEventOfMoverFromBeforeTheRecreationIsListed(t *testing.T) {
 	job := build.Job(0, 1) // its link names the set by the UID uid-web
 	e := event.New()

@@ -10,8 +10,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestOrphanWithContainerNamedLockKeepsRunning: the user's pod has a second container named lock. The set was deleted with orphan propagation, as
-// several operators do, after the pod got its hold and before it was told to stop (a PodDisruptionBudget refused). The pod must keep running.
+// TestOrphanWithContainerNamedLockKeepsRunning: the user's pod has a second container named lock. The set was deleted with orphan
+// propagation, as several operators do, after the pod got its hold and before it was told to stop (a PodDisruptionBudget refused). The pod
+// must keep running.
 func TestOrphanWithContainerNamedLockKeepsRunning(t *testing.T) {
 	orphan := build.Edit(func(p *corev1.Pod) {
 		p.OwnerReferences = nil

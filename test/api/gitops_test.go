@@ -114,6 +114,10 @@ func TestFlux(t *testing.T) {
 	flux("128Mi", "configured")
 	a.expectRequest("data=128Mi+", "64Mi")
 	flux("128Mi", "unchanged")
+	a.Kubectl("apply", "-f", write(t, deployed(kit.GrowingClass, "128Mi"))) // Flux removes the traces of it first
+	flux("128Mi", "configured")
+	flux("128Mi", "unchanged")
+	a.expectRequest("data=128Mi+", "64Mi")
 	flux("64Mi", "configured")
 	a.expectRequest("", "64Mi")
 	flux("64Mi", "unchanged")

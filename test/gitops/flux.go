@@ -8,9 +8,23 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/polling"
 	"github.com/fluxcd/pkg/ssa"
 	ssautil "github.com/fluxcd/pkg/ssa/utils"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// cleanup has the parts of kustomize-controller's options that matter beside kubectl: before an apply, Flux removes what kubectl apply has
+// left, with a patch of its own (fluxcd/kustomize-controller internal/controller, apply).
+var cleanup = ssa.ApplyCleanupOptions{
+	Annotations: []string{corev1.LastAppliedConfigAnnotation},
+	FieldManagers: []ssa.FieldManager{
+		{Name: "kubectl", OperationType: metav1.ManagedFieldsOperationApply},
+		{Name: "kubectl", OperationType: metav1.ManagedFieldsOperationUpdate},
+		{Name: "before-first-apply", OperationType: metav1.ManagedFieldsOperationUpdate},
+		{Name: "kustomize-controller", OperationType: metav1.ManagedFieldsOperationUpdate},
+	},
+}
 
 // reconcile applies the objects of a file like Flux's kustomize-controller, and prints the result for each object.
 func reconcile(ctx context.Context, namespace, file string) error {
@@ -36,7 +50,9 @@ func reconcile(ctx context.Context, namespace, file string) error {
 	}
 	manager := ssa.NewResourceManager(objects, polling.NewStatusPoller(objects, objects.RESTMapper(), polling.Options{}),
 		ssa.Owner{Field: "kustomize-controller", Group: "kustomize.toolkit.fluxcd.io"})
-	changes, err := manager.ApplyAllStaged(ctx, all, ssa.DefaultApplyOptions())
+	options := ssa.DefaultApplyOptions()
+	options.Cleanup = cleanup
+	changes, err := manager.ApplyAllStaged(ctx, all, options)
 	if err != nil {
 		return err
 	}

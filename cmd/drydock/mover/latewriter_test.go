@@ -65,8 +65,8 @@ func differing(a, b []byte) (n int) {
 	return n
 }
 
-// TestLateMoverInNewBigFileLeavesFinishedTargetAlone: a first pass writes a big file of a fresh directory under its own name, and the second
-// mover patches the same inode. So each piece that the late mover writes goes to the live file.
+// TestLateMoverInNewBigFileLeavesFinishedTargetAlone: a first pass writes a big file of a fresh directory under its own name, and the
+// second mover patches the same inode. So each piece that the late mover writes goes to the live file.
 func TestLateMoverInNewBigFileLeavesFinishedTargetAlone(t *testing.T) {
 	want, have, ended := lateCopy(t, "pgdata/", "table", nil)
 	if !bytes.Equal(want, have) {
@@ -83,8 +83,8 @@ func TestLateMoverInNewBigFileOfRoot(t *testing.T) {
 }
 
 // TestLateMoverDeletesNoLiveFile: the late mover hangs while it copies a file into a fresh directory, under the file's own name. The member
-// writes to its source before it is stopped, so the late mover's file turns out to have changed, and the mover discards it: by its name, which
-// is the live file now.
+// writes to its source before it is stopped, so the late mover's file turns out to have changed, and the mover discards it: by its name,
+// which is the live file now.
 func TestLateMoverDeletesNoLiveFile(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(src+"/wal", 0o755))

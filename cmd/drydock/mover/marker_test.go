@@ -10,9 +10,9 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// TestUnreadableMarkerIsNoForeignTarget: fstat fails because the storage does not answer (EIO, ETIMEDOUT of a soft mount). That says nothing
-// about the marker. The code must be one that is retried: with TargetNotEmpty, backup ends the operation and retains all targets of the member
-// as volumes with foreign data.
+// TestUnreadableMarkerIsNoForeignTarget: fstat fails because the storage does not answer (EIO, ETIMEDOUT of a soft mount). That says
+// nothing about the marker. The code must be one that is retried: with TargetNotEmpty, backup ends the operation and retains all targets of
+// the member as volumes with foreign data.
 func TestUnreadableMarkerIsNoForeignTarget(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/" + markerName)
 	must(t, err)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,15 +83,17 @@ func (o *installing) install(ctx context.Context) error {
 			return err
 		}
 	}
+	if !o.dryRun {
+		if err := o.checkPresent(ctx, to); err != nil {
+			return err
+		}
+	}
 	objects, err := install.Render(o.options)
 	if err != nil {
 		return err
 	}
 	if o.dryRun {
 		return printManifests(o.Out, objects)
-	}
-	if err := to.refuseBoth(ctx, o.options.Mode); err != nil {
-		return err
 	}
 	question := fmt.Sprintf("Install Drydock (%s, %d objects) on the cluster %s?", o.options.Mode, len(objects), to.host)
 	if err := o.consent(ctx, question, o.yes); err != nil {
@@ -113,6 +114,24 @@ func (o *installing) install(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.Out, o.connection().in("Drydock is installed. Check it with: kubectl drydock doctor"))
 	return nil
+}
+
+// checkPresent looks at the present installation, if there is one. It refuses one that the command must not change, and notes the image of
+// the functions that run.
+func (o *installing) checkPresent(ctx context.Context, to *target) error {
+	if err := to.refuseBoth(ctx, o.options.Mode); err != nil {
+		return err
+	}
+	helm, err := to.helmRelease(ctx)
+	if err != nil {
+		return err
+	}
+	if helm != nil {
+		return fmt.Errorf("Drydock is installed by the Helm release %s in the namespace %s, which owns its objects. Upgrade it with helm "+
+			"upgrade, or remove it first", helm.name, helm.namespace)
+	}
+	o.options.PreviousImage, err = to.moverImage(ctx, o.options.AllowTags)
+	return err
 }
 
 func printManifests(out io.Writer, objects []*unstructured.Unstructured) error {
@@ -248,28 +267,6 @@ func hasCondition(object *unstructured.Unstructured, name string) bool {
 	})
 }
 
-// markers are the objects by which an installation is recognized.
-var markers = map[install.Mode]struct {
-	resource schema.GroupVersionResource
-	name     string
-}{
-	install.Standalone: {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "drydock-standalone"},
-	install.Knative:    {schema.GroupVersionResource{Group: "serving.knative.dev", Version: "v1", Resource: "services"}, "detect-resize"},
-}
-
-// installed returns the marker of the installation in the mode, or nil if Drydock is not installed in it.
-func (c *target) installed(ctx context.Context, mode install.Mode) (*unstructured.Unstructured, error) {
-	marker := markers[mode]
-	object, err := c.objects.Resource(marker.resource).Namespace(install.Namespace).Get(ctx, marker.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for an installation (%s): %w", mode, err)
-	}
-	return object, nil
-}
-
 // mutatingVersion returns the newest API version of MutatingAdmissionPolicy (kubernetes KEP-3962) that the API server offers, or "".
 func (c *target) mutatingVersion() (string, error) {
 	kind := schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}
@@ -282,22 +279,4 @@ func (c *target) mutatingVersion() (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// refuseBoth returns an error if Drydock is installed in the other mode. Both would work on the same sets.
-func (c *target) refuseBoth(ctx context.Context, mode install.Mode) error {
-	for other := range markers {
-		if other == mode {
-			continue
-		}
-		found, err := c.installed(ctx, other)
-		if err != nil {
-			return err
-		}
-		if found != nil {
-			return fmt.Errorf("an installation of Drydock with --mode %s exists, and both would work on the same sets. Remove it first: "+
-				"kubectl drydock uninstall", other)
-		}
-	}
-	return nil
 }

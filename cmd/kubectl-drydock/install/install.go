@@ -45,6 +45,8 @@ type Options struct {
 	// Templates is the API version of MutatingAdmissionPolicy with which edited manifests become requests: v1 or v1beta1. Empty leaves the
 	// policy out.
 	Templates string
+	// PreviousImage is the image of the functions that run until the new ones are ready. Their movers stay allowed. It may be empty.
+	PreviousImage string
 }
 
 // Check returns an error if an image is missing, or may change without notice.
@@ -170,7 +172,7 @@ func (o Options) nameMover(object *unstructured.Unstructured) error {
 				return err
 			}
 		}
-	case object.GetKind() == "Role" && object.GetName() == moverRoleName:
+	case object.GetKind() == "Role" && object.GetName() == MoverRole:
 		return unstructured.SetNestedSlice(object.Object, o.moverRules(), "rules")
 	case object.GetKind() == "Service" && strings.HasPrefix(object.GetAPIVersion(), "serving.knative.dev/"):
 		return o.nameMoverInFunction(object)
@@ -178,8 +180,8 @@ func (o Options) nameMover(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// moverRoleName is the name of the Role with the allowed images of movers.
-const moverRoleName = "drydock-mover-image"
+// MoverRole is the name of the Role with the allowed images of movers, the present one first.
+const MoverRole = "drydock-mover-image"
 
 // moverRole returns the Role with the allowed image of movers. deploy/standalone contains it. On Knative, deploy/apply writes it, so the
 // files of config and deploy do not.
@@ -188,7 +190,7 @@ func (o Options) moverRole() *unstructured.Unstructured {
 		"apiVersion": "rbac.authorization.k8s.io/v1",
 		"kind":       "Role",
 		"metadata": map[string]any{
-			"name":      moverRoleName,
+			"name":      MoverRole,
 			"namespace": Namespace,
 			"labels":    map[string]any{"app.kubernetes.io/name": "drydock"},
 		},
@@ -197,8 +199,12 @@ func (o Options) moverRole() *unstructured.Unstructured {
 }
 
 func (o Options) moverRules() []any {
+	images := []any{o.Image}
+	if o.PreviousImage != "" && o.PreviousImage != o.Image {
+		images = append(images, o.PreviousImage)
+	}
 	return []any{map[string]any{"apiGroups": []any{"drydock.dev"}, "resources": []any{"images"}, "verbs": []any{"use"},
-		"resourceNames": []any{o.Image}}}
+		"resourceNames": images}}
 }
 
 func (o Options) nameMoverInFunction(service *unstructured.Unstructured) error {

@@ -130,6 +130,9 @@ func compare(t *testing.T, o install.Options, got map[string]map[string]any) {
 	}
 	for _, object := range got {
 		unstructured.RemoveNestedField(object, "metadata", "annotations", "helm.sh/resource-policy")
+		if annotations, found, _ := unstructured.NestedMap(object, "metadata", "annotations"); found && len(annotations) == 0 {
+			unstructured.RemoveNestedField(object, "metadata", "annotations")
+		}
 	}
 	if difference := cmp.Diff(want, got); difference != "" {
 		t.Errorf("- is the command, + is the chart\n%s", difference)
@@ -217,7 +220,7 @@ func TestChartKnowsEverySetting(t *testing.T) {
 
 // TestOtherVariablesHaveAnyName: the settings may contain variables of OpenTelemetry and Go.
 func TestOtherVariablesHaveAnyName(t *testing.T) {
-	settings := map[string]any{"OTEL_TRACES_EXPORTER": "otlp", "GOMEMLIMIT": "100MiB", "LOG_LEVEL": "debug"}
+	settings := map[string]any{"OTEL_TRACES_EXPORTER": "otlp", "GOGC": "200", "LOG_LEVEL": "debug"}
 	if _, err := helmRenders(load(t), map[string]any{"settings": settings}, "default"); err != nil {
 		t.Error(err)
 	}

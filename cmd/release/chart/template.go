@@ -64,13 +64,13 @@ func (p part) template() (string, error) {
 func templateOf(object *unstructured.Unstructured) (string, error) {
 	switch object.GetKind() {
 	case "Namespace":
+		// Without this annotation, an upgrade with createNamespace=false would delete the namespace with everything in it.
+		annotate(object, "helm.sh/resource-policy", "keep")
 		text, err := document(object)
 		return "{{- if .Values.createNamespace }}\n" + text + "{{- end }}\n", err
 	case "CustomResourceDefinition":
 		// helm uninstall would delete every Scaler with its kind.
-		annotations := object.GetAnnotations()
-		annotations["helm.sh/resource-policy"] = "keep"
-		object.SetAnnotations(annotations)
+		annotate(object, "helm.sh/resource-policy", "keep")
 	case "ConfigMap":
 		// The other ConfigMap is the list of turns, which pause-owner writes.
 		if object.GetName() == settingsConfig {
@@ -84,6 +84,15 @@ func templateOf(object *unstructured.Unstructured) (string, error) {
 		object.SetAPIVersion(object.GroupVersionKind().Group + "/" + versionMark)
 	}
 	return document(object)
+}
+
+func annotate(object *unstructured.Unstructured, key, value string) {
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	object.SetAnnotations(annotations)
 }
 
 // document returns the object as a document with the values of the chart.
