@@ -57,6 +57,9 @@ func (c *copier) ownTarget() error {
 	}
 	c.marker = os.NewFile(uintptr(fd), markerName)
 	c.addOwnName(markerName)
+	if st, err := fstat(fd); err == nil && st.Nlink == 0 { // this file system counts no links, so it cannot show a deletion
+		c.releaseTarget()
+	}
 	return nil
 }
 
