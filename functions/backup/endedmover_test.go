@@ -40,7 +40,7 @@ func TestTargetThatIsBoundAfterTheStopIsChecked(t *testing.T) {
 	} {
 		at := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 		if p := Decide(given(at, source(web0), static, pods)); p.Reason != api.NotProvisioned {
-			t.Errorf("%s: the temporary claim has a volume that was not provisioned for it, and the final pass goes on: %s", name, p)
+			t.Errorf("%s: the temporary claim has a volume that was not provisioned for it, and the final pass continues: %s", name, p)
 		}
 	}
 	done := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
@@ -62,9 +62,14 @@ func TestSecondContainerThatCannotStartIsAStall(t *testing.T) {
 		p.Status.InitContainerStatuses[1].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError",
 			Message: "failed to mount /targets/data: stale NFS file handle"}}
 	})
+	sidecar := build.Edit(func(p *corev1.Pod) { // an injected init container that runs all the time
+		p.Status.InitContainerStatuses = append([]corev1.ContainerStatus{{Name: "proxy",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}, p.Status.InitContainerStatuses...)
+	})
 	for name, at := range map[string]objects{
-		"the member is stopped": append(stopped(build.Due(24*time.Hour)), moverPod(1, broken)...),
-		"the member runs":       append(append(copying(build.Due(24*time.Hour)), pod(0)...), moverPod(1, broken)...),
+		"the member is stopped":             append(stopped(build.Due(24*time.Hour)), moverPod(1, broken)...),
+		"the member runs":                   append(append(copying(build.Due(24*time.Hour)), pod(0)...), moverPod(1, broken)...),
+		"the mover has an injected sidecar": append(stopped(build.Due(24*time.Hour)), moverPod(1, broken, sidecar)...),
 	} {
 		p := Decide(given(at))
 		if next := build.Stored(p); next == nil || next.Phase == api.Moving && next.Members[0].Stalled == "" {

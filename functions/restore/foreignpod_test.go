@@ -8,7 +8,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Meanwhile
+// TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Then
 // another pod, such as that of a CronJob, uses the claim, writes to files that the mover has verified, ends, and is deleted. Drydock has
 // seen it. The record has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards what the pod has written.
 func TestForeignPodSeenInFinalPassMakesCopyStale(t *testing.T) {

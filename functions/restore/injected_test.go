@@ -33,6 +33,6 @@ func TestLockWithInjectedSidecarStaysALock(t *testing.T) {
 		return a.Resource == plan.Pods && a.Name == "web-0" && slices.Contains(a.Words, "-finalizer hold")
 	}
 	if slices.ContainsFunc(p.Actions, frees) && !slices.ContainsFunc(p.Actions, ends) {
-		t.Errorf("the lock loses its finalizer and link, but nobody deletes it: %s", p)
+		t.Errorf("the lock loses its finalizer and link, but no function deletes it: %s", p)
 	}
 }

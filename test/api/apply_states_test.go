@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRemovalOfLastAppliedWithdrawsNothing: Flux's kustomize-controller removes kubectl's annotation with a patch of its own before it
+// TestRemovalOfLastAppliedWithdrawsNothing: Flux's kustomize-controller removes kubectl's annotation with a separate patch before it
 // applies (Cleanup.Annotations of its ApplyOptions), and so do users who move to server-side apply. The patch states no template.
 func TestRemovalOfLastAppliedWithdrawsNothing(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func TestTemplateIsAddedToGrownSet(t *testing.T) {
 }
 
 // TestServerSideApplyOfSameManifestWithdrawsNothing: docs/apply.md says "Applying the same manifest again changes nothing, during and after
-// the resize". kubectl apply --server-side of a set that was applied client-side migrates managedFields in a patch of its own.
+// the resize". kubectl apply --server-side of a set that was applied client-side migrates managedFields in a separate patch.
 func TestServerSideApplyOfSameManifestWithdrawsNothing(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)

@@ -16,8 +16,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestTenantCannotLinkObjectsWithTheirStatus: as TestTenantCannotLinkObjects, through the subresource status, with which the API
-// server stores annotations and labels, too. The policy drydock-records closes the same way for StatefulSets.
+// TestTenantCannotLinkObjectsWithTheirStatus: as TestTenantCannotLinkObjects, through the subresource status. The API server stores
+// annotations and labels with it, too. The policy drydock-records closes the same way for StatefulSets.
 func TestTenantCannotLinkObjectsWithTheirStatus(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // cleanup has the parts of kustomize-controller's options that matter beside kubectl: before an apply, Flux removes what kubectl apply has
-// left, with a patch of its own (fluxcd/kustomize-controller internal/controller, apply).
+// left, with a separate patch (fluxcd/kustomize-controller internal/controller, apply).
 var cleanup = ssa.ApplyCleanupOptions{
 	Annotations: []string{corev1.LastAppliedConfigAnnotation},
 	FieldManagers: []ssa.FieldManager{
