@@ -87,8 +87,8 @@ func TestLateMoverReplacesNoLiveFile(t *testing.T) {
 	m.expectUntouched("ledger")
 }
 
-// TestLateMoverWritesNoPieceOfLiveFile: a first pass writes a big file of a new directory under its own name, and the other mover patches the
-// same inode. So each piece that the late mover writes would go to the live file.
+// TestLateMoverWritesNoPieceOfLiveFile: a first pass writes a big file of a new directory under its own name, and the other mover patches
+// the same inode. So each piece that the late mover writes would go to the live file.
 func TestLateMoverWritesNoPieceOfLiveFile(t *testing.T) {
 	for _, dir := range []string{"", "pgdata/"} {
 		src, dst := t.TempDir(), t.TempDir()
