@@ -43,29 +43,35 @@ func TestApplyWithoutTemplatesWithdrawsNothing(t *testing.T) {
 	a.expectRequest("data=128Mi+", "64Mi")
 }
 
-// TestSecondEditKeepsFirstRequest: an edit shows the stored templates, without the first request, and must not lose it.
-func TestSecondEditKeepsFirstRequest(t *testing.T) {
+// TestReplacedRequestIsNamed: an edit shows the stored templates, without the first request, and a user may have written one by hand. The
+// Warning of the second change names the request that it replaces.
+func TestReplacedRequestIsNamed(t *testing.T) {
 	t.Parallel()
 	a := applyWorld(t, clientSide, kit.Class)
 	a.Kubectl("patch", "sts/web", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/volumeClaimTemplates/0/spec/resources/requests/storage","value":"128Mi"}]`)
-	a.Kubectl("patch", "sts/web", "--type=merge", "-p", `{"spec":{"serviceName":"other"}}`)
-	a.expectRequest("data=128Mi+,serviceName=other", "64Mi")
-}
-
-// TestApplyKeepsRequestOfUser: a manifest changes a label of a template while a user's own request waits.
-func TestApplyKeepsRequestOfUser(t *testing.T) {
-	t.Parallel()
-	a := applyWorld(t, clientSide, kit.Class)
+	said := a.Kubectl("patch", "sts/web", "--type=merge", "-p", `{"spec":{"serviceName":"other"}}`)
+	a.expectRequest("serviceName=other", "64Mi")
+	if !mentions(said, "Warning", "serviceName=other", "replaces the request data=128Mi+") {
+		t.Errorf("kubectl says %q", said)
+	}
 	a.Annotate("web", map[string]string{api.ResizeAnnotation: "data=512Mi"})
 	labelled := deployed(kit.Class, "64Mi")
 	labelled.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"tier": "gold"}
-	if _, err := kubectl(t, a.World, "apply", "-f", write(t, labelled)); err != nil {
-		return // refused: the user's request is safe
+	if said := a.applySet(labelled); !mentions(said, "Warning", "replaces the request data=512Mi") {
+		t.Errorf("kubectl says %q", said)
 	}
-	if asked := a.Set("web").Annotations[api.ResizeAnnotation]; asked != "data=512Mi" {
-		t.Errorf("the set asks for %q, and the user's request is lost", asked)
-	}
+}
+
+// TestApplyWithOtherManagerTakesBackAnySpelling: a client-side apply with another field manager than kubectl's states the stored size, in
+// other words.
+func TestApplyWithOtherManagerTakesBackAnySpelling(t *testing.T) {
+	t.Parallel()
+	a := applyWorld(t, clientSide, kit.Class)
+	a.Kubectl("apply", "--field-manager=argocd-controller", "-f", write(t, deployed(kit.Class, "128Mi")))
+	a.expectRequest("data=128Mi+", "64Mi")
+	a.Kubectl("apply", "--field-manager=argocd-controller", "-f", write(t, deployed(kit.Class, "65536Ki")))
+	a.expectRequest("", "64Mi")
 }
 
 // TestTemplateIsAddedToGrownSet: docs/grow.md: an apply of the old size succeeds, and the rest of the write is stored.

@@ -94,22 +94,24 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 	if err != nil {
 		c.dst.noFlags.Store(true)
 	}
-	for _, f := range inodeFlags {
-		if (have^want)&f.bit == 0 {
-			continue
-		}
-		next := have ^ f.bit
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&next))); errno == 0 {
-			if now, err := rawFlags(fd); err == nil && (now^want)&f.bit == 0 {
-				have = now
+	for _, remove := range []bool{true, false} { // an inherited flag may exclude another one
+		for _, f := range inodeFlags {
+			if (have^want)&f.bit == 0 || (have&f.bit != 0) != remove {
 				continue
 			}
-		}
-		if f.needed {
-			return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
-		}
-		if want&f.bit != 0 {
-			c.problems.omit("the inode flag "+f.name+" (chattr)", path)
+			next := have ^ f.bit
+			if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&next))); errno == 0 {
+				if now, err := rawFlags(fd); err == nil && (now^want)&f.bit == 0 {
+					have = now
+					continue
+				}
+			}
+			if f.needed {
+				return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
+			}
+			if want&f.bit != 0 {
+				c.problems.omit("the inode flag "+f.name+" (chattr)", path)
+			}
 		}
 	}
 	return nil
@@ -160,6 +162,7 @@ func (c *copier) missingFlags() uint32 {
 		if err != nil {
 			return
 		}
+		base &^= carriedFlags // those of the directory, which the file has inherited
 		for _, f := range inodeFlags {
 			if !f.needed && !takesFlag(fd, base, f.bit) {
 				c.lacksFlags |= f.bit
@@ -169,15 +172,14 @@ func (c *copier) missingFlags() uint32 {
 	return c.lacksFlags
 }
 
-// takesFlag reports whether an open empty file can have the flag. Afterwards the file has its base flags again, because some flags exclude
-// each other.
+// takesFlag reports whether an open empty file can have the flag beside its base flags. The flags of earlier trials are removed, because
+// some exclude each other.
 func takesFlag(fd int, base, bit uint32) bool {
 	set := func(flags uint32) bool {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&flags)))
 		now, err := rawFlags(fd)
 		return errno == 0 && err == nil && now&bit == flags&bit
 	}
-	takes := set(base | bit)
 	set(base)
-	return takes
+	return set(base | bit)
 }

@@ -55,8 +55,9 @@ func (c *target) refuseBoth(ctx context.Context, mode install.Mode) error {
 	return nil
 }
 
-// moverImage returns the image of the movers of the present installation. It is empty if there is none.
-func (c *target) moverImage(ctx context.Context, allowTags bool) (string, error) {
+// moverImage returns the image of the movers of the present installation, or "" if there is none. If an upgrade to the next image did not
+// end, its Role has that image, and the one before.
+func (c *target) moverImage(ctx context.Context, next string, allowTags bool) (string, error) {
 	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}
 	object, err := c.objects.Resource(roles).Namespace(install.Namespace).Get(ctx, install.MoverRole, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -69,12 +70,12 @@ func (c *target) moverImage(ctx context.Context, allowTags bool) (string, error)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
 		return "", fmt.Errorf("reading Role %s/%s: %w", install.Namespace, install.MoverRole, err)
 	}
-	if len(role.Rules) == 0 || len(role.Rules[0].ResourceNames) == 0 {
-		return "", nil
+	for _, rule := range role.Rules {
+		for _, image := range rule.ResourceNames {
+			if fault, _ := api.ImageFault(image, allowTags); image != next && fault == "" {
+				return image, nil
+			}
+		}
 	}
-	image := role.Rules[0].ResourceNames[0]
-	if fault, _ := api.ImageFault(image, allowTags); fault != "" {
-		return "", nil
-	}
-	return image, nil
+	return "", nil
 }
