@@ -64,7 +64,9 @@ func TestFlagThatTheTargetInherits(t *testing.T) {
 
 // TestFlagsThatExcludeEachOther: the file has another flag than its directory, and the two exclude each other.
 func TestFlagsThatExcludeEachOther(t *testing.T) {
-	for name, c := range map[string][2]string{"C below c": {"c", "C"}, "c below m": {"m", "c"}, "c below C": {"C", "c"}, "m below c": {"c", "m"}} {
+	for name, c := range map[string][2]string{
+		"C below c": {"c", "C"}, "c below m": {"m", "c"}, "c below C": {"C", "c"}, "m below c": {"c", "m"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 300, "mkfs.btrfs", "-q", "-f"), newVolume(t, 300, "mkfs.btrfs", "-q", "-f")
 			must(t, os.Mkdir(src.dir+"/d", 0o755))

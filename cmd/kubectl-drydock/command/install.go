@@ -127,7 +127,7 @@ func (o *installing) checkPresent(ctx context.Context, to *target) error {
 		return err
 	}
 	if helm != nil {
-		return fmt.Errorf("Drydock is installed by the Helm release %s in the namespace %s, which owns its objects. Upgrade it with helm "+
+		return fmt.Errorf("the Helm release %s in the namespace %s has installed Drydock, and owns its objects. Upgrade it with helm "+
 			"upgrade, or remove it first", helm.name, helm.namespace)
 	}
 	o.options.PreviousImage, err = to.moverImage(ctx, o.options.Image, o.options.AllowTags)

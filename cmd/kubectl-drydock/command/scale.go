@@ -163,7 +163,7 @@ func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 	}
 	unhealthy := meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionHealthy)
 	if s.Status.Replicas != replicas && progressing != nil && (unhealthy || s.Spec.Paused) {
-		return true, fmt.Errorf("Scaler %s/%s does not scale: %s", s.Namespace, s.Name,
+		return true, fmt.Errorf("no scaling by Scaler %s/%s can begin: %s", s.Namespace, s.Name,
 			text.Printable(progressing.Reason+": "+progressing.Message))
 	}
 	return s.Status.Replicas == replicas, nil
