@@ -116,8 +116,7 @@ const (
 
 // ScalerHooks are the user's hooks around a change of the count.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.pre) && has(self.pre.cleanup)) && !(has(self.onFailure) &&
-// has(self.onFailure.cleanup))",message="cleanup is a hook for post: before that, nothing was removed"
+// +kubebuilder:validation:XValidation:rule="!(has(self.pre) && has(self.pre.cleanup)) && !(has(self.onFailure) && has(self.onFailure.cleanup))",message="cleanup is a hook for post: before that, nothing was removed"
 type ScalerHooks struct {
 	// Pre runs before the count changes, for example to move data away from members that will be removed.
 	//
@@ -135,8 +134,7 @@ type ScalerHooks struct {
 
 // ScalerMode is one of four ways to decide the count.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.fixed) ? 1 : 0) + (has(self.hpa) ? 1 : 0) + (has(self.auto) ? 1 : 0) +
-// (has(self.externallyScaled) ? 1 : 0) == 1",message="mode is one of fixed, hpa, auto and externallyScaled"
+// +kubebuilder:validation:XValidation:rule="(has(self.fixed) ? 1 : 0) + (has(self.hpa) ? 1 : 0) + (has(self.auto) ? 1 : 0) + (has(self.externallyScaled) ? 1 : 0) == 1",message="mode is one of fixed, hpa, auto and externallyScaled"
 type ScalerMode struct {
 	// Fixed is a fixed count. The Scaler overrides other values of the subresource scale. To stop all members, use spec.paused.
 	//
@@ -208,8 +206,7 @@ type Autoscaler struct {
 
 // Hook runs the user's own code in one of four ways.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.event) ? 1 : 0) +
-// (has(self.cleanup) ? 1 : 0) == 1",message="a hook is one of job, http, event and cleanup"
+// +kubebuilder:validation:XValidation:rule="(has(self.job) ? 1 : 0) + (has(self.http) ? 1 : 0) + (has(self.event) ? 1 : 0) + (has(self.cleanup) ? 1 : 0) == 1",message="a hook is one of job, http, event and cleanup"
 type Hook struct {
 	// Job runs a pod.
 	//
