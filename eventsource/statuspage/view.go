@@ -17,7 +17,7 @@ const (
 	maxSearch = 100
 )
 
-// view is what a page shows: one set, or a page of the list of sets. Equal views are the same page.
+// view is the contents of a page: one set, or a page of the list of sets. Equal views are the same page.
 type view struct {
 	namespace, name string // of the set; empty for the list
 	search          string // a part of the namespace, name or group

@@ -10,7 +10,7 @@ import (
 
 // TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Then
 // another pod, such as that of a CronJob, uses the claim, writes to files that the mover has verified, ends, and is deleted. Drydock has
-// seen it. The record has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards what the pod has written.
+// seen it. The record has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards the pod's writes.
 func TestForeignPodSeenInFinalPassMakesCopyStale(t *testing.T) {
 	foreign := objects{build.Pod("nightly-report", []string{web0}, onNode)}
 	final := onlyMember(api.MemberFinalPass, build.MemberDue(0, time.Hour))

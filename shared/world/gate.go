@@ -37,7 +37,7 @@ func (o *Observed) WantsAny(record *api.Resize) bool {
 	return slices.ContainsFunc(record.Members, func(m api.Member) bool { return o.Wants(m.Ordinal) })
 }
 
-// WhyUnsteady returns why the member must not be stopped now: another member is not ready, or a rollout is about to replace it. It returns
+// WhyUnsteady returns why the member must not be stopped now: another member is not ready, or a rollout will soon replace it. It returns
 // "" if all other members will keep serving. It reads the pods, because the set's status lags behind.
 func (o *Observed) WhyUnsteady(ordinal int) string {
 	if rollout := statefulset.WhyRollingOut(o.Set); rollout != "" && o.ready(ordinal) {

@@ -72,7 +72,7 @@ type copier struct {
 // twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
 type twoPassState struct {
 	id      recordID
-	earlier *record       // what an earlier first pass verified; nil if nothing is trusted
+	earlier *record       // the entries that an earlier first pass verified; nil if nothing is trusted
 	presume bool          // see presume.go
 	current *recordWriter // what this first pass verifies; nil if nothing is recorded
 	saved   *inodeSet     // the files that it recorded; nil if nothing was recorded

@@ -11,32 +11,37 @@ import (
 	"testing"
 )
 
-// TestCompressedFlagBelowRootWithoutCopyOnWrite: as TestCompressedFlagIsCarriedOnBtrfs, but the volume's root has the flag C, as for
-// databases. missingFlags tries the flag c on a file in this root, which inherits C, and C excludes c.
-func TestCompressedFlagBelowRootWithoutCopyOnWrite(t *testing.T) {
-	src, dst := newVolume(t, 300, "mkfs.btrfs", "-q", "-f"), newVolume(t, 300, "mkfs.btrfs", "-q", "-f")
-	must(t, os.Mkdir(src.dir+"/archive", 0o755))
-	runCommand(t, "chattr", "+C", src.dir)
-	must(t, os.WriteFile(src.dir+"/archive/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600)) // 4 MiB
-	o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
-	first, err := Copy(context.Background(), o)
-	must(t, err)
-	runCommand(t, "chattr", "+c", src.dir+"/archive/table")
-	f, err := os.OpenFile(src.dir+"/archive/table", os.O_WRONLY, 0)
-	must(t, err)
-	_, err = f.WriteAt([]byte("changed"), 1<<20)
-	must(t, err)
-	must(t, f.Close())
-	o.Pass, o.Last = PassFinal, first
-	r, err := Copy(context.Background(), o)
-	must(t, err)
-	flags := func(dir string) string {
-		out, err := exec.Command("lsattr", dir+"/archive/table").Output()
+// flagsOfCopy returns the flags of a name on both sides, as lsattr shows them.
+func flagsOfCopy(t *testing.T, src, dst volume, name string) (source, target string) {
+	t.Helper()
+	var flags [2]string
+	for i, dir := range []string{src.dir, dst.dir} {
+		out, err := exec.Command("lsattr", "-d", dir+name).Output()
 		must(t, err)
-		return strings.Fields(string(out))[0]
+		flags[i] = strings.Fields(string(out))[0]
 	}
-	if s, d := flags(src.dir), flags(dst.dir); s != d {
-		t.Errorf("source %s, target %s, warnings %q", s, d, r.Warnings)
+	return flags[0], flags[1]
+}
+
+// TestFlagThatExcludesThatOfRoot: on btrfs, the flags C and c exclude each other. missingFlags tries each flag on a file that may inherit
+// the other one from the root of the volume.
+func TestFlagThatExcludesThatOfRoot(t *testing.T) {
+	for _, root := range []string{"-C", "+C"} {
+		src, dst := newVolume(t, 300, "mkfs.btrfs", "-q", "-f"), newVolume(t, 300, "mkfs.btrfs", "-q", "-f")
+		must(t, os.Mkdir(src.dir+"/archive", 0o755))
+		runCommand(t, "chattr", root, src.dir)
+		must(t, os.WriteFile(src.dir+"/archive/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600)) // 4 MiB
+		o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+		first, err := Copy(context.Background(), o)
+		must(t, err)
+		runCommand(t, "chattr", "+c", src.dir+"/archive/table")
+		writeInPlace(t, src.dir+"/archive/table", []byte("changed"), 1<<20)
+		o.Pass, o.Last = PassFinal, first
+		r, err := Copy(context.Background(), o)
+		must(t, err)
+		if s, d := flagsOfCopy(t, src, dst, "/archive/table"); s != d {
+			t.Errorf("root %s: source %s, target %s, warnings %q", root, s, d, r.Warnings)
+		}
 	}
 }
 
@@ -54,9 +59,7 @@ func TestFlagThatTheTargetInherits(t *testing.T) {
 	r, err := Copy(context.Background(), o)
 	must(t, err)
 	for _, n := range []string{"", "/table"} {
-		s, _ := exec.Command("lsattr", "-d", src.dir+n).Output()
-		d, _ := exec.Command("lsattr", "-d", dst.dir+n).Output()
-		if strings.Fields(string(s))[0] != strings.Fields(string(d))[0] {
+		if s, d := flagsOfCopy(t, src, dst, n); s != d {
 			t.Errorf("%s %s %v", s, d, r.Warnings)
 		}
 	}
@@ -80,9 +83,7 @@ func TestFlagsThatExcludeEachOther(t *testing.T) {
 			o.Pass, o.Last = PassFinal, first
 			r, err := Copy(context.Background(), o)
 			must(t, err)
-			s, _ := exec.Command("lsattr", src.dir+"/d/table").Output()
-			d, _ := exec.Command("lsattr", dst.dir+"/d/table").Output()
-			if strings.Fields(string(s))[0] != strings.Fields(string(d))[0] || r.Bytes > 0 {
+			if s, d := flagsOfCopy(t, src, dst, "/d/table"); s != d || r.Bytes > 0 {
 				t.Errorf("source %s target %s bytes %d warnings %q", s, d, r.Bytes, r.Warnings)
 			}
 		})

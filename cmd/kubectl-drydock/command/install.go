@@ -116,7 +116,7 @@ func (o *installing) install(ctx context.Context) error {
 	return nil
 }
 
-// checkPresent looks at the present installation, if there is one. It refuses one that the command must not change, and notes the image of
+// checkPresent looks at the present installation, if there is one. It refuses an installation of another kind, and notes the image of
 // the functions that run.
 func (o *installing) checkPresent(ctx context.Context, to *target) error {
 	if err := to.refuseBoth(ctx, o.options.Mode); err != nil {
@@ -148,7 +148,7 @@ func printManifests(out io.Writer, objects []*unstructured.Unstructured) error {
 // target is the cluster to install on.
 type target struct {
 	host      string
-	errOut    io.Writer // for what the user waits for
+	errOut    io.Writer // for the progress of a wait
 	objects   dynamic.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.RESTMapper

@@ -15,7 +15,7 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// markers are the objects by which an installation is recognized.
+// markers are the objects that show an installation.
 var markers = map[install.Mode]struct {
 	resource schema.GroupVersionResource
 	name     string

@@ -42,7 +42,7 @@ type Options struct {
 	StandaloneImage string
 	// AllowTags accepts images without a digest.
 	AllowTags bool
-	// Templates is the API version of MutatingAdmissionPolicy with which edited manifests become requests: v1 or v1beta1. Empty leaves the
+	// Templates is the API version of the MutatingAdmissionPolicy that turns edited manifests into requests: v1 or v1beta1. Empty leaves the
 	// policy out.
 	Templates string
 	// PreviousImage is the image of the functions that run until the new ones are ready. Their movers stay allowed. It may be empty.
@@ -70,7 +70,7 @@ func (o Options) checkImage(flag, image string) error {
 	return nil
 }
 
-// Render returns the objects of the installation, in the order in which they are applied.
+// Render returns the objects of the installation, in the order of their application.
 func Render(o Options) ([]*unstructured.Unstructured, error) {
 	objects, err := render(o.overlay())
 	if err != nil {

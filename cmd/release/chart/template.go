@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The marks stand for values while the objects are rendered. They have the form of what they stand for.
+// The marks stand for values while the objects are rendered. They have the form of these values.
 const (
 	imageMark      = "image.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	standaloneMark = "standalone.mark@sha256:0000000000000000000000000000000000000000000000000000000000000000"
