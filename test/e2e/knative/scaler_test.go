@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
@@ -54,6 +56,10 @@ func TestUsersFunctionRunsHook(t *testing.T) {
 		k.Kubectl(t, manifest, "apply", "-f", "-")
 		t.Cleanup(func() { k.Kubectl(t, manifest, "delete", "--ignore-not-found", "-f", "-") })
 	}
+	// After a Trigger's deletion, the Broker answers 404 to each event until its channel has removed the subscription, and gives the event
+	// up 51 seconds later: in the next test. So the Trigger is deleted when there are no events.
+	t.Cleanup(func() { k.awaitRest(t) })
+	t.Cleanup(func() { k.DeleteSet("web", metav1.DeletePropagationForeground) })
 	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=3m", "ksvc/hook-function", "trigger/hook-function")
 	k.CreateSet(stage.Workload("64Mi"))
 	k.Kubectl(t, read("scaler.yaml"), "-n", k.Namespace, "apply", "-f", "-")
