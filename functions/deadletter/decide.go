@@ -71,6 +71,8 @@ func notListedReason(in Input) string {
 		return "the set is being deleted"
 	case in.Rejected != "":
 		return in.Rejected
+	case events.IsHook(in.Letter.Type):
+		return "scale-hooks sends the request for the hook again, until the deadline of its stage"
 	}
 	return malformedReason(in.Letter)
 }

@@ -85,7 +85,7 @@ func letterOf(e event.Event) api.UndeliveredEvent {
 	if object, err := events.ObjectOf(e); err == nil && object.Watched() {
 		letter.Subject = object.Path()
 	}
-	if events.IsOwn(e.Type()) {
+	if events.IsOwn(e.Type()) && !events.IsHook(e.Type()) {
 		letter.Data = smallJSON(e.Data())
 	}
 	return letter

@@ -261,3 +261,18 @@ func FuzzLetter(f *testing.F) {
 		}
 	})
 }
+
+// TestKeyOfHookIsNotListed: whoever knows the key can answer the request, and members are then removed without a drain.
+func TestKeyOfHookIsNotListed(t *testing.T) {
+	for _, eventType := range events.HookTypes() {
+		e := events.NewStep(api.ScaleHooks, eventType, web)
+		if err := e.SetData(event.ApplicationJSON, events.HookRequest{Key: "a-secret"}); err != nil {
+			t.Fatal(err)
+		}
+		in := Input{Now: build.Now, Set: build.Set("web"), Letter: letterOf(undelivered(e, nil)), SetUID: "uid-web"}
+		p := Decide(in)
+		if in.Letter.Data != nil || len(p.Actions) != 1 || !strings.Contains(p.String(), "is not listed: scale-hooks sends the request") {
+			t.Errorf("%s: %s, with data %s", eventType, p, in.Letter.Data)
+		}
+	}
+}

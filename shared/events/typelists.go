@@ -4,13 +4,19 @@ import "slices"
 
 // OwnTypes returns the types of Drydock's events.
 func OwnTypes() []string {
-	return []string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
-		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted,
-		ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed}
+	return append([]string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
+		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted},
+		HookTypes()...)
 }
 
 // IsOwn reports whether the type belongs to Drydock.
 func IsOwn(eventType string) bool { return slices.Contains(OwnTypes(), eventType) }
+
+// HookTypes returns the types of the requests for hooks and of their answers. Their data has a key.
+func HookTypes() []string { return []string{ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed} }
+
+// IsHook reports whether the event is a request for a hook, or an answer. Whoever reads its data can answer the request.
+func IsHook(eventType string) bool { return slices.Contains(HookTypes(), eventType) }
 
 // SourceTypes returns the types of the event source's events about an object.
 func SourceTypes() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
