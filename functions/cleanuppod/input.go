@@ -26,6 +26,9 @@ type Input struct {
 	Records []api.Role
 	// Paused is true if a Scaler of the set is paused, or may have been paused until now. It is read if the set is at zero.
 	Paused bool
+	// ScalerWants is how many members the set's Scalers want, if the set has no record of a Scaler: scale-hooks has not taken over a new
+	// set or Scaler yet. It is read only if there is something to clean up.
+	ScalerWants int
 	// PodRejected says why the API server would reject a pod of a new template. It is empty if it would accept the pod.
 	PodRejected string
 	// Doubt says why the API server would reject the pod only at present, for example because of a quota. Otherwise it is empty.
@@ -43,5 +46,5 @@ type Input struct {
 
 // ordinals returns the set's ordinals.
 func (in Input) ordinals() []cleanup.Ordinal {
-	return cleanup.Ordinals(in.Set, in.Claims, in.Pods)
+	return cleanup.Ordinals(in.Set, in.Claims, in.Pods, in.ScalerWants)
 }

@@ -56,6 +56,10 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 		if err := f.observeScalers(ctx, &in); err != nil {
 			return in, err
 		}
+	} else if in.needsScalers() {
+		if err := f.observeScalers(ctx, &in); err != nil {
+			return in, err
+		}
 	}
 	if held {
 		return in, f.observeRevision(ctx, &in)
@@ -76,11 +80,25 @@ func (f *Function) observeRecords(ctx context.Context, in *Input) error {
 		})
 }
 
-// observeScalers sets Paused if a Scaler keeps members away. If the custom resource is not installed, there is no Scaler.
+// needsScalers reports whether a cleanup could begin or continue on members that a Scaler wants, because the set has no record of it.
+func (in *Input) needsScalers() bool {
+	records := operation.Of(in.Set)
+	return statefulset.CleanupAsked(in.Set) && records.Scale == nil && records.ScaleErr == nil &&
+		len(in.leftBehind(records.Cleanup, in.ordinals())) > 0
+}
+
+// observeScalers sets Paused if a Scaler keeps members away, and ScalerWants. If the custom resource is not installed, there is no Scaler.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	err := kube.Pages(ctx, f.client, plan.Scalers, in.Set.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
 		for i := range l.Items {
-			in.Paused = in.Paused || l.Items[i].Spec.Target == in.Name && keepsMembersAway(&l.Items[i].Spec, operation.Of(in.Set).Scale)
+			scaler, record := &l.Items[i], operation.Of(in.Set).Scale
+			if scaler.Spec.Target != in.Name {
+				continue
+			}
+			in.Paused = in.Paused || keepsMembersAway(&scaler.Spec, record)
+			if record == nil && scaler.DeletionTimestamp == nil {
+				in.ScalerWants = max(in.ScalerWants, int(ptr.Deref(scaler.Wanted(), 0)))
+			}
 		}
 	})
 	if apierrors.IsNotFound(err) {

@@ -2,6 +2,7 @@ package cleanuppod
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -105,5 +106,51 @@ func TestCleanupFollowsWhenScalerGivesMembersUp(t *testing.T) {
 	change := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}
 	if p := Decide(on(append([]metav1.Object{set}, claims...)...)); p.Reason != api.CleanupStarted || len(cleanup.Concerned(change)) == 0 {
 		t.Errorf("concerns %v; %s", cleanup.Concerned(change), p)
+	}
+}
+
+// TestMembersOfNewScalerAreKept: a set that was created again without replicas has one member, and no record of its Scaler, which wants
+// three. scale-hooks takes the set over with the next tick.
+func TestMembersOfNewScalerAreKept(t *testing.T) {
+	for name, row := range map[string]struct {
+		wants, starts int
+		target        string
+	}{
+		"the Scaler wants the members": {3, 0, "web"},
+		"it wants two":                 {2, 1, "web"},
+		"it wants fewer":               {1, 2, "web"},
+		"it scales another set":        {3, 2, "other"},
+	} {
+		lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
+		lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
+			Spec: v1alpha1.ScalerSpec{Target: row.target, Replicas: ptr.To(int32(row.wants))}})
+		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.PodRejected, in.Doubt = "", ""
+		p := Decide(in)
+		if left := in.leftBehind(nil, in.ordinals()); len(left) != row.starts || (p.Reason == api.CleanupStarted) != (row.starts > 0) {
+			t.Errorf("%s: %s, and %d ordinals to clean up, want %d", name, p, len(left), row.starts)
+		}
+	}
+}
+
+// TestRetryOfScalingRepeatsFailedCleanup: the user retries a scaling that has failed because of its cleanup.
+func TestRetryOfScalingRepeatsFailedCleanup(t *testing.T) {
+	for after, starts := range map[time.Duration]bool{time.Second: true, -time.Second: false} {
+		failed := func(s *api.Cleanup) { s.Finished = operation.Moment(build.Now) }
+		scaling := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: build.ID, Attempt: 2,
+			Phase: api.PostScaling, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now.Add(after))},
+			Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: 2, Target: 1, CleansUp: true}
+		set := web(build.Replicas(1), failedCleanup(failed), build.Annotation(api.ScaleAnnotation, scaling.Encode()))
+		in := on(set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"))
+		if p := Decide(in); (p.Reason == api.CleanupStarted) != starts {
+			t.Errorf("the scaling began %s after the failure: %s", after, p)
+		}
+		change := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now}
+		if woken := len(cleanup.Concerned(change)) > 0; starts && !woken {
+			t.Error("cleanup-pod is not woken")
+		}
 	}
 }

@@ -35,6 +35,8 @@ func Decide(in Input) plan.Plan {
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !statefulset.Managed(in.Set):
 		return w.decideNotOptedIn()
+	case record != nil && record.Set.UID != in.Set.UID:
+		return w.renewRecord()
 	case taken && record.Active():
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
@@ -143,6 +145,14 @@ func (w work) takeOver() plan.Plan {
 			"the new one", w.Name, w.Set.UID, previous.UID, w.scaler.Name))
 	}
 	return w.storeRecord(api.ScalerReady, next, warnings...)
+}
+
+// renewRecord stores the record with the UID of the set, which a resize has created again. The admission policies let every client scale a
+// set whose record has another UID.
+func (w work) renewRecord() plan.Plan {
+	next := w.record.Clone()
+	next.Set.UID = w.Set.UID
+	return w.storeRecord(api.StatusUpdated, next)
 }
 
 // decideIdle handles a set without an active scaling.

@@ -13,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
@@ -118,20 +119,29 @@ func isHook(job *batchv1.Job, set string) bool {
 		})
 }
 
-// observeLeftoverClaims lists the claims of removed members, if the scaling waits for cleanup-pod to delete them.
+// observeLeftoverClaims lists the claims of removed members that cleanup-pod deletes, if the scaling waits for that. cleanup-pod keeps a
+// claim that no member is known to have used, for example because its pod never started.
 func (f *Function) observeLeftoverClaims(ctx context.Context, in *Input) error {
 	record, err := api.LoadScale(in.Set)
 	if err != nil || !record.Active() || !record.CleansUp {
 		return nil // Decide reports an unreadable record
 	}
-	return kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{},
+	var claims []*corev1.PersistentVolumeClaim
+	err = kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{},
 		func(l *corev1.PersistentVolumeClaimList) {
 			for i := range l.Items {
-				name := l.Items[i].Name
-				_, ordinal, ok := statefulset.ParseClaimName(in.Set, name)
+				_, ordinal, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name)
 				if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
-					in.LeftoverClaims = append(in.LeftoverClaims, name)
+					claims = append(claims, &l.Items[i])
 				}
 			}
 		})
+	for _, o := range cleanup.Ordinals(in.Set, claims, nil, 0) {
+		if o.Unknown(in.Set) == "" {
+			for _, c := range o.Claims {
+				in.LeftoverClaims = append(in.LeftoverClaims, c.Name)
+			}
+		}
+	}
+	return err
 }

@@ -52,13 +52,25 @@ type Reverts struct {
 // ScalerRef is the identity of a Scaler in the set's namespace.
 type ScalerRef SetRef
 
-// LoadScale returns the record of the set's latest scaling, with the rules of LoadResize.
+// LoadScale returns the record of the set's latest scaling, with the rules of LoadResize. If a resize has created the set again, the record
+// has the former UID until scale-hooks renews it. It counts nevertheless: without it, the members that its Scaler wants would count as
+// removed, and cleanup-pod would delete their claims.
 func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 	scale := &Scale{}
-	if found, err := load(set, ScaleAnnotation, scale, KindScale); !found || !scale.isOf(set) {
+	if found, err := load(set, ScaleAnnotation, scale, KindScale); !found {
 		return nil, err
 	}
+	if !scale.isOf(set) && !scale.isOfFormer(set) {
+		return nil, nil
+	}
 	return scale, nil
+}
+
+// isOfFormer reports whether the record belongs to the set that the set's latest resize has replaced by this one. The id of that resize
+// comes from the former UID.
+func (s *Scale) isOfFormer(set *appsv1.StatefulSet) bool {
+	resize, err := LoadResize(set)
+	return err == nil && resize != nil && resize.ReplaceSet && s.Set.Name == set.Name && resize.HasIDOf(s.Set.UID)
 }
 
 // Active reports whether the scaling still has work to do. A nil scaling has none.

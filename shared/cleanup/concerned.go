@@ -58,6 +58,11 @@ func dueInDeletion(c operation.Change, record *api.Cleanup) bool {
 	return operation.Aborted(set) || retried(set) || !NeedsFinalizer(set) || record.Request != Digest(set)
 }
 
+// RetriedByScaling reports whether a scaling waits for the cleanup and has begun after the cleanup failed: the user has retried the scaling.
+func RetriedByScaling(records operation.Records) bool {
+	return records.AwaitsCleanup() && operation.CleanupRests(records.Cleanup) && records.Cleanup.Finished.Before(&records.Scale.Started)
+}
+
 func retried(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
 	return asked
@@ -69,7 +74,7 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	switch {
 	case record == nil || record.Request != Digest(set):
 		return true
-	case operation.CleanupRests(record) && retried(set):
+	case operation.CleanupRests(record) && retried(set), RetriedByScaling(operation.Of(set)):
 		return true
 	case record.Phase == api.Refused:
 		return false

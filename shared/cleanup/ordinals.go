@@ -21,17 +21,18 @@ type Ordinal struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// Pod is the pod with the member's name, from any creator, or nil.
 	Pod *corev1.Pod
-	// Wanted is true if the set or its Scaler requests the member.
+	// Wanted is true if the set or a Scaler requests the member.
 	Wanted bool
 }
 
-// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down.
+// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down. The count is how many members Scalers want
+// that have no record on the set yet.
 //
 // It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the members and
 // their volumes to another set.
-func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
+func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod, wanted int) []Ordinal {
 	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
-	end := max(span.End, span.Start+membersOfScaler(set))
+	end := max(span.End, span.Start+membersOfScaler(set), span.Start+wanted)
 	at := func(n int) *Ordinal {
 		if byNumber[n] == nil {
 			byNumber[n] = &Ordinal{Number: n, Wanted: n < end && set.DeletionTimestamp == nil}

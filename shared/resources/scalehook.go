@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/statefulset"
 )
 
 // MakeScaleHook returns the Job of a scale hook: "pre", "post" or "onFailure". Like the Job of MakeHook it runs once. Its deadline is the
@@ -89,7 +88,7 @@ func withFacts(template *corev1.PodTemplateSpec, facts api.HookFacts) *corev1.Po
 
 // HookFacts returns the facts about the scaling for the hook.
 func HookFacts(set *appsv1.StatefulSet, record *api.Scale, hook string) api.HookFacts {
-	first := statefulset.Start(set)
+	first := record.Start // not the present start, which another client may have changed since
 	return api.HookFacts{Hook: hook, Direction: record.Direction(), Current: record.Previous, Desired: record.Target, Paused: record.Paused,
 		Added: Ordinals(first, record.Previous, record.Target), Removed: Ordinals(first, record.Target, record.Previous),
 		Namespace: set.Namespace, Set: set.Name, Scaler: record.Scaler.Name, Operation: record.Operation}

@@ -16,6 +16,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -29,7 +30,7 @@ func scaleHook(t *testing.T, hook string, previous, target int32, timeout time.D
 		t.Fatal(err)
 	}
 	record := &api.Scale{Header: api.Header{Operation: build.ID, Kind: api.KindScale, Set: api.SetRef{Name: set.Name, UID: set.UID}},
-		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: previous, Target: target}
+		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Previous: previous, Target: target, Start: statefulset.Start(set)}
 	return resources.MakeScaleHook(set, record, hook, template, timeout)
 }
 
@@ -39,6 +40,14 @@ func startsAt(first int32) build.Option {
 
 func TestScaleHookJob(t *testing.T) {
 	compareYAML(t, "scale-hook", scaleHook(t, "pre", 5, 3, 10*time.Minute))
+}
+
+// TestHookNamesMembersOfTheScaling: another client has changed the first ordinal since the scaling began.
+func TestHookNamesMembersOfTheScaling(t *testing.T) {
+	record := &api.Scale{Previous: 3, Target: 1, Start: 0}
+	if facts := resources.HookFacts(build.With(workload(), startsAt(1)), record, "post"); joinOrdinals(facts.Removed) != "1,2" {
+		t.Errorf("the hook is told that %v were removed, want 1 and 2", facts.Removed)
+	}
 }
 
 func TestScaleHookGetsFactsOfTheScaling(t *testing.T) {

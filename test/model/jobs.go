@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
@@ -24,6 +25,7 @@ func jobController(w *World) []Step {
 	for _, job := range all[*batchv1.Job](w, plan.Jobs) {
 		if job.DeletionTimestamp == nil && !finished(job) {
 			steps = append(steps, syncJob(w, job)...)
+			steps = append(steps, countReady(w, job)...)
 		}
 	}
 	for _, p := range all[*corev1.Pod](w, plan.Pods) {
@@ -41,6 +43,22 @@ func jobController(w *World) []Step {
 		}
 	}
 	return steps
+}
+
+// countReady models the status of a Job with a running pod. The Job controller may write it a second after the pod is ready.
+func countReady(w *World, job *batchv1.Job) []Step {
+	ready := int32(0)
+	for _, p := range all[*corev1.Pod](w, plan.Pods) {
+		if metav1.IsControlledBy(p, job) && p.Status.Phase == corev1.PodRunning {
+			ready++
+		}
+	}
+	if !w.countsReady || ptr.Deref(job.Status.Ready, 0) == ready {
+		return nil
+	}
+	return []Step{{Who: jobs, What: fmt.Sprintf("counts %d ready pods of job %s", ready, job.Name), do: func(w *World) {
+		edit(w, plan.Jobs, job.Name, func(j *batchv1.Job) { j.Status.Ready = &ready })
+	}}}
 }
 
 func finished(job *batchv1.Job) bool { return len(job.Status.Conditions) > 0 }

@@ -70,3 +70,23 @@ func TestReplayNamesImpossibleChange(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionOfMoverMayConflict: the Job controller counts a ready pod when restore deletes the Job. restore decides again, and the Job is
+// deleted with the other objects of the operation.
+func TestDeletionOfMoverMayConflict(t *testing.T) {
+	trace := recorded(t, "one-member-rolling")
+	index := func(object, state string) int {
+		return slices.IndexFunc(trace.Changes, func(c Change) bool { return c.Object == object && strings.HasPrefix(c.State, state) })
+	}
+	gone := slices.IndexFunc(trace.Changes, func(c Change) bool { return strings.HasPrefix(c.Object, "jobs/") && c.State == "" })
+	finishing := index("statefulsets/web", "replicas 1 Finishing")
+	if gone < 0 || finishing < gone {
+		t.Fatal("the trace has no such changes")
+	}
+	change := trace.Changes[finishing]
+	trace.Changes = slices.Insert(slices.Delete(slices.Clone(trace.Changes), finishing, finishing+1), gone, change)
+	if story, err := Replay(Recordings()["one-member-rolling"], trace, ReplayBound); err != nil {
+		logStory(t, story)
+		t.Error(err)
+	}
+}

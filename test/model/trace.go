@@ -75,6 +75,7 @@ func ReadTrace(from io.Reader) (Trace, error) {
 // impossible change, and an error that names this change.
 func Replay(recording Recording, t Trace, bound int) (story []string, err error) {
 	begin := recording.World()
+	begin.countsReady = true
 	operation := begin.record().Operation
 	if state := begin.projection(operation); !maps.Equal(state, t.Begin) {
 		return nil, fmt.Errorf("the scenario and the trace begin differently:\n%s", difference(state, t.Begin))

@@ -45,6 +45,9 @@ type World struct {
 	setDeleted bool
 	// prompt puts the bookkeeping of controllers before all other steps.
 	prompt bool
+	// countsReady lets the Job controller also count ready pods in the status of a Job. That only makes a deletion of the Job conflict, and
+	// multiplies the states, so only a replay needs it.
+	countsReady bool
 	// wroteLate means that backup wrote after the operation had stopped copying, from an older decision. Its objects may remain.
 	wroteLate bool
 	// unprotectedDeletes lists the claims that a user deleted while no pod protected them.
