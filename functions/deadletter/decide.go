@@ -23,12 +23,15 @@ func Decide(in Input) plan.Plan {
 	if events.IsSource(in.Letter.Type) && !in.isKnownSource() {
 		return plan.Noop(api.UnknownSource) // likewise: only a sender that has seen the set knows its UID
 	}
+	if !statefulset.Managed(in.Set) {
+		return plan.Noop(api.NotManaged)
+	}
 	if reason := notListedReason(in); reason != "" {
-		return plan.Do(api.DeadLettered, warn(in, "The event is not listed: "+reason))
+		return plan.Do(api.DeadLettered, warnNotListed(in, reason))
 	}
 	letters, err := api.LoadDeadLetters(in.Set)
 	if err != nil {
-		return plan.Do(api.DeadLettered, warn(in, "The event is not listed: "+err.Error()))
+		return plan.Do(api.DeadLettered, warnNotListed(in, err.Error()))
 	}
 	letter := in.Letter
 	letter.Time = *operation.Moment(in.Now)
@@ -40,8 +43,8 @@ func Decide(in Input) plan.Plan {
 		letters = slices.Clone(letters)
 		letters[at] = letter
 	case len(letters) == api.MaxDeadLetters:
-		return plan.Do(api.DeadLettered, warn(in, fmt.Sprintf("The event is not listed, because the list has %d other events. Send these first "+
-			"with %s", len(letters), redeliverCommand(in))))
+		return plan.Do(api.DeadLettered, warnNotListed(in, fmt.Sprintf("the list has %d other events. Send these first with %s", len(letters),
+			redeliverCommand(in))))
 	default:
 		letters = append(slices.Clip(letters), letter)
 	}
@@ -65,8 +68,6 @@ const orderRefusedCode = 403
 // notListedReason returns why the event must not be listed on the set. It is empty if it may be listed.
 func notListedReason(in Input) string {
 	switch {
-	case !statefulset.Managed(in.Set):
-		return "the set has not opted in"
 	case in.Set.DeletionTimestamp != nil:
 		return "the set is being deleted"
 	case in.Rejected != "":
@@ -77,7 +78,19 @@ func notListedReason(in Input) string {
 	return malformedReason(in.Letter)
 }
 
-// warn returns the action that creates a Warning Event on the set. The outcome says whether the event is listed.
+// warnNotListed returns the action that creates a Warning Event on the set. It has nothing of the undelivered event but a known type:
+// Kubernetes Events with the same text count once, so that forged events cannot create many.
+func warnNotListed(in Input, reason string) plan.Action {
+	subject := "an event"
+	if known := in.Letter.Type; events.IsOwn(known) || events.IsSource(known) {
+		subject = "an event of type " + known
+	}
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
+		Message: subject + " could not be delivered. The next tick checks the set again. The event is not listed: " + reason +
+			". The log of dead-letter has its cause"})
+}
+
+// warn returns the action that creates a Warning Event about a listed event.
 func warn(in Input, outcome string) plan.Action {
 	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.DeadLettered, UID: in.Set.UID,
 		Operation: in.Letter.Operation, Message: describe(in.Letter) + ". The next tick checks the set again. " + outcome})

@@ -142,3 +142,31 @@ func TestSourceEventsHaveDistinctKeys(t *testing.T) {
 		t.Error("letters about two pods have the same key")
 	}
 }
+
+// TestForgedEventsMakeFewKubernetesEvents: a sender who knows the name of a set can let any number of different events fail.
+func TestForgedEventsMakeFewKubernetesEvents(t *testing.T) {
+	for name, row := range map[string]struct {
+		set  []build.Option
+		most int
+	}{
+		"opted in":     {nil, api.MaxDeadLetters + 1},
+		"not opted in": {[]build.Option{build.Label(api.ManagedLabel, "")}, 0},
+	} {
+		set, different := build.Set("web", row.set...), map[plan.Note]bool{}
+		for i := range 3 * api.MaxDeadLetters {
+			letter := testLetter(func(l *api.UndeliveredEvent) { l.Code, l.Message, l.Operation = 500+i, fmt.Sprint(i), fmt.Sprintf("%012x", i) })
+			for _, a := range Decide(Input{Now: build.Now, Set: set, Letter: letter, SetUID: "guessed"}).Actions {
+				if a.Verb == plan.VerbEvent {
+					different[a.Note] = true
+				}
+			}
+			stored, _ := api.LoadDeadLetters(set)
+			if len(stored) < api.MaxDeadLetters {
+				set = build.With(set, listed(append(stored, letter)...))
+			}
+		}
+		if len(different) > row.most {
+			t.Errorf("%s: %d different Kubernetes Events", name, len(different))
+		}
+	}
+}

@@ -29,11 +29,13 @@ type Function struct {
 	settings api.Settings
 	apply    *apply.Executor
 	log      *slog.Logger
+	kubelets chan struct{} // has a value for each kubelet that is asked at the moment
 }
 
 // New returns the function.
 func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function {
-	return &Function{client: client, settings: settings, apply: apply.New(client, api.GrowVolumes, log), log: log}
+	return &Function{client: client, settings: settings, apply: apply.New(client, api.GrowVolumes, log), log: log,
+		kubelets: make(chan struct{}, parallelKubelets)}
 }
 
 // Handle is safe to repeat, to reorder and to run twice at once: it reads the live set for each event. It measures the volumes once for

@@ -26,7 +26,7 @@ import (
 const (
 	// maxSummaryBytes bounds the summary of a kubelet. The summary of a node with 500 pods has about 5 MiB.
 	maxSummaryBytes = 16 << 20
-	// parallelKubelets is the number of kubelets that are asked at the same time.
+	// parallelKubelets is the number of kubelets that the process asks at the same time, for all events: a summary can fill its memory.
 	parallelKubelets = 4
 )
 
@@ -50,12 +50,18 @@ func (f *Function) usageFromKubelets(ctx context.Context, in Input) (map[string]
 		failed []error
 		mu     sync.Mutex
 		group  sync.WaitGroup
-		slots  = make(chan struct{}, parallelKubelets)
 	)
 	for _, name := range nodes {
-		slots <- struct{}{}
+		select {
+		case f.kubelets <- struct{}{}:
+		case <-ctx.Done():
+			mu.Lock()
+			failed = append(failed, fmt.Errorf("waiting to ask the kubelet of node %s: %w", name, ctx.Err()))
+			mu.Unlock()
+			continue
+		}
 		group.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-f.kubelets }()
 			body, err := f.summary(ctx, client, token, name)
 			mu.Lock()
 			defer mu.Unlock()

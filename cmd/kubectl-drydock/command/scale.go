@@ -161,6 +161,10 @@ func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 	if progressing != nil && progressing.Status == metav1.ConditionTrue {
 		return false, nil
 	}
+	if wanted := s.Spec.Replicas; wanted != nil && *wanted != replicas {
+		return true, fmt.Errorf("Scaler %s/%s requests %d members now, and not %d: its mode or another client has changed spec.replicas",
+			s.Namespace, s.Name, *wanted, replicas)
+	}
 	unhealthy := meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionHealthy)
 	if s.Status.Replicas != replicas && progressing != nil && (unhealthy || s.Spec.Paused) {
 		return true, fmt.Errorf("no scaling by Scaler %s/%s can begin: %s", s.Namespace, s.Name,

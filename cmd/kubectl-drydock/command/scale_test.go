@@ -86,14 +86,16 @@ func TestScalingHasEndedWithTheCountOrAFailure(t *testing.T) {
 		observed      int64
 		replicas      int32
 		conditions    []metav1.Condition
+		requests      int32
 		ended, failed bool
 	}{
-		{"the status is old", 1, 3, nil, false, false},
-		{"it runs", 2, 3, []metav1.Condition{condition("Progressing", metav1.ConditionTrue)}, false, false},
-		{"it has ended", 2, 1, []metav1.Condition{condition("Progressing", metav1.ConditionFalse)}, true, false},
-		{"it has failed", 2, 3, []metav1.Condition{condition("Failed", metav1.ConditionTrue)}, true, true},
+		{"the status is old", 1, 3, nil, 1, false, false},
+		{"it runs", 2, 3, []metav1.Condition{condition("Progressing", metav1.ConditionTrue)}, 1, false, false},
+		{"it has ended", 2, 1, []metav1.Condition{condition("Progressing", metav1.ConditionFalse)}, 1, true, false},
+		{"it has failed", 2, 3, []metav1.Condition{condition("Failed", metav1.ConditionTrue)}, 1, true, true},
+		{"the fixed count is restored", 2, 3, []metav1.Condition{condition("Progressing", metav1.ConditionFalse)}, 3, true, true},
 	} {
-		scaler := &v1alpha1.Scaler{}
+		scaler := &v1alpha1.Scaler{Spec: v1alpha1.ScalerSpec{Replicas: &row.requests}}
 		scaler.Generation, scaler.Status.ObservedGeneration = 2, row.observed
 		scaler.Status.Replicas, scaler.Status.Conditions = row.replicas, row.conditions
 		ended, err := hasScaled(scaler, 1)

@@ -246,7 +246,7 @@ func (o *sleeping) asleep(set *appsv1.StatefulSet) (bool, error) {
 		return false, records.SleepErr
 	case sleep == nil || sleep.Operation == o.ended:
 		return false, nil
-	case sleep.Phase == api.Refused || sleep.Phase == api.Failed:
+	case sleep.Phase == api.Refused || sleep.Phase == api.Failed || sleep.Phase == api.Succeeded: // it has ended, and no other follows
 		return true, fmt.Errorf("StatefulSet %s/%s does not sleep: %s", set.Namespace, set.Name, causeOf(sleep.Head()))
 	default:
 		return sleep.Phase == api.Asleep, nil

@@ -43,3 +43,15 @@ func TestSleepStopsOnlyWhatTheUserAgreedTo(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitForSleepEnds: the set was used while it fell asleep, so the sleep has ended, and no other follows.
+func TestWaitForSleepEnds(t *testing.T) {
+	for phase, row := range map[api.Phase]struct{ ended, failed bool }{
+		api.Stopping: {false, false}, api.Asleep: {true, false}, api.Failed: {true, true}, api.Succeeded: {true, true},
+	} {
+		set := build.Set("web", build.WithSleep(build.Sleep(phase)))
+		if ended, err := (&sleeping{ended: "0123456789ab"}).asleep(set); ended != row.ended || (err != nil) != row.failed {
+			t.Errorf("%s: ended %v, %v", phase, ended, err)
+		}
+	}
+}
