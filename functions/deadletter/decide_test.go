@@ -154,7 +154,9 @@ func TestForgedEventsMakeFewKubernetesEvents(t *testing.T) {
 	} {
 		set, different := build.Set("web", row.set...), map[plan.Note]bool{}
 		for i := range 3 * api.MaxDeadLetters {
-			letter := testLetter(func(l *api.UndeliveredEvent) { l.Code, l.Message, l.Operation = 500+i, fmt.Sprint(i), fmt.Sprintf("%012x", i) })
+			letter := testLetter(func(l *api.UndeliveredEvent) {
+				l.Code, l.Message, l.Operation = 500+i, fmt.Sprint(i), fmt.Sprintf("%012x", i)
+			})
 			for _, a := range Decide(Input{Now: build.Now, Set: set, Letter: letter, SetUID: "guessed"}).Actions {
 				if a.Verb == plan.VerbEvent {
 					different[a.Note] = true
