@@ -32,7 +32,9 @@ func changes(before map[Ref]Set, after []Set, types []string) []Change {
 	left := maps.Clone(before)
 	for _, set := range after {
 		old, known := before[set.Ref]
-		delete(left, set.Ref)
+		if set.State != Missing || old.State == Missing { // an optional set that is gone is in both
+			delete(left, set.Ref)
+		}
 		switch {
 		case set.State == Missing:
 		case !known || old.State == Missing:

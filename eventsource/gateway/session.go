@@ -161,6 +161,11 @@ func (u Unit) membersToExtend(until time.Time) []Member {
 	if writer := u.memberToWrite(); len(members) == 0 && writer != nil && u.awakeUntil().Before(until) {
 		members = append(members, *writer)
 	}
+	for _, m := range u.Members { // the session does not wait for an optional set, but wakes it
+		if m.WakesAlone && !u.needs(m) && slices.Contains(u.Optional, m.Ref.Name) && m.AwakeUntil.Before(until) {
+			members = append(members, m)
+		}
+	}
 	return members
 }
 

@@ -287,3 +287,20 @@ func TestSessionHasItsFullLength(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionalSetAtZeroWakesWithItsGroup: its own annotation wakes a set at zero with wake-replicas, and that of its group does not.
+func TestOptionalSetAtZeroWakesWithItsGroup(t *testing.T) {
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	member := func(name string, alone bool) Member {
+		return Member{Ref: Ref{"shop", name}, Status: Status{State: Asleep, Want: 1}, Group: "g", OptedIn: !alone, Timeout: time.Hour,
+			KeepsAwake: true, WakesAlone: alone, Object: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{}}}
+	}
+	u := Unit{Named: []string{"db"}, Optional: []string{"web"}, Members: []Member{member("db", false), member("web", true)}}
+	var written []string
+	for _, a := range Decide(Input{Now: now, Longest: 24 * time.Hour, Units: []Unit{u}}).Actions {
+		written = append(written, a.Name)
+	}
+	if !slices.Equal(written, []string{"db", "web"}) {
+		t.Errorf("the session is written to %v", written)
+	}
+}

@@ -163,3 +163,17 @@ func next(t *testing.T, lines <-chan string) (string, instanceJSON) {
 	t.Fatal("the stream has ended")
 	return "", instanceJSON{}
 }
+
+// TestGoneOptionalSetIsAnnounced: a session has a set that does not exist if its name is optional.
+func TestGoneOptionalSetIsAnnounced(t *testing.T) {
+	ref := Ref{"shop", "web"}
+	before := map[Ref]Set{ref: {Ref: ref, Status: Status{State: Ready, Ready: 1, Want: 1, Replicas: 1}, Optional: true}}
+	gone := SessionOf([]Unit{{Missing: &ref}}).Sets
+	var types []string
+	for _, c := range changes(before, gone, nil) {
+		types = append(types, c.Type)
+	}
+	if again := changes(byRef(gone), gone, nil); !slices.Equal(types, []string{eventRemoved, eventStopped}) || len(again) > 0 {
+		t.Errorf("%v, then %v", types, again)
+	}
+}

@@ -62,7 +62,9 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 	switch {
 	case !operation.CleanupRests(record):
 		return true
-	case in.isRetried(record), cleanup.RetriedByScaling(operation.Of(in.Set)), record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set):
+	case in.isRetried(record), cleanup.RetriedByScaling(operation.Of(in.Set)):
+		return true
+	case record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set):
 		return true
 	}
 	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(record.Finished) // times have whole seconds

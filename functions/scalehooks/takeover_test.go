@@ -123,8 +123,8 @@ func TestRecordIsRenewedAfterResize(t *testing.T) {
 	}
 }
 
-// TestCleanupHookWaitsOnlyForClaimsThatAreCleanedUp: the pod of a removed member never started, so its claim is not bound. cleanup-pod keeps
-// it.
+// TestCleanupHookWaitsOnlyForClaimsThatAreCleanedUp: the pod of a removed member never started, so its claim is not bound, and cleanup-pod
+// keeps it.
 func TestCleanupHookWaitsOnlyForClaimsThatAreCleanedUp(t *testing.T) {
 	cleansUp := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Post = &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}} })
 	used, pending := build.Claim("data-web-2", "1Gi", build.Annotation(api.ReplicaOfAnnotation, "uid-web")), build.Claim("data-web-3", "1Gi")

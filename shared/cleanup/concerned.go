@@ -58,7 +58,8 @@ func dueInDeletion(c operation.Change, record *api.Cleanup) bool {
 	return operation.Aborted(set) || retried(set) || !NeedsFinalizer(set) || record.Request != Digest(set)
 }
 
-// RetriedByScaling reports whether a scaling waits for the cleanup and has begun after the cleanup failed: the user has retried the scaling.
+// RetriedByScaling reports whether a scaling waits for the cleanup and has begun after the cleanup failed: the user has retried the
+// scaling.
 func RetriedByScaling(records operation.Records) bool {
 	return records.AwaitsCleanup() && operation.CleanupRests(records.Cleanup) && records.Cleanup.Finished.Before(&records.Scale.Started)
 }

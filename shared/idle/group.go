@@ -36,6 +36,9 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 		}
 	}
 	asked = asked.Truncate(time.Second) // activities have whole seconds; an activity in the same second wins
+	if g.usedSince(asked) {
+		asked = time.Time{} // the request is over: the next sleep is one for want of activity, which asks the probes
+	}
 	timeout, kept := g.Timeout(), ""
 	for _, m := range g {
 		if why := m.reasonToStayAwake(now, asked, timeout); why != "" {
@@ -48,6 +51,11 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 		verdicts[i] = m.verdict(timeout, kept, asked)
 	}
 	return verdicts
+}
+
+// usedSince reports whether a member that is not paused was used at or after the time.
+func (g Group) usedSince(at time.Time) bool {
+	return slices.ContainsFunc(g, func(m Member) bool { return m.Err == nil && !m.Rules.Paused && !m.lastUsed().Before(at) })
 }
 
 // StoresActivity reports whether an activity at the time has to be stored: the stored activity is older than the throttle, or the set has

@@ -434,3 +434,23 @@ func TestSleepRequestMeansNoNewMember(t *testing.T) {
 		}
 	}
 }
+
+// TestOldRequestIsNoReasonForSleep: the set was asked to sleep a week ago, and used since. Its next sleep is one for want of activity, for
+// which its probe is asked.
+func TestOldRequestIsNoReasonForSleep(t *testing.T) {
+	for name, row := range map[string]struct {
+		used time.Duration
+		want string
+	}{
+		"used since":     {-2 * time.Hour, RequestIdle},
+		"not used since": {-8 * 24 * time.Hour, RequestAsked},
+	} {
+		set := build.Set("web", build.Annotation(api.IdleTimeoutAnnotation, "30m"),
+			build.Annotation(api.SleepRequestedAnnotation, FormatTime(build.Now.Add(-7*24*time.Hour))),
+			build.Annotation(api.LastActivityAnnotation, FormatTime(build.Now.Add(row.used))),
+			func(o metav1.Object) { o.SetCreationTimestamp(metav1.NewTime(build.Now.Add(-1000 * time.Hour))) })
+		if v := (Group{MemberOf(set)}).Verdicts(build.Now, time.Time{})[0]; v.Request != row.want {
+			t.Errorf("%s: %+v, want %s", name, v, row.want)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func hasScaled(s *v1alpha1.Scaler, replicas int32) (bool, error) {
 		return false, nil
 	}
 	if wanted := s.Spec.Replicas; wanted != nil && *wanted != replicas {
-		return true, fmt.Errorf("Scaler %s/%s requests %d members now, and not %d: its mode or another client has changed spec.replicas",
+		return true, fmt.Errorf("the Scaler %s/%s requests %d members now, and not %d: its mode or another client has changed spec.replicas",
 			s.Namespace, s.Name, *wanted, replicas)
 	}
 	unhealthy := meta.IsStatusConditionFalse(s.Status.Conditions, v1alpha1.ConditionHealthy)
