@@ -37,6 +37,8 @@ import (
 const (
 	maxCached        = 500
 	maxCachedMembers = 10_000
+	// maxReads limits the requests whose sets are read at the same time. The others wait.
+	maxReads = 20
 )
 
 // Gateway serves the strategies.
@@ -51,7 +53,8 @@ type Gateway struct {
 	meters      *measure.Meters
 	cache       *share.Cache[[]Unit]
 	waiters     *share.Limiter
-	lastWarning atomic.Int64 // Unix time in seconds of the last logged refusal
+	reads       chan struct{} // has a value for each read at the moment
+	lastWarning atomic.Int64  // Unix time in seconds of the last logged refusal
 	ending      context.Context
 	end         context.CancelFunc
 }
@@ -71,6 +74,7 @@ func New(client *kube.Client, settings api.Settings, options Options, log *slog.
 		token: token.Token{Value: options.Token, File: options.TokenFile, FileSetting: "DRYDOCK_GATEWAY_TOKEN_FILE"},
 		log:   log, ending: ending, end: end,
 		cache: share.NewCache(maxCached, maxCachedMembers, membersOf), waiters: share.NewLimiter(cmp.Or(options.Waiters, defaultWaiters)),
+		reads: make(chan struct{}, maxReads),
 	}
 }
 

@@ -101,6 +101,8 @@ func statusOf(m idle.Member) Status {
 		s.Want = m.Sleep.Replicas
 	}
 	switch {
+	case m.Set.DeletionTimestamp != nil && !idle.EnoughReady(m.Set, m.Sleep.Active()):
+		s.State, s.Message = Stopped, "it is being deleted"
 	case m.Err == nil && m.Rules.Paused:
 		s.State = Paused
 	case sleeps:

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -51,7 +52,13 @@ func (g *Gateway) cachedUnits(ctx context.Context, entry *share.Entry[[]Unit], q
 	if units, err, ok := entry.Get(now); ok && !again {
 		return units, err
 	}
+	select { // callers choose the names, and each choice may read a large group
+	case g.reads <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to read the sets: %w", ctx.Err())
+	}
 	units, err := g.observe(ctx, query)
+	<-g.reads
 	switch {
 	case ctx.Err() != nil: // the caller disconnected, or the time is over: the result is unknown
 	case err == nil && SessionOf(units).Ready():

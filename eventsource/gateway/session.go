@@ -136,7 +136,7 @@ const (
 // extend moves the unit's awake-until later, unless the stored time covers the session. It adds slack to the time, so that a busy
 // site does not write at every request. The next write is due when the slack is used up, so no session ends early.
 func (u Unit) extend(in Input) []plan.Action {
-	length := min(cmp.Or(in.Session, u.timeout()), in.Longest)
+	length := cmp.Or(min(in.Session, in.Longest), u.timeout()) // the owner of the set has chosen the timeout, so no limit applies
 	if length == 0 {
 		return nil
 	}
@@ -180,21 +180,30 @@ func (u Unit) awakeUntil() time.Time {
 	return latest
 }
 
-// memberToWrite returns the member to write to: a named one, else the first by name. It skips members that no visit wakes, or whose
-// awake-until has no effect. It returns nil if no member is left.
+// memberToWrite returns the member to write to: one that is asleep, because no function looks at the change of one that is awake; then a
+// named one; then the first by name. It skips members that no visit wakes, or whose awake-until has no effect. It returns nil if no member
+// is left.
 func (u Unit) memberToWrite() *Member {
-	var first *Member
+	rank := func(m *Member) int {
+		asleep, named := m.State == Asleep, slices.Contains(u.Named, m.Name)
+		switch {
+		case asleep && named:
+			return 0
+		case asleep:
+			return 1
+		case named:
+			return 2
+		}
+		return 3
+	}
+	var best *Member
 	for i := range u.Members {
 		m := &u.Members[i]
-		switch {
-		case !m.KeepsAwake || !m.State.wakes():
-		case slices.Contains(u.Named, m.Name):
-			return m
-		case first == nil:
-			first = m
+		if m.KeepsAwake && m.State.wakes() && (best == nil || rank(m) < rank(best)) {
+			best = m
 		}
 	}
-	return first
+	return best
 }
 
 func pausedProblem(ref Ref) error {

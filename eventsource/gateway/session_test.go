@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
 )
 
@@ -302,5 +303,71 @@ func TestOptionalSetAtZeroWakesWithItsGroup(t *testing.T) {
 	}
 	if !slices.Equal(written, []string{"db", "web"}) {
 		t.Errorf("the session is written to %v", written)
+	}
+}
+
+func unitOfSets(sets ...*appsv1.StatefulSet) Unit {
+	u := Unit{}
+	for _, s := range sets {
+		u.Members = append(u.Members, memberOf(s))
+	}
+	return u
+}
+
+// TestVisitIsNoticedAtOnce: a is awake (its owner cannot be paused), b sleeps. The visit is written to a. An event about a concerns no
+// function, so b sleeps until the next tick.
+func TestVisitIsNoticedAtOnce(t *testing.T) {
+	inShop := labelled(api.GroupLabel, "shop")
+	now := time.Now()
+	active := with(api.LastActivityAnnotation, now.Add(-2*time.Hour).Format(time.RFC3339))
+	a := set("a", inShop, active, func(s *appsv1.StatefulSet) {
+		finished := metav1.NewTime(now.Add(-time.Minute))
+		doc := &api.Sleep{Header: api.Header{Version: api.RecordVersion, Operation: "0123456789ab", Kind: api.KindSleep, Phase: api.Refused,
+			Request: idle.RequestIdle, Set: api.SetRef{Name: s.Name, UID: s.UID}, Started: finished, Finished: &finished,
+			Reason: api.OwnerNotPausable}, Replicas: 2}
+		s.Annotations[api.SleepAnnotation] = doc.Encode()
+	})
+	b := set("b", inShop, active, replicas(0, 0), sleep(api.Asleep, ""))
+	u := unitOfSets(a, b)
+	p := Decide(Input{Now: now, Longest: 24 * time.Hour, Units: []Unit{u}})
+	if len(p.Actions) != 1 {
+		t.Fatal(p)
+	}
+	written := map[string]*appsv1.StatefulSet{"a": a, "b": b}[p.Actions[0].Name].DeepCopy()
+	written.Annotations[api.AwakeUntilAnnotation] = idle.FormatTime(now.Add(31 * time.Minute))
+	if concerned := idle.Concerned(operation.Change{Set: written, Records: operation.Of(written), Now: now, Retry: 10 * time.Minute}); len(concerned) == 0 {
+		t.Errorf("the visit is written to %s, and that change concerns no function, although b has to wake", written.Name)
+	}
+}
+
+// TestVisitKeepsSetAwakeForItsIdleTimeout: a set with an idle timeout of three days sleeps a day after the latest visit.
+func TestVisitKeepsSetAwakeForItsIdleTimeout(t *testing.T) {
+	web := set("web", with(api.IdleTimeoutAnnotation, "72h"), with(api.LastActivityAnnotation, noon.Add(-100*time.Hour).Format(time.RFC3339)))
+	u := unitOfSets(web)
+	p := Decide(Input{Now: noon, Longest: defaultLongestSession, Units: []Unit{u}})
+	for _, a := range p.Actions {
+		for _, op := range a.Ops {
+			if text, ok := op.Value.(string); ok {
+				if _, err := time.Parse(time.RFC3339, text); err == nil {
+					web.Annotations[api.AwakeUntilAnnotation] = text
+				}
+			}
+		}
+	}
+	group := idle.Group{idle.MemberOf(web)}
+	if v := group.Verdicts(noon.Add(25*time.Hour), time.Time{})[0]; !v.Awake {
+		t.Errorf("25 hours after a visit: %+v", v)
+	}
+}
+
+// TestDeletedSetDoesNotKeepTheSiteClosed: idle-timeout does nothing for a set that is being deleted, so no visit wakes it.
+func TestDeletedSetDoesNotKeepTheSiteClosed(t *testing.T) {
+	inShop := labelled(api.GroupLabel, "shop")
+	deleted := metav1.NewTime(noon)
+	old := set("old", inShop, replicas(0, 0), sleep(api.Asleep, ""), func(s *appsv1.StatefulSet) {
+		s.DeletionTimestamp, s.Finalizers = &deleted, []string{"drydock.dev/cleanup"}
+	})
+	if s := SessionOf([]Unit{unitOfSets(old, set("web", inShop))}); !s.Ready() {
+		t.Errorf("web serves, but the session waits for the deleted set: %+v", s)
 	}
 }

@@ -196,3 +196,26 @@ func TestKernelAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestPausedSetWithProbeKeepsNoOtherSetAwake: docs/sleep.md: "A paused set sleeps alone. The other sets do not wait for it."
+func TestPausedSetWithProbeKeepsNoOtherSetAwake(t *testing.T) {
+	refused := build.Sleep(api.Refused, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.OwnerNotPausable, time.Minute))
+	without := on(web(shop), member("db", shop, build.Paused(), build.WithSleep(refused)))
+	if p := Decide(without); p.Reason != api.SleepDecided {
+		t.Fatalf("control: %s", p)
+	}
+	in := on(web(shop), member("db", shop, build.Paused(), probed, build.WithSleep(refused)))
+	if p := Decide(in); p.Reason != api.SleepDecided {
+		t.Errorf("db is paused, and its probe keeps web awake: %s", p)
+	}
+}
+
+// TestDeletedDependencyDelaysNoWakeUp: db is being deleted (drydock.dev/cleanup, or a foreground deletion), so Drydock never starts it.
+// docs/sleep.md: no set waits for a set that stays at zero.
+func TestDeletedDependencyDelaysNoWakeUp(t *testing.T) {
+	asleep := sleep(api.Asleep, build.AsleepFor(time.Hour))
+	in := on(web(shop, zero, build.DependsOn("db"), asleep, build.LastActivity(0)), member("db", shop, zero, asleep, build.Deleting()))
+	if p := Decide(in); build.StoredSleep(p) == nil || build.StoredSleep(p).Reason == api.DependencyFirst {
+		t.Errorf("web waits for a set that nothing starts, for DRYDOCK_READY_TIMEOUT: %s", p)
+	}
+}

@@ -25,11 +25,11 @@ func (in Input) membersToProbe() []idle.Member {
 }
 
 // allProbed reports whether every running member with a probe was asked. A member whose probe failed recently is not asked, and
-// keeps its group awake.
+// keeps its group awake. A paused member is not asked, and keeps none awake.
 func allProbed(probes map[string]ProbeResult, group idle.Group) bool {
 	return !slices.ContainsFunc(group, func(m idle.Member) bool {
 		_, asked := probes[m.Set.Name]
-		return m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
+		return m.Rules.Probe != nil && !m.Rules.Paused && statefulset.Replicas(m.Set) > 0 && !m.Sleep.Active() && !asked
 	})
 }
 

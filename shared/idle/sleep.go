@@ -51,9 +51,11 @@ func (m Member) ReplicasAtWake() int32 {
 }
 
 // CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
-// another client scaled it to zero. No other set waits for such a member.
+// another client scaled it to zero, or if it is being deleted. No other set waits for such a member.
 func (m Member) CanWake() bool {
 	switch {
+	case m.Set.DeletionTimestamp != nil:
+		return false
 	case statefulset.Replicas(m.Set) > 0:
 		return true
 	case m.Sleep.Active():

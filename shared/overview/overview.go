@@ -82,6 +82,7 @@ func New(sets []*appsv1.StatefulSet, now time.Time) Document {
 	}
 	d := Document{Version: Version, Sets: []Set{}}
 	for _, group := range groups {
+		group = group.InWakeOrder() // an error in the order keeps the group awake
 		for i, verdict := range group.Verdicts(now, time.Time{}) {
 			d.Sets = append(d.Sets, setOf(group[i], verdict))
 		}

@@ -2,6 +2,7 @@ package overview
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +47,22 @@ func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Equal(t, string(text))
+}
+
+// TestListSaysThatInvalidDependenciesKeepTheGroupAwake: docs/sleep.md: column WHY of kubectl drydock list is what keeps a set awake.
+func TestListSaysThatInvalidDependenciesKeepTheGroupAwake(t *testing.T) {
+	used := build.Annotation(api.LastActivityAnnotation, idle.FormatTime(build.Now.Add(-5*time.Hour)))
+	db := build.Set("db", build.InGroup("shop"), build.IdleTimeout("30m"), used)
+	web := build.Set("web", build.InGroup("shop"), build.IdleTimeout("30m"), used, build.DependsOn("missing"))
+	group := idle.Group{idle.MemberOf(db), idle.MemberOf(web)}.InWakeOrder()
+	for _, v := range group.Verdicts(build.Now, time.Time{}) {
+		if !v.Awake {
+			t.Fatal("control: idle-timeout keeps the group awake")
+		}
+	}
+	for _, s := range New([]*appsv1.StatefulSet{db, web}, build.Now).Sets {
+		if !strings.Contains(s.Why, "invalid") {
+			t.Errorf("%s is %s, why: %q", s.Name, s.State, s.Why)
+		}
+	}
 }

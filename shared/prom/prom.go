@@ -36,8 +36,8 @@ func (s Server) SeparatesNamespaces() bool { return strings.Contains(s.url, Name
 // address returns the URL for instant queries about the namespace.
 func (s Server) address(namespace string) (string, error) {
 	address, err := url.Parse(strings.ReplaceAll(s.url, NamespacePlaceholder, url.QueryEscape(namespace)))
-	if err != nil {
-		return "", fmt.Errorf("reading DRYDOCK_PROMETHEUS: %w", err)
+	if err != nil { // its text has the whole URL, which may have a password
+		return "", errors.New("the setting DRYDOCK_PROMETHEUS is not a URL: check its characters and its port")
 	}
 	address.Path = strings.TrimSuffix(address.Path, "/") + "/api/v1/query"
 	return address.String(), nil
