@@ -168,6 +168,9 @@ func listenStatusPage(o options, config *rest.Config, log *slog.Logger) (func(),
 	}, nil
 }
 
+// endOfRequests is how long a server that stops waits for the answers to its requests.
+const endOfRequests = 3 * time.Second
+
 // listen serves on the address. It returns a function that stops the server.
 func listen(what, flag, address string, server *http.Server, log *slog.Logger) (func(), error) {
 	listener, err := net.Listen("tcp", address) // without a context, because the listener outlives every request
@@ -178,7 +181,11 @@ func listen(what, flag, address string, server *http.Server, log *slog.Logger) (
 	var done sync.WaitGroup
 	done.Go(func() { _ = server.Serve(listener) })
 	return func() {
-		_ = server.Close()
+		ending, cancel := context.WithTimeout(context.Background(), endOfRequests)
+		defer cancel()
+		if err := server.Shutdown(ending); err != nil {
+			_ = server.Close()
+		}
 		done.Wait()
 	}, nil
 }
