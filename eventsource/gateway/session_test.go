@@ -335,7 +335,8 @@ func TestVisitIsNoticedAtOnce(t *testing.T) {
 	}
 	written := map[string]*appsv1.StatefulSet{"a": a, "b": b}[p.Actions[0].Name].DeepCopy()
 	written.Annotations[api.AwakeUntilAnnotation] = idle.FormatTime(now.Add(31 * time.Minute))
-	if concerned := idle.Concerned(operation.Change{Set: written, Records: operation.Of(written), Now: now, Retry: 10 * time.Minute}); len(concerned) == 0 {
+	change := operation.Change{Set: written, Records: operation.Of(written), Now: now, Retry: 10 * time.Minute}
+	if len(idle.Concerned(change)) == 0 {
 		t.Errorf("the visit is written to %s, and that change concerns no function, although b has to wake", written.Name)
 	}
 }
