@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -207,5 +209,25 @@ func TestBusySiteDoesNotFillLog(t *testing.T) {
 	}
 	if n, most := strings.Count(log.String(), "\n"), 2+int(time.Since(start)/time.Second); n < 1 || n > most {
 		t.Errorf("%d refusals are logged, at most %d:\n%s", n, most, &log)
+	}
+}
+
+// TestReadsAreLimited: a request whose turn does not come before its time is over reads nothing.
+func TestReadsAreLimited(t *testing.T) {
+	c := newCluster(t, set("web"))
+	g := c.gateway(t, Options{})
+	for range maxReads {
+		g.reads <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, pathPoke+"?names=shop/web", nil))
+	if reads, _ := c.counts(); w.Code != http.StatusServiceUnavailable || reads > 0 {
+		t.Errorf("%d after %d reads: %s", w.Code, reads, w.Body)
+	}
+	<-g.reads
+	if w := get(t, g, pathPoke+"?names=shop/web"); w.Code != http.StatusOK {
+		t.Errorf("%d with a free turn: %s", w.Code, w.Body)
 	}
 }

@@ -92,7 +92,7 @@ func memberOf(set *appsv1.StatefulSet) Member {
 	return member
 }
 
-// statusOf returns the status of a set, without regard to its group. A set that is about to sleep counts as asleep, however many pods
+// statusOf returns the status of a set, without regard to its group. A set that will sleep counts as asleep, however many pods
 // it still has.
 func statusOf(m idle.Member) Status {
 	s := Status{Ready: m.Set.Status.ReadyReplicas, Want: statefulset.Replicas(m.Set), Replicas: statefulset.Replicas(m.Set)}

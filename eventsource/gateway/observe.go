@@ -46,19 +46,24 @@ func (g *Gateway) keepAwake(caller context.Context, query Query) (session Sessio
 	return session, wrote && err == nil, err
 }
 
+// observeInTurn limits how many observations run at the same time: callers choose the names, and each choice may read a large group.
+func (g *Gateway) observeInTurn(ctx context.Context, query Query) ([]Unit, error) {
+	select {
+	case g.reads <- struct{}{}:
+		defer func() { <-g.reads }()
+		return g.observe(ctx, query)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to read the sets: %w", ctx.Err())
+	}
+}
+
 // cachedUnits returns the cached observation, or reads the sets again.
 func (g *Gateway) cachedUnits(ctx context.Context, entry *share.Entry[[]Unit], query Query, again bool) ([]Unit, error) {
 	now := time.Now()
 	if units, err, ok := entry.Get(now); ok && !again {
 		return units, err
 	}
-	select { // callers choose the names, and each choice may read a large group
-	case g.reads <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting to read the sets: %w", ctx.Err())
-	}
-	units, err := g.observe(ctx, query)
-	<-g.reads
+	units, err := g.observeInTurn(ctx, query)
 	switch {
 	case ctx.Err() != nil: // the caller disconnected, or the time is over: the result is unknown
 	case err == nil && SessionOf(units).Ready():

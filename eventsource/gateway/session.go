@@ -180,9 +180,9 @@ func (u Unit) awakeUntil() time.Time {
 	return latest
 }
 
-// memberToWrite returns the member to write to: one that is asleep, because no function looks at the change of one that is awake; then a
-// named one; then the first by name. It skips members that no visit wakes, or whose awake-until has no effect. It returns nil if no member
-// is left.
+// memberToWrite returns the member to write to. It prefers members that are asleep, because no function looks at the change of an awake
+// one. Among these, it prefers named members, then the first by name. It skips members that no visit wakes, or whose awake-until has no
+// effect. It returns nil if no member is left.
 func (u Unit) memberToWrite() *Member {
 	rank := func(m *Member) int {
 		asleep, named := m.State == Asleep, slices.Contains(u.Named, m.Name)

@@ -49,14 +49,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 		return in, err
 	}
 	held := set.DeletionTimestamp != nil && cleanup.HasFinalizer(set)
-	if statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0) {
+	noneWanted := statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0)
+	if noneWanted {
 		if err := f.observeRecords(ctx, &in); err != nil {
 			return in, err
 		}
-		if err := f.observeScalers(ctx, &in); err != nil {
-			return in, err
-		}
-	} else if in.needsScalers() {
+	}
+	if noneWanted || in.needsScalers() {
 		if err := f.observeScalers(ctx, &in); err != nil {
 			return in, err
 		}

@@ -262,7 +262,7 @@ func FuzzLetter(f *testing.F) {
 	})
 }
 
-// TestKeyOfHookIsNotListed: whoever knows the key can answer the request, and members are then removed without a drain.
+// TestKeyOfHookIsNotListed: a user who knows the key can answer the request, and members are then removed without a drain.
 func TestKeyOfHookIsNotListed(t *testing.T) {
 	for _, eventType := range events.HookTypes() {
 		e := events.NewStep(api.ScaleHooks, eventType, web)

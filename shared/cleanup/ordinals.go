@@ -25,8 +25,8 @@ type Ordinal struct {
 	Wanted bool
 }
 
-// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down. The count is how many members Scalers want
-// that have no record on the set yet.
+// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down. wanted is how many members the Scalers
+// want that have no record on the set yet.
 //
 // It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the members and
 // their volumes to another set.

@@ -15,7 +15,7 @@ func IsOwn(eventType string) bool { return slices.Contains(OwnTypes(), eventType
 // HookTypes returns the types of the requests for hooks and of their answers. Their data has a key.
 func HookTypes() []string { return []string{ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed} }
 
-// IsHook reports whether the event is a request for a hook, or an answer. Whoever reads its data can answer the request.
+// IsHook reports whether the event is a request for a hook, or an answer. A client that reads its data can answer the request.
 func IsHook(eventType string) bool { return slices.Contains(HookTypes(), eventType) }
 
 // SourceTypes returns the types of the event source's events about an object.

@@ -53,8 +53,8 @@ type Set struct {
 	Since *metav1.Time `json:"since,omitempty"`
 	// Why is why the set is in this state, or what keeps it awake.
 	Why string `json:"why,omitempty"`
-	// Operations are the active resize, rollback, cleanup and scaling, then the latest operations that cannot be read, then those that failed
-	// or were refused, except those that a user aborted or withdrew. An active sleep is in State. Alerts count the same operations.
+	// Operations are the active resize, rollback, cleanup and scaling, then the latest operations that cannot be read, then failed and
+	// refused ones, unless a user aborted or withdrew them. An active sleep is in State. Alerts count the same operations.
 	Operations []Operation `json:"operations,omitempty"`
 	// DeadLetters is the number of the set's dead letters. An unreadable list counts as one.
 	DeadLetters int `json:"deadLetters,omitempty"`

@@ -11,8 +11,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// Trace is the history of a resize on a cluster. Begin is the first projection. Changes are the later changes of single objects, in the
-// order in which the API server wrote them.
+// Trace is the history of a resize on a cluster. Begin is the first projection. Changes are the later changes of single objects, as the
+// API server ordered them.
 type Trace struct {
 	Begin   Projection
 	Changes []Change

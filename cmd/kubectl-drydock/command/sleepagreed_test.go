@@ -14,8 +14,8 @@ import (
 	"drydock.dev/test/kit/screen"
 )
 
-// TestSleepStopsOnlyWhatTheUserAgreedTo: a question can stay open for a long time. Meanwhile, another user puts the set into a group, or
-// scales it, or creates another set with its name.
+// TestSleepStopsOnlyWhatTheUserAgreedTo: a question can stay open for a long time. Before the answer, another user puts the set into a
+// group, or scales it, or creates another set with its name.
 func TestSleepStopsOnlyWhatTheUserAgreedTo(t *testing.T) {
 	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
 	for situation, row := range map[string]struct {
