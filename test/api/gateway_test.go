@@ -266,7 +266,7 @@ func TestGatewayWakesGroupByOneMember(t *testing.T) {
 	if r := visit(t, g, "dynamic?names=%s/web", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
 		t.Errorf("a member of the group sleeps: %d %s", r.Code, sessionStatus(r))
 	}
-	awakeUntil(t, w, "web")
+	awakeUntil(t, w, "db") // the change of a member that sleeps starts idle-timeout at once
 	if r := visit(t, g, "poke?group=%s/site", w.Namespace); r.Code != 200 || sessionStatus(r) != "not-ready" {
 		t.Errorf("%d %s", r.Code, r.Body)
 	}

@@ -271,10 +271,14 @@ func TestLateFinalizerKeepsSetFromDeletion(t *testing.T) {
 	w.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
 	w.T.Cleanup(func() { w.PatchSet("web", `{"metadata":{"finalizers":null}}`) })
 	w.Node.Set(func(n *kit.Node) { n.HoldFirstPass = false })
-	status := w.Finish(drive, "web")
-	if status.Phase != api.Failed || !strings.Contains(status.Message, "example.com/keep") {
-		t.Error(describe(status))
-	}
+	w.Eventually("the resize waits, and says why", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); !strings.Contains(status.Message, "example.com/keep") {
+			return describe(status)
+		}
+		return ""
+	})
+	expectPhase(t, w.Finish(drive, "web"), api.Failed) // its message may be about the mover, which has the same time limit
 	if now := w.Set("web"); now.UID != before.UID || now.DeletionTimestamp != nil {
 		t.Error("the set was deleted")
 	}
