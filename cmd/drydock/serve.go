@@ -78,11 +78,11 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 	}
 	defer measure.Shutdown()
 	health, mux := &serve.Health{}, http.NewServeMux()
-	health.Register(mux, measure.Page)
 	server := serve.NewServer(mux, env.Deadline, log)
+	page := measure.Page
 	switch name {
 	case api.WakeGateway:
-		err = handleVisits(mux, server, env, measure, log)
+		page, err = handleVisits(mux, server, env, measure, log)
 	case api.StatusPage:
 		err = handleViews(mux, server, env, log)
 	default:
@@ -91,6 +91,7 @@ func serveFunction(ctx context.Context, name api.Function, env environment, log 
 	if err != nil {
 		return err
 	}
+	health.Register(mux, page)
 
 	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(env.Port))) // outlives any request
 	if err != nil {
@@ -110,20 +111,22 @@ func handleEvents(mux *http.ServeMux, name api.Function, env environment, measur
 	return nil
 }
 
-// handleVisits serves the wake gateway, which takes no events.
-func handleVisits(mux *http.ServeMux, server *http.Server, env environment, measure *export.Export, log *slog.Logger) error {
+// handleVisits serves the wake gateway, which takes no events. It returns the page of metrics for callers with the gateway's token, because
+// the same port is open to visitors.
+func handleVisits(mux *http.ServeMux, server *http.Server, env environment, measure *export.Export, log *slog.Logger) (
+	http.Handler, error) {
 	config, err := kube.Config()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	wake := gateway.New(kube.NewClient(kube.ForFunction(config, api.WakeGateway, env.Settings)), env.Settings, env.Options, log)
 	if err := wake.Measure(measure.Meter); err != nil {
-		return err
+		return nil, err
 	}
 	server.RegisterOnShutdown(wake.Stop)
 	mux.Handle("/", wake)
 	server.Handler = gateway.CleanPaths(mux)
-	return nil
+	return wake.Guard(measure.Page), nil
 }
 
 // handleViews serves the status page, which takes no events.

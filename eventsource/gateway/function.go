@@ -98,18 +98,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(start.Add(LongestWait + time.Minute))
 	}
 	a := g.answer(r, route)
+	write(w, a)
+	if route != pathHealth {
+		g.report(r, a, time.Since(start))
+	}
+}
+
+func write(w http.ResponseWriter, a answer) {
 	for key, value := range a.headers() {
 		w.Header().Set(key, value)
 	}
 	w.WriteHeader(a.code)
 	if a.stream != nil {
 		a.stream(w)
-	} else {
-		_, _ = w.Write(a.body) // the caller may have disconnected
+		return
 	}
-	if route != pathHealth {
-		g.report(r, a, time.Since(start))
-	}
+	_, _ = w.Write(a.body) // the caller may have disconnected
 }
 
 // answer returns the answer to the request. Like Sablier it serves only GET: a HEAD would start a session that no visitor sees.
@@ -140,6 +144,25 @@ func (g *Gateway) answer(r *http.Request, route string) answer {
 		return refuse(r.URL.Path, err)
 	}
 	return serve(r)
+}
+
+// Guard returns a handler that serves the page of metrics to callers with the token. The page names sets and their visits, so a gateway
+// without a token does not serve it. Without a page it returns nil.
+func (g *Gateway) Guard(page http.Handler) http.Handler {
+	if page == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := checkToken(g.token, r)
+		if !g.token.Required() {
+			err = metricsNeedToken()
+		}
+		if err != nil {
+			write(w, refuse(r.URL.Path, err))
+			return
+		}
+		page.ServeHTTP(w, r)
+	})
 }
 
 // parseQuery reads the query of the request.

@@ -346,3 +346,63 @@ func TestExtraSlashesAreNotRedirected(t *testing.T) {
 		}
 	}
 }
+
+// TestOneSiteGetsHalfOfTheWaiters: requests with different queries for one group are requests for one site.
+func TestOneSiteGetsHalfOfTheWaiters(t *testing.T) {
+	inShop := labelled(api.GroupLabel, "shop")
+	c := newCluster(t, set("web", inShop, asleep()), set("db", inShop, asleep()), set("other", asleep()))
+	g := c.gateway(t, Options{Waiters: 2}) // one for each site
+	answers := make(chan *httptest.ResponseRecorder, 3)
+	wait := func(query string) { answers <- get(t, g, pathBlocking+query+"&timeout=5m") }
+	go wait("?names=shop/web")
+	expectWaiters(t, g, 1)
+	for _, query := range []string{"?names=shop/db", "?group=shop/shop", "?names=optional:shop/other,shop/web"} {
+		if w := get(t, g, pathBlocking+query+"&timeout=5m"); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s waits, too: %d %s", query, w.Code, w.Body)
+		}
+	}
+	go wait("?names=shop/other")
+	expectWaiters(t, g, 2)
+	g.Stop()
+	for range 2 {
+		<-answers
+	}
+}
+
+// expectWaiters waits until so many requests wait.
+func expectWaiters(t *testing.T, g *Gateway, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); g.waiters.InUse() != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d requests wait, want %d", g.waiters.InUse(), want)
+		}
+	}
+}
+
+// TestMetricsNeedToken: the page names sets, and visitors can reach the same port.
+func TestMetricsNeedToken(t *testing.T) {
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("shop/web")) })
+	for situation, row := range map[string]struct {
+		options Options
+		sent    string
+		want    int
+	}{
+		"no token is set":              {Options{}, "", http.StatusForbidden},
+		"no token is set, one is sent": {Options{}, "secret", http.StatusForbidden},
+		"the token is missing":         {Options{Token: "secret"}, "", http.StatusUnauthorized},
+		"the token is wrong":           {Options{Token: "secret"}, "other", http.StatusUnauthorized},
+		"the token is right":           {Options{Token: "secret"}, "secret", http.StatusOK},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil)
+		if row.sent != "" {
+			r.Header.Set("Authorization", "Bearer "+row.sent)
+		}
+		newCluster(t).gateway(t, row.options).Guard(page).ServeHTTP(w, r)
+		if shown := strings.Contains(w.Body.String(), "shop/web"); w.Code != row.want || shown != (row.want == http.StatusOK) {
+			t.Errorf("%s: %d %s", situation, w.Code, w.Body)
+		}
+	}
+	if newCluster(t).gateway(t, Options{}).Guard(nil) != nil {
+		t.Error("without a page there is a handler")
+	}
+}

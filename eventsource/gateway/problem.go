@@ -78,6 +78,11 @@ func streamNeedsToken() error {
 		"events of all StatefulSets require a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or name sets or a group")
 }
 
+func metricsNeedToken() error {
+	return problem(http.StatusForbidden,
+		"metrics name StatefulSets, so they require a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or export them by OTLP")
+}
+
 // optIn describes how to opt in.
 const optIn = `Create it, give it label ` + api.ManagedLabel + `=true and annotation ` + api.IdleTimeoutAnnotation + `, for example "30m"`
 

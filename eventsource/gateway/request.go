@@ -50,17 +50,6 @@ func (a Query) String() string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// waiterKey names what a request waits for: its first required set, or its group. Optional names do not count, because a caller may invent
-// them. A request with only optional names does not wait.
-func (a Query) waiterKey() string {
-	for _, name := range a.Sets {
-		if !name.Optional {
-			return name.Ref.String()
-		}
-	}
-	return a.String()
-}
-
 // target returns "names" or "group", for metrics.
 func (a Query) target() string {
 	if len(a.Sets) > 0 {

@@ -164,18 +164,3 @@ func TestNamespaceIsRequiredWithoutDefault(t *testing.T) {
 		}
 	}
 }
-
-// TestWaiterKeyIgnoresOptionalNames: half of the waiting requests may be for one site, and a caller may invent optional names.
-func TestWaiterKeyIgnoresOptionalNames(t *testing.T) {
-	required, optional := Name{Ref: Ref{"shop", "web"}}, Name{Ref: Ref{"shop", "a"}, Optional: true}
-	for name, query := range map[string]Query{
-		"shop/web":        {Sets: []Name{optional, required}},
-		"optional:shop/a": {Sets: []Name{optional}},
-		"group shop/g":    {Group: Ref{"shop", "g"}},
-		"*":               {All: true},
-	} {
-		if got := query.waiterKey(); got != name {
-			t.Errorf("%q, want %q", got, name)
-		}
-	}
-}

@@ -44,6 +44,21 @@ func (s Session) refused() error {
 	return nil
 }
 
+// waiterKey names the site that a request waits for: the group of its first needed set, or this set if it has no group. It does not come
+// from the query, because there are many queries for the same sets.
+func (s Session) waiterKey() string {
+	for _, set := range s.Sets {
+		switch {
+		case !set.Needed:
+		case set.Group != "":
+			return "group " + Ref{set.Namespace, set.Group}.String()
+		default:
+			return set.Ref.String()
+		}
+	}
+	return ""
+}
+
 // Unit is a group of sets that wake together, or one set alone.
 type Unit struct {
 	Members []Member // by name

@@ -19,15 +19,16 @@ func (g *Gateway) wait(caller context.Context, query Query) (session Session, wr
 	ctx, cancel := context.WithTimeout(caller, query.Timeout)
 	defer cancel()
 	session, wrote, err = g.startSession(ctx, query)
+	site := session.waiterKey()
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return session, wrote, waitProblem(caller, query, session)
 	case !isPending(session, err):
 		return session, wrote, err
-	case !g.waiters.TryAcquire(query.waiterKey()):
+	case !g.waiters.TryAcquire(site):
 		return session, wrote, tooManyRequests()
 	}
-	defer g.waiters.Release(query.waiterKey())
+	defer g.waiters.Release(site)
 	for pause := firstPause; isPending(session, err); pause = min(pause*3/2, longestPause) {
 		select {
 		case <-ctx.Done():

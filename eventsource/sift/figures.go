@@ -70,7 +70,8 @@ func stateOf(kind api.Kind, phase api.Phase) [2]string { return [2]string{string
 // addSet adds an opted-in set with its records.
 func (f *figures) addSet(set *appsv1.StatefulSet, records operation.Records, now time.Time) {
 	for _, record := range records.All() {
-		if !records.Settled(record) {
+		_, sleeps := record.(*api.Sleep)
+		if !records.Settled(record) && !(sleeps && set.DeletionTimestamp != nil) { // no function ends the sleep of a deleted set
 			f.addRecord(record, now)
 		}
 	}

@@ -163,3 +163,21 @@ func TestFiguresHaveEverySeries(t *testing.T) {
 		t.Errorf("%v\n%v\n%v", f.Operations, f.Overdue, f.OwnersPaused)
 	}
 }
+
+// TestSleepOfDeletedSetIsNotStuck: idle-timeout works on no set that is being deleted, and its deletion may wait for a user.
+func TestSleepOfDeletedSetIsNotStuck(t *testing.T) {
+	waking := build.WithSleep(build.Sleep(api.Waking, build.SleepDue(-time.Hour)))
+	for _, row := range []struct {
+		set  *appsv1.StatefulSet
+		want int
+	}{
+		{build.Set("web", build.Replicas(0), waking), 1},
+		{build.Set("web", build.Replicas(0), waking, build.Deleting()), 0},
+	} {
+		f := newFigures()
+		f.addSet(row.set, operation.Of(row.set), build.Now)
+		if got := f.Overdue[string(api.KindSleep)]; got != row.want {
+			t.Errorf("deleted %t: %d overdue", row.set.DeletionTimestamp != nil, got)
+		}
+	}
+}

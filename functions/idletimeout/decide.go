@@ -81,6 +81,10 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil:
 		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
+	case m.InvalidCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // otherwise a sleep begins now
+		return storeCorrection(m)
+	case m.BecameReadyLate():
+		return storeLateReady(in, m)
 	case statefulset.Replicas(m.Set) == 0:
 		return handleAtZero(in, group, m)
 	case !v.Awake:

@@ -8,10 +8,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// awakeDependent returns the name of a member that depends on m and is not asleep, or "".
+// awakeDependent returns the name of a member that depends on m and is not asleep, or "". A member that is being deleted does not count,
+// because it never falls asleep.
 func awakeDependent(group idle.Group, m idle.Member) string {
 	for _, other := range group {
-		if slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
+		if other.Set.DeletionTimestamp == nil && slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
 			return other.Set.Name
 		}
 	}

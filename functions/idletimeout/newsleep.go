@@ -36,6 +36,20 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 	return plan.Do(reason, append(store.Actions(), operation.NoteOf(m.Set, sleep, true))...).Then(events.OperationFailed, sleep.Operation)
 }
 
+// storeCorrection stores that the cause of a refusal is gone, so that it no longer counts as a problem.
+func storeCorrection(m idle.Member) plan.Plan {
+	next := m.Sleep.Clone()
+	next.Reason, next.Message = api.RequestCorrected, "the annotations of the set are valid again"
+	return plan.Do(api.RequestCorrected, operation.Store(m.Set, next).Actions()...)
+}
+
+// storeLateReady stores that a set has become ready whose wake-up took longer than its time limit. Its idle time begins now.
+func storeLateReady(in Input, m idle.Member) plan.Plan {
+	next := m.Sleep.Clone()
+	next.ReadyAt = operation.Moment(in.Now)
+	return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
+}
+
 // isBackingOff reports whether the member's sleep failed recently and no event requests a retry.
 func (in Input) isBackingOff(m idle.Member, v idle.Verdict) bool {
 	return m.IsBackingOff(v, in.Now, in.Settings.SleepRetry) && !(in.Signal.Type == events.Retry && m.Set.Name == in.Name)

@@ -18,8 +18,9 @@ import (
 func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := sleep.Clone()
 	next.FailedAt, next.Reason = sleep.Phase, reason
-	return wake(in, group, m, next, reason, fmt.Sprintf("%s; the next sleep starts after %s at the earliest",
-		message, idle.Backoff(next, in.Settings.SleepRetry)))
+	message = fmt.Sprintf("%s; the next sleep starts after %s at the earliest", message, idle.Backoff(next, in.Settings.SleepRetry))
+	next.Failure = &api.SleepFailure{Reason: reason, Message: message} // the set may have to wait, which has its own reason
+	return wake(in, group, m, next, reason, message)
 }
 
 // wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
@@ -36,7 +37,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
 		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; the set waits until %s is ready", message, first)
 	} else if in.isRejected(m) && !next.OwnerStops {
-		return retryStartLater(in, m, sleep)
+		return retryStartLater(in, m, next)
 	} else if !next.OwnerStops {
 		resume = in.scale(patch, m, next.Replicas)
 	}
@@ -75,7 +76,8 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
-			return conclude(in, m, api.Failed, sleep.Reason, sleep.Message)
+			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
+			return conclude(in, m, api.Failed, failure.Reason, failure.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
 	case replicas == 0 && in.hasLostScaler(m):
@@ -170,7 +172,7 @@ func endMessage(sleep *api.Sleep) string {
 // conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
-	next.ScaledToZeroAt = nil
+	next.ScaledToZeroAt, next.Failure = nil, nil
 	if reason == api.Awake {
 		next.StartedBy, next.Starts = "", 0
 	}

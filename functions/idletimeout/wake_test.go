@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
@@ -182,6 +183,84 @@ func TestNewRecordKeepsRetentionToRestore(t *testing.T) {
 		p := Decide(in)
 		if record := build.StoredSleep(p); record == nil || record.WhenScaled != "Delete" {
 			t.Errorf("%s: %s", name, p)
+		}
+	}
+}
+
+// TestAbortOfSetThatWaitsForDependency: web depends on db, and both sleep. After an abort, web waits for db. The end of its sleep still
+// says why it failed.
+func TestAbortOfSetThatWaitsForDependency(t *testing.T) {
+	asleep := sleep(api.Asleep, build.AsleepFor(time.Hour))
+	dependent := func(options ...build.Option) *appsv1.StatefulSet {
+		return web(append(options, shop, build.DependsOn("db"))...)
+	}
+	starting := member("db", shop, build.LastActivity(0), build.ReplicaCounts(3, 0))
+	ready := member("db", shop, build.LastActivity(0))
+	waiting := build.StoredSleep(Decide(on(dependent(zero, asleep, abort), starting)))
+	if waiting == nil || waiting.Phase != api.Waking || waiting.Reason != api.DependencyFirst {
+		t.Fatalf("%s", build.Summary(waiting))
+	}
+	started := build.StoredSleep(Decide(on(dependent(zero, build.WithSleep(waiting)), ready)))
+	if started == nil || started.Reason != api.WakingUp {
+		t.Fatalf("%s", build.Summary(started))
+	}
+	ended := build.StoredSleep(Decide(on(dependent(build.WithSleep(started)), ready)))
+	if ended == nil || ended.Phase != api.Failed || ended.Reason != api.Aborted || ended.Failure != nil ||
+		!strings.Contains(ended.Message, "aborted at the user's request") {
+		t.Errorf("%s", build.Summary(ended))
+	}
+}
+
+// TestSetThatStartsSlowlyStaysAwake: the wake-up took longer than its time limit, so its sleep failed. The set stays awake until it is
+// ready, and then for its idle timeout.
+func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
+	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, 50*time.Minute),
+		func(s *api.Sleep) { s.FailedAt = api.Waking })
+	used := build.LastActivity(80 * time.Minute)
+	starting := web(build.WithSleep(late), used, build.ReplicaCounts(3, 0))
+	if p := Decide(on(starting)); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Errorf("while it starts: %s", p)
+	}
+	asked := build.Annotation(api.SleepRequestedAnnotation, idle.FormatTime(build.Now.Add(-time.Minute)))
+	if p := Decide(on(build.With(starting, asked))); p.Reason == api.NotIdle {
+		t.Errorf("a user's request after the failure has no effect: %s", p)
+	}
+	ready := web(build.WithSleep(late), used)
+	if functions := idle.Concerned(operation.Change{Set: ready, Records: operation.Of(ready), Now: build.Now}); len(functions) != 1 {
+		t.Errorf("the event about the ready set concerns %v", functions)
+	}
+	record := build.StoredSleep(Decide(on(ready)))
+	if record == nil || record.ReadyAt == nil || record.Phase != api.Failed {
+		t.Fatalf("the set is ready: %s", build.Summary(record))
+	}
+	if p := Decide(on(web(build.WithSleep(record), used))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Errorf("in the moment in which it is ready: %s", p)
+	}
+	if set := web(build.WithSleep(record), used); !operation.Of(set).Settled(operation.Of(set).Sleep) {
+		t.Error("the set is ready, and its failure still counts")
+	}
+}
+
+// TestSetWithRecordOfFormerSetWakes: a set that was restored from a backup of a sleeping namespace is at zero, has another UID, and the
+// record of the former set. A visit wakes it with the recorded count.
+func TestSetWithRecordOfFormerSetWakes(t *testing.T) {
+	former := build.Sleep(api.Asleep, build.AsleepFor(time.Hour), func(s *api.Sleep) { s.Set.UID = "uid-before" })
+	restored := build.Annotation(api.SleepAnnotation, former.Encode())
+	if p := Decide(on(web(zero, restored))); p.Kind == plan.KindDo {
+		t.Errorf("it wakes although nothing needs it: %s", p)
+	}
+	if woken := build.StoredSleep(Decide(on(web(zero, restored, build.AwakeFor(time.Hour))))); woken == nil || woken.Phase != api.Waking ||
+		woken.Replicas != former.Replicas || woken.Set.UID != "uid-web" {
+		t.Errorf("%s", build.Summary(woken))
+	}
+	ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Set.UID = "uid-before" })
+	for situation, option := range map[string]build.Option{
+		"the set was scaled to zero after its sleep": build.Annotation(api.SleepAnnotation, ended.Encode()),
+		"the record is that of another set": build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep,
+			func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} }).Encode()),
+	} {
+		if p := Decide(on(web(zero, option, build.AwakeFor(time.Hour)))); p.Kind == plan.KindDo {
+			t.Errorf("%s: %s", situation, p)
 		}
 	}
 }

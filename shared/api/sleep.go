@@ -26,9 +26,17 @@ type Sleep struct {
 	WakingAt *metav1.Time `json:"waking,omitempty"`
 	// ReadyAt is when the set became ready again.
 	ReadyAt *metav1.Time `json:"ready,omitempty"`
+	// Failure says why the sleep failed, while the set wakes because of that. It is nil if the sleep did not fail.
+	Failure *SleepFailure `json:"failure,omitempty"`
 	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
 	Starts    int    `json:"starts,omitempty"`
 	StartedBy string `json:"startedBy,omitempty"`
+}
+
+// SleepFailure is why a sleep failed.
+type SleepFailure struct {
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
 }
 
 // longestSleep is the limit for a record, in bytes. A record has about 1,000. The sweep holds those of all sets of the cluster in memory.
@@ -45,6 +53,20 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 		return nil, err
 	}
 	return sleep, nil
+}
+
+// LoadFormerSleep returns the unfinished sleep of a former set with the set's name, if the set has its record, or nil. A set that was
+// restored from a backup has such a record, and so has a set that was deleted and created again with its annotations.
+func LoadFormerSleep(set *appsv1.StatefulSet) *Sleep {
+	sleep := &Sleep{}
+	if len(set.Annotations[SleepAnnotation]) > longestSleep {
+		return nil
+	}
+	found, err := load(set, SleepAnnotation, sleep, KindSleep)
+	if !found || err != nil || sleep.Set.Name != set.Name || sleep.isOf(set) || !sleep.Active() {
+		return nil
+	}
+	return sleep
 }
 
 // Active reports whether the sleep still has work to do. A nil sleep has none.

@@ -50,6 +50,8 @@ func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bo
 		return true
 	case m.Err != nil:
 		return !m.InvalidReported()
+	case m.InvalidCorrected(), m.BecameReadyLate():
+		return true
 	case statefulset.Replicas(m.Set) == 0:
 		return m.ReplicasAtWake() > 0 && c.Now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:

@@ -23,6 +23,8 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
+	// Former is the unfinished sleep of a former set with this name, whose record this set has, or nil.
+	Former *api.Sleep
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
@@ -43,6 +45,9 @@ func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
+	if m.Sleep == nil && m.SleepErr == nil {
+		m.Former = api.LoadFormerSleep(set)
+	}
 	return m
 }
 
@@ -93,6 +98,8 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return m.reasonToWake()
 	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
 		return ""
+	case m.startsLate() && !asked.After(m.Sleep.Finished.Time):
+		return "has not become ready after its latest wake-up"
 	case r.LastActivity.IsZero() && !asked.After(m.readySince()): // a request from before the set existed does not mean it
 		return "has no known last activity"
 	case now.Before(m.readySince().Add(r.MinUptime)):
@@ -101,6 +108,24 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return "was active at " + FormatTime(m.lastUsed())
 	}
 	return ""
+}
+
+// startsLate reports whether the set's latest wake-up failed, and nothing has seen the set ready since then. Its idle time has not begun:
+// a large database may need hours for its recovery.
+func (m Member) startsLate() bool {
+	sleep := m.Sleep
+	return sleep != nil && sleep.Phase == api.Failed && sleep.ReadyAt == nil && sleep.Finished != nil &&
+		(sleep.Reason == api.NotReady || sleep.Reason == api.Rejected)
+}
+
+// BecameReadyLate reports whether the set is ready, after a wake-up that failed because the set was not ready in time.
+func (m Member) BecameReadyLate() bool {
+	return m.startsLate() && statefulset.Replicas(m.Set) > 0 && EnoughReady(m.Set, true)
+}
+
+// InvalidCorrected reports whether the set's latest sleep was refused for invalid annotations, which are valid now.
+func (m Member) InvalidCorrected() bool {
+	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Reason == api.RequestInvalid
 }
 
 // lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.

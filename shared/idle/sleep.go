@@ -38,6 +38,7 @@ func (m Member) IsLeftAtZero() bool {
 }
 
 // ReplicasAtWake returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
+// A set with the record of a former set was created at zero because that set slept, for example from a backup.
 func (m Member) ReplicasAtWake() int32 {
 	switch {
 	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
@@ -46,6 +47,9 @@ func (m Member) ReplicasAtWake() int32 {
 		return m.Sleep.Replicas
 	case statefulset.Controller(m.Set) != nil, m.HasScaler:
 		return 0
+	}
+	if m.Former != nil && m.Rules.WakeReplicas == 0 {
+		return min(m.Former.Replicas, maxReplicas)
 	}
 	return m.Rules.WakeReplicas
 }

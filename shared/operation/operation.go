@@ -31,11 +31,16 @@ type Records struct {
 	ResizeErr, SleepErr, CleanupErr, ScaleErr error
 
 	request string // drydock.dev/resize on the set
+	sleeps  bool   // whether the set may be asked to sleep: by its own annotations, or with its group
 }
 
 // Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
-	r := Records{request: set.Annotations[api.ResizeAnnotation]}
+	r := Records{request: set.Annotations[api.ResizeAnnotation], sleeps: set.Labels[api.GroupLabel] != ""}
+	for _, key := range []string{api.IdleTimeoutAnnotation, api.PausedAnnotation} {
+		_, found := set.Annotations[key]
+		r.sleeps = r.sleeps || found
+	}
 	r.Resize, r.ResizeErr = api.LoadResize(set)
 	r.Sleep, r.SleepErr = api.LoadSleep(set)
 	r.Cleanup, r.CleanupErr = api.LoadCleanup(set)
@@ -79,18 +84,27 @@ func (r Records) Others() []Record {
 	})
 }
 
-// Settled reports whether the operation has ended and concerns nobody any more: it succeeded, a user aborted it, or its request is
-// withdrawn.
+// Settled reports whether the operation has ended and needs no attention any more: it succeeded, a user aborted it, its request was
+// corrected or withdrawn, or the set became ready after the time limit of its wake-up.
 func (r Records) Settled(record Record) bool {
 	h := record.Head()
-	return h.Phase == api.Succeeded || h.Phase.Terminal() && h.Reason == api.Aborted || r.Withdrawn(record)
+	sleep, _ := record.(*api.Sleep)
+	return h.Phase == api.Succeeded || h.Phase.Terminal() && (h.Reason == api.Aborted || h.Reason == api.RequestCorrected) ||
+		r.Withdrawn(record) ||
+		sleep != nil && (h.Reason == api.NotReady || h.Reason == api.Rejected) && sleep.ReadyAt != nil
 }
 
-// Withdrawn reports whether a user has withdrawn or replaced the request of a resize since it failed or was refused. A request that cannot
-// be read replaces nothing: it gets no record, so nothing else would show the failure.
+// Withdrawn reports whether a user has withdrawn the request of a resize or a sleep, or replaced that of a resize, since it failed or was
+// refused. A request that cannot be read replaces nothing: it gets no record, so nothing else would show the failure.
 func (r Records) Withdrawn(record Record) bool {
 	h := record.Head()
-	if h.Kind != api.KindResize || h.Phase != api.Failed && h.Phase != api.Refused || h.Request == r.request {
+	if h.Phase != api.Failed && h.Phase != api.Refused {
+		return false
+	}
+	if sleep, ok := record.(*api.Sleep); ok { // a set that has not become ready since is still in trouble
+		return !r.sleeps && (h.Phase == api.Refused || sleep.ReadyAt != nil)
+	}
+	if h.Kind != api.KindResize || h.Request == r.request {
 		return false
 	}
 	_, err := api.ParseRequest(r.request)

@@ -161,3 +161,31 @@ func TestStepsDoNotChangeTheirRecord(t *testing.T) {
 		t.Error("a step changed its argument")
 	}
 }
+
+// TestSleepThatNobodyRequestsIsWithdrawn: a refused or failed sleep counts in alerts until its request is removed, or its cause is gone.
+func TestSleepThatNobodyRequestsIsWithdrawn(t *testing.T) {
+	ended := func(phase api.Phase, reason api.Reason, options ...func(*api.Sleep)) build.Option {
+		return build.WithSleep(build.Sleep(phase, append(options, build.SleepEnded(reason, time.Hour))...))
+	}
+	refused, ready, idle := ended(api.Refused, api.OwnerNotPausable), build.ReadyFor(time.Minute), build.IdleTimeout("1h")
+	for situation, row := range map[string]struct {
+		options []build.Option
+		want    bool
+	}{
+		"refused, and requested":            {[]build.Option{refused, idle}, false},
+		"refused, and requested by a group": {[]build.Option{refused, build.InGroup("shop")}, false},
+		"refused, and still paused":         {[]build.Option{refused, build.Paused()}, false},
+		"refused, and no longer requested":  {[]build.Option{refused}, true},
+		"refused, and corrected":            {[]build.Option{ended(api.Refused, api.RequestCorrected), idle}, true},
+		"failed, ready, and not requested":  {[]build.Option{ended(api.Failed, api.StartedByOthers, ready)}, true},
+		"failed, ready, and requested":      {[]build.Option{ended(api.Failed, api.StartedByOthers, ready), idle}, false},
+		"failed, not ready, not requested":  {[]build.Option{ended(api.Failed, api.NotReady)}, false},
+		"failed, and ready after that":      {[]build.Option{ended(api.Failed, api.NotReady, ready), idle}, true},
+		"asleep, and not requested":         {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, false},
+	} {
+		records := operation.Of(build.Set("web", row.options...))
+		if got := records.Settled(records.Sleep); got != row.want {
+			t.Errorf("%s: settled %t", situation, got)
+		}
+	}
+}

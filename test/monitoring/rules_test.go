@@ -122,6 +122,10 @@ var situations = map[string]situation{
 	"a request was refused an hour ago":          fires("DrydockOperationRefused", 60, of(operations, "1x90", "Resize", "Refused")),
 	"a request was refused, and then it was not": silent(61, of(operations, "1x50 0x90", "Resize", "Refused")),
 
+	"a set has tried to wake up for more than an hour": fires("DrydockWakeStuck", 80, of(oldest, "0x200", "Sleep")),
+	"a set wakes up for half an hour":                  silent(60, of(oldest, "0x30 _x60", "Sleep")),
+	"sets wake up one after the other":                 silent(120, of(oldest, "0x40 2400x40 4800x40", "Sleep")),
+
 	"a cleanup runs for more than a day": fires("DrydockCleanupLong", day+16, of(oldest, "0x1500", "Cleanup")),
 	"a cleanup runs for 23 hours":        silent(day-60, of(oldest, "0x1500", "Cleanup")),
 	"a resize runs for 25 hours":         silent(day+60, of(oldest, "0x1600", "Resize")),
@@ -151,13 +155,16 @@ var situations = map[string]situation{
 	"a wake-up was slow two hours ago, and the pod runs": silent(120, wakes("i-1", "0x130", "0x130", "1x130", "1x130")...),
 	"the process with a slow wake-up has started again": silent(91,
 		wakes("i-1", "0x30 1x60", "0x30 1x60", "9x30 1x60", "9x30 1x60")...),
+	"wake-ups are slow after the process has started again": fires("DrydockWakeSlow", 110,
+		wakes("standalone-0", "100x59 0x120", "100x59 0x120", "100x59 0+1x120", "100x59 0+1x120")...),
 	"wake-ups are fast": silent(60, wakes("i-1", "0+1x60", "0+1x60", "0+1x60", "0+1x60")...),
 
-	"a function fails for more than an hour":    fires("DrydockEventsFail", 65, answers("503", "0+1x90")),
-	"a function failed for some minutes":        silent(65, answers("503", "0+1x10 10x60")),
-	"a function accepts events":                 silent(65, answers("204", "0+1x90")),
-	"a function refuses events and fails later": silent(90, answers("400", "0+1x90"), answers("500", "_x80 0+1x20")),
-	"another service has the metric":            silent(65, foreign+"0+1x90"),
+	"a function fails for more than an hour":                fires("DrydockEventsFail", 65, answers("503", "0+1x90")),
+	"a function failed for some minutes":                    silent(65, answers("503", "0+1x10 10x60")),
+	"a function accepts events":                             silent(65, answers("204", "0+1x90")),
+	"a function refuses events and fails later":             silent(90, answers("400", "0+1x90"), answers("500", "_x80 0+1x20")),
+	"each pod of a function fails, and ends after a minute": fires("DrydockEventsFail", 4*60, shortLived(24)...),
+	"another service has the metric":                        silent(65, foreign+"0+1x90"),
 }
 
 func TestAlertsFireWhenTheyMust(t *testing.T) {
@@ -183,6 +190,21 @@ func TestAlertsFireWhenTheyMust(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shortLived returns the series of pods that each answer five events with errors before their first export, and then end. A pod comes
+// every ten minutes.
+func shortLived(pods int) []string {
+	var series []string
+	for i := range pods {
+		before := ""
+		if i > 0 {
+			before = fmt.Sprintf("_x%d ", 10*i-1)
+		}
+		series = append(series, fmt.Sprintf(
+			`http_server_request_duration_seconds_count{faas_name="backup",http_response_status_code="503",pod="p%d"} %s5x1`, i, before))
+	}
+	return series
 }
 
 // TestPauseWithoutOperationIsNotCalledOperation: kind None is no operation, so its description has its own sentence.
