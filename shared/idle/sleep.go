@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -48,10 +49,15 @@ func (m Member) ReplicasAtWake() int32 {
 	case statefulset.Controller(m.Set) != nil, m.HasScaler:
 		return 0
 	}
-	if m.Former != nil && m.Rules.WakeReplicas == 0 {
-		return min(m.Former.Replicas, maxReplicas)
+	return cmp.Or(m.Rules.WakeReplicas, m.ReplicasOfFormer())
+}
+
+// ReplicasOfFormer returns the replica count of the former set whose record the set has, or 0 without one.
+func (m Member) ReplicasOfFormer() int32 {
+	if m.Former == nil {
+		return 0
 	}
-	return m.Rules.WakeReplicas
+	return max(0, min(m.Former.Replicas, maxReplicas))
 }
 
 // CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
