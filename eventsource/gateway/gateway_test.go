@@ -406,3 +406,37 @@ func TestMetricsNeedToken(t *testing.T) {
 		t.Error("without a page there is a handler")
 	}
 }
+
+// TestReadySetTakesNoPlaceOfAWaiter: visitors of one site name a set that is ready, too. The place then counts for the ready set, which
+// nobody waits for. Each other set of the cluster gives the visitors another half.
+func TestReadySetTakesNoPlaceOfAWaiter(t *testing.T) {
+	c := newCluster(t, set("web", labelled(api.GroupLabel, "shop"), asleep()), set("a"), set("other", asleep()))
+	g := c.gateway(t, Options{Waiters: 2}) // one for each site
+	answers := make(chan *httptest.ResponseRecorder, 3)
+	wait := func(query string) { answers <- get(t, g, pathBlocking+query+"&timeout=3s") }
+	go wait("?names=shop/web")
+	expectWaiters(t, g, 1)
+	if w := get(t, g, pathBlocking+"?names=shop/a,shop/web&timeout=1s"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("two requests wait for shop/web: %d %s", w.Code, w.Body)
+	}
+	g.Stop()
+	<-answers
+}
+
+// TestSetThatBecameReadyLateHasNotFailed: the latest wake-up took too long, and idle-timeout has stored since when the set is ready. Today
+// its pods are replaced, and none is ready for a moment.
+func TestSetThatBecameReadyLateHasNotFailed(t *testing.T) {
+	late := set("web", replicas(2, 0), sleep(api.Failed, "not ready in time"))
+	if m := memberOf(late); m.State != Failed {
+		t.Errorf("before it is ready: %s", m.describe())
+	}
+	record, err := api.LoadSleep(late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.StartsLate = false
+	late.Annotations[api.SleepAnnotation] = record.Encode()
+	if m := memberOf(late); m.State == Failed {
+		t.Errorf("visitors see the failure of a wake-up that has ended well: %s", m.describe())
+	}
+}

@@ -131,7 +131,7 @@ func hasFailed(m idle.Member) bool {
 	if statefulset.Replicas(m.Set) == 0 {
 		return m.CanWake()
 	}
-	return m.Sleep.FailedAt == api.Waking
+	return m.Sleep.StartsLate
 }
 
 // isResizing reports whether a resize keeps the set at zero and will restore its replicas. An unreadable record may belong to one.

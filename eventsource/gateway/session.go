@@ -44,12 +44,12 @@ func (s Session) refused() error {
 	return nil
 }
 
-// waiterKey names the site that a request waits for: the group of its first needed set, or this set if it has no group. It does not come
-// from the query, because there are many queries for the same sets.
+// waiterKey names the site that a request waits for: the group of its first needed set that is not ready, or this set if it has no group.
+// It does not come from the query, because there are many queries for the same sets.
 func (s Session) waiterKey() string {
 	for _, set := range s.Sets {
 		switch {
-		case !set.Needed:
+		case !set.Needed || set.State == Ready:
 		case set.Group != "":
 			return "group " + Ref{set.Namespace, set.Group}.String()
 		default:

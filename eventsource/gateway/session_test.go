@@ -68,7 +68,7 @@ func sleep(phase api.Phase, message string) func(*appsv1.StatefulSet) {
 		}
 		if phase == api.Failed {
 			finished := metav1.NewTime(noon)
-			doc.FailedAt, doc.Finished = api.Waking, &finished
+			doc.FailedAt, doc.StartsLate, doc.Finished = api.Waking, true, &finished
 		}
 		s.Annotations[api.SleepAnnotation] = doc.Encode()
 	}
@@ -79,7 +79,7 @@ func failedAt(phase api.Phase) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) {
 		sleep(api.Failed, "no consent")(s)
 		doc, _ := api.LoadSleep(s)
-		doc.FailedAt = phase
+		doc.FailedAt, doc.StartsLate = phase, phase == api.Waking
 		s.Annotations[api.SleepAnnotation] = doc.Encode()
 	}
 }

@@ -101,15 +101,14 @@ func (f *figures) addRecord(record operation.Record, now time.Time) {
 	if operation.Overdue(record, now) {
 		f.Overdue[string(head.Kind)]++
 	}
-	keepEarliest(f.Oldest, string(head.Kind), begin(record))
-}
-
-// begin returns when the unfinished work of an operation began. A wake-up is the second half of a sleep, which may have lasted for days.
-func begin(record operation.Record) time.Time {
-	if sleep, ok := record.(*api.Sleep); ok && sleep.Phase == api.Waking {
-		return sleep.WakeBegan().Time
+	began := head.Started.Time
+	if sleep, ok := record.(*api.Sleep); ok {
+		if sleep.Phase != api.Waking { // a set falls asleep within a deadline, which depends on its pods and hooks
+			return
+		}
+		began = sleep.WakeBegan().Time
 	}
-	return record.Head().Started.Time
+	keepEarliest(f.Oldest, string(head.Kind), began)
 }
 
 func keepEarliest(times map[string]time.Time, key string, at time.Time) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
@@ -179,5 +180,39 @@ func TestSleepOfDeletedSetIsNotStuck(t *testing.T) {
 		if got := f.Overdue[string(api.KindSleep)]; got != row.want {
 			t.Errorf("deleted %t: %d overdue", row.set.DeletionTimestamp != nil, got)
 		}
+	}
+}
+
+// TestStoppingWithinDeadlineIsNotStuck: a set may fall asleep for as long as the grace period of its pods, which is part of the
+// deadline. DrydockWakeStuck is critical, fires after 75 minutes, and says that the set "does not wake up".
+func TestStoppingWithinDeadlineIsNotStuck(t *testing.T) {
+	stopping := build.WithSleep(build.Sleep(api.Stopping, build.SleepStarted(2*time.Hour), build.ScaledDown(2*time.Hour),
+		build.SleepDue(time.Hour))) // terminationGracePeriodSeconds: 10800
+	set := build.Set("web", build.Replicas(0), stopping)
+	f := newFigures()
+	f.addSet(set, operation.Of(set), build.Now)
+	if f.Overdue[string(api.KindSleep)] != 0 {
+		t.Fatal("the test is wrong: the sleep is overdue")
+	}
+	const alertAfter = 75 * time.Minute // expr > 3600, for 15m
+	if at, found := f.Oldest[string(api.KindSleep)]; found && build.Now.Sub(at) > alertAfter {
+		t.Errorf("a set that ends its pods within its deadline counts as stuck for %s", build.Now.Sub(at))
+	}
+}
+
+// TestSweepFindsSetThatBecameReadyLate: the sweep keeps no annotations of a set, and EnoughReady reads wake-ready from them. In a
+// namespace without drydock.dev/watch, or after a lost event, only the sweep can find that the set serves.
+func TestSweepFindsSetThatBecameReadyLate(t *testing.T) {
+	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, time.Hour),
+		func(s *api.Sleep) { s.FailedAt, s.StartsLate = api.Waking, true })
+	set := build.Set("web", build.Replicas(3), build.ReplicaCounts(3, 2), build.WithSleep(late), build.IdleTimeout("1h"),
+		build.LastActivity(2*time.Hour), build.Annotation(api.WakeReadyAnnotation, "first"))
+	if whole := idle.MemberOf(set); !whole.BecameReadyLate() {
+		t.Fatal("the test is wrong: the set is not ready")
+	}
+	member := idle.NewMember(set, operation.Of(set))
+	member.Set = reducedSet(set) // as in sweepSets
+	if concerns := (idle.Group{member}).Concerned(build.Now, 10*time.Minute); len(concerns[0]) == 0 {
+		t.Error("no sweep finds the set: it never counts as ready, stays awake for ever, and DrydockOperationFailed never ends")
 	}
 }

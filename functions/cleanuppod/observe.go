@@ -2,6 +2,7 @@ package cleanuppod
 
 import (
 	"context"
+	"math"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -96,7 +97,7 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 			}
 			in.Paused = in.Paused || keepsMembersAway(&scaler.Spec, record)
 			if record == nil && scaler.DeletionTimestamp == nil {
-				in.ScalerWants = max(in.ScalerWants, int(ptr.Deref(scaler.Wanted(), 0)))
+				in.ScalerWants = max(in.ScalerWants, membersOf(scaler))
 			}
 		}
 	})
@@ -104,6 +105,15 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 		return nil
 	}
 	return err
+}
+
+// membersOf returns how many members the Scaler wants during and after a pause. If the manifest of a paused Scaler says no count, nothing
+// knows how many members come back.
+func membersOf(scaler *v1alpha1.Scaler) int {
+	if members := scaler.Members(); members > 0 || !scaler.Spec.Paused {
+		return int(members)
+	}
+	return math.MaxInt32
 }
 
 // keepsMembersAway reports whether the Scaler is paused, or may have been: it wants members, and the record of its last scaling is lost.

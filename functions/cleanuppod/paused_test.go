@@ -154,3 +154,36 @@ func TestRetryOfScalingRepeatsFailedCleanup(t *testing.T) {
 		}
 	}
 }
+
+// TestMembersOfPausedScalerWithoutRecordAreKept: Scaler pilot wants three members and is paused, by its user or by a sleep. A
+// deployment tool replaces the set with a manifest without replicas (kubectl replace, Argo CD with Replace=true): the set keeps its
+// UID, has one member, and has lost all records. The members come back when the pause ends.
+func TestMembersOfPausedScalerWithoutRecordAreKept(t *testing.T) {
+	lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
+	lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}})
+	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.PodRejected, in.Doubt = "", ""
+	if p := Decide(in); p.Reason == api.CleanupStarted {
+		t.Errorf("the claims of %d members that the Scaler wants are cleaned up and deleted: %s", len(in.leftBehind(nil, in.ordinals())), p)
+	}
+}
+
+// TestMembersOfFixedScalerWithoutRecordAreKept: a deployment tool replaces a set and its Scaler, whose manifest has mode fixed: 3 and no
+// replicas. scale-hooks writes spec.replicas of the Scaler with the next tick.
+func TestMembersOfFixedScalerWithoutRecordAreKept(t *testing.T) {
+	lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
+	lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](3)}}})
+	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.PodRejected, in.Doubt = "", ""
+	if p := Decide(in); p.Reason == api.CleanupStarted {
+		t.Errorf("the claims of %d members that the Scaler wants are cleaned up and deleted: %s", len(in.leftBehind(nil, in.ordinals())), p)
+	}
+}

@@ -77,11 +77,13 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Noop(api.InProgress)
 	}
 	switch {
+	case m.Former != nil:
+		return takeOverFormer(in, m)
 	case m.RetentionToRestore():
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil:
 		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
-	case m.InvalidCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // otherwise a sleep begins now
+	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // otherwise a sleep begins now
 		return storeCorrection(m)
 	case m.BecameReadyLate():
 		return storeLateReady(in, m)

@@ -8,11 +8,12 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// awakeDependent returns the name of a member that depends on m and is not asleep, or "". A member that is being deleted does not count,
-// because it never falls asleep.
+// awakeDependent returns the name of a member that depends on m and is not asleep, or "". A member that is being deleted falls asleep no
+// more: it counts as long as it has pods.
 func awakeDependent(group idle.Group, m idle.Member) string {
 	for _, other := range group {
-		if other.Set.DeletionTimestamp == nil && slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
+		deleted := other.Set.DeletionTimestamp != nil && other.Set.Status.Replicas == 0
+		if !deleted && slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
 			return other.Set.Name
 		}
 	}

@@ -16,7 +16,15 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
 	sleep.StartedBy, sleep.Starts, sleep.WhenScaled = m.Sleep.StartedBy, m.Sleep.Starts, m.Sleep.WhenScaled
+	sleep.StartsLate = m.Sleep.StartsLate
 	return sleep
+}
+
+// takeOverFormer stores a sleep of the set in place of that of the former set, so that the set wakes like any other.
+func takeOverFormer(in Input, m idle.Member) plan.Plan {
+	sleep := m.TakeOverFormer(in.Now, in.Trace)
+	actions := append(in.ensureRecord(m, sleep), operation.Store(m.Set, sleep).Actions()...)
+	return plan.Do(api.FellAsleep, append(actions, operation.NoteOf(m.Set, sleep, false))...)
 }
 
 // refuseSleep stores why a set is not put to sleep, and reports it once.
@@ -39,14 +47,14 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 // storeCorrection stores that the cause of a refusal is gone, so that it no longer counts as a problem.
 func storeCorrection(m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
-	next.Reason, next.Message = api.RequestCorrected, "the annotations of the set are valid again"
-	return plan.Do(api.RequestCorrected, operation.Store(m.Set, next).Actions()...)
+	next.Reason, next.Message = api.CauseGone, "the annotations of the set are valid again"
+	return plan.Do(api.CauseGone, operation.Store(m.Set, next).Actions()...)
 }
 
 // storeLateReady stores that a set has become ready whose wake-up took longer than its time limit. Its idle time begins now.
 func storeLateReady(in Input, m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
-	next.ReadyAt = operation.Moment(in.Now)
+	next.ReadyAt, next.StartsLate = operation.Moment(in.Now), false
 	return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -60,7 +61,13 @@ func handleProbes(in Input, group idle.Group) plan.Plan {
 			}
 			return p
 		case found.Active:
-			return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
+			patch := plan.PatchOf(plan.StatefulSets, m.Set)
+			if failed := m.Sleep; failed != nil && failed.Phase == api.Refused && failed.Reason == api.ProbeFailed {
+				next := failed.Clone()
+				next.Reason, next.Message = api.CauseGone, "the activity probe answers again"
+				patch = operation.Store(m.Set, next)
+			}
+			return plan.Do(api.ActivityNoted, setLastActivity(patch, m, in.Now).Actions()...)
 		}
 	}
 	return plan.Noop(api.NotIdle)

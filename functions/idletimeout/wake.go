@@ -74,6 +74,9 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 			"the API server rejected a write of the wake-up: "+in.Rejected[m.Set.Name]+". Scale the set yourself")
 	case in.scalingRuns(m):
 		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
+	case sleep.OwnerStops && replicas > 0 && replicas < sleep.Replicas && !operation.Overdue(sleep, in.Now):
+		// Its operator starts members one by one. If the sleep ended now, cleanup-pod would count the others as removed.
+		return plan.Wait(api.WaitingForReady, "its operator has started %d of %d replicas", replicas, sleep.Replicas)
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
 			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
@@ -183,8 +186,9 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 			next.FailedAt = api.Waking
 		}
 	}
+	next.StartsLate = phase == api.Failed
 	if idle.EnoughReady(m.Set, true) {
-		next.ReadyAt = operation.Moment(in.Now)
+		next.ReadyAt, next.StartsLate = operation.Moment(in.Now), false
 	}
 	m.Sleep = next
 	if next.WhenScaled != "" && !m.RetentionToRestore() {

@@ -215,7 +215,7 @@ func TestAbortOfSetThatWaitsForDependency(t *testing.T) {
 // ready, and then for its idle timeout.
 func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
 	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, 50*time.Minute),
-		func(s *api.Sleep) { s.FailedAt = api.Waking })
+		func(s *api.Sleep) { s.FailedAt, s.StartsLate = api.Waking, true })
 	used := build.LastActivity(80 * time.Minute)
 	starting := web(build.WithSleep(late), used, build.ReplicaCounts(3, 0))
 	if p := Decide(on(starting)); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
@@ -241,26 +241,117 @@ func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
 	}
 }
 
-// TestSetWithRecordOfFormerSetWakes: a set that was restored from a backup of a sleeping namespace is at zero, has another UID, and the
-// record of the former set. A visit wakes it with the recorded count.
-func TestSetWithRecordOfFormerSetWakes(t *testing.T) {
-	former := build.Sleep(api.Asleep, build.AsleepFor(time.Hour), func(s *api.Sleep) { s.Set.UID = "uid-before" })
-	restored := build.Annotation(api.SleepAnnotation, former.Encode())
-	if p := Decide(on(web(zero, restored))); p.Kind == plan.KindDo {
-		t.Errorf("it wakes although nothing needs it: %s", p)
+// TestWakeByOperatorLastsUntilFormerCount: an operator that stopped a set of three starts its members one by one. While spec.replicas is
+// 1 and one is ready, the sleep ends: then nothing protects the claims of members 1 and 2 from cleanup-pod, which sees a scale-down to 1.
+func TestWakeByOperatorLastsUntilFormerCount(t *testing.T) {
+	set := web(build.Replicas(1), build.LastActivity(0), sleep(api.Waking, build.OwnerStops(), build.SleepDue(20*time.Minute),
+		build.AsleepFor(time.Hour)))
+	if p := Decide(on(set)); p.Kind == plan.KindDo {
+		t.Errorf("1 of 3 members: %s", p)
 	}
-	if woken := build.StoredSleep(Decide(on(web(zero, restored, build.AwakeFor(time.Hour))))); woken == nil || woken.Phase != api.Waking ||
-		woken.Replicas != former.Replicas || woken.Set.UID != "uid-web" {
-		t.Errorf("%s", build.Summary(woken))
+}
+
+// TestRejectedScaleDownCounts: a webhook rejects each scale-down to zero. Each sleep fails, and the next one begins after ten minutes.
+// Nothing but DrydockOperationFailed tells the administrator.
+func TestRejectedScaleDownCounts(t *testing.T) {
+	stopping := web(sleep(api.Stopping, build.SleepDue(time.Hour)))
+	waking := build.StoredSleep(Decide(on(stopping).withRejection("webhook denied")))
+	if waking == nil || waking.Phase != api.Waking {
+		t.Fatalf("%s", build.Summary(waking))
 	}
-	ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Set.UID = "uid-before" })
-	for situation, option := range map[string]build.Option{
-		"the set was scaled to zero after its sleep": build.Annotation(api.SleepAnnotation, ended.Encode()),
-		"the record is that of another set": build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep,
-			func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} }).Encode()),
+	failed := build.StoredSleep(Decide(on(web(build.WithSleep(waking)))))
+	if failed == nil || failed.Phase != api.Failed || failed.FailedAt != api.Stopping {
+		t.Fatalf("%s", build.Summary(failed))
+	}
+	set := web(build.WithSleep(failed))
+	if records := operation.Of(set); records.Settled(records.Sleep) {
+		t.Errorf("the sleep has failed (%s), and its failure counts at no time", build.Summary(failed))
+	}
+}
+
+// TestMistakeInAnnotationsEndsNoSlowStart: the wake-up took longer than its limit, so the set stays awake until it is ready. In
+// between, the user makes and corrects a mistake in an annotation.
+func TestMistakeInAnnotationsEndsNoSlowStart(t *testing.T) {
+	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, 90*time.Minute),
+		func(s *api.Sleep) { s.FailedAt, s.StartsLate = api.Waking, true })
+	starting := []build.Option{build.LastActivity(2 * time.Hour), build.ReplicaCounts(3, 0)}
+	if p := Decide(on(web(append(starting, build.WithSleep(late))...))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Fatalf("before the mistake: %s", p)
+	}
+	refused := build.StoredSleep(Decide(on(web(append(starting, build.WithSleep(late), build.Annotation(api.KeepWarmAnnotation, "x"))...))))
+	if refused == nil || refused.Phase != api.Refused {
+		t.Fatalf("with the mistake: %s", build.Summary(refused))
+	}
+	if p := Decide(on(web(append(starting, build.WithSleep(refused))...))); p.Reason == api.SleepDecided {
+		t.Errorf("after the correction, a set that is starting falls asleep: %s", p)
+	}
+}
+
+// TestCorrectedSetFallsAsleepAtOnce: before the correction was stored, a corrected mistake delayed no sleep.
+func TestCorrectedSetFallsAsleepAtOnce(t *testing.T) {
+	refused := build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, time.Minute))
+	used := build.LastActivity(0)
+	corrected := build.StoredSleep(Decide(on(web(build.WithSleep(refused), used))))
+	if corrected == nil || corrected.Reason != api.CauseGone {
+		t.Fatalf("%s", build.Summary(corrected))
+	}
+	asked := build.Annotation(api.SleepRequestedAnnotation, idle.FormatTime(build.Now))
+	old := build.LastActivity(5 * time.Second)
+	if p := Decide(on(web(build.WithSleep(refused), old, asked))); p.Reason != api.SleepDecided {
+		t.Fatalf("the test is wrong: without the stored correction: %s", p)
+	}
+	if p := Decide(on(web(build.WithSleep(corrected), old, asked))); p.Reason != api.SleepDecided {
+		t.Errorf("the user requests a sleep after the correction: %s", p)
+	}
+}
+
+// TestDependencyStopsAfterDeletedDependent: docs/sleep.md: a dependency stops after its dependents. web is being deleted, a finalizer
+// holds it, and its pods run: the StatefulSet controller stops no pod of such a set.
+func TestDependencyStopsAfterDeletedDependent(t *testing.T) {
+	if p := Decide(on(member("db", shop), web(shop, build.DependsOn("db"), build.Deleting()))); p.Reason == api.SleepDecided {
+		t.Errorf("3 pods of web run, and its dependency is stopped: %s", p)
+	}
+}
+
+// TestRecoveredProbeEndsRefusal: the probe failed once, and the set was refused its sleep. Now the probe answers, and the set is in use for
+// weeks. DrydockOperationRefused fires as long as the set is not idle.
+func TestRecoveredProbeEndsRefusal(t *testing.T) {
+	refused := sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Hour))
+	used := web(refused, probed)
+	for range 3 {
+		next := build.StoredSleep(Decide(on(used).withProbe("web", ProbeResult{Active: true})))
+		if next != nil {
+			used = web(build.WithSleep(next), probed)
+		} else {
+			used = build.With(used, build.LastActivity(0))
+		}
+	}
+	if records := operation.Of(used); !records.Settled(records.Sleep) {
+		t.Errorf("the probe finds the set in use, and its failure of an hour ago still counts: %s", build.Summary(records.Sleep))
+	}
+}
+
+// TestLongRejectionKeepsRecordReadable: an admission webhook rejects writes with a long message, such as a list of all violated rules.
+// LoadSleep reads at most 32 KiB, and no function works on a set whose record cannot be read: it stays at zero.
+func TestLongRejectionKeepsRecordReadable(t *testing.T) {
+	asleep := on(web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour)), build.LastActivity(0)))
+	stopping := on(web(sleep(api.Stopping, build.SleepDue(time.Hour))))
+	for name, row := range map[string]struct {
+		in     Input
+		length int
+	}{
+		"the wake-up of a set at zero is rejected":                           {asleep, 33 << 10},
+		"the scale-down is rejected, and the message is in the record twice": {stopping, 17 << 10},
 	} {
-		if p := Decide(on(web(zero, option, build.AwakeFor(time.Hour)))); p.Kind == plan.KindDo {
-			t.Errorf("%s: %s", situation, p)
+		p := Decide(row.in.withRejection(strings.Repeat("x", row.length)))
+		for _, a := range p.Actions {
+			for _, op := range a.Ops {
+				if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "drydock.dev~1sleep") {
+					if after := idle.MemberOf(web(build.Annotation(api.SleepAnnotation, text))); after.SleepErr != nil {
+						t.Errorf("%s: %v", name, after.SleepErr)
+					}
+				}
+			}
 		}
 	}
 }

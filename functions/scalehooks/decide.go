@@ -3,8 +3,6 @@ package scalehooks
 import (
 	"fmt"
 
-	"k8s.io/utils/ptr"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -130,10 +128,12 @@ func (w work) decideNotOptedIn() plan.Plan {
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	next := w.newRecord(api.Succeeded, max(live, ptr.Deref(w.scaler.Wanted(), 0)), live) // cleanup-pod keeps the members that the Scaler wants
-	// A set at zero may be paused or asleep: if the Scaler requests members, it counts as paused, so that cleanup-pod keeps their claims.
-	if requested := ptr.Deref(w.scaler.Spec.Replicas, 0); live == 0 && requested > 0 {
-		next.Paused, next.PausedCount = true, max(requested, w.pausedCount())
+	members := w.scaler.Members()
+	next := w.newRecord(api.Succeeded, max(live, members), live) // cleanup-pod keeps the members that the Scaler wants
+	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
+	// members, the set counts as paused, so that cleanup-pod keeps their claims.
+	if w.scaler.Spec.Paused || live == 0 && members > 0 {
+		next.Paused, next.PausedCount = true, max(members, w.pausedCount())
 	}
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
 	// no operation runs under this id; it must differ from the previous one

@@ -234,8 +234,8 @@ const (
 const (
 	// RequestInvalid: The request cannot be read.
 	RequestInvalid Reason = "RequestInvalid"
-	// RequestCorrected: The request could not be read, and the user has corrected or removed it.
-	RequestCorrected Reason = "RequestCorrected"
+	// CauseGone: A sleep was refused, and its cause is gone: the annotations are valid again, or the activity probe answers again.
+	CauseGone Reason = "CauseGone"
 	// StatusInvalid: The stored record of an operation cannot be read.
 	StatusInvalid Reason = "StatusInvalid"
 	// LinkInvalid: The annotation or journal that connects an object with its operation cannot be read.

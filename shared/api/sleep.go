@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/text"
 )
 
 // Sleep is the record of a set's latest sleep, from the decision to the end of the wake-up. Its request is the cause of the sleep.
@@ -26,6 +28,8 @@ type Sleep struct {
 	WakingAt *metav1.Time `json:"waking,omitempty"`
 	// ReadyAt is when the set became ready again.
 	ReadyAt *metav1.Time `json:"ready,omitempty"`
+	// StartsLate is true if the latest wake-up failed, and nothing has seen the set ready since.
+	StartsLate bool `json:"startsLate,omitempty"`
 	// Failure says why the sleep failed, while the set wakes because of that. It is nil if the sleep did not fail.
 	Failure *SleepFailure `json:"failure,omitempty"`
 	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
@@ -41,6 +45,9 @@ type SleepFailure struct {
 
 // longestSleep is the limit for a record, in bytes. A record has about 1,000. The sweep holds those of all sets of the cluster in memory.
 const longestSleep = 32 << 10
+
+// longestSleepText is the limit for each of the three texts in a record, in bytes. JSON may need six bytes for one.
+const longestSleepText = 1500
 
 // LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize.
 func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
@@ -89,5 +96,12 @@ func (s *Sleep) Clone() *Sleep {
 // Annotation returns the key under which the record is stored.
 func (s *Sleep) Annotation() string { return SleepAnnotation }
 
-// Encode renders the record.
-func (s *Sleep) Encode() string { return mustJSON(s) }
+// Encode renders the record. It clips long texts, which quote other components: a record that is too long could not be read again.
+func (s *Sleep) Encode() string {
+	short := s.Clone()
+	short.Message, short.OwnerProblem = text.Clip(s.Message, longestSleepText), text.Clip(s.OwnerProblem, longestSleepText)
+	if s.Failure != nil {
+		short.Failure = &SleepFailure{Reason: s.Failure.Reason, Message: text.Clip(s.Failure.Message, longestSleepText)}
+	}
+	return mustJSON(short)
+}

@@ -46,11 +46,11 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 // hasWork reports whether idle-timeout has work on a set without an active sleep.
 func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
-	case m.RetentionToRestore():
+	case m.RetentionToRestore(), m.Former != nil:
 		return true
 	case m.Err != nil:
 		return !m.InvalidReported()
-	case m.InvalidCorrected(), m.BecameReadyLate():
+	case m.IsCorrected(), m.BecameReadyLate():
 		return true
 	case statefulset.Replicas(m.Set) == 0:
 		return m.ReplicasAtWake() > 0 && c.Now.Before(m.Rules.AwakeUntil)

@@ -49,8 +49,16 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 	verdicts := make([]Verdict, len(g))
 	for i, m := range g {
 		verdicts[i] = m.verdict(timeout, kept, asked)
+		if verdicts[i].Request == RequestAsked && g.visitedSince(asked) {
+			verdicts[i].Request = RequestIdle // the visitors may still have connections, so the probes are asked
+		}
 	}
 	return verdicts
+}
+
+// visitedSince reports whether a session of a member lasted longer than until the time. Visits move its end, and store no activity.
+func (g Group) visitedSince(at time.Time) bool {
+	return slices.ContainsFunc(g, func(m Member) bool { return m.Err == nil && !m.Rules.Paused && m.Rules.AwakeUntil.After(at) })
 }
 
 // usedSince reports whether a member that is not paused was used at or after the time.

@@ -454,3 +454,15 @@ func TestOldRequestIsNoReasonForSleep(t *testing.T) {
 		}
 	}
 }
+
+// TestVisitsAfterRequestAskTheProbes: a user requested a sleep two hours ago, during a session of the gateway. Visitors used the set for
+// two more hours. The gateway moves awake-until and never last-activity. The set may have live connections, so its probe has to be asked.
+func TestVisitsAfterRequestAskTheProbes(t *testing.T) {
+	set := build.Set("web", build.Replicas(3), build.IdleTimeout("30m"), build.LastActivity(3*time.Hour), // when it woke
+		build.Annotation(api.SleepRequestedAnnotation, FormatTime(build.Now.Add(-2*time.Hour))),
+		build.Annotation(api.AwakeUntilAnnotation, FormatTime(build.Now.Add(-time.Second))), // the last visit was half an hour ago
+		build.Annotation(api.ActivityProbeAnnotation, "tcp:5432"))
+	if v := MemberOf(set).VerdictAlone(build.Now); v.Request == RequestAsked {
+		t.Errorf("%+v: no probe is asked, although visits moved awake-until for 90 minutes after the request", v)
+	}
+}

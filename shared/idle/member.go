@@ -23,7 +23,8 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
-	// Former is the unfinished sleep of a former set with this name, whose record this set has, or nil.
+	// Former is the sleep of a former set with this name, or nil. This set was created at zero with its record, and nothing has changed
+	// its spec since: it was restored from a backup, or replaced.
 	Former *api.Sleep
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
@@ -45,7 +46,7 @@ func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
-	if m.Sleep == nil && m.SleepErr == nil {
+	if asCreated := set.Generation <= 1 && statefulset.Replicas(set) == 0; asCreated && statefulset.Controller(set) == nil {
 		m.Former = api.LoadFormerSleep(set)
 	}
 	return m
@@ -110,21 +111,17 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 	return ""
 }
 
-// startsLate reports whether the set's latest wake-up failed, and nothing has seen the set ready since then. Its idle time has not begun:
-// a large database may need hours for its recovery.
+// startsLate reports whether the set has not become ready after its latest wake-up, which has failed. Its idle time has not begun: a
+// large database may need hours for its recovery.
 func (m Member) startsLate() bool {
-	sleep := m.Sleep
-	return sleep != nil && sleep.Phase == api.Failed && sleep.ReadyAt == nil && sleep.Finished != nil &&
-		(sleep.Reason == api.NotReady || sleep.Reason == api.Rejected)
+	return m.Sleep != nil && m.Sleep.StartsLate && m.Sleep.Finished != nil
 }
 
 // BecameReadyLate reports whether the set is ready, after a wake-up that failed because the set was not ready in time.
-func (m Member) BecameReadyLate() bool {
-	return m.startsLate() && statefulset.Replicas(m.Set) > 0 && EnoughReady(m.Set, true)
-}
+func (m Member) BecameReadyLate() bool { return m.startsLate() && EnoughReady(m.Set, true) }
 
-// InvalidCorrected reports whether the set's latest sleep was refused for invalid annotations, which are valid now.
-func (m Member) InvalidCorrected() bool {
+// IsCorrected reports whether the set's latest sleep was refused for invalid annotations, which are valid now.
+func (m Member) IsCorrected() bool {
 	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Reason == api.RequestInvalid
 }
 

@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -39,7 +38,6 @@ func (m Member) IsLeftAtZero() bool {
 }
 
 // ReplicasAtWake returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
-// A set with the record of a former set was created at zero because that set slept, for example from a backup.
 func (m Member) ReplicasAtWake() int32 {
 	switch {
 	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
@@ -49,15 +47,23 @@ func (m Member) ReplicasAtWake() int32 {
 	case statefulset.Controller(m.Set) != nil, m.HasScaler:
 		return 0
 	}
-	return cmp.Or(m.Rules.WakeReplicas, m.ReplicasOfFormer())
+	return m.Rules.WakeReplicas
 }
 
-// ReplicasOfFormer returns the replica count of the former set whose record the set has, or 0 without one.
-func (m Member) ReplicasOfFormer() int32 {
-	if m.Former == nil {
-		return 0
+// TakeOverFormer returns a sleep of this set that stands for that of the former set.
+func (m Member) TakeOverFormer(now time.Time, trace string) *api.Sleep {
+	request := RequestIdle
+	if m.Rules.Paused {
+		request = RequestPaused
 	}
-	return max(0, min(m.Former.Replicas, maxReplicas))
+	sleep := NewSleep(m.Set, api.Asleep, request, 1, now, trace)
+	sleep.Replicas = max(1, min(m.Former.Replicas, maxReplicas))
+	if m.Former.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		sleep.WhenScaled = m.Former.WhenScaled
+	}
+	sleep.ScaledToZeroAt, sleep.PodsGoneAt = operation.Moment(now), operation.Moment(now)
+	sleep.Reason, sleep.Message = api.FellAsleep, "it was created at zero with the record of a former set, which slept"
+	return sleep
 }
 
 // CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
@@ -70,6 +76,8 @@ func (m Member) CanWake() bool {
 		return true
 	case m.Sleep.Active():
 		return m.Sleep.Phase == api.Waking || !m.Rules.Paused
+	case m.Former != nil: // idle-timeout takes its sleep over
+		return !m.Rules.Paused
 	}
 	return m.ReplicasAtWake() > 0
 }
@@ -95,7 +103,7 @@ func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool
 	if m.RetryRequested || sleep == nil || sleep.Finished == nil || !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
 		return false
 	}
-	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid
+	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid && sleep.Reason != api.CauseGone
 	if v.Request == RequestPaused && sleep.Request != RequestPaused {
 		failed = false // the user's pause does not wait because an automatic sleep failed
 	}

@@ -32,15 +32,16 @@ type Records struct {
 
 	request string // drydock.dev/resize on the set
 	sleeps  bool   // whether the set may be asked to sleep: by its own annotations, or with its group
+	stopped bool   // whether the set requests no replicas
 }
 
 // Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
 	r := Records{request: set.Annotations[api.ResizeAnnotation], sleeps: set.Labels[api.GroupLabel] != ""}
-	for _, key := range []string{api.IdleTimeoutAnnotation, api.PausedAnnotation} {
-		_, found := set.Annotations[key]
-		r.sleeps = r.sleeps || found
-	}
+	_, timeout := set.Annotations[api.IdleTimeoutAnnotation]
+	paused := set.Annotations[api.PausedAnnotation]
+	r.sleeps = r.sleeps || timeout || paused != "" && paused != "false"
+	r.stopped = statefulset.Replicas(set) == 0
 	r.Resize, r.ResizeErr = api.LoadResize(set)
 	r.Sleep, r.SleepErr = api.LoadSleep(set)
 	r.Cleanup, r.CleanupErr = api.LoadCleanup(set)
@@ -89,9 +90,9 @@ func (r Records) Others() []Record {
 func (r Records) Settled(record Record) bool {
 	h := record.Head()
 	sleep, _ := record.(*api.Sleep)
-	return h.Phase == api.Succeeded || h.Phase.Terminal() && (h.Reason == api.Aborted || h.Reason == api.RequestCorrected) ||
+	return h.Phase == api.Succeeded || h.Phase.Terminal() && (h.Reason == api.Aborted || h.Reason == api.CauseGone) ||
 		r.Withdrawn(record) ||
-		sleep != nil && (h.Reason == api.NotReady || h.Reason == api.Rejected) && sleep.ReadyAt != nil
+		sleep != nil && h.Phase == api.Failed && sleep.ReadyAt != nil && sleep.Finished != nil && sleep.ReadyAt.After(sleep.Finished.Time)
 }
 
 // Withdrawn reports whether a user has withdrawn the request of a resize or a sleep, or replaced that of a resize, since it failed or was
@@ -101,8 +102,8 @@ func (r Records) Withdrawn(record Record) bool {
 	if h.Phase != api.Failed && h.Phase != api.Refused {
 		return false
 	}
-	if sleep, ok := record.(*api.Sleep); ok { // a set that has not become ready since is still in trouble
-		return !r.sleeps && (h.Phase == api.Refused || sleep.ReadyAt != nil)
+	if sleep, ok := record.(*api.Sleep); ok { // a set that has not become ready since then is still in trouble
+		return !r.sleeps && (r.stopped || !sleep.StartsLate)
 	}
 	if h.Kind != api.KindResize || h.Request == r.request {
 		return false

@@ -168,6 +168,7 @@ func TestSleepThatNobodyRequestsIsWithdrawn(t *testing.T) {
 		return build.WithSleep(build.Sleep(phase, append(options, build.SleepEnded(reason, time.Hour))...))
 	}
 	refused, ready, idle := ended(api.Refused, api.OwnerNotPausable), build.ReadyFor(time.Minute), build.IdleTimeout("1h")
+	late := ended(api.Failed, api.HookFailed, func(s *api.Sleep) { s.StartsLate = true })
 	for situation, row := range map[string]struct {
 		options []build.Option
 		want    bool
@@ -176,10 +177,12 @@ func TestSleepThatNobodyRequestsIsWithdrawn(t *testing.T) {
 		"refused, and requested by a group": {[]build.Option{refused, build.InGroup("shop")}, false},
 		"refused, and still paused":         {[]build.Option{refused, build.Paused()}, false},
 		"refused, and no longer requested":  {[]build.Option{refused}, true},
-		"refused, and corrected":            {[]build.Option{ended(api.Refused, api.RequestCorrected), idle}, true},
+		"refused, and corrected":            {[]build.Option{ended(api.Refused, api.CauseGone), idle}, true},
 		"failed, ready, and not requested":  {[]build.Option{ended(api.Failed, api.StartedByOthers, ready)}, true},
-		"failed, ready, and requested":      {[]build.Option{ended(api.Failed, api.StartedByOthers, ready), idle}, false},
-		"failed, not ready, not requested":  {[]build.Option{ended(api.Failed, api.NotReady)}, false},
+		"failed, ready, and requested":      {[]build.Option{ended(api.Failed, api.StartedByOthers, build.ReadyFor(time.Hour)), idle}, false},
+		"failed, not ready, not requested":  {[]build.Option{late}, false},
+		"failed, not ready, and given up":   {[]build.Option{late, build.Replicas(0)}, true},
+		"refused, and the pause is false":   {[]build.Option{refused, build.Annotation(api.PausedAnnotation, "false")}, true},
 		"failed, and ready after that":      {[]build.Option{ended(api.Failed, api.NotReady, ready), idle}, true},
 		"asleep, and not requested":         {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, false},
 	} {

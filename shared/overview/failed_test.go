@@ -40,7 +40,7 @@ func TestListShowsEveryOperationThatAnAlertCounts(t *testing.T) {
 		"a cleanup has failed":             {[]build.Option{cleanup(api.Failed)}, "Cleanup Failed"},
 		"a cleanup was refused":            {[]build.Option{resize(api.Succeeded), cleanup(api.Refused)}, "Cleanup Refused"},
 		"a scaling has failed":             {[]build.Option{scaling(api.Failed)}, "Scale Failed"},
-		"a sleep has failed":               {[]build.Option{build.WithSleep(build.Sleep(api.Failed))}, "Sleep Failed"},
+		"a sleep has failed":               {[]build.Option{build.IdleTimeout("1h"), build.WithSleep(build.Sleep(api.Failed))}, "Sleep Failed"},
 		"a cleanup cannot be read":         {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Cleanup "},
 		"a scaling cannot be read":         {[]build.Option{build.Annotation(api.ScaleAnnotation, "{")}, "Scale "},
 		"a sleep cannot be read":           {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Sleep "},

@@ -157,6 +157,8 @@ var situations = map[string]situation{
 		wakes("i-1", "0x30 1x60", "0x30 1x60", "9x30 1x60", "9x30 1x60")...),
 	"wake-ups are slow after the process has started again": fires("DrydockWakeSlow", 110,
 		wakes("standalone-0", "100x59 0x120", "100x59 0x120", "100x59 0+1x120", "100x59 0+1x120")...),
+	"a slow wake-up after a start was more than an hour ago": silent(205,
+		wakes("standalone-0", "9x129 0x120", "9x129 0x120", "9x129 1x120", "9x129 1x120")...),
 	"wake-ups are fast": silent(60, wakes("i-1", "0+1x60", "0+1x60", "0+1x60", "0+1x60")...),
 
 	"a function fails for more than an hour":                fires("DrydockEventsFail", 65, answers("503", "0+1x90")),

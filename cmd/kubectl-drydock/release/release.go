@@ -188,11 +188,6 @@ func (in Input) sleep() *api.Sleep {
 	if m.Sleep.Active() || m.IsLeftAtZero() {
 		return m.Sleep
 	}
-	if n := m.ReplicasAtWake(); n > 0 && n == m.ReplicasOfFormer() {
-		former := m.Former.Clone()
-		former.Replicas, former.WhenScaled = n, "" // the policy of the set is that of its own manifest
-		return former
-	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)
 		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID && m.LostRecord(&record.Sleep) {

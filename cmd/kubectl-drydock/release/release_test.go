@@ -32,14 +32,6 @@ func asleepWith(sleep *api.Sleep, options ...build.Option) Input {
 	return in
 }
 
-// ofFormer returns the facts about a set at zero that has the record of a former set.
-func ofFormer(sleep *api.Sleep) Input {
-	in, former := asleepWith(nil), sleep.Clone()
-	former.Set.UID = "uid-before"
-	build.With(in.Set, build.Annotation(api.SleepAnnotation, former.Encode()))
-	return in
-}
-
 // withOwner adds an owner that Drydock has paused and still holds, or has released already.
 func (in Input) withOwner(stopped, held bool) Input {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -76,7 +68,6 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 	}{
 		{"the set sleeps", asleepWith(asleep)},
 		{"a user put the set to sleep", asleepWith(asleep, build.Annotation(api.PausedAnnotation, "true"))},
-		{"the set was restored from a backup of a sleeping set", ofFormer(asleep)},
 		{"each kind of request is left", asleepWith(nil, build.Replicas(3),
 			build.Annotation(api.SleepRequestedAnnotation, "2026-01-02T03:04:05Z"),
 			build.Annotation(api.ResizeAnnotation, "data=1Gi+"), build.Annotation(api.ResizeAppliedAnnotation, "data=1Gi+"),

@@ -54,6 +54,43 @@ func (s *Scaler) Wanted() *int32 {
 	return s.Spec.Replicas
 }
 
+// Members returns the most members that the Scaler may request, without regard to a pause, after which they come back. It is 0 if the
+// Scaler takes over the count of the set.
+func (s *Scaler) Members() int32 {
+	if s.Spec.Replicas != nil {
+		return max(*s.Spec.Replicas, s.Spec.Mode.lowest())
+	}
+	return s.Spec.Mode.highest()
+}
+
+// lowest returns the count that the mode requests at least.
+func (m *ScalerMode) lowest() int32 {
+	switch {
+	case m == nil:
+		return 0
+	case m.Fixed != nil:
+		return *m.Fixed
+	case m.HPA != nil && m.HPA.MinReplicas != nil:
+		return *m.HPA.MinReplicas
+	case m.Auto != nil:
+		return m.Auto.Min
+	}
+	return 0
+}
+
+// highest returns the count that the mode requests at most, or 0 if it sets no limit.
+func (m *ScalerMode) highest() int32 {
+	switch {
+	case m == nil:
+		return 0
+	case m.HPA != nil:
+		return m.HPA.MaxReplicas
+	case m.Auto != nil:
+		return m.Auto.Max
+	}
+	return m.lowest()
+}
+
 // Defaults for the deadlines of a Scaler that lacks the API server's defaults.
 const (
 	DefaultHookDeadline    = 10 * time.Minute

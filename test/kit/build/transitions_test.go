@@ -15,7 +15,7 @@ func TestCheckStep(t *testing.T) {
 		allowed       bool
 	}{
 		"a first operation begins":            {nil, head(api.KindSleep, "1", api.Planned), true},
-		"an operation begins in the middle":   {nil, head(api.KindSleep, "1", api.Asleep), false},
+		"an operation begins in the middle":   {nil, head(api.KindSleep, "1", api.Stopping), false},
 		"a second operation begins":           {head(api.KindSleep, "1", api.Succeeded), head(api.KindSleep, "2", api.Planned), true},
 		"a second begins before the end":      {head(api.KindSleep, "1", api.Asleep), head(api.KindSleep, "2", api.Planned), false},
 		"a rollback follows a resize":         {head(api.KindResize, "1", api.Succeeded), head(api.KindRollback, "2", api.Planned), true},

@@ -1,0 +1,108 @@
+package idletimeout
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit/build"
+)
+
+// restored gives a set the state after the restore of a backup that was made while the former set of this name slept.
+func restored(name string, options ...func(*api.Sleep)) build.Option {
+	options = append([]func(*api.Sleep){build.AsleepFor(time.Hour), func(s *api.Sleep) {
+		s.Set = api.SetRef{Name: name, UID: "uid-before"}
+	}}, options...)
+	record := build.Annotation(api.SleepAnnotation, build.Sleep(api.Asleep, options...).Encode())
+	return func(o metav1.Object) {
+		build.Replicas(0)(o)
+		record(o)
+		build.Generation(1)(o)
+	}
+}
+
+// TestRestoredSetTakesOverItsSleep: a set that was restored from a backup of a sleeping set sleeps, and wakes with the former count.
+func TestRestoredSetTakesOverItsSleep(t *testing.T) {
+	p := Decide(on(web(restored("web", build.OriginalWhenScaled(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)))))
+	asleep := build.StoredSleep(p)
+	if asleep == nil || asleep.Phase != api.Asleep || asleep.Replicas != 3 || asleep.Set.UID != "uid-web" ||
+		asleep.WhenScaled != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || p.Actions[0].Resource != plan.ControllerRevisions {
+		t.Fatalf("%s: %s", p, build.Summary(asleep))
+	}
+	if p := Decide(on(web(zero, build.WithSleep(asleep)))); p.Kind == plan.KindDo {
+		t.Errorf("nothing needs the set: %s", p)
+	}
+	woken := build.StoredSleep(Decide(on(web(zero, build.WithSleep(asleep), build.AwakeFor(time.Hour)))))
+	if woken == nil || woken.Phase != api.Waking || woken.Replicas != 3 {
+		t.Errorf("after a visit: %s", build.Summary(woken))
+	}
+	paused := build.StoredSleep(Decide(on(web(restored("web"), build.Paused()))))
+	if paused == nil || paused.Request != idle.RequestPaused {
+		t.Errorf("a paused set: %s", build.Summary(paused))
+	}
+}
+
+// TestFormerSleepCountsOnlyAtCreation: nobody knows why a set is at zero whose spec was changed after its creation.
+func TestFormerSleepCountsOnlyAtCreation(t *testing.T) {
+	ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Set.UID = "uid-before" })
+	for situation, set := range map[string]*appsv1.StatefulSet{
+		"a user scaled the restored set up, and to zero again": web(restored("web"), build.Generation(3)),
+		"the former set did not sleep":                         web(restored("web"), build.Annotation(api.SleepAnnotation, ended.Encode())),
+		"the record is that of another set":                    web(restored("db")),
+		"an operator has its own count":                        web(restored("web"), build.ControlledBy("Database", "main")),
+		"the set was created with its replicas":                web(restored("web"), build.Replicas(3)),
+		"the set has not opted in":                             build.With(web(restored("web")), build.Label(api.ManagedLabel, "false")),
+	} {
+		if record := build.StoredSleep(Decide(on(build.With(set, build.AwakeFor(time.Hour))))); record != nil {
+			t.Errorf("%s: %s", situation, build.Summary(record))
+		}
+	}
+}
+
+// TestRestoredGroupWakesTogether: web depends on db, and the visit is for web only.
+func TestRestoredGroupWakesTogether(t *testing.T) {
+	c := newCluster(t, staleWeb(shop, restored("web"), build.DependsOn("db"),
+		build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))), member("db", shop, restored("db")))
+	handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+	if db := c.set("db"); statefulset.Replicas(db) != 3 {
+		t.Errorf("db has %d replicas: %s", statefulset.Replicas(db), build.Summary(idle.MemberOf(db).Sleep))
+	}
+	if m := idle.MemberOf(c.set("web")); !m.Sleep.Active() || m.Sleep.Phase != api.Waking {
+		t.Errorf("web: %s", build.Summary(m.Sleep))
+	}
+}
+
+// TestRestoredSetWithScalerWakes: a namespace was restored from a backup that was made while its set with a Scaler slept. The Scaler is
+// in the backup as idle-timeout left it: paused. docs/operations.md: each set wakes with its former count at the next visit.
+func TestRestoredSetWithScalerWakes(t *testing.T) {
+	pilot := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot", ResourceVersion: "5"},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+	visited := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))
+	for name, row := range map[string]*appsv1.StatefulSet{
+		"the visit comes first":    staleWeb(restored("web"), visited),
+		"scale-hooks took it over": scaledByPilot(staleWeb(restored("web"), visited)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, row, pilot.DeepCopy())
+			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+			set := c.set("web")
+			scaler := &v1alpha1.Scaler{}
+			for _, o := range c.objects["scalers"] {
+				scaler = o.(*v1alpha1.Scaler)
+			}
+			if woken := idle.MemberOf(set).Sleep.Active(); !woken || scaler.Spec.Paused {
+				t.Errorf("woken %t (replicas %d), the Scaler is paused %t: it keeps the set at zero, or scales it to zero after the wake-up",
+					woken, statefulset.Replicas(set), scaler.Spec.Paused)
+			}
+		})
+	}
+}
