@@ -101,7 +101,7 @@ func groupNotFound(group Ref, available []string, cause string) error {
 }
 
 func tooManyRequests() error {
-	p := problem(http.StatusServiceUnavailable, "too many requests are waiting. Try again; the StatefulSets are waking")
+	p := problem(http.StatusServiceUnavailable, "too many requests are waiting at this gateway. Try again")
 	p.Retry = retryAfter
 	return p
 }

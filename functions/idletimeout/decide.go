@@ -83,7 +83,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil:
 		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
-	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // otherwise a sleep begins now
+	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // the next sleep of an idle set replaces the record
 		return storeCorrection(m)
 	case m.BecameReadyLate():
 		return storeLateReady(in, m)

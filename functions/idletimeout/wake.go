@@ -164,9 +164,9 @@ func endReason(sleep *api.Sleep) api.Reason {
 	return api.Awake
 }
 
-// endMessage returns why the set is awake. It leaves out an earlier rejection of its replicas.
+// endMessage returns why the set is awake. It leaves out why the set had to wait before it started.
 func endMessage(sleep *api.Sleep) string {
-	if sleep.Reason == api.StartRefused {
+	if isWaitingToStart(sleep) {
 		return "the set runs again"
 	}
 	return sleep.Message
