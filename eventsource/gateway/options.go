@@ -10,7 +10,7 @@ type Options struct {
 	BasePath       string        `envconfig:"DRYDOCK_GATEWAY_BASE_PATH" desc:"path before /api at the wake gateway, for example /sablier"`
 	Waiters        int           `envconfig:"DRYDOCK_GATEWAY_WAITERS" default:"100" desc:"blocking requests and streams of events that a wake gateway holds open at once; more get 503"`
 	Token          Secret        `envconfig:"DRYDOCK_GATEWAY_TOKEN" desc:"token that callers of the wake gateway send; take it from a Secret"`
-	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with the token of DRYDOCK_GATEWAY_TOKEN; it is read again when it changes"`
+	TokenFile      string        `envconfig:"DRYDOCK_GATEWAY_TOKEN_FILE" desc:"file with the token, which is read at each request; it overrides DRYDOCK_GATEWAY_TOKEN"`
 }
 
 const (

@@ -80,7 +80,7 @@ func streamNeedsToken() error {
 
 func metricsNeedToken() error {
 	return problem(http.StatusForbidden,
-		"metrics name StatefulSets, so they require a token. Set DRYDOCK_GATEWAY_TOKEN_FILE, or export them by OTLP")
+		"metrics name StatefulSets, so they require the gateway's token. Create the Secret drydock-gateway, or set OTEL_METRICS_EXPORTER=otlp")
 }
 
 // optIn describes how to opt in.
@@ -102,6 +102,12 @@ func groupNotFound(group Ref, available []string, cause string) error {
 
 func tooManyRequests() error {
 	p := problem(http.StatusServiceUnavailable, "too many requests are waiting at this gateway. Try again")
+	p.Retry = retryAfter
+	return p
+}
+
+func tooManyStreams() error {
+	p := problem(http.StatusServiceUnavailable, "too many event streams are open at this gateway. Close one, or raise DRYDOCK_GATEWAY_WAITERS")
 	p.Retry = retryAfter
 	return p
 }

@@ -27,7 +27,7 @@ func (g *Gateway) events(r *http.Request) answer {
 		return refuse(r.URL.Path, err)
 	}
 	if !g.waiters.TryAcquire(pathEvents) {
-		return refuse(r.URL.Path, tooManyRequests())
+		return refuse(r.URL.Path, tooManyStreams())
 	}
 	a := answer{code: http.StatusOK, kind: "text/event-stream"}
 	a.stream = func(w http.ResponseWriter) {

@@ -101,6 +101,9 @@ func setOf(m idle.Member, verdict idle.Verdict) Set {
 		s.Why = m.SleepErr.Error()
 	case sleep.Active():
 		s.State, s.Since, s.Why = stateOf(sleep), &sleep.Started, sleep.Message
+		if s.State == WakingUp {
+			s.Since = sleep.WakeBegan()
+		}
 		if s.State != WakingUp {
 			s.Saved = sleep.Replicas
 		}
@@ -109,6 +112,9 @@ func setOf(m idle.Member, verdict idle.Verdict) Set {
 		}
 	case s.Replicas == 0:
 		s.State, s.Why = AtZero, "another client scaled it to zero"
+		if m.CanWake() {
+			s.Why = "it was created or left at zero, and wakes when it is needed"
+		}
 	case sleep != nil && sleep.ReadyAt != nil:
 		s.Since = sleep.ReadyAt
 	}
