@@ -407,8 +407,8 @@ func TestMetricsNeedToken(t *testing.T) {
 	}
 }
 
-// TestReadySetTakesNoPlaceOfAWaiter: visitors of one site name a set that is ready, too. The place then counts for the ready set, which
-// nobody waits for. Each other set of the cluster gives the visitors another half.
+// TestReadySetTakesNoPlaceOfAWaiter: visitors of one site name a set that is ready, too. The place counts for the set that
+// they wait for. Otherwise each other set of the cluster would give the visitors another half.
 func TestReadySetTakesNoPlaceOfAWaiter(t *testing.T) {
 	c := newCluster(t, set("web", labelled(api.GroupLabel, "shop"), asleep()), set("a"), set("other", asleep()))
 	g := c.gateway(t, Options{Waiters: 2}) // one for each site

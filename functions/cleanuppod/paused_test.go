@@ -155,35 +155,37 @@ func TestRetryOfScalingRepeatsFailedCleanup(t *testing.T) {
 	}
 }
 
-// TestMembersOfPausedScalerWithoutRecordAreKept: Scaler pilot wants three members and is paused, by its user or by a sleep. A
-// deployment tool replaces the set with a manifest without replicas (kubectl replace, Argo CD with Replace=true): the set keeps its
-// UID, has one member, and has lost all records. The members come back when the pause ends.
-func TestMembersOfPausedScalerWithoutRecordAreKept(t *testing.T) {
-	lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
-	lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
-		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}})
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
-	if p := Decide(in); p.Reason == api.CleanupStarted {
-		t.Errorf("the claims of %d members that the Scaler wants are cleaned up and deleted: %s", len(in.leftBehind(nil, in.ordinals())), p)
-	}
-}
-
-// TestMembersOfFixedScalerWithoutRecordAreKept: a deployment tool replaces a set and its Scaler, whose manifest has mode fixed: 3 and no
-// replicas. scale-hooks writes spec.replicas of the Scaler with the next tick.
-func TestMembersOfFixedScalerWithoutRecordAreKept(t *testing.T) {
-	lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
-	lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
-		Spec: v1alpha1.ScalerSpec{Target: "web", Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](3)}}})
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
-	if p := Decide(in); p.Reason == api.CleanupStarted {
-		t.Errorf("the claims of %d members that the Scaler wants are cleaned up and deleted: %s", len(in.leftBehind(nil, in.ordinals())), p)
+// TestMembersOfScalerWithoutRecordAreKept: a deployment tool replaces a set with a manifest without replicas (kubectl replace, Argo CD with
+// Replace=true). The set keeps its UID, has one member, and has lost all records. Members that its Scaler will start again are kept.
+func TestMembersOfScalerWithoutRecordAreKept(t *testing.T) {
+	three, one := ptr.To[int32](3), ptr.To[int32](1)
+	for situation, row := range map[string]struct {
+		scaler v1alpha1.ScalerSpec
+		kept   bool
+	}{
+		"paused, by its user or by a sleep": {v1alpha1.ScalerSpec{Replicas: three, Paused: true}, true},
+		"paused, without a count":           {v1alpha1.ScalerSpec{Paused: true}, true},
+		"fixed, without replicas":           {v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Fixed: three}}, true},
+		"fixed, with other replicas":        {v1alpha1.ScalerSpec{Replicas: one, Mode: &v1alpha1.ScalerMode{Fixed: three}}, true},
+		"autoscaled, without replicas": {v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{
+			HPA: &v1alpha1.Autoscaler{MinReplicas: one, MaxReplicas: 3}}}, true},
+		"autoscaled by CPU, to at least three": {v1alpha1.ScalerSpec{Replicas: one, Mode: &v1alpha1.ScalerMode{
+			Auto: &v1alpha1.AutoMode{Min: 3, Max: 9}}}, true},
+		"one member is wanted":                  {v1alpha1.ScalerSpec{Replicas: one}, false},
+		"it takes over the count of the set":    {v1alpha1.ScalerSpec{}, false},
+		"paused, and one member will come back": {v1alpha1.ScalerSpec{Replicas: one, Paused: true}, false},
+	} {
+		row.scaler.Target = "web"
+		lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
+		lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"}, Spec: row.scaler})
+		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.PodRejected, in.Doubt = "", ""
+		if p := Decide(in); (p.Reason != api.CleanupStarted) != row.kept {
+			t.Errorf("%s: %s", situation, p)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func TestRestoredSetTakesOverItsSleep(t *testing.T) {
 	}
 }
 
-// TestFormerSleepCountsOnlyAtCreation: nobody knows why a set is at zero whose spec was changed after its creation.
+// TestFormerSleepCountsOnlyAtCreation: if the spec was changed after the creation of a set, another client may have scaled it to zero.
 func TestFormerSleepCountsOnlyAtCreation(t *testing.T) {
 	ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Set.UID = "uid-before" })
 	for situation, set := range map[string]*appsv1.StatefulSet{

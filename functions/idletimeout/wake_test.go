@@ -234,7 +234,7 @@ func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
 		t.Fatalf("the set is ready: %s", build.Summary(record))
 	}
 	if p := Decide(on(web(build.WithSleep(record), used))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
-		t.Errorf("in the moment in which it is ready: %s", p)
+		t.Errorf("as soon as it is ready: %s", p)
 	}
 	if set := web(build.WithSleep(record), used); !operation.Of(set).Settled(operation.Of(set).Sleep) {
 		t.Error("the set is ready, and its failure still counts")
