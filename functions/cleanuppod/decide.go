@@ -30,8 +30,10 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case !statefulset.Managed(in.Set):
 		return in.cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
-	case in.isResizing() || in.isAsleep() || in.isScaling() || in.isPaused():
+	case in.isResizing() || in.isAsleep() || in.isScaling():
 		return plan.Noop(api.InProgress)
+	case in.isPaused(): // a cleanup that runs would keep scale-hooks from the set, and so the members would never come back
+		return in.cancel(record, api.SetPaused, "the members come back after the pause of a Scaler")
 	case !statefulset.CleanupAsked(in.Set):
 		return in.cancel(record, api.NoCleanup, "the StatefulSet no longer has a cleanup pod template")
 	}

@@ -110,7 +110,7 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 // membersOf returns how many members the Scaler wants during and after a pause. If the manifest of a paused Scaler says no count, nothing
 // knows how many members come back.
 func membersOf(scaler *v1alpha1.Scaler) int {
-	if members := scaler.Members(); members > 0 || !scaler.Spec.Paused {
+	if members := scaler.Members(); members > 0 || scaler.Spec.Replicas != nil || !scaler.Spec.Paused {
 		return int(members)
 	}
 	return math.MaxInt32

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"drydock.dev/functions/scalehooks"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
@@ -186,6 +187,33 @@ func TestMembersOfScalerWithoutRecordAreKept(t *testing.T) {
 		in.PodRejected, in.Doubt = "", ""
 		if p := Decide(in); (p.Reason != api.CleanupStarted) != row.kept {
 			t.Errorf("%s: %s", situation, p)
+		}
+	}
+}
+
+// TestCleanupEndsForNewScaler: a set was scaled to zero and is being cleaned up. The user creates a Scaler with three members.
+func TestCleanupEndsForNewScaler(t *testing.T) {
+	for name, paused := range map[string]bool{"not paused": false, "paused": true} {
+		set := web(build.Replicas(0), build.ReplicaCounts(0, 0), cleaning())
+		lists := read(set, usedClaim("data-web-0"), usedClaim("data-web-1"))
+		scaler := &v1alpha1.Scaler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot", ResourceVersion: "5"},
+			Spec:       v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: paused}}
+		lists["scalers"] = append(lists["scalers"], scaler)
+		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.PodRejected, in.Doubt = "", ""
+		p := Decide(in)
+		q := scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: set,
+			Scalers: []*v1alpha1.Scaler{scaler}})
+		touches := false
+		for _, a := range q.Actions {
+			touches = touches || a.Resource == plan.StatefulSets
+		}
+		if p.Kind == plan.KindNoop && !touches {
+			t.Errorf("%s: cleanup-pod waits for the Scaler, and scale-hooks for the cleanup, for ever", name)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Do(api.LinkInvalid, plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
 			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
 				in.unreadableRecord(m)), UID: m.Set.UID}))
-	case in.lostSleep(m) != nil:
+	case in.lostSleep(m) != nil && (m.Former == nil || !statefulset.Managed(m.Set)): // it may come from a take-over that was interrupted
 		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
 		return in.endPauseOfLostSleep(m)
@@ -132,7 +132,7 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if name := awakeDependent(group, m); name != "" && v.Request != idle.RequestPaused { // the user may pause a dependency of other sets
 		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
 	}
-	if v.Request == idle.RequestIdle && (!allProbed(in.Probes, group) || in.anyProbeKeepsAwake()) {
+	if v.Probes && (!allProbed(in.Probes, group) || in.anyProbeKeepsAwake()) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	if p := in.deleteFinishedRecordOf(m); p.Kind == plan.KindDo { // its count may be older than that of the new sleep

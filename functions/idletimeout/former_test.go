@@ -106,3 +106,72 @@ func TestRestoredSetWithScalerWakes(t *testing.T) {
 		})
 	}
 }
+
+// TestWakeOfRestoredSetIsNotLost: the first event about a restored set is a wake-up. It arrived at the end of a second, and the take-over
+// happens in the next second.
+func TestWakeOfRestoredSetIsNotLost(t *testing.T) {
+	for _, kind := range []string{events.Wake, events.Activity} {
+		for name, first := range map[string]*appsv1.StatefulSet{
+			"restored": web(restored("web")),
+			"asleep":   web(zero, build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour)))),
+		} {
+			set := first
+			woke := false
+			for range 4 {
+				in := on(set).withSignal(kind, 200*time.Millisecond) // one second earlier on the clock
+				p := Decide(in)
+				for _, a := range p.Actions {
+					for _, op := range a.Ops {
+						text, ok := op.Value.(string)
+						switch {
+						case ok && op.Path == "/metadata/annotations/drydock.dev~1sleep":
+							set = build.With(set.DeepCopy(), build.Annotation(api.SleepAnnotation, text))
+						case ok && op.Path == "/metadata/annotations/drydock.dev~1last-activity":
+							set = build.With(set.DeepCopy(), build.Annotation(api.LastActivityAnnotation, text))
+						}
+					}
+				}
+				if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
+					woke = true
+				}
+			}
+			if !woke {
+				t.Errorf("%s, %s: the set is needed and stays asleep: %s, last activity %s", kind, name, build.Summary(idle.MemberOf(set).Sleep),
+					set.Annotations[api.LastActivityAnnotation])
+			}
+		}
+	}
+}
+
+// TestInterruptedTakeOverContinues: the process died after it created the record, or the write to the set was rejected.
+func TestInterruptedTakeOverContinues(t *testing.T) {
+	for name, set := range map[string]*appsv1.StatefulSet{"idle": web(restored("web")), "paused": web(restored("web"), build.Paused())} {
+		in := on(set)
+		p := Decide(in)
+		var record *appsv1.ControllerRevision
+		for _, a := range p.Actions {
+			if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
+				record = a.Object.(*appsv1.ControllerRevision)
+			}
+		}
+		in.Records["web"] = []Record{{Revision: record, Link: api.RevisionLink(record)}}
+		in.Now = in.Now.Add(time.Minute)
+		p = Decide(in)
+		if s := build.StoredSleep(p); s == nil || s.Phase != api.Asleep {
+			t.Errorf("%s: nothing needs the set, but %s: %s", name, p, build.Summary(s))
+		}
+	}
+}
+
+// TestRejectedTakeOver: the API server rejects the ControllerRevision (a quota, a policy). A visit needs the set.
+func TestRejectedTakeOver(t *testing.T) {
+	p := Decide(on(web(restored("web"), build.AwakeFor(time.Hour))).withRejection("exceeded quota"))
+	for _, a := range p.Actions {
+		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
+			t.Errorf("the rejected write is repeated, so the set never wakes and each event fails: %s", p)
+		}
+	}
+	if s := build.StoredSleep(p); s == nil || s.Phase != api.Asleep {
+		t.Errorf("the set does not take over the sleep: %s", p)
+	}
+}

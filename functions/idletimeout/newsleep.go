@@ -20,10 +20,15 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 	return sleep
 }
 
-// takeOverFormer stores a sleep of the set in place of that of the former set, so that the set wakes like any other.
+// takeOverFormer stores a sleep of the set in place of that of the former set, so that the set wakes like any other. If the API server
+// rejects the ControllerRevision, the annotation alone has the count.
 func takeOverFormer(in Input, m idle.Member) plan.Plan {
 	sleep := m.TakeOverFormer(in.Now, in.Trace)
-	actions := append(in.ensureRecord(m, sleep), operation.Store(m.Set, sleep).Actions()...)
+	var actions []plan.Action
+	if !in.isRejected(m) {
+		actions = in.ensureRecord(m, sleep)
+	}
+	actions = append(actions, operation.Store(m.Set, sleep).Actions()...)
 	return plan.Do(api.FellAsleep, append(actions, operation.NoteOf(m.Set, sleep, false))...)
 }
 
@@ -48,13 +53,17 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 func storeCorrection(m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
 	next.Reason, next.Message = api.CauseGone, "the annotations of the set are valid again"
+	if m.Sleep.Reason == api.ProbeFailed {
+		next.Message = "the activity probe was removed"
+	}
 	return plan.Do(api.CauseGone, operation.Store(m.Set, next).Actions()...)
 }
 
-// storeLateReady stores that a set has become ready whose wake-up took longer than its time limit. Its idle time begins now.
+// storeLateReady stores that a set became ready after its wake-up had failed. Its idle time begins now.
 func storeLateReady(in Input, m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
 	next.ReadyAt, next.StartsLate = operation.Moment(in.Now), false
+	next.Reason, next.Message = api.CauseGone, "the set became ready after its wake-up had failed"
 	return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
 }
 

@@ -17,7 +17,7 @@ func (in Input) membersToProbe() []idle.Member {
 	group, verdicts := in.judge()
 	var probes []idle.Member
 	for i, m := range group {
-		due := verdicts[i].Request == idle.RequestIdle && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
+		due := verdicts[i].Probes && !m.Sleep.Active() && !in.isBackingOff(m, verdicts[i])
 		if due && m.Rules.Probe != nil && statefulset.Replicas(m.Set) > 0 && statefulset.Managed(m.Set) {
 			probes = append(probes, m)
 		}

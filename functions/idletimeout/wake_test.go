@@ -355,3 +355,64 @@ func TestLongRejectionKeepsRecordReadable(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestedSleepOfGroupStays: an event requested the sleep of a group during a session, and was delivered late.
+func TestRequestedSleepOfGroupStays(t *testing.T) {
+	active := build.LastActivity(5 * time.Minute)
+	ended := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(build.Now.Add(-10*time.Second)))
+	a, b := web(shop, active, ended), member("db", shop, active)
+	in := on(a, b).withSignal(events.Sleep, time.Minute)
+	var stored *api.Sleep
+	p := Decide(in)
+	stored = build.StoredSleep(p)
+	if stored == nil {
+		t.Fatal("no sleep")
+	}
+	name := "web"
+	if p.Actions[0].Name == "db" {
+		name = "db"
+	}
+	if name == "web" {
+		a = web(shop, active, ended, build.WithSleep(stored))
+	} else {
+		b = member("db", shop, active, build.WithSleep(stored))
+	}
+	in = on(a, b)
+	in.Name = name
+	in.Now = in.Now.Add(5 * time.Second)
+	p = Decide(in)
+	if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
+		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Summary(s))
+	}
+}
+
+// TestReadyInTheSecondOfTheFailure: the set becomes ready within the second in which its wake-up failed.
+func TestReadyInTheSecondOfTheFailure(t *testing.T) {
+	failed := build.Sleep(api.Failed, func(s *api.Sleep) {
+		s.Reason, s.FailedAt, s.StartsLate, s.Finished = api.NotReady, api.Waking, true, operation.Moment(build.Now)
+	})
+	set := web(build.WithSleep(failed), build.ReplicaCounts(3, 3))
+	in := on(set)
+	in.Now = build.Now.Add(300 * time.Millisecond)
+	p := Decide(in)
+	s := build.StoredSleep(p)
+	if s == nil {
+		t.Fatalf("%s", p)
+	}
+	set = web(build.WithSleep(s), build.ReplicaCounts(3, 3))
+	if r := operation.Of(set); !r.Settled(r.Sleep) {
+		t.Errorf("the alert DrydockOperationFailed never ends: %s, late %t", build.Summary(r.Sleep), r.Sleep.StartsLate)
+	}
+}
+
+// TestRemovedProbeEndsRefusal: the sleep was refused because the probe failed. The user removes the probe; the set is in use.
+func TestRemovedProbeEndsRefusal(t *testing.T) {
+	refused := build.WithSleep(build.Sleep(api.Refused, func(s *api.Sleep) {
+		s.Reason, s.Finished = api.ProbeFailed, operation.Moment(build.Now.Add(-48*time.Hour))
+	}))
+	set := web(refused, build.LastActivity(time.Minute), build.ReplicaCounts(3, 3))
+	p := Decide(on(set))
+	if r := operation.Of(set); p.Kind != plan.KindDo && !r.Settled(r.Sleep) {
+		t.Errorf("%s: the refusal counts as long as the set is in use", p)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // resumeAll ends pauses that nothing needs any more, one at a time.
@@ -70,6 +71,10 @@ func resume(in Input, operations operation.Records, record OwnerRecord) plan.Pla
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation)
 }
 
+// maxProblem limits the text of a stuck pause in a record, in bytes. It quotes the API server and webhooks. The record of a sleep clips
+// longer texts, so they would differ from the stored one.
+const maxProblem = 1000
+
 // reportStuckPause reports on the set, once, that its owner stays paused because pause-owner has lost the rights to write it.
 func reportStuckPause(in Input, current operation.Record, record OwnerRecord, denied error) plan.Plan {
 	if current == nil {
@@ -79,7 +84,7 @@ func reportStuckPause(in Input, current operation.Record, record OwnerRecord, de
 	if record.Row.Operator != "" {
 		problem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
 	}
-	if problem == current.Head().OwnerProblem {
+	if problem = text.Clip(problem, maxProblem); problem == current.Head().OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
 	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: current.Head().Operation}

@@ -3,6 +3,8 @@ package scalehooks
 import (
 	"fmt"
 
+	"k8s.io/utils/ptr"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -128,12 +130,13 @@ func (w work) decideNotOptedIn() plan.Plan {
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	members := w.scaler.Members()
-	next := w.newRecord(api.Succeeded, max(live, members), live) // cleanup-pod keeps the members that the Scaler wants
+	next := w.newRecord(api.Succeeded, max(live, w.scaler.Members()), live) // cleanup-pod keeps the members that the Scaler wants
 	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
 	// members, the set counts as paused, so that cleanup-pod keeps their claims.
-	if w.scaler.Spec.Paused || live == 0 && members > 0 {
-		next.Paused, next.PausedCount = true, max(members, w.pausedCount())
+	requested := ptr.Deref(w.scaler.Requested(), 0)
+	next.Paused = next.Paused || w.scaler.Spec.Paused || live == 0 && requested > 0
+	if next.Paused {
+		next.PausedCount = max(requested, live, w.pausedCount())
 	}
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
 	// no operation runs under this id; it must differ from the previous one
@@ -184,6 +187,10 @@ func (w work) decideIdle() plan.Plan {
 		return w.revertCount(w.record.Target)
 	case live != *wanted:
 		return w.beginScaling(*wanted)
+	case w.record.Paused && live > 0 && !w.scaler.Spec.Paused: // the pause has ended before it stopped the members
+		next := w.record.Clone()
+		next.Paused, next.PausedCount = false, 0
+		return w.storeRecord(api.StatusUpdated, next)
 	case w.record.Adopts != w.acceptsOtherClients():
 		next := w.record.Clone()
 		next.Adopts = !next.Adopts

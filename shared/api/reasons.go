@@ -234,7 +234,8 @@ const (
 const (
 	// RequestInvalid: The request cannot be read.
 	RequestInvalid Reason = "RequestInvalid"
-	// CauseGone: A sleep was refused, and its cause is gone: the annotations are valid again, or the activity probe answers again.
+	// CauseGone: A sleep was refused or failed, and the cause is gone: the annotations are valid again, the activity probe answers again, or
+	// the StatefulSet is ready at last.
 	CauseGone Reason = "CauseGone"
 	// StatusInvalid: The stored record of an operation cannot be read.
 	StatusInvalid Reason = "StatusInvalid"

@@ -50,8 +50,10 @@ func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bo
 		return true
 	case m.Err != nil:
 		return !m.InvalidReported()
-	case m.IsCorrected(), m.BecameReadyLate():
+	case m.BecameReadyLate():
 		return true
+	case m.IsCorrected(): // only the sweep knows whether the dependencies in the group are valid
+		return c.Swept || m.Set.Labels[api.GroupLabel] == ""
 	case statefulset.Replicas(m.Set) == 0:
 		return m.ReplicasAtWake() > 0 && c.Now.Before(m.Rules.AwakeUntil)
 	case !v.Awake:

@@ -49,9 +49,7 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 	verdicts := make([]Verdict, len(g))
 	for i, m := range g {
 		verdicts[i] = m.verdict(timeout, kept, asked)
-		if verdicts[i].Request == RequestAsked && g.visitedSince(asked) {
-			verdicts[i].Request = RequestIdle // the visitors may still have connections, so the probes are asked
-		}
+		verdicts[i].Probes = verdicts[i].Request == RequestIdle || verdicts[i].Request == RequestAsked && g.visitedSince(asked)
 	}
 	return verdicts
 }

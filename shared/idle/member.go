@@ -120,9 +120,11 @@ func (m Member) startsLate() bool {
 // BecameReadyLate reports whether the set is ready, after a wake-up that failed because the set was not ready in time.
 func (m Member) BecameReadyLate() bool { return m.startsLate() && EnoughReady(m.Set, true) }
 
-// IsCorrected reports whether the set's latest sleep was refused for invalid annotations, which are valid now.
+// IsCorrected reports whether the set's latest sleep was refused for invalid annotations, which are valid now, or for a probe that it has
+// no longer.
 func (m Member) IsCorrected() bool {
-	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Reason == api.RequestInvalid
+	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused &&
+		(m.Sleep.Reason == api.RequestInvalid || m.Sleep.Reason == api.ProbeFailed && m.Rules.Probe == nil)
 }
 
 // lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.

@@ -50,13 +50,15 @@ func (m Member) ReplicasAtWake() int32 {
 	return m.Rules.WakeReplicas
 }
 
-// TakeOverFormer returns a sleep of this set that stands for that of the former set.
+// TakeOverFormer returns a sleep of this set that stands for that of the former set. It begins with the set, so that each activity since
+// then wakes the set.
 func (m Member) TakeOverFormer(now time.Time, trace string) *api.Sleep {
 	request := RequestIdle
 	if m.Rules.Paused {
 		request = RequestPaused
 	}
 	sleep := NewSleep(m.Set, api.Asleep, request, 1, now, trace)
+	sleep.Started = *operation.Moment(m.Set.CreationTimestamp.Time)
 	sleep.Replicas = max(1, min(m.Former.Replicas, maxReplicas))
 	if m.Former.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
 		sleep.WhenScaled = m.Former.WhenScaled

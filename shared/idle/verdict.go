@@ -14,4 +14,7 @@ type Verdict struct {
 	Why string
 	// Request is the reason for a sleep, or empty if the set has to be awake.
 	Request string
+	// Probes is true if the set may sleep only if the activity probes of its group report no use. A user's request makes them unnecessary,
+	// but not if visitors used the group after the request: they may still have connections.
+	Probes bool
 }

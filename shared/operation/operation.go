@@ -85,14 +85,12 @@ func (r Records) Others() []Record {
 	})
 }
 
-// Settled reports whether the operation has ended and needs no attention any more: it succeeded, a user aborted it, its request was
-// corrected or withdrawn, or the set became ready after the time limit of its wake-up.
+// Settled reports whether the operation has ended and needs no attention any more: it succeeded, a user aborted it, its request is
+// withdrawn, or the cause of the refusal or failure is gone.
 func (r Records) Settled(record Record) bool {
 	h := record.Head()
-	sleep, _ := record.(*api.Sleep)
 	return h.Phase == api.Succeeded || h.Phase.Terminal() && (h.Reason == api.Aborted || h.Reason == api.CauseGone) ||
-		r.Withdrawn(record) ||
-		sleep != nil && h.Phase == api.Failed && sleep.ReadyAt != nil && sleep.Finished != nil && sleep.ReadyAt.After(sleep.Finished.Time)
+		r.Withdrawn(record)
 }
 
 // Withdrawn reports whether a user has withdrawn the request of a resize or a sleep, or replaced that of a resize, since it failed or was

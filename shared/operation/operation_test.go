@@ -183,7 +183,7 @@ func TestSleepThatNobodyRequestsIsWithdrawn(t *testing.T) {
 		"failed, not ready, not requested":  {[]build.Option{late}, false},
 		"failed, not ready, and given up":   {[]build.Option{late, build.Replicas(0)}, true},
 		"refused, and the pause is false":   {[]build.Option{refused, build.Annotation(api.PausedAnnotation, "false")}, true},
-		"failed, and ready after that":      {[]build.Option{ended(api.Failed, api.NotReady, ready), idle}, true},
+		"failed, and ready after that":      {[]build.Option{ended(api.Failed, api.CauseGone, ready), idle}, true},
 		"asleep, and not requested":         {[]build.Option{build.WithSleep(build.Sleep(api.Asleep))}, false},
 	} {
 		records := operation.Of(build.Set("web", row.options...))

@@ -267,3 +267,12 @@ func TestEveryAlertIsExplained(t *testing.T) {
 		t.Errorf("docs/alerts.md explains %v, the alerts are %v", headings, names)
 	}
 }
+
+// TestGapOfPrometheusFiresNothing: Prometheus did not read for 90 minutes. The only slow wake-up was before that.
+func TestGapOfPrometheusFiresNothing(t *testing.T) {
+	series := append(wakes("standalone-0", "0x59 _x130 0x120", "0x59 _x130 0x120", "1x59 _x130 1x120", "1x59 _x130 1x120"),
+		of(sweeps, "0+60x59 _x130 11400+60x120"))
+	for _, alert := range firing(t, ruleFile(t), series, 215*time.Minute) {
+		t.Errorf("%s fires, more than two hours after the slow wake-up", nameOf(alert))
+	}
+}

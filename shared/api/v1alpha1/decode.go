@@ -54,41 +54,36 @@ func (s *Scaler) Wanted() *int32 {
 	return s.Spec.Replicas
 }
 
-// Members returns the most members that the Scaler may request, without regard to a pause, after which they come back. It is 0 if the
-// Scaler takes over the count of the set.
+// Requested returns the count that the Scaler requests without regard to a pause, after which it comes back, or nil if the Scaler takes
+// over the count of the set.
+func (s *Scaler) Requested() *int32 {
+	if s.Spec.Mode != nil && s.Spec.Mode.Fixed != nil {
+		return s.Spec.Mode.Fixed
+	}
+	return s.Spec.Replicas
+}
+
+// Members returns the most members that the Scaler may request soon. An autoscaler raises the count to its minimum. Without a count, it
+// may be up to its maximum.
 func (s *Scaler) Members() int32 {
-	if s.Spec.Replicas != nil {
-		return max(*s.Spec.Replicas, s.Spec.Mode.lowest())
-	}
-	return s.Spec.Mode.highest()
-}
-
-// lowest returns the count that the mode requests at least.
-func (m *ScalerMode) lowest() int32 {
+	requested, mode := s.Requested(), s.Spec.Mode
+	var lowest, highest int32
 	switch {
-	case m == nil:
-		return 0
-	case m.Fixed != nil:
-		return *m.Fixed
-	case m.HPA != nil && m.HPA.MinReplicas != nil:
-		return *m.HPA.MinReplicas
-	case m.Auto != nil:
-		return m.Auto.Min
+	case mode != nil && mode.HPA != nil:
+		highest = mode.HPA.MaxReplicas
+		if mode.HPA.MinReplicas != nil {
+			lowest = *mode.HPA.MinReplicas
+		}
+	case mode != nil && mode.Auto != nil:
+		lowest, highest = mode.Auto.Min, mode.Auto.Max
 	}
-	return 0
-}
-
-// highest returns the count that the mode requests at most, or 0 if it sets no limit.
-func (m *ScalerMode) highest() int32 {
 	switch {
-	case m == nil:
+	case requested == nil:
+		return highest
+	case *requested == 0: // it stops the autoscaler, too
 		return 0
-	case m.HPA != nil:
-		return m.HPA.MaxReplicas
-	case m.Auto != nil:
-		return m.Auto.Max
 	}
-	return m.lowest()
+	return max(*requested, lowest)
 }
 
 // Defaults for the deadlines of a Scaler that lacks the API server's defaults.
