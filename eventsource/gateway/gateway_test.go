@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -372,7 +373,7 @@ func TestOneSiteGetsHalfOfTheWaiters(t *testing.T) {
 // expectWaiters waits until so many requests wait.
 func expectWaiters(t *testing.T, g *Gateway, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); g.waiters.InUse() != want; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); g.waiters.InUse() != want; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d requests wait, want %d", g.waiters.InUse(), want)
 		}

@@ -48,7 +48,7 @@ const (
 	noKind = "None"
 )
 
-// newFigures returns figures in which every kind and phase has a zero, so that each series exists.
+// newFigures returns figures with a zero for every kind and phase, so that each series exists.
 func newFigures() *figures {
 	f := &figures{owners: map[pausedOwner]bool{}}
 	f.Operations, f.Overdue, f.Oldest = map[[2]string]int{}, map[string]int{}, map[string]time.Time{}
@@ -91,7 +91,7 @@ func (f *figures) addSet(set *appsv1.StatefulSet, records operation.Records, now
 	f.DeadLetters += len(letters)
 }
 
-// addRecord counts an unfinished operation, or one that failed or was refused.
+// addRecord counts an operation that is unfinished, failed or refused.
 func (f *figures) addRecord(record operation.Record, now time.Time) {
 	head := record.Head()
 	f.Operations[stateOf(head.Kind, head.Phase)]++

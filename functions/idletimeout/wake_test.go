@@ -386,7 +386,7 @@ func TestRequestedSleepOfGroupStays(t *testing.T) {
 	}
 }
 
-// TestReadyInTheSecondOfTheFailure: the set becomes ready within the second in which its wake-up failed.
+// TestReadyInTheSecondOfTheFailure: the set becomes ready in the same second as its wake-up failed.
 func TestReadyInTheSecondOfTheFailure(t *testing.T) {
 	failed := build.Sleep(api.Failed, func(s *api.Sleep) {
 		s.Reason, s.FailedAt, s.StartsLate, s.Finished = api.NotReady, api.Waking, true, operation.Moment(build.Now)

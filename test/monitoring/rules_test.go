@@ -223,7 +223,7 @@ func TestPauseWithoutOperationIsNotCalledOperation(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsTested: for each alert, there is a situation in which it fires. In all others it does not.
+// TestEveryAlertIsTested: each alert fires in some situation, and in no other.
 func TestEveryAlertIsTested(t *testing.T) {
 	fired := map[string]bool{}
 	for _, s := range situations {
