@@ -5,5 +5,5 @@ import "embed"
 
 // Files contains the manifests and kustomizations.
 //
-//go:embed kustomization.yaml */*.yaml overlays/*/*.yaml
+//go:embed kustomization.yaml [a-z]*/*.yaml overlays/*/*.yaml
 var Files embed.FS

@@ -6,10 +6,10 @@ import "embed"
 
 // Triggers contains the files FUNCTION/triggers.yaml.
 //
-//go:embed */triggers.yaml
+//go:embed [a-z]*/triggers.yaml
 var Triggers embed.FS
 
 // Files contains the manifests and kustomizations.
 //
-//go:embed kustomization.yaml */*.yaml
+//go:embed kustomization.yaml [a-z]*/*.yaml
 var Files embed.FS

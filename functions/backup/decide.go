@@ -89,7 +89,7 @@ func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, strin
 			move.NewVolume, move.Claim, move.NewVolume)
 	}
 	if !sourceUnchanged(in, move) {
-		return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation; the volume is retained. "+
+		return api.ClaimLost, fmt.Sprintf("claim %s or its volume %s was deleted or replaced during the operation. "+
 			"Look at kubectl get pv %s", move.Claim, move.OldVolume, move.OldVolume)
 	}
 	return "", ""

@@ -22,7 +22,7 @@ type Input struct {
 	// Revision is the ControllerRevision of the set's pods. It is read if the set is being deleted, and nil if it is gone.
 	Revision *appsv1.ControllerRevision
 	// Records holds the roles of the ControllerRevisions that other operations keep for the set. They are read if the set is at zero
-	// or is being deleted.
+	// or is being deleted, and before a cleanup of a set with an operator: the operator may start members one by one after a sleep.
 	Records []api.Role
 	// Paused is true if a Scaler of the set is paused, or may have been paused until now. It is read if the set is at zero.
 	Paused bool

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -51,8 +52,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 	}
 	held := set.DeletionTimestamp != nil && cleanup.HasFinalizer(set)
 	noneWanted := statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0)
-	if noneWanted {
-		if err := f.observeRecords(ctx, &in); err != nil {
+	if noneWanted || statefulset.Controller(set) != nil && in.hasLeftovers() {
+		if err := f.observeRecords(ctx, &in, noneWanted); err != nil {
 			return in, err
 		}
 	}
@@ -68,23 +69,42 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 }
 
 // observeRecords reads the roles of the records that other operations keep for the set. Each operation creates its record before it
-// removes replicas.
-func (f *Function) observeRecords(ctx context.Context, in *Input) error {
+// removes replicas. An operator that Drydock has stopped for another set also stops this one, if both have the same owner.
+func (f *Function) observeRecords(ctx context.Context, in *Input, noneWanted bool) error {
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Set.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				if link := api.RevisionLink(&l.Items[i]); link != nil && link.Set.Name == in.Name {
+				link := api.RevisionLink(&l.Items[i])
+				if link == nil {
+					continue
+				}
+				// Of a set with members, only an operator that was stopped matters. Another record may be the rest of an operation that is over.
+				owner, err := api.LoadPausedOwner(&l.Items[i])
+				stopped := link.Role == api.RoleOwner && err == nil && owner.Stopped
+				if link.Set.Name == in.Name && (noneWanted || stopped) || stopped && owner.UID == controllerUID(in.Set) {
 					in.Records = append(in.Records, link.Role)
 				}
 			}
 		})
 }
 
+// controllerUID returns the UID of the set's controller, or "".
+func controllerUID(set *appsv1.StatefulSet) types.UID {
+	if controller := statefulset.Controller(set); controller != nil {
+		return controller.UID
+	}
+	return ""
+}
+
 // needsScalers reports whether a cleanup could begin or continue on members that a Scaler wants, because the set has no record of it.
 func (in *Input) needsScalers() bool {
 	records := operation.Of(in.Set)
-	return statefulset.CleanupAsked(in.Set) && records.Scale == nil && records.ScaleErr == nil &&
-		len(in.leftBehind(records.Cleanup, in.ordinals())) > 0
+	return records.Scale == nil && records.ScaleErr == nil && in.hasLeftovers()
+}
+
+// hasLeftovers reports whether a cleanup could begin or continue.
+func (in *Input) hasLeftovers() bool {
+	return statefulset.CleanupAsked(in.Set) && len(in.leftBehind(operation.Of(in.Set).Cleanup, in.ordinals())) > 0
 }
 
 // observeScalers sets Paused if a Scaler keeps members away, and ScalerWants. If the custom resource is not installed, there is no Scaler.
@@ -118,7 +138,8 @@ func membersOf(scaler *v1alpha1.Scaler) int {
 
 // keepsMembersAway reports whether the Scaler is paused, or may have been: it wants members, and the record of its last scaling is lost.
 func keepsMembersAway(scaler *v1alpha1.ScalerSpec, record *api.Scale) bool {
-	return scaler.Paused || record == nil && ptr.Deref(scaler.Replicas, 0) > 0
+	wanted := scaler.Paused || record == nil && scaler.Replicas != nil
+	return wanted && ptr.Deref(scaler.Replicas, 1) > 0
 }
 
 // observeClaims reads the claims whose names belong to the set.

@@ -64,6 +64,8 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 		return true
 	case in.isRetried(record), cleanup.RetriedByScaling(operation.Of(in.Set)):
 		return true
+	case record.Reason == api.SetPaused: // the pause is over, and has brought no members back
+		return true
 	case record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set):
 		return true
 	}

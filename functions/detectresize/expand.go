@@ -101,7 +101,15 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 			"volumes. Look at kubectl describe pvc -n %s %s, then %s", e.Claim, *e.Attributes, in.Settings.ExpandTimeout, in.Set.Namespace,
 			e.Claim, operation.HowToRetry(in.Set.Namespace, record))
 	}
+	claim := in.Claim(e.Claim)
 	switch pod, obstacle := podToRestart(in, record); {
+	case !isWithdrawn(claim, e):
+		return fmt.Sprintf("claim %s still requests %s, because no write has changed that within %s. Look at the log of detect-resize, then %s",
+			e.Claim, &e.Withdraws, in.Settings.ExpandTimeout, operation.HowToRetry(in.Set.Namespace, record))
+	case statefulset.StorageGrows(claim, statefulset.Requested(claim)):
+		attempted := claim.Status.AllocatedResources[corev1.ResourceStorage]
+		return fmt.Sprintf("the storage still grows the volume of claim %s to %s, although the claim requests less since. Look at the storage, "+
+			"then %s", e.Claim, &attempted, operation.HowToRetry(in.Set.Namespace, record))
 	case pod != nil && obstacle == "": // growth by usage restarts no pod
 		return fmt.Sprintf("the volume of pod %s has grown, but its file system grows only when it is mounted, and the pod was not restarted "+
 			"within %s. Restart the pod", pod.Name, in.Settings.ExpandTimeout)
@@ -124,16 +132,34 @@ func fail(in Input, record *api.Resize, reason api.Reason, message string) plan.
 
 // requestPatch returns the patch that makes a claim request at least its new size, and its new VolumeAttributesClass.
 func requestPatch(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
-	patch := operation.RaiseRequest(claim, e.To)
+	patch := operation.RaiseRequest(claim, e.To, e.Withdraws)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
 	return patch
 }
 
+// isTooLateToWithdraw reports whether the claim still requests the withdrawn size, and its volume has grown beyond the new size since.
+// Kubernetes then no longer accepts the new size.
+func isTooLateToWithdraw(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
+	requested := statefulset.Requested(claim)
+	return e.Withdraws.Sign() > 0 && requested.Cmp(e.Withdraws) == 0 && statefulset.GrownBeyond(claim, e.To)
+}
+
+// isWithdrawn reports whether the claim no longer requests the larger size that the expansion withdraws, if there is one.
+func isWithdrawn(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
+	return e.Withdraws.Sign() == 0 || operation.RaiseRequest(claim, e.To, e.Withdraws).Empty()
+}
+
 // hasGrown reports whether the claim has its new size. A file system that no pod has mounted counts as grown, because it grows with the
-// next mount.
+// next mount. A claim that requests less than before has to wait until the storage no longer works on the larger size.
 func hasGrown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
+	if !isWithdrawn(claim, e) {
+		return false
+	}
+	if sizes := e.Attributes == nil || e.Withdraws.Sign() > 0; sizes && statefulset.StorageGrows(claim, statefulset.Requested(claim)) {
+		return false
+	}
 	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(e.To) >= 0 {
 		return true
 	}
@@ -157,6 +183,8 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced before it had grown. Look at the claim, then %s", e.Claim,
 				operation.HowToRetry(in.Set.Namespace, record))
+		case statefulset.ReachedWithdrawn(claim, e.Withdraws), isTooLateToWithdraw(claim, e):
+			return api.ClaimEnlarged, operation.GrewToWithdrawn(claim, e.To, operation.HowToRetry(in.Set.Namespace, record))
 		case requestPatch(claim, e).Empty() && statefulset.Infeasible(claim, e.To):
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && requestPatch(claim, e).Empty() && statefulset.AttributesInfeasible(claim, *e.Attributes):

@@ -25,7 +25,7 @@ func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 		return plan.Do(record.Reason, withdrawals...)
 	}
 	if in.Rejected != "" && record.Reason != api.Rejected {
-		next.Message += ". The claims still request it, because the API server rejected the withdrawal: " + in.Rejected
+		next.Message += ". The API server rejected the change of the claims' requests: " + in.Rejected
 	}
 	next.Phase, next.Deadline, next.Finished = api.Failed, nil, operation.Moment(in.Now)
 	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
@@ -36,7 +36,9 @@ func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 // withdrawRequest returns the patch that makes a claim request no more than its volume has.
 func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
+	if reason == api.ClaimEnlarged {
+		patch = operation.RequestGrown(claim, e.Withdraws)
+	} else if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
 		patch = operation.LowerRequest(claim, e.From, e.To)
 	}
 	withdrawAttributes(reason, patch, claim, e)

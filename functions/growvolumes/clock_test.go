@@ -23,3 +23,23 @@ func TestGrowthOfAFastClockPausesNoDays(t *testing.T) {
 		t.Error("a rule without every does not grow for thirty days")
 	}
 }
+
+// TestResizeEndOfAFastClockStopsNoGrowth: a node whose clock was thirty days ahead wrote the end of the latest resize. All figures look
+// older than that. A volume with 1 % free space must not wait for thirty days, without a Warning.
+func TestResizeEndOfAFastClockStopsNoGrowth(t *testing.T) {
+	in := webWith(rule, []build.Option{build.Resize("data=100Mi+"),
+		withEndedResize(api.Succeeded, "data=100Mi+", -30*24*time.Hour)}, withFree("data-web-1", 1))
+	p, warnings := decideWithWarnings(in)
+	if got := written(p)[api.ResizeAnnotation]; got != "data=110Mi+" {
+		t.Errorf("the nearly full volume does not grow: %s, %+v", p, warnings)
+	}
+}
+
+// TestStalledRequestOfAFastClockIsReported: a process with a clock thirty days ahead wrote the request, which has not begun.
+func TestStalledRequestOfAFastClockIsReported(t *testing.T) {
+	in := webWith(rule, []build.Option{build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", -30*24*time.Hour)},
+		withFree("data-web-1", 1))
+	if p, warnings := decideWithWarnings(in); len(warnings) != 1 {
+		t.Errorf("nothing says for thirty days that the volume does not grow: %s, %+v", p, warnings)
+	}
+}

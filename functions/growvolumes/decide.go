@@ -144,8 +144,14 @@ func (in Input) mustPause(growth *api.Growth, n need, state requestState, unmet 
 	return grown && operation.Within(in.Now, last.At.Time, pause)
 }
 
-// hasFailedToGrow reports whether the template's latest growth has failed. The present request may not name the template any more.
+// hasFailedToGrow reports whether the template's latest growth has failed. The present request may not name the template any more. After a
+// resize of the template has succeeded, smaller claims are no failure: for example, the user has shrunk them.
 func (in Input) hasFailedToGrow(template string, latest api.RequestedGrowth) bool {
+	record := operation.Of(in.Set).Resize
+	if record != nil && record.Phase == api.Succeeded && record.Finished != nil && !record.Finished.Before(&latest.At) &&
+		slices.ContainsFunc(record.Templates, func(t api.TemplateTarget) bool { return t.Name == template }) {
+		return false
+	}
 	size, err := bounded.Quantity(latest.Size)
 	return err == nil && in.isUnmet(template, map[string]api.Target{template: {Size: size}})
 }
@@ -205,7 +211,7 @@ func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api
 	text := in.Set.Annotations[api.ResizeAnnotation]
 	for _, n := range needs {
 		last, asked := growth.Latest[n.template]
-		if reason == "" && text == growth.Request && asked && in.Now.Sub(last.At.Time) > maxWaitForBegin {
+		if reason == "" && text == growth.Request && asked && !operation.Within(in.Now, last.At.Time, maxWaitForBegin) {
 			warnings = append(warnings, n.blockedWarning(fmt.Sprintf("the request %s=%s has not begun yet. Find the cause: "+
 				"kubectl describe -n %s sts/%s", api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
 		}

@@ -6,11 +6,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -300,6 +302,17 @@ func TestFailedTemplatePausesAfterGrowthOfAnother(t *testing.T) {
 	}
 }
 
+// TestShrinkIsNoFailedExpansion: growth enlarged the claims two hours ago. An hour ago, the user shrank them again. Now a volume is
+// nearly full. Nothing has failed, and the rule has no every, so it must grow.
+func TestShrinkIsNoFailedExpansion(t *testing.T) {
+	in := webWith(rule, []build.Option{build.Resize("data=100Mi"), withOwnRequest("data=110Mi+", 2*time.Hour),
+		withEndedResize(api.Succeeded, "data=100Mi", time.Hour)}, withFree("data-web-1", 1))
+	p, warnings := decideWithWarnings(in)
+	if got := written(p)[api.ResizeAnnotation]; got != "data=110Mi+" {
+		t.Errorf("a volume with 1%% free space does not grow for hours: %s, %+v", p, warnings)
+	}
+}
+
 // TestTwoFailingTemplatesPause: the storage expands neither data nor logs, which is full ten minutes later. Each pauses for six hours
 // after its failure.
 func TestTwoFailingTemplatesPause(t *testing.T) {
@@ -328,5 +341,18 @@ func TestTwoFailingTemplatesPause(t *testing.T) {
 	}
 	if failures != 2 {
 		t.Errorf("%d resizes fail within five hours, want 2", failures)
+	}
+}
+
+// TestRemovedGrowthRequestIsNotRepeatedAtOnce: an earlier resize of the template has succeeded. A minute ago, growth wrote data=110Mi+, and
+// another client (a sync that prunes annotations) has removed it before detect-resize began.
+func TestRemovedGrowthRequestIsNotRepeatedAtOnce(t *testing.T) {
+	named := func(r *api.Resize) {
+		r.Templates = []api.TemplateTarget{{Name: "data", Size: resource.MustParse("100Mi")}}
+	}
+	in := webWith(rule, []build.Option{withEndedResize(api.Succeeded, "data=100Mi+", 24*time.Hour, named),
+		withOwnRequest("data=110Mi+", time.Minute)}, withFree("data-web-1", 1))
+	if p := Decide(in); p.Kind == plan.KindDo && written(p)[api.ResizeAnnotation] != "" {
+		t.Errorf("the removed request is written again after a minute: %s", p)
 	}
 }

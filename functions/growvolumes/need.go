@@ -151,9 +151,11 @@ func (in Input) usageOf(c statefulset.Claim) (grow.Usage, string) {
 	return u, u.Problem(c.Status.Capacity["storage"], in.Now)
 }
 
-// latestResizeEnd returns when the latest resize ended; zero if there was none.
+// latestResizeEnd returns when the latest resize ended; zero if no usable figures are older. A clock that was ahead may have written a time
+// that no figures reach for days.
 func (in Input) latestResizeEnd() time.Time {
-	if record := operation.Of(in.Set).Resize; record != nil && record.Finished != nil {
+	record := operation.Of(in.Set).Resize
+	if record != nil && record.Finished != nil && operation.Within(in.Now, record.Finished.Time, grow.MaxAge) {
 		return record.Finished.Time
 	}
 	return time.Time{}

@@ -46,7 +46,7 @@ func (in Input) busyReason() (api.Reason, error) {
 func (in Input) currentRequest(growth *api.Growth) (targets map[string]api.Target, state requestState, why string) {
 	request, requested := in.Set.Annotations[api.ResizeAnnotation]
 	if !requested {
-		return nil, requestMet, ""
+		return in.replaceable("")
 	}
 	records := operation.Of(in.Set)
 	pending, reason, err := resize.NeededChanges(resize.Input{Observed: in.Observed})
@@ -71,23 +71,31 @@ func (in Input) currentRequest(growth *api.Growth) (targets map[string]api.Targe
 	return in.replaceable(request)
 }
 
-// replaceable returns the targets of a request that is met. It reports the state requestBlocks if growth must not replace the request.
+// replaceable returns the targets of a request that is met. An empty text is no request. It reports the state requestBlocks if growth must
+// not write another request.
 func (in Input) replaceable(text string) (targets map[string]api.Target, state requestState, why string) {
 	request, err := api.ParseRequest(text)
-	switch manager := statefulset.AppliedBy(in.Set, api.ResizeAnnotation); {
+	switch applied, source := statefulset.ManifestText(in.Set, api.ResizeAnnotation); {
+	case hasExactSize(applied):
+		return nil, requestBlocks, fmt.Sprintf("%s=%s comes from %s and can be written again, which would shrink the volumes. Remove it "+
+			"from the manifest and the StatefulSet, or write a + after each size", api.ResizeAnnotation, applied, source)
+	case text == "":
+		return nil, requestMet, ""
 	case err != nil:
 		return nil, requestOpen, "" // detect-resize reports the error
 	case request.Auto:
 		return nil, requestBlocks, fmt.Sprintf("%s=%s makes the claims follow the templates, and growth does not replace it. "+
 			"Remove the annotation", api.ResizeAnnotation, text)
-	case manager != "" && hasExactSize(request):
-		return nil, requestBlocks, fmt.Sprintf("%s applies %s=%s from a manifest, which would shrink the volumes again. Remove it from "+
-			"the manifest, or write a + after each size", manager, api.ResizeAnnotation, text)
 	}
 	return in.targets(text), requestMet, ""
 }
 
-func hasExactSize(request api.Request) bool {
+// hasExactSize reports whether the text is a request for an exact size of a template.
+func hasExactSize(text string) bool {
+	request, err := api.ParseRequest(text)
+	if err != nil {
+		return false
+	}
 	for _, target := range request.Targets {
 		if target.Exact {
 			return true

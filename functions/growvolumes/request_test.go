@@ -2,11 +2,13 @@ package growvolumes
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -66,6 +68,51 @@ func TestGrowthWritesResizeRequest(t *testing.T) {
 			}
 			if _, err := api.ParseRequest(row.want); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestGrowthDoesNotReplaceExactSizeOfManifest: a manifest with an exact size will be applied again. That would shrink the grown volumes by
+// a copy, and stop all members. Argo CD by default and Helm write a manifest with the operation Update.
+func TestGrowthDoesNotReplaceExactSizeOfManifest(t *testing.T) {
+	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	manifest := func(request string) map[string]string {
+		return map[string]string{lastApplied: `{"metadata":{"annotations":{"drydock.dev/resize":"` + request + `"}}}`}
+	}
+	for says, row := range map[string]struct {
+		manager, request string
+		annotations      map[string]string
+		want             string // empty if growth is blocked
+	}{
+		"Argo CD by default (client-side apply)": {"argocd-controller", "data=100Mi", manifest("data=100Mi"), ""},
+		"Helm 3":                                 {"helm", "data=100Mi", map[string]string{"meta.helm.sh/release-name": "web"}, ""},
+		"Flux with Helm":                         {"helm-controller", "data=100Mi", nil, ""},
+		"Terraform with Helm":                    {"terraform-provider-helm_v3.0.2_x5", "data=100Mi", nil, ""},
+		"kubectl replace":                        {"kubectl-replace", "data=100Mi", nil, ""},
+		"Helm 3, at least this size":             {"helm", "data=100Mi+", nil, "data=110Mi+"},
+		"kubectl annotate":                       {"kubectl-annotate", "data=100Mi", nil, "data=110Mi+"},
+		"kubectl edit":                           {"kubectl-edit", "data=100Mi", nil, "data=110Mi+"},
+		"kubectl patch":                          {"kubectl-patch", "data=100Mi", nil, "data=110Mi+"},
+		"kubectl drydock resize":                 {api.FieldManager, "data=100Mi", nil, "data=110Mi+"},
+		"kubectl annotate over a manifest":       {"kubectl-annotate", "data=100Mi+", manifest("data=80Mi"), ""},
+		"kubectl annotate over at least 80":      {"kubectl-annotate", "data=100Mi", manifest("data=80Mi+"), "data=110Mi+"},
+		"removed, but not from the manifest":     {"", "", manifest("data=80Mi"), ""},
+		"a damaged manifest":                     {"kubectl-annotate", "data=100Mi", map[string]string{lastApplied: "{"}, "data=110Mi+"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			applied := build.Edit(func(s *appsv1.StatefulSet) {
+				maps.Copy(s.Annotations, row.annotations)
+				if row.manager != "" {
+					s.Annotations[api.ResizeAnnotation] = row.request
+					s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: row.manager,
+						Operation: metav1.ManagedFieldsOperationUpdate,
+						FieldsV1:  &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:drydock.dev/resize":{}}}}`)}})
+				}
+			})
+			p, warnings := decideWithWarnings(webWith(rule, []build.Option{applied}, withFree("data-web-1", 1)))
+			if got := written(p)[api.ResizeAnnotation]; got != row.want || (len(warnings) == 0) != (row.want != "") {
+				t.Errorf("writes %q, want %q; %+v", got, row.want, warnings)
 			}
 		})
 	}

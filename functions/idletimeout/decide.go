@@ -18,6 +18,11 @@ func Decide(in Input) plan.Plan {
 	if subject == nil {
 		return in.deleteFinishedRecord()
 	}
+	for _, m := range in.Group {
+		if m.BeganInFuture(in.Now) && !in.isSkipped(m) {
+			return correctStart(in, m)
+		}
+	}
 	if p := recordActivity(in, *subject); p.Kind == plan.KindDo {
 		return p
 	}
@@ -73,12 +78,17 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 	case !statefulset.Managed(m.Set):
 		return in.endPauseOfLostSleep(m)
 	}
+	if m.NeedsRenewal() { // also during a resize: its record proves that the sleep is one of this set, and the next resize replaces it
+		return plan.Do(api.StatusUpdated, operation.Store(m.Set, m.Sleep).Actions()...)
+	}
 	if m.Busy {
 		return plan.Noop(api.InProgress)
 	}
 	switch {
 	case m.Former != nil:
 		return takeOverFormer(in, m)
+	case m.RetentionToRestore() && in.isRejected(m):
+		return giveUpRetention(in, m)
 	case m.RetentionToRestore():
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil:
@@ -87,6 +97,10 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return storeCorrection(m)
 	case m.BecameReadyLate():
 		return storeLateReady(in, m)
+	case m.StartedAllMembers() && !group.StoppedWithSibling(m):
+		next := m.Sleep.Clone()
+		next.KeepMembers = 0
+		return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
 	case statefulset.Replicas(m.Set) == 0:
 		return handleAtZero(in, group, m)
 	case !v.Awake:
@@ -143,7 +157,7 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	}
 	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
-	sleep.Reason, sleep.Message = api.SleepDecided, v.Why
+	sleep.Reason, sleep.Message, sleep.Probes = api.SleepDecided, v.Why, v.Probes
 	store := operation.Store(m.Set, sleep)
 	if m.RetryRequested {
 		store.Unannotate(api.RetryAnnotation)

@@ -165,7 +165,9 @@ func TestInterruptedTakeOverContinues(t *testing.T) {
 
 // TestRejectedTakeOver: the API server rejects the ControllerRevision (a quota, a policy). A visit needs the set.
 func TestRejectedTakeOver(t *testing.T) {
-	p := Decide(on(web(restored("web"), build.AwakeFor(time.Hour))).withRejection("exceeded quota"))
+	in := on(web(restored("web"), build.AwakeFor(time.Hour)))
+	in.RejectedRecords = map[string]string{"web": "exceeded quota"}
+	p := Decide(in)
 	for _, a := range p.Actions {
 		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
 			t.Errorf("the rejected write is repeated, so the set never wakes and each event fails: %s", p)
@@ -173,5 +175,125 @@ func TestRejectedTakeOver(t *testing.T) {
 	}
 	if s := build.StoredSleep(p); s == nil || s.Phase != api.Asleep {
 		t.Errorf("the set does not take over the sleep: %s", p)
+	}
+}
+
+// restoredScaler returns the paused Scaler of a restored set.
+func restoredScaler(replicas int32) *v1alpha1.Scaler {
+	return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot", ResourceVersion: "5"},
+		Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &replicas, Paused: true}}
+}
+
+// TestVisitOfRestoredSetWithoutItsRecord: the API server rejects ControllerRevisions, for example because of a quota. A visitor needs the
+// restored set.
+func TestVisitOfRestoredSetWithoutItsRecord(t *testing.T) {
+	visited := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))
+	for name, scalers := range map[string][]metav1.Object{"alone": nil, "with its Scaler": {restoredScaler(3)}} {
+		c := newCluster(t, staleWeb(restored("web"), visited))
+		c.objects["scalers"] = scalers
+		c.refuse, c.refuseOf = "metadata", []string{"controllerrevisions"}
+		for _, id := range []string{"1", "2", "3"} {
+			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, id, time.Now(), aboutWeb))
+		}
+		m := idle.MemberOf(c.set("web"))
+		if statefulset.Replicas(m.Set) != 3 {
+			t.Errorf("%s: no write of the replicas was rejected, and the set does not start: %s", name, build.Summary(m.Sleep))
+		}
+		for _, o := range c.objects["scalers"] {
+			if o.(*v1alpha1.Scaler).Spec.Paused {
+				t.Errorf("%s: the Scaler stays paused, so scale-hooks stops the set that is in use", name)
+			}
+		}
+	}
+}
+
+// TestTakeOverOfEndedPause: the former set slept because a user had paused it. The restored set is not paused.
+func TestTakeOverOfEndedPause(t *testing.T) {
+	asleep := build.StoredSleep(Decide(on(web(restored("web", build.SleepCause(idle.RequestPaused))))))
+	p := Decide(on(web(zero, build.WithSleep(asleep))))
+	if woken := build.StoredSleep(p); woken == nil || woken.Phase != api.Waking {
+		t.Errorf("the pause is over, and the set stays at zero: %s, after the take-over %s", p, build.Summary(asleep))
+	}
+}
+
+// TestFormerSleepEndsNoPauseOfAUser: a client that may only create StatefulSets creates one with the forged record of a former sleep. A
+// user has stopped the set by its Scaler. scale-hooks may have taken the set over already.
+func TestFormerSleepEndsNoPauseOfAUser(t *testing.T) {
+	visited := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))
+	for name, change := range map[string]func(*v1alpha1.Scaler){
+		"a user has paused it since": func(s *v1alpha1.Scaler) { s.Generation = 7 },
+		"the user requests no member": func(s *v1alpha1.Scaler) {
+			s.Spec.Replicas = ptr.To[int32](0)
+		},
+	} {
+		for _, recorded := range []bool{false, true} {
+			pilot := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
+				ResourceVersion: "5", Generation: 1}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+			change(pilot)
+			set := staleWeb(restored("web", func(s *api.Sleep) { s.Replicas = 700 }), visited)
+			if recorded {
+				set = scaledByPilot(set)
+			}
+			before := pilot.DeepCopy()
+			c := newCluster(t, set, pilot)
+			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+			for _, o := range c.objects["scalers"] {
+				if s := o.(*v1alpha1.Scaler); !s.Spec.Paused || *s.Spec.Replicas != *before.Spec.Replicas {
+					t.Errorf("%s, scale-hooks first %t: the Scaler was paused with %d; now paused %t with %d", name, recorded,
+						*before.Spec.Replicas, s.Spec.Paused, *s.Spec.Replicas)
+				}
+			}
+		}
+	}
+}
+
+// TestRestoredSetThatWasWakingWakes: the backup was made while the former set was waking, and at zero: a quota rejected its replicas.
+func TestRestoredSetThatWasWakingWakes(t *testing.T) {
+	waking := func(s *api.Sleep) {
+		s.Phase, s.Reason, s.Message = api.Waking, api.StartRefused, "the API server rejected 3 replicas: exceeded quota"
+	}
+	set := web(restored("web", waking))
+	for i := range 4 {
+		in := on(set)
+		in.Now = in.Now.Add(time.Duration(i) * time.Hour)
+		s := build.StoredSleep(Decide(in))
+		if s == nil {
+			t.Fatalf("the set was needed, and stays at zero: %s", build.Summary(in.Group[0].Sleep))
+		}
+		if s.Phase == api.Waking {
+			return
+		}
+		set = web(zero, build.WithSleep(s))
+	}
+}
+
+// TestRestoredScalerIsNotTakenForAUsersPause: a namespace was restored from a backup of a sleeping set, the Scaler not after the set.
+func TestRestoredScalerIsNotTakenForAUsersPause(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	visited := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(now.Add(time.Hour)))
+	for name, row := range map[string]struct {
+		created    time.Time
+		generation int64
+	}{
+		"the clock of idle-timeout is two minutes slow": {now.Add(2 * time.Minute), 1},
+		"another field was written since":               {now, 2}, // scale-hooks: setRequestedCount; a user: spec.mode
+	} {
+		pilot := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
+			ResourceVersion: "5", Generation: row.generation, CreationTimestamp: metav1.NewTime(row.created),
+			ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: "kubectl-create", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{},"f:target":{}}}`)}},
+				{Manager: api.FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:replicas":{}}}`)}}}},
+			Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+		set := staleWeb(restored("web"), visited)
+		set.CreationTimestamp = metav1.NewTime(row.created)
+		c := newCluster(t, scaledByPilot(set), pilot)
+		for _, id := range []string{"1", "2", "3"} {
+			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, id, time.Now(), aboutWeb))
+		}
+		for _, o := range c.objects["scalers"] {
+			if o.(*v1alpha1.Scaler).Spec.Paused {
+				t.Errorf("%s: a visitor needs the set; it is left at zero: %s", name, build.Summary(idle.MemberOf(c.set("web")).Sleep))
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		e = events.WithSet(e, events.Ref{Namespace: namespace, Name: name})
 	}
 	signal, answers := signalOf(e, time.Now()), map[string]ProbeResult{}
-	rejected := rejections{why: map[string]string{}}
+	rejected := rejections{sets: map[string]string{}, records: map[string]string{}}
 	for {
 		var latest plan.Plan
 		answer, err := f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
@@ -64,7 +64,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			if in.mayStartSleep() {
 				in.Trace = f.apply.Begin(ctx)
 			}
-			in.Rejected = rejected.why
+			in.Rejected, in.RejectedRecords = rejected.sets, rejected.records
 			latest = Decide(in)
 			return latest, nil
 		})
@@ -80,8 +80,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 
 // rejections are the writes of one event that the API server permanently rejected.
 type rejections struct {
-	// why is the Rejected of Input.
-	why map[string]string
+	sets, records map[string]string // Rejected and RejectedRecords of Input
 	// deletion is the error of a rejected deletion of a finished record. No set reports it, so it fails the event at the end.
 	deletion error
 }
@@ -97,10 +96,14 @@ func (r *rejections) add(p plan.Plan, err error) bool {
 	if !isSet {
 		name, r.deletion = failed.Name, err
 	}
-	if r.why[name] != "" {
+	why := r.sets
+	if failed.Resource == plan.ControllerRevisions && failed.Verb == plan.VerbCreate {
+		why = r.records
+	}
+	if why[name] != "" {
 		return false
 	}
-	r.why[name] = fault.Text(err)
+	why[name] = fault.Text(err)
 	return true
 }
 

@@ -22,6 +22,9 @@ type Input struct {
 	Scalers map[string]*v1alpha1.Scaler // by the set that they scale
 	// Unrecorded holds the paused Scalers of sets that have the record of a sleep but lost the record of their Scaler. By set.
 	Unrecorded map[string]*v1alpha1.Scaler
+	// UserPaused has the sets whose Scaler a user has paused, if their sleep stands for that of a former set. Such a sleep does not end the
+	// pause.
+	UserPaused map[string]bool
 	Probes     map[string]ProbeResult // by set
 	Settings   api.Settings
 	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.
@@ -29,6 +32,8 @@ type Input struct {
 	// Rejected says why the API server permanently rejected writes of this event: by the set that the write was for, or by the
 	// ControllerRevision that it should have deleted.
 	Rejected map[string]string
+	// RejectedRecords says why the API server permanently rejected ControllerRevisions of this event, by the set whose sleep they record.
+	RejectedRecords map[string]string
 }
 
 // Record is the ControllerRevision that holds a copy of a sleep. It is created before the set is scaled to zero, and deleted after

@@ -1,6 +1,8 @@
 package idletimeout
 
 import (
+	"time"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -16,7 +18,7 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
 	sleep.StartedBy, sleep.Starts, sleep.WhenScaled = m.Sleep.StartedBy, m.Sleep.Starts, m.Sleep.WhenScaled
-	sleep.StartsLate = m.Sleep.StartsLate
+	sleep.StartsLate, sleep.KeepMembers = m.Sleep.StartsLate, m.Sleep.KeepMembers
 	return sleep
 }
 
@@ -24,12 +26,15 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 // rejects the ControllerRevision, the annotation alone has the count.
 func takeOverFormer(in Input, m idle.Member) plan.Plan {
 	sleep := m.TakeOverFormer(in.Now, in.Trace)
+	if sleep.Phase == api.Waking {
+		sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.ReadyTimeout))
+	}
 	var actions []plan.Action
-	if !in.isRejected(m) {
+	if in.RejectedRecords[m.Set.Name] == "" {
 		actions = in.ensureRecord(m, sleep)
 	}
 	actions = append(actions, operation.Store(m.Set, sleep).Actions()...)
-	return plan.Do(api.FellAsleep, append(actions, operation.NoteOf(m.Set, sleep, false))...)
+	return plan.Do(sleep.Reason, append(actions, operation.NoteOf(m.Set, sleep, false))...)
 }
 
 // refuseSleep stores why a set is not put to sleep, and reports it once.
@@ -59,11 +64,20 @@ func storeCorrection(m idle.Member) plan.Plan {
 	return plan.Do(api.CauseGone, operation.Store(m.Set, next).Actions()...)
 }
 
+// correctStart stores that the sleep began a minute ago. The activity of this event counts then.
+func correctStart(in Input, m idle.Member) plan.Plan {
+	next := m.Sleep.Clone()
+	next.Started = *operation.Moment(in.Now.Add(-time.Minute))
+	return plan.Do(api.StatusUpdated, operation.Store(m.Set, next).Actions()...)
+}
+
 // storeLateReady stores that a set became ready after its wake-up had failed. Its idle time begins now.
 func storeLateReady(in Input, m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
 	next.ReadyAt, next.StartsLate = operation.Moment(in.Now), false
-	next.Reason, next.Message = api.CauseGone, "the set became ready after its wake-up had failed"
+	if next.Phase == api.Failed { // a refusal of the next sleep keeps its cause
+		next.Reason, next.Message = api.CauseGone, "the set became ready after its wake-up had failed"
+	}
 	return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
 }
 

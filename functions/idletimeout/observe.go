@@ -127,7 +127,7 @@ func (f *Function) representativeOf(ctx context.Context, namespace, group string
 // observeScalers reads the Scalers that the records of the group's sets name. A set whose Scaler is gone is scaled like a set
 // without one.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
-	in.Scalers = map[string]*v1alpha1.Scaler{}
+	in.Scalers, in.UserPaused = map[string]*v1alpha1.Scaler{}, map[string]bool{}
 	for _, m := range in.Group {
 		record := operation.Of(m.Set).Scale
 		if record == nil || len(validation.IsDNS1123Subdomain(record.Scaler.Name)) > 0 {
@@ -140,6 +140,7 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 		}
 		if found && scaler.UID == record.Scaler.UID && scaler.DeletionTimestamp == nil && scaler.Spec.Target == m.Set.Name {
 			in.Scalers[m.Set.Name] = scaler
+			in.UserPaused[m.Set.Name] = in.isUserPaused(m, scaler)
 		}
 	}
 	return nil
@@ -169,22 +170,35 @@ func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace strin
 	}
 	for _, m := range in.Group {
 		scaler := scale.Owner(scalers[m.Set.Name], nil)
-		if in.mayHaveUnrecordedScaler(m) && scaler != nil && scaler.Spec.Paused && in.hasSleptWith(m, scaler) {
+		if !in.mayHaveUnrecordedScaler(m) || scaler == nil || !scaler.Spec.Paused {
+			continue
+		}
+		if in.hasSleptWith(m, scaler) {
 			in.Unrecorded[m.Set.Name] = scaler
 		}
+		in.UserPaused[m.Set.Name] = in.isUserPaused(m, scaler)
 	}
 	return nil
 }
 
-// hasSleptWith reports whether the Scaler existed when a recorded sleep began. A user who creates a paused Scaler later wants the pause.
+// isUserPaused reports whether a user has paused the Scaler of a set whose sleep stands for that of a former set.
+func (in Input) isUserPaused(m idle.Member, scaler *v1alpha1.Scaler) bool {
+	return m.Sleep.Active() && m.Sleep.TakenOver && scaler.Spec.Paused && !scale.MayBePausedBy(m.Sleep, scaler)
+}
+
+// hasSleptWith reports whether a sleep of the set may have paused the Scaler.
 func (in Input) hasSleptWith(m idle.Member, scaler *v1alpha1.Scaler) bool {
-	return slices.ContainsFunc(in.Records[m.Set.Name], func(r Record) bool {
-		record, err := api.LoadSleepRecord(r.Revision)
-		return err == nil && !record.Sleep.Started.Before(&scaler.CreationTimestamp)
-	})
+	return hasScaledToZero(m.Sleep) && scale.MayBePausedBy(m.Sleep, scaler) ||
+		slices.ContainsFunc(in.Records[m.Set.Name], func(r Record) bool {
+			record, err := api.LoadSleepRecord(r.Revision)
+			return err == nil && scale.MayBePausedBy(&record.Sleep, scaler)
+		})
 }
 
 // mayHaveUnrecordedScaler reports whether the set has the record of a sleep, and no record of a Scaler.
 func (in Input) mayHaveUnrecordedScaler(m idle.Member) bool {
-	return len(in.Records[m.Set.Name]) > 0 && operation.Of(m.Set).Scale == nil
+	return (hasScaledToZero(m.Sleep) || len(in.Records[m.Set.Name]) > 0) && operation.Of(m.Set).Scale == nil
 }
+
+// hasScaledToZero reports whether the sleep is active and has scaled its set to zero.
+func hasScaledToZero(sleep *api.Sleep) bool { return sleep.Active() && sleep.ScaledToZeroAt != nil }

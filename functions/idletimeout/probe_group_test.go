@@ -219,3 +219,21 @@ func TestDeletedDependencyDelaysNoWakeUp(t *testing.T) {
 		t.Errorf("web waits for a set that nothing starts, for DRYDOCK_READY_TIMEOUT: %s", p)
 	}
 }
+
+// TestLaterMembersOfGroupAreProbed: visitors kept a group awake after the request for its sleep. The probes found no use when web fell
+// asleep, which depends on db. Its pods need 20 minutes to end, and a client connects to db in that time.
+func TestLaterMembersOfGroupAreProbed(t *testing.T) {
+	requested := build.Annotation(api.SleepRequestedAnnotation, build.Now.Add(-2*time.Hour).Format(time.RFC3339))
+	options := []build.Option{shop, build.DependsOn("db"), build.LastActivity(3 * time.Hour), requested, build.AwakeFor(-30 * time.Minute)}
+	db := member("db", shop, probed, build.LastActivity(3*time.Hour))
+	record := build.StoredSleep(Decide(on(web(options...), db).withProbe("db", ProbeResult{})))
+	if record == nil || record.Request != idle.RequestAsked {
+		t.Fatalf("web does not fall asleep: %s", build.Summary(record))
+	}
+	record.Phase, record.ScaledToZeroAt, record.PodsGoneAt = api.Asleep, &record.Started, &record.Started
+	in := on(db, web(append(options, zero, build.WithSleep(record))...))
+	in.Now = in.Now.Add(20 * time.Minute)
+	if p := Decide(in); len(in.membersToProbe()) != 1 || p.Reason == api.SleepDecided {
+		t.Errorf("no probe is asked, and db falls asleep: %s", p)
+	}
+}

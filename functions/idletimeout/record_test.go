@@ -65,14 +65,14 @@ func TestWhenRecordsAreRead(t *testing.T) {
 		in   Input
 		want bool
 	}{
-		"the set is gone":              {on(), true},
-		"a set that never slept":       {on(web()), true},
-		"the set is used":              {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
-		"a sleeping set is used":       {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
-		"a set at zero":                {on(web(zero)), true},
-		"a set that is about to sleep": {on(web(sleep(api.Planned))), true},
-		"a set that has slept":         {on(web(sleep(api.Succeeded))), true},
-		"another member is at zero":    {on(web(shop), member("db", shop, zero)), true},
+		"the set is gone":            {on(), true},
+		"a set that never slept":     {on(web()), true},
+		"the set is used":            {func() Input { in := on(web()); in.Signal = Signal{Type: events.Activity}; return in }(), false},
+		"a sleeping set is used":     {func() Input { in := on(web(zero)); in.Signal = Signal{Type: events.Wake}; return in }(), true},
+		"a set at zero":              {on(web(zero)), true},
+		"a set that will sleep soon": {on(web(sleep(api.Planned))), true},
+		"a set that has slept":       {on(web(sleep(api.Succeeded))), true},
+		"another member is at zero":  {on(web(shop), member("db", shop, zero)), true},
 	} {
 		if got := row.in.mayHaveRecords(); got != row.want {
 			t.Errorf("%s: %t", name, got)
@@ -229,5 +229,24 @@ func TestRecordOfFormerSleepWakesNothing(t *testing.T) {
 		if p := Decide(in); (p.Reason == api.WakingUp) != wakes {
 			t.Errorf("attempt %d: %s, want a wake-up: %t", attempt, p, wakes)
 		}
+	}
+}
+
+// TestRecordThatKeepsMembersIsRenewed: a resize has created the set again, while an operator has not started all members. The next request
+// replaces the record of the resize, which proves that the sleep is one of this set.
+func TestRecordThatKeepsMembersIsRenewed(t *testing.T) {
+	late := build.Sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), func(s *api.Sleep) {
+		s.KeepMembers, s.Set.UID = 3, "uid-before"
+	})
+	resized := build.Operation(api.Succeeded, func(r *api.Resize) {
+		r.ReplaceSet, r.Attempt, r.Operation = true, 1, api.OperationID("uid-before", r.Request, 1)
+	})
+	set := web(build.Replicas(2), build.ReplicaCounts(2, 2), build.Status(resized), build.Annotation(api.SleepAnnotation, late.Encode()))
+	if found := idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now}); len(found) == 0 {
+		t.Error("no change of the set calls idle-timeout")
+	}
+	p := Decide(on(set))
+	if s := build.StoredSleep(p); s == nil || s.Set.UID != set.UID || s.KeepMembers != 3 {
+		t.Errorf("%s: %s", p, build.Summary(s))
 	}
 }

@@ -93,8 +93,8 @@ func TestLostSleepEndsPauseOfScaler(t *testing.T) {
 // Scaler's target. The pause ends, and a set at zero gets its replicas.
 func TestPauseEndsAlthoughManifestRemovedAllAnnotations(t *testing.T) {
 	pilot := func() *v1alpha1.Scaler {
-		return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
-			ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: true}}
+		return build.With(&v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot",
+			ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3)}}, build.PausedByDrydock())
 	}
 	slept := build.Sleep(api.Stopping, build.ScaledDown(time.Minute))
 	waiting := build.Sleep(api.Waking, build.ScaledDown(time.Minute), build.SleepReason(api.DependencyFirst, ""))

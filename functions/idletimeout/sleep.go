@@ -10,7 +10,14 @@ import (
 
 // continueSleep returns the next step of a sleep.
 func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
+	if m.Sleep.Phase == api.Planned && group.StoppedWithSibling(m) { // pause-owner has not stored that yet
+		m.Sleep = m.Sleep.Clone()
+		m.Sleep.OwnerStops = true
+	}
 	sleep := m.Sleep
+	if in.UserPaused[m.Set.Name] {
+		return conclude(in, m, api.Succeeded, api.SetPaused, "a user has paused its Scaler, so the sleep of the former set is over")
+	}
 	if sleep.Phase != api.Waking {
 		ends := v.Awake || operation.Aborted(m.Set)
 		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)

@@ -441,3 +441,26 @@ func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
 		}
 	}
 }
+
+// TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.
+func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
+	set := web(zero, build.LastActivity(time.Hour), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour),
+		build.SleepStarted(-30*24*time.Hour))))
+	if found := idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}); len(found) == 0 {
+		t.Error("the sweep does not find the set")
+	}
+	for range 4 {
+		p := Decide(on(set).withSignal(events.Activity, 0))
+		for _, a := range p.Actions {
+			for _, op := range a.Ops {
+				if text, ok := op.Value.(string); ok && strings.HasPrefix(op.Path, "/metadata/annotations/") {
+					build.Annotation(strings.ReplaceAll(strings.TrimPrefix(op.Path, "/metadata/annotations/"), "~1", "/"), text)(set)
+				}
+			}
+		}
+		if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
+			return
+		}
+	}
+	t.Errorf("the set stays at zero for thirty days: %s", build.Summary(idle.MemberOf(set).Sleep))
+}

@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,8 +27,9 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
 	scaled := sleep.ScaledToZeroAt != nil
 	switch {
-	case in.isRejected(m):
-		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+in.Rejected[m.Set.Name])
+	case in.isRejected(m) || in.RejectedRecords[m.Set.Name] != "":
+		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+
+			cmp.Or(in.Rejected[m.Set.Name], in.RejectedRecords[m.Set.Name]))
 	case statefulset.AtZero(m.Set) && (scaled || sleep.OwnerStops):
 		next := sleep.Clone()
 		next.Phase, next.PodsGoneAt, next.Deadline = api.Asleep, operation.Moment(in.Now), nil

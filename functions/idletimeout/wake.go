@@ -30,7 +30,10 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
 	var resume []plan.Action
 	if replicas := statefulset.Replicas(m.Set); replicas > 0 {
-		next.Replicas = replicas // the set was not scaled down yet, or another client set a new count
+		// The set was not scaled down yet, or another client set a new count. An operator starts and stops members one by one.
+		if next.Replicas = replicas; next.OwnerStops {
+			next.Replicas = max(replicas, sleep.Replicas)
+		}
 		if sleep.ScaledToZeroAt != nil {
 			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
 		}
@@ -69,37 +72,63 @@ func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return handleStart(in, group, m)
 	}
 	switch {
-	case in.isRejected(m):
+	case in.isRejected(m) && !idle.EnoughReady(m.Set, true): // else only whenScaled was rejected
 		return conclude(in, m, api.Failed, api.Rejected,
 			"the API server rejected a write of the wake-up: "+in.Rejected[m.Set.Name]+". Scale the set yourself")
 	case in.scalingRuns(m):
 		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
-	case sleep.OwnerStops && replicas > 0 && replicas < sleep.Replicas && !operation.Overdue(sleep, in.Now):
-		// Its operator starts members one by one. If the sleep ended now, cleanup-pod would count the others as removed.
+	case replicas == 0:
+		return handleWakingAtZero(in, m)
+	}
+	return handleWakingMembers(in, m)
+}
+
+// handleWakingMembers waits until the members of a waking set are ready.
+func handleWakingMembers(in Input, m idle.Member) plan.Plan {
+	sleep, replicas, overdue := m.Sleep, statefulset.Replicas(m.Set), operation.Overdue(m.Sleep, in.Now)
+	switch {
+	case sleep.OwnerStops && replicas < sleep.Replicas && !overdue:
 		return plan.Wait(api.WaitingForReady, "its operator has started %d of %d replicas", replicas, sleep.Replicas)
+	case sleep.OwnerStops && replicas < sleep.Replicas:
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("its operator has started only %d of %d replicas in time. Check the "+
+			"operator. cleanup-pod keeps the claims of the others until it has started them", replicas, sleep.Replicas))
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
 			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
 			return conclude(in, m, api.Failed, failure.Reason, failure.Message)
 		}
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
-	case replicas == 0 && in.hasLostScaler(m):
+	case overdue:
+		return failNotReady(in, m, replicas)
+	}
+	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
+}
+
+// handleWakingAtZero handles a waking set that is at zero, although Drydock or its Scaler has started it. If another client keeps it at
+// zero, the wake-up ends.
+func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
+	overdue := operation.Overdue(m.Sleep, in.Now)
+	switch {
+	case in.hasLostScaler(m):
 		return startReplicas(in, m, api.WakingUp, "its Scaler was deleted")
-	case replicas == 0 && scalerFailedToStart(m):
+	case scalerFailedToStart(m):
 		record := operation.Of(m.Set).Scale
 		return conclude(in, m, api.Failed, record.Reason,
 			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
-	case replicas == 0 && in.scalerStartsSet(m) && !operation.Overdue(sleep, in.Now):
+	case in.scalerStartsSet(m) && !overdue:
 		return plan.Wait(api.WaitingForReady, "its Scaler starts it")
-	case replicas == 0 && !statefulset.AtZero(m.Set) && !operation.Overdue(sleep, in.Now):
+	case !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "another client scales it to zero again; its claims are retained until all pods have ended")
-	case replicas == 0 && !in.scalerStartsSet(m):
+	case !in.scalerStartsSet(m):
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
-	case operation.Overdue(sleep, in.Now):
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
-			m.Set.Status.ReadyReplicas, cmp.Or(replicas, wantedReplicas(sleep))))
 	}
-	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
+	return failNotReady(in, m, wantedReplicas(m.Sleep))
+}
+
+// failNotReady ends a wake-up whose deadline has passed.
+func failNotReady(in Input, m idle.Member, wanted int32) plan.Plan {
+	return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
+		m.Set.Status.ReadyReplicas, wanted))
 }
 
 // isWaitingToStart reports whether Drydock has not restored the set's replicas yet.
@@ -116,6 +145,10 @@ func handleStart(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return retryStartLater(in, m, sleep)
 	case sleep.Reason == api.StartRefused && !overdue:
 		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.FormatTime(sleep.Deadline.Time))
+	case sleep.Reason == api.OwnerAway && !statefulset.AtZero(m.Set) && !overdue:
+		return plan.Wait(api.ScalingDown, "its operator scales it to zero again")
+	case sleep.Reason == api.OwnerAway: // Drydock has started it once, so its operator is not away
+		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero again")
 	case sleep.OwnerStops && !overdue:
 		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready; its operator has to start them", wantedReplicas(sleep))
 	case sleep.OwnerStops:
@@ -186,6 +219,11 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 			next.FailedAt = api.Waking
 		}
 	}
+	if replicas := statefulset.Replicas(m.Set); next.OwnerStops && (replicas < next.Replicas || in.Group.StoppedWithSibling(m)) {
+		next.KeepMembers = max(next.KeepMembers, next.Replicas)
+	} else if replicas >= next.KeepMembers {
+		next.KeepMembers = 0
+	}
 	next.StartsLate = phase == api.Failed
 	if idle.EnoughReady(m.Set, true) {
 		next.ReadyAt, next.StartsLate = operation.Moment(in.Now), false
@@ -194,11 +232,26 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 	if next.WhenScaled != "" && !m.RetentionToRestore() {
 		next.Message += fmt.Sprintf("; whenScaled stays %s until the last pods have ended", statefulset.Retain)
 	}
-	actions := append(storeWithRetention(m).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
+	store := storeWithRetention(m)
+	if in.isRejected(m) { // possibly because of whenScaled, so the sleep ends without it, and the next event tries it again
+		store = operation.Store(m.Set, next)
+	}
+	actions := append(store.Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(m.Set, next, phase == api.Failed))
 	for _, r := range in.Records[m.Set.Name] {
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 	}
 	return plan.Do(reason, actions...).Then(announce, next.Operation)
+}
+
+// giveUpRetention leaves whenScaled at Retain, because the API server rejects the former policy. Retain is safe: no claim is deleted.
+func giveUpRetention(in Input, m idle.Member) plan.Plan {
+	next := m.Sleep.Clone()
+	next.WhenScaled = ""
+	next.Message = fmt.Sprintf("%s; whenScaled stays %s, because the API server rejected %s: %s", m.Sleep.Message, statefulset.Retain,
+		m.Sleep.WhenScaled, in.Rejected[m.Set.Name])
+	note := plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.Rejected, Message: next.Message, UID: m.Set.UID,
+		Operation: next.Operation})
+	return plan.Do(api.Rejected, append(operation.Store(m.Set, next).Actions(), note)...)
 }
 
 // storeWithRetention returns a patch that stores the ended sleep of the set. If no pods are ending, it also restores the former whenScaled.

@@ -416,3 +416,15 @@ func TestRemovedProbeEndsRefusal(t *testing.T) {
 		t.Errorf("%s: the refusal counts as long as the set is in use", p)
 	}
 }
+
+// TestReadinessKeepsRefusalOfSleep: a wake-up failed, then a user requested a sleep, which pause-owner refused. The set becomes ready,
+// which has nothing to do with the refusal.
+func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
+	refused := build.Sleep(api.Refused, build.SleepStarted(time.Hour), func(s *api.Sleep) {
+		s.Reason, s.Message, s.Finished, s.StartsLate = api.OwnerNotPausable, "its operator cannot be paused", operation.Moment(build.Now), true
+	})
+	p := Decide(on(web(build.WithSleep(refused))))
+	if s := build.StoredSleep(p); s == nil || s.Reason != api.OwnerNotPausable || s.StartsLate {
+		t.Errorf("%s: %s", p, build.Summary(s))
+	}
+}

@@ -8,13 +8,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -68,21 +71,32 @@ func TestStuckPauseIsReported(t *testing.T) {
 	record.Row = mysql.Row
 	unread := record
 	unread.Object, unread.Denied = nil, errors.New("it is forbidden")
-	const problem = "MariaDB main stays paused: it is forbidden. Give the rights with kubectl drydock rbac --owners mariadb-operator"
+	const problem = "MariaDB main stays paused: it is forbidden. To resume it, give the rights with kubectl drydock rbac --owners " +
+		"mariadb-operator | kubectl apply -f -"
 	in := func(phase api.Phase, r OwnerRecord, options ...func(*api.Sleep)) Input {
 		return Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(phase, options...)))),
 			OwnerRecords: []OwnerRecord{r}}
 	}
 	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
 	released := ownerWithPause(t).recorded(owners.ByPause)
+	undeleted := in(api.Succeeded, released).withDenial("a policy denies it")
+	undeleted.RejectedWrites = map[string]error{writeKey(plan.ControllerRevisions, released.Revision.Name): undeleted.Rejected}
+	forbidden := in(api.Succeeded, record).withDenial("")
+	forbidden.RejectedWrites[writeKey(record.Resource, "main")] = apierrors.NewForbidden(schema.GroupResource{Resource: "mariadbs"}, "main",
+		errors.New("not now"))
+	withoutRow := unread
+	withoutRow.Row = owners.Row{}
 	check(t, map[string]Input{
-		"it cannot be read":           in(api.Succeeded, unread),
-		"it cannot be written":        in(api.Succeeded, record).withDenial("it is forbidden"),
-		"the problem was reported":    in(api.Succeeded, unread, stays),
-		"the set still sleeps":        in(api.Asleep, unread),
-		"the rights are back":         in(api.Succeeded, record, stays),
-		"it is resumed":               in(api.Succeeded, released, stays),
-		"the set is gone: a log line": Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}},
+		"it cannot be read":                      in(api.Succeeded, unread),
+		"it cannot be read, and its row is gone": in(api.Succeeded, withoutRow),
+		"a policy rejects the write":             in(api.Succeeded, record).withDenial("the hour is wrong"),
+		"the write is forbidden":                 forbidden,
+		"its record cannot be deleted":           undeleted,
+		"the problem was reported":               in(api.Succeeded, unread, stays),
+		"the set still sleeps":                   in(api.Asleep, unread),
+		"the rights are back":                    in(api.Succeeded, record, stays),
+		"it is resumed":                          in(api.Succeeded, released, stays),
+		"the set is gone: a log line":            Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}},
 	})
 	if (Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}}).problems() == nil || in(api.Succeeded,
 		unread).problems() != nil {

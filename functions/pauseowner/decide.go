@@ -48,37 +48,49 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	case statefulset.Controller(in.Set) != nil && len(in.Owners) == 0:
 		return plan.Noop(api.OwnerNotPausable) // the owners were read before the set had one
 	}
-	for _, o := range in.Owners {
-		if p := pauseOrStop(in, planned, o); p.Kind != plan.KindNoop {
+	means := make([]owners.Means, len(in.Owners))
+	for i, o := range in.Owners { // first, because a stop that is given up has stopped the members for nothing
+		by, p := judgeOwner(in, planned, o)
+		if p.Kind != plan.KindNoop {
+			return p
+		}
+		means[i] = by
+	}
+	for i, o := range in.Owners {
+		if p := recordAndHold(in, planned, o, means[i]); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
 	return continueOperation(in, planned)
 }
 
-// pauseOrStop pauses one owner, or makes its operator stop the set. A Noop means that the owner is ready for the operation.
-func pauseOrStop(in Input, planned operation.Record, o Owner) plan.Plan {
+// judgeOwner returns how the owner is kept from undoing the operation. If it cannot be, the plan gives the operation up, or waits.
+func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
 	switch {
 	case in.Rejected != nil && !in.alreadyHeld(planned, o):
-		return refuseOwner(in, planned, o, "%v. Give the rights with kubectl drydock rbac --owners %s", in.Rejected, o.Row.Operator)
+		return "", refuseOwner(in, planned, o, "%v. If a policy, a webhook or a quota rejects the write, change that. If rights are "+
+			"missing, apply the output of kubectl drydock rbac --owners %s", in.Rejected, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
-		return failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
+		return "", failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
 			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, retryHint(in, planned)))
 	case o.Problem != "":
-		return refuseOwner(in, planned, o, "%s", o.Problem)
+		return "", refuseOwner(in, planned, o, "%s", o.Problem)
 	case o.Object == nil:
-		return refuseOwner(in, planned, o, "it does not exist")
+		return "", refuseOwner(in, planned, o, "it does not exist")
 	case o.Object.GetDeletionTimestamp() != nil:
-		return failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
+		return "", failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
 	}
 	by, p := chooseMeans(in, planned, o)
 	switch {
 	case p.Kind != plan.KindNoop:
-		return p
+		return "", p
+	case by == owners.ByStop && statefulset.WhenScaled(in.Set) != statefulset.Retain:
+		// when an operator scales a set to zero, Drydock cannot keep the set's claims
+		return "", refuseClaimDeletion(in, planned, o, in.Set.Name)
 	case !o.Allowed && !o.heldWithoutDrydock(by):
-		return refuseOwner(in, planned, o, "%s", consentHint(in, o))
+		return "", refuseOwner(in, planned, o, "%s", consentHint(in, o))
 	}
-	return recordAndHold(in, planned, o, by)
+	return by, plan.Noop(api.OwnerConsents)
 }
 
 // heldWithoutDrydock reports whether the owner is paused or stopped by a user or another process. Drydock then writes nothing to it.

@@ -59,24 +59,36 @@ func concernsTurns(err error) bool {
 	return a != nil && a.Resource == plan.ConfigMaps && fault.IsPermanent(err)
 }
 
-// handle does the work of Handle, with or without the list of turns.
+// handle does the work of Handle, with or without the list of turns. After each rejected write, it decides again.
 func (f *Function) handle(ctx context.Context, e event.Event, withTurns bool) (*event.Event, error) {
-	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
-		if concernsTurns(rejected) {
-			return plan.Plan{}, rejected
+	var rejected error
+	writes := map[string]error{}
+	for {
+		answer, err := f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+			in, err := f.observe(ctx, ref)
+			if err != nil {
+				return plan.Plan{}, err
+			}
+			in.Rejected, in.RejectedWrites = rejected, writes
+			if !withTurns {
+				in.Turns = nil
+			}
+			decided := Decide(in)
+			if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
+				return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set
+			}
+			return decided, nil
+		})
+		if !fault.IsPermanent(err) || concernsTurns(err) {
+			return answer, err
 		}
-		in, err := f.observe(ctx, ref)
-		if err != nil {
-			return plan.Plan{}, err
+		key, report := "", false
+		if failed := apply.FailedAction(err); failed != nil {
+			key, report = writeKey(failed.Resource, failed.Name), rejected != nil && failed.Resource == plan.StatefulSets
 		}
-		in.Rejected = rejected
-		if !withTurns {
-			in.Turns = nil
+		if writes[key] != nil || report { // another decision would end in the same way
+			return answer, err
 		}
-		decided := Decide(in)
-		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
-			return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set
-		}
-		return decided, nil
-	})
+		rejected, writes[key] = err, err
+	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // recordAndHold writes the record before it pauses or stops the owner. Whatever happens afterwards, the owner is found by the record and
-// resumed.
+// resumed. A Noop means that the owner is ready for the operation.
 func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means) plan.Plan {
 	if by == owners.ByStop {
 		if p := prepareStop(in, planned, o); p.Kind != plan.KindNoop {
@@ -32,21 +32,15 @@ func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means)
 	return plan.Do(api.OwnerPausing, actions...)
 }
 
-// prepareStop stores that the operator scales the set, so that Drydock does not. It refuses a stop that would lose data: when an operator
-// scales a set to zero, Drydock cannot keep the set's claims.
+// prepareStop stores that the operator scales the set, so that Drydock does not.
 func prepareStop(in Input, planned operation.Record, o Owner) plan.Plan {
-	switch {
-	case statefulset.WhenScaled(in.Set) != statefulset.Retain:
-		return refuseClaimDeletion(in, planned, o, in.Set.Name)
-	case operatorStops(planned):
+	sleep, ok := planned.(*api.Sleep)
+	if !ok || sleep.OwnerStops { // an operator stops a set only for a sleep
 		return plan.Noop(api.OwnerConsents)
 	}
-	sleep, ok := planned.(*api.Sleep)
-	if !ok {
-		return plan.Noop(api.OwnerConsents) // an operator stops a set only for a sleep
-	}
 	next := sleep.Clone()
-	next.OwnerStops = true
+	controller := statefulset.Controller(in.Set)
+	next.OwnerStops, next.OwnerAbove = true, controller != nil && controller.UID != o.Object.GetUID()
 	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
 }
 

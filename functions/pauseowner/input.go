@@ -27,7 +27,12 @@ type Input struct {
 	Turns *turns.List
 	// Rejected is the error if the API server permanently rejected a write of this event, else nil.
 	Rejected error
+	// RejectedWrites has the errors of all writes of this event that the API server permanently rejected, by writeKey.
+	RejectedWrites map[string]error
 }
+
+// writeKey is the key of a write to an object in RejectedWrites.
+func writeKey(resource plan.Resource, name string) string { return string(resource) + "/" + name }
 
 // Owner is a custom resource that would undo the changes of an operation to a StatefulSet.
 type Owner struct {

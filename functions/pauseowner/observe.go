@@ -3,7 +3,6 @@ package pauseowner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -237,7 +236,7 @@ func (f *Function) readOwner(ctx context.Context, namespace string, o *Owner) (p
 	}
 	o.Object, o.Resource, err = f.client.GetCustom(ctx, o.Resource, namespace, o.Ref.Name)
 	if apierrors.IsForbidden(err) {
-		return fmt.Sprintf("%v. Give the rights with kubectl drydock rbac --owners %s", err, row.Operator), nil
+		return fmt.Sprintf("%v. To give the rights, apply the output of kubectl drydock rbac --owners %s", err, row.Operator), nil
 	}
 	if o.Object != nil && o.Object.GetUID() != o.Ref.UID {
 		o.Object = nil // another resource with the same name
@@ -293,18 +292,11 @@ func (f *Function) readRecordedOwner(ctx context.Context, r *OwnerRecord) error 
 	r.Row, _ = f.registry.Find(gv.Group, doc.Kind)
 	var object *unstructured.Unstructured
 	object, r.Resource, err = f.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), r.Revision.Namespace, doc.Name)
-	if object != nil && (object.GetUID() == doc.UID || isHeldFor(object, r.Link.Operation)) {
+	if object != nil && owners.IsRecorded(object, doc, r.Link.Operation) {
 		r.Object = object
 	}
 	if apierrors.IsForbidden(err) {
 		r.Denied, err = err, nil
 	}
 	return err
-}
-
-// isHeldFor reports whether the object has the pause of the operation. A resource that was created again from its own manifest, or restored
-// from a backup, has it, too.
-func isHeldFor(object *unstructured.Unstructured, operation string) bool {
-	pause, err := api.LoadPause(object)
-	return err == nil && pause != nil && slices.ContainsFunc(pause.Holders, func(h api.Holder) bool { return h.Operation == operation })
 }

@@ -3,6 +3,11 @@ package pauseowner
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -13,15 +18,24 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// resumeAll ends pauses that nothing needs any more, one at a time.
+// resumeAll ends pauses that nothing needs any more, one at a time. An owner that cannot be resumed does not keep another one paused.
 func resumeAll(in Input, operations operation.Records) plan.Plan {
 	var soon *plan.Plan
+	stuck := map[string][]string{} // by operation
 	for _, record := range in.OwnerRecords {
-		switch p := resume(in, operations, record); {
+		p, problem := resume(in, operations, record)
+		switch {
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Soon:
 			soon = &p
+		case problem != "":
+			stuck[record.Link.Operation] = append(stuck[record.Link.Operation], problem)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(stuck)) {
+		if p := reportStuckPauses(in, operations.Find(id), stuck[id]); p.Kind == plan.KindDo {
+			return p
 		}
 	}
 	switch {
@@ -36,31 +50,31 @@ func resumeAll(in Input, operations operation.Records) plan.Plan {
 }
 
 // resume ends one pause and then removes its record. A pause ends when its operation is over. It ends earlier, as soon as the set has its
-// replicas back, because pods may need their operator to become ready.
-func resume(in Input, operations operation.Records, record OwnerRecord) plan.Plan {
+// replicas back, because pods may need their operator to become ready. problem says why the owner cannot be resumed, or is empty.
+func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.Plan, problem string) {
 	if record.Err != nil {
-		return plan.Noop(api.OwnerStays)
+		return plan.Noop(api.OwnerStays), ""
 	}
 	current := operations.Find(record.Link.Operation)
 	operatorStarts := record.operatorStarts(current)
 	if in.needsPause(current, record.Link.Operation) && !operatorStarts && !record.ownerDisappears(current) {
 		switch {
 		case !operation.NoLongerStops(in.Set, current) || record.Row.Resume == owners.AtReady:
-			return plan.Noop(api.OwnerStays)
+			return plan.Noop(api.OwnerStays), ""
 		case !statefulset.SpecObserved(in.Set):
-			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet")
+			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet"), ""
 		}
 	}
-	if denied := errors.Join(record.Denied, in.Rejected); denied != nil {
-		return reportStuckPause(in, current, record, denied)
+	if problem := in.stuckProblem(record); problem != "" {
+		return plan.Noop(api.OwnerStays), problem
 	}
 	if record.Object != nil {
 		release, err := record.release(operatorStarts)
 		if err != nil {
-			return plan.Noop(api.OwnerStays)
+			return plan.Noop(api.OwnerStays), ""
 		}
 		if len(release) > 0 {
-			return plan.Do(api.OwnerResumed, release...)
+			return plan.Do(api.OwnerResumed, release...), ""
 		}
 	}
 	var actions []plan.Action
@@ -68,23 +82,50 @@ func resume(in Input, operations operation.Records, record OwnerRecord) plan.Pla
 		actions = operation.Store(in.Set, withOwnerProblem(current, "")).Actions()
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
-	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation)
+	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""
 }
 
 // maxProblem limits the text of a stuck pause in a record, in bytes. It quotes the API server and webhooks. The record of a sleep clips
 // longer texts, so they would differ from the stored one.
 const maxProblem = 1000
 
-// reportStuckPause reports on the set, once, that its owner stays paused because pause-owner has lost the rights to write it.
-func reportStuckPause(in Input, current operation.Record, record OwnerRecord, denied error) plan.Plan {
+// stuckProblem says why pause-owner cannot end the pause, and names the remedy. It is empty if nothing is in the way.
+func (in Input) stuckProblem(record OwnerRecord) string {
+	owner, revision := record.Owner.Kind+" "+record.Owner.Name, record.Revision.Name
+	if record.Denied != nil {
+		return fmt.Sprintf("%s stays paused: %v. To resume it, %s", owner, record.Denied, record.howToGiveRights())
+	}
+	if err := in.RejectedWrites[writeKey(record.Resource, record.Owner.Name)]; err != nil {
+		remedy := "Remove the cause"
+		if apierrors.IsForbidden(err) { // by missing rights, or by a policy or a webhook
+			remedy = "If a policy or a webhook forbids it, change that. If rights are missing, " + record.howToGiveRights()
+		}
+		return fmt.Sprintf("%s stays paused: the API server rejects the write: %v. Drydock tries again with the next tick. %s", owner, err,
+			remedy)
+	}
+	if err := in.RejectedWrites[writeKey(plan.ControllerRevisions, revision)]; err != nil {
+		return fmt.Sprintf("the pause of %s for operation %s has ended, but its record, ControllerRevision %s, cannot be deleted: %v. Drydock "+
+			"tries again with the next tick. Remove the cause", owner, record.Link.Operation, revision, err)
+	}
+	return ""
+}
+
+// howToGiveRights says how to give pause-owner the rights to the owner.
+func (r OwnerRecord) howToGiveRights() string {
+	if r.Row.Operator == "" { // no row names the kind any more
+		return "give the account pause-owner the rights to get and patch it"
+	}
+	return fmt.Sprintf("give the rights with kubectl drydock rbac --owners %s | kubectl apply -f -", r.Row.Operator)
+}
+
+// reportStuckPauses reports on the set, once, why owners of the operation stay paused.
+func reportStuckPauses(in Input, current operation.Record, problems []string) plan.Plan {
 	if current == nil {
 		return plan.Noop(api.OwnerStays) // problems reports it
 	}
-	problem := fmt.Sprintf("%s %s stays paused: %v", record.Owner.Kind, record.Owner.Name, denied)
-	if record.Row.Operator != "" {
-		problem += ". Give the rights with kubectl drydock rbac --owners " + record.Row.Operator
-	}
-	if problem = text.Clip(problem, maxProblem); problem == current.Head().OwnerProblem {
+	slices.Sort(problems)
+	problem := text.Clip(strings.Join(problems, ". "), maxProblem)
+	if problem == current.Head().OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
 	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: current.Head().Operation}

@@ -2,7 +2,6 @@ package pauseowner
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,19 +104,8 @@ func (o Owner) deleting() Owner {
 // patched is the object after the actions.
 func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Action) *unstructured.Unstructured {
 	t.Helper()
-	text, _ := object.MarshalJSON()
-	for _, a := range actions {
-		ops, _ := json.Marshal(a.Ops)
-		patch, err := jsonpatch.DecodePatch(ops)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text, err = patch.Apply(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	next := &unstructured.Unstructured{}
-	if err := next.UnmarshalJSON(text); err != nil {
+	next, err := build.Patched(object, actions...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return next
@@ -162,6 +149,9 @@ func (in Input) withSiblings(siblings ...*appsv1.StatefulSet) Input {
 
 func (in Input) withDenial(why string) Input {
 	in.Rejected = errors.New(why)
+	if len(in.OwnerRecords) > 0 {
+		in.RejectedWrites = map[string]error{writeKey(in.OwnerRecords[0].Resource, in.OwnerRecords[0].Owner.Name): in.Rejected}
+	}
 	return in
 }
 

@@ -66,7 +66,7 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 	if !checks || w.record.Strategy != api.StrategyRolling || w.MemberPod(member.Ordinal) == nil {
 		return true
 	}
-	first := member.CheckedAt != nil && w.Now.Sub(member.CheckedAt.Time) < checkFresh
+	first := member.CheckedAt != nil && operation.Within(w.Now, member.CheckedAt.Time, checkFresh)
 	if first && w.Now.Sub(member.CheckedAt.Time) < checkPause {
 		w.waitFor(true, "waiting for the second member check")
 		return false

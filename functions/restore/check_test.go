@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -170,5 +171,14 @@ func expectAsked(t *testing.T, in Input, want ...string) {
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got questions to %v, want %v", names, want)
+	}
+}
+
+// TestMemberCheckOfAFastClockDelaysNoDays: a process with a clock thirty days ahead wrote the time of the first good check.
+func TestMemberCheckOfAFastClockDelaysNoDays(t *testing.T) {
+	in := withCheck(situation(lastOfThree(api.MemberWaiting, checkedBefore(2, -30*24*time.Hour)), otherMembers(), pod(2)))
+	allGood(&in)
+	if p := Decide(in); p.Kind != plan.KindDo {
+		t.Errorf("all others have caught up, and the member does not stop for thirty days: %s", p)
 	}
 }

@@ -1,6 +1,8 @@
 package restore
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -30,7 +32,7 @@ func decide(in Input) (plan.Plan, []*corev1.Pod) {
 	if record == nil {
 		return handleIdle(in, record), nil
 	}
-	if in.WriteFailed != "" && !operation.Overdue(record, in.Now) {
+	if in.WriteFailed != "" && !operation.Overdue(record, in.Now) && !in.swapIsLate(record) {
 		return plan.Noop(api.Rejected), nil // the event fails and is delivered again
 	}
 	switch record.Phase {
@@ -41,6 +43,17 @@ func decide(in Input) (plan.Plan, []*corev1.Pod) {
 		return continueOperation(in, record)
 	}
 	return handleIdle(in, record), nil
+}
+
+// swapIsLate reports whether the deadline of a stopped member has passed, and none of its claims was deleted yet. The operation then
+// ends, so that the member starts again.
+func (in Input) swapIsLate(record *api.Resize) bool {
+	return record.Phase == api.Moving && slices.ContainsFunc(record.Members, func(m api.Member) bool {
+		if began, _ := in.rollbackBegan(record, &m); began && record.IsRollback() { // the member must follow
+			return false
+		}
+		return m.Phase == api.MemberSwapping && operation.Past(m.Deadline, in.Now) && !slices.ContainsFunc(m.Claims, in.leavesVolume)
+	})
 }
 
 // continueOperation continues the operation of the record if its journal agrees with the record.

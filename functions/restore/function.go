@@ -84,6 +84,12 @@ func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, fail
 	return err
 }
 
+// triesClaim reports whether the failed write was the dry run of a claim. It is the rejection of a step: the member waits.
+func triesClaim(failure error) bool {
+	failed := apply.FailedAction(failure)
+	return failed != nil && failed.Resource == plan.Claims
+}
+
 // recordFailure classifies the error of a failed write of this event, and stores it in the field of the input for its class.
 func (in *Input) recordFailure(failure error) {
 	switch {
@@ -94,7 +100,7 @@ func (in *Input) recordFailure(failure error) {
 		in.NamespaceTerminating = true
 	case fault.IsBudget(failure):
 		in.BudgetRefusal = strings.TrimSuffix(fault.Words(failure), ".")
-	case fault.IsDryRun(failure):
+	case fault.IsDryRun(failure) && !triesClaim(failure):
 		in.CreationRefused = fault.Words(failure)
 	default:
 		in.Rejected = fault.Text(failure)

@@ -46,7 +46,11 @@ func (w *work) handleGrowing(member *api.Member) {
 // growClaim plans the next step for one claim of a stopped member. It returns why the claim waits, or empty if its volume has grown.
 func (w *work) growClaim(member *api.Member, move *api.Move) string {
 	claim := w.Claim(move.Claim) // not nil: reasonToGiveUp has checked
-	request := operation.RaiseRequest(claim, move.To)
+	request := operation.RaiseRequest(claim, move.To, move.Withdraws)
+	if !move.Moved && statefulset.ReachedWithdrawn(claim, move.Withdraws) {
+		w.override = revert(w.Input, w.before, api.ClaimEnlarged, operation.GrewToWithdrawn(claim, move.To,
+			operation.HowToRetry(w.Namespace, w.before)))
+	}
 	move.Moved = move.Moved || w.hasGrown(move)
 	switch {
 	case move.Moved:
@@ -69,7 +73,8 @@ func (in Input) hasGrown(move *api.Move) bool {
 		return false
 	}
 	capacity := claim.Status.Capacity["storage"]
-	return capacity.Cmp(move.To) >= 0 || operation.RaiseRequest(claim, move.To).Empty() && statefulset.FileSystemPending(claim, move.To) != nil
+	request := operation.RaiseRequest(claim, move.To, move.Withdraws)
+	return capacity.Cmp(move.To) >= 0 || request.Empty() && statefulset.FileSystemPending(claim, move.To) != nil
 }
 
 // growingFileSystem returns which claim's file system has not grown although its pod runs, or empty.
@@ -86,7 +91,7 @@ func (w *work) growingFileSystem(member *api.Member) string {
 	return ""
 }
 
-// withdrawGrowth lowers the requests of a given-up member's claims to the sizes of their volumes. If the API server refuses that, the
+// withdrawGrowth makes a given-up member's claims request the sizes of their volumes. If the API server refuses that, the
 // storage keeps trying to grow them while the set runs.
 func (w *work) withdrawGrowth(member *api.Member) {
 	for i := range member.Claims {
@@ -94,6 +99,7 @@ func (w *work) withdrawGrowth(member *api.Member) {
 		claim := w.Claim(move.Claim)
 		if move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" && w.record.Reason != api.DeadlineExceeded {
 			w.do(api.RollingBack, operation.LowerRequest(claim, move.From, move.To).Actions()...)
+			w.do(api.RollingBack, operation.RequestGrown(claim, move.Withdraws).Actions()...)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
 			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(in.Namespace, record))
 	case enlarged != nil:
-		size := statefulset.GuaranteedSize(in.Claim(enlarged.Claim))
+		size := statefulset.VolumeSize(in.Claim(enlarged.Claim))
 		return api.ClaimEnlarged, fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has only %s. The claim keeps its "+
 			"volume. Correct the request if necessary, then %s", enlarged.Claim, &size, &enlarged.To, operation.HowToRetry(in.Namespace, record))
 	case overdue:
@@ -108,7 +108,7 @@ func enlargedClaim(in Input, record *api.Resize) *api.Move {
 			if move.InPlace || claim == nil || claim.DeletionTimestamp != nil || claim.Spec.VolumeName != move.OldVolume {
 				continue
 			}
-			if size := statefulset.GuaranteedSize(claim); size.Cmp(move.From) > 0 && size.Cmp(move.To) > 0 {
+			if size := statefulset.VolumeSize(claim); size.Cmp(move.From) > 0 && size.Cmp(move.To) > 0 {
 				return move
 			}
 		}

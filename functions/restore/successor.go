@@ -27,9 +27,7 @@ func (s swap) create() step {
 		if err != nil {
 			return wait("%v", err)
 		}
-		claim := resources.UnblockOwners(manifest)                                                       // settleClaim blocks them again
-		unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation) // settleClaim adds it
-		return act([]plan.Action{plan.Create(plan.Claims, claim)})
+		return act([]plan.Action{plan.Create(plan.Claims, claimToCreate(manifest))})
 	}
 	volume, target := s.old, api.Target{Size: s.move.From}
 	switch {
@@ -43,6 +41,13 @@ func (s swap) create() step {
 	}
 	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
 	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
+}
+
+// claimToCreate returns the claim of the manifest as it is created. settleClaim adds the rest.
+func claimToCreate(manifest *unstructured.Unstructured) *unstructured.Unstructured {
+	claim := resources.UnblockOwners(manifest)
+	unstructured.RemoveNestedField(claim.Object, "metadata", "annotations", api.OperationAnnotation)
+	return claim
 }
 
 // awaitBinding handles a claim that the StatefulSet controller created before restore could. Kubernetes binds it to the reserved volume

@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
@@ -22,6 +23,9 @@ func (w *work) handleSwapping(member *api.Member) {
 		s := newSwap(w.Input, w.record, member, &member.Claims[i])
 		step := s.next()
 		w.do(api.SwapRunning, step.actions...)
+		if s.rollback && !s.rollbackPartial && deletesClaim(step.actions) {
+			w.trySuccessors(member)
+		}
 		switch {
 		case step.settledOn == nil && step.waiting != "":
 			settled = false
@@ -54,6 +58,32 @@ func (w *work) handleSwapping(member *api.Member) {
 		}
 	default:
 		w.releaseToStart(member)
+	}
+}
+
+func deletesClaim(actions []plan.Action) bool {
+	return slices.ContainsFunc(actions, func(a plan.Action) bool { return a.Verb == plan.VerbDelete && a.Resource == plan.Claims })
+}
+
+// trySuccessors asks the API server whether it accepts all claims that must come back together, before the first claim of a rollback is
+// deleted. In a resize, the temporary claims have shown that. In a rollback there is no way back, because no pod starts on half of one.
+func (w *work) trySuccessors(member *api.Member) {
+	for i := range w.record.Members {
+		m := &w.record.Members[i]
+		if m.Ordinal != member.Ordinal && w.record.Strategy != api.StrategyWhole {
+			continue
+		}
+		for j := range m.Claims {
+			s := newSwap(w.Input, w.record, m, &m.Claims[j])
+			tried := func(a plan.Action) bool { return a.Verb == plan.VerbTry && a.Name == s.move.Claim }
+			if s.claim == nil || s.new == nil || s.claim.Spec.VolumeName != s.move.OldVolume || slices.ContainsFunc(w.dryRuns, tried) {
+				continue
+			}
+			if manifest := s.ClaimManifest(s.claim); manifest != nil {
+				successor := resources.MakeSuccessor(manifest, s.new, s.move.Target(), s.successor())
+				w.dryRuns = append(w.dryRuns, plan.Try(plan.Claims, claimToCreate(successor)))
+			}
+		}
 	}
 }
 

@@ -56,10 +56,14 @@ func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...
 		Message: fmt.Sprintf(format, args...), UID: w.Set.UID, Operation: w.record.Operation}))
 }
 
-// lockRank returns 0 for the creation of a lock, and 1 for any other action.
-func lockRank(a plan.Action) int {
-	if a.Verb == plan.VerbCreate && a.Resource == plan.Pods {
+// rank orders the actions of a plan. Locks come first: if the API server rejects one, no pod was stopped for it. Claims are created last:
+// if a quota rejects one, the present claims that it still counts are gone nevertheless.
+func rank(a plan.Action) int {
+	switch {
+	case a.Verb == plan.VerbCreate && a.Resource == plan.Pods:
 		return 0
+	case a.Verb == plan.VerbCreate && a.Resource == plan.Claims:
+		return 2
 	}
 	return 1
 }
@@ -73,8 +77,7 @@ func (w *work) plan() plan.Plan {
 		return enterFinishing(w.Input, w.record)
 	}
 	store := operation.Store(w.Set, w.record)
-	// Locks come first. If the API server rejects one, no pod was stopped for it.
-	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(lockRank(a), lockRank(b)) })
+	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(rank(a), rank(b)) })
 	actions := slices.Concat(w.dryRuns, store.Actions(), w.actions, w.eventActions)
 	if len(actions) > 0 {
 		p := plan.Do(w.reason, actions...)

@@ -46,6 +46,11 @@ func Decide(in Input) plan.Plan {
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation is active on the StatefulSet. The Scaler waits " +
 			"until it ends", temporary: true})
+	case record == nil && w.hasLostPausedCount():
+		return w.report(&problem{reason: api.RequestInvalid, message: fmt.Sprintf("the Scaler is paused without spec.replicas, and StatefulSet "+
+			"%s has lost its record, so nothing says how many members come back after the pause. Set spec.replicas to that count", w.Name)})
+	case w.isPauseLeft():
+		return w.endLeftPause()
 	case record == nil || taken:
 		return w.takeOver()
 	case w.deviatesFromFixedCount():
@@ -130,7 +135,10 @@ func (w work) decideNotOptedIn() plan.Plan {
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	next := w.newRecord(api.Succeeded, max(live, w.scaler.Members()), live) // cleanup-pod keeps the members that the Scaler wants
+	next := w.newRecord(api.Succeeded, live, live)
+	if wanted := w.scaler.Members(); wanted > live {
+		next.KeepMembers = wanted
+	}
 	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
 	// members, the set counts as paused, so that cleanup-pod keeps their claims.
 	requested := ptr.Deref(w.scaler.Requested(), 0)
@@ -148,6 +156,13 @@ func (w work) takeOver() plan.Plan {
 			"the new one", w.Name, w.Set.UID, previous.UID, w.scaler.Name))
 	}
 	return w.storeRecord(api.ScalerReady, next, warnings...)
+}
+
+// hasLostPausedCount reports whether the Scaler has scaled the set before, and no manifest or record has the count after the pause. The
+// live count may be the default of a manifest that has replaced the set. If it were taken over, cleanup-pod would clean up the other
+// members after the pause.
+func (w work) hasLostPausedCount() bool {
+	return w.scaler.Spec.Paused && w.scaler.Status.Target != nil && w.scaler.Requested() == nil
 }
 
 // renewRecord stores the record with the UID of the set, which a resize has created again. The admission policies let every client scale a
@@ -173,10 +188,12 @@ func (w work) decideIdle() plan.Plan {
 		return w.beginScaling(w.record.PausedCount)
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
-	case live == w.record.Target && w.record.Reason == api.ScalerReady && w.record.Previous > max(live, *wanted):
-		// the user wants fewer members now than at first
-		next := w.record.Clone()
-		next.Previous = max(live, *wanted)
+	case live == w.record.Target && w.record.KeepMembers > w.scaler.Members() && !w.scaler.Spec.Mode.Autoscales():
+		next := w.record.Clone() // the user wants fewer members now than at first
+		next.KeepMembers = 0
+		if wanted := w.scaler.Members(); wanted > live {
+			next.KeepMembers = wanted
+		}
 		return w.storeRecord(api.StatusUpdated, next)
 	case live != w.record.Target && w.adoptsLiveCount():
 		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+

@@ -3,7 +3,7 @@
 //	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
 //	      namespace; list claims while a cleanup hook waits; list pods of a failed hook Job
-//	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry;
+//	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a pause;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count before the Scaler's pre hook has succeeded

@@ -304,6 +304,9 @@ func recordSummary(s *api.Scale) string {
 	if s.Paused {
 		text += ", paused"
 	}
+	if s.KeepMembers > 0 {
+		text += fmt.Sprintf(", keeps %d", s.KeepMembers)
+	}
 	if s.HookRequests != nil {
 		text += fmt.Sprintf(", asked %d with %d keys", s.HookRequests.Times, len(s.HookRequests.Keys))
 	}

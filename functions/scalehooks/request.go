@@ -41,7 +41,7 @@ func (w work) runHookByEvent(hook string, next func() plan.Plan) plan.Plan {
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("hook %s was requested %d times and not answered within %s. Check the "+
 			"Trigger for "+
 			"events of type %s, and its function", hook, requestCount(w.record.HookRequests), w.deadline(w.record.Phase), events.ScaleHookRequested))
-	case w.record.HookRequests == nil || !w.Now.Before(nextRequestAt(w.record.HookRequests)):
+	case !w.isRequestRecent():
 		return w.sendRequest(hook)
 	}
 	return w.wait(api.HookRunning, "%d requests were sent to its function, without an answer yet", w.record.HookRequests.Times)
@@ -70,10 +70,10 @@ func (w work) sendRequest(hook string) plan.Plan {
 		Then(events.ScaleHookRequested, next.Operation).With(hook+"/"+strconv.Itoa(next.HookRequests.Times), request)
 }
 
-// nextRequestAt returns when the request is sent again, if it is not answered before.
-func nextRequestAt(ask *api.HookRequests) time.Time {
-	interval := min(firstRequestInterval<<min(max(ask.Times-1, 0), 10), longestRequestInterval)
-	return ask.Last.Add(interval)
+// isRequestRecent reports whether the latest request still has time to be answered. Otherwise, it is sent again.
+func (w work) isRequestRecent() bool {
+	ask := w.record.HookRequests
+	return ask != nil && operation.Within(w.Now, ask.Last.Time, operation.Backoff(firstRequestInterval, longestRequestInterval, ask.Times))
 }
 
 // requestCount returns how often the hook was requested; 0 if it was not.

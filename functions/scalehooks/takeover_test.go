@@ -1,11 +1,13 @@
 package scalehooks
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -135,5 +137,24 @@ func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	}
 	if r := recordIn(end); r.Target > 1 {
 		t.Errorf("the user requests 1 member, and %d start: %s", r.Target, recordSummary(r))
+	}
+}
+
+// TestPauseWithLostCountAsksForIt: a manifest without counts has replaced a paused Scaler, its set and their record. The set has the one
+// replica that Kubernetes gives it then. If the Scaler took over that count, the other members would be removed after the pause.
+func TestPauseWithLostCountAsksForIt(t *testing.T) {
+	before := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
+	in := observed(web(1), pilot(pausedScaler, withoutCount, before))
+	end, _ := playToEnd(t, in)
+	if end.Set.Annotations[api.ScaleAnnotation] != "" || *end.Set.Spec.Replicas != 1 {
+		t.Errorf("the Scaler has taken over the count of the set: %s", end.Set.Annotations[api.ScaleAnnotation])
+	}
+	if healthy := meta.FindStatusCondition(end.Scalers[0].Status.Conditions, v1alpha1.ConditionHealthy); healthy == nil ||
+		!strings.Contains(healthy.Message, "Set spec.replicas") {
+		t.Errorf("condition Healthy: %+v", healthy)
+	}
+	end.Scalers[0] = build.With(end.Scalers[0], wants(3))
+	if p := Decide(end); storedRecord(p) == nil || storedRecord(p).PausedCount != 3 {
+		t.Errorf("with a count: %s", p)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// fixture returns a document of a released version. These files never change, because stored documents must load for ever. A new version of
+// fixture returns a stored document. These files never change, because later versions must read stored documents. A new version of
 // a document gets a new file.
 func fixture(t *testing.T, name string) []byte {
 	t.Helper()

@@ -1,5 +1,5 @@
 // Package api is Drydock's public schema: the keys of its labels and annotations, and the documents stored in them. It is the only package
-// with a compatibility promise: every document that a released version wrote loads for ever.
+// with a compatibility promise: from version 1.0 on, each version reads the documents of all earlier ones.
 package api
 
 // Prefix is the prefix of every label, annotation and finalizer of Drydock.

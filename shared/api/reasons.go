@@ -51,7 +51,8 @@ const (
 	OwnerConsents Reason = "OwnerConsents"
 	// OwnerResumed: The owner of the StatefulSet is no longer paused.
 	OwnerResumed Reason = "OwnerResumed"
-	// OwnerStays: The owner stays paused, because the operation still runs or a claim of the StatefulSet is incomplete.
+	// OwnerStays: The pause of the owner has not ended. The message says why Drydock cannot end it. Without a message, an operation still
+	// needs the pause.
 	OwnerStays Reason = "OwnerStays"
 	// ExpansionRunning: Volumes are growing in place.
 	ExpansionRunning Reason = "ExpansionRunning"
@@ -65,7 +66,7 @@ const (
 	Quiescing Reason = "Quiescing"
 	// GateClosed: A member must not be stopped now; the message says why.
 	GateClosed Reason = "GateClosed"
-	// HookRunning: The hook before or after a member is running.
+	// HookRunning: A hook of a resize or of a scaling is running.
 	HookRunning Reason = "HookRunning"
 	// Behind: A member is ready on its new volumes, but the member check says that it has not caught up.
 	Behind Reason = "Behind"
@@ -176,7 +177,7 @@ const (
 	ScalerGone Reason = "ScalerGone"
 	// HookEnded: The Job of a finished hook was deleted.
 	HookEnded Reason = "HookEnded"
-	// StatusUpdated: The status of the Scaler was updated.
+	// StatusUpdated: A record or the status of a Scaler was brought up to date.
 	StatusUpdated Reason = "StatusUpdated"
 	// CountFixed: The Scaler set its spec.replicas to the count of its mode fixed.
 	CountFixed Reason = "CountFixed"
@@ -198,6 +199,8 @@ const (
 	EnoughFree Reason = "EnoughFree"
 	// FileSystemWaits: The volume has grown, but its file system grows only when the pod is restarted.
 	FileSystemWaits Reason = "FileSystemWaits"
+	// PauseEnded: The sleep that a Scaler was paused for is over, so Drydock has ended the pause.
+	PauseEnded Reason = "PauseEnded"
 	// GrowthPaused: The pause between two growths is not over, or an expansion is running.
 	GrowthPaused Reason = "GrowthPaused"
 	// NoGrowth: The StatefulSet does not request growth.
@@ -232,7 +235,7 @@ const (
 
 // A request cannot be carried out.
 const (
-	// RequestInvalid: The request cannot be read.
+	// RequestInvalid: The request cannot be read, or lacks a value.
 	RequestInvalid Reason = "RequestInvalid"
 	// CauseGone: A sleep was refused or failed, and the cause is gone: the annotations are valid again, the activity probe answers again, or
 	// the StatefulSet is ready at last.
@@ -257,7 +260,7 @@ const (
 	StrategyUnknown Reason = "StrategyUnknown"
 	// CheckInvalid: The annotation drydock.dev/member-check cannot be read.
 	CheckInvalid Reason = "CheckInvalid"
-	// HookInvalid: The pod template of a hook before or after a member cannot be used.
+	// HookInvalid: A hook of a resize or of a Scaler cannot be used.
 	HookInvalid Reason = "HookInvalid"
 	// ShrinkRefused: A raw block volume cannot be shrunk.
 	ShrinkRefused Reason = "ShrinkRefused"
@@ -275,23 +278,23 @@ const (
 	ClaimBusy Reason = "ClaimBusy"
 	// ForeignFinalizer: Another controller's finalizer would keep a claim or the StatefulSet from being replaced.
 	ForeignFinalizer Reason = "ForeignFinalizer"
-	// TopologyConflict: No node can reach both the old and the new volume.
+	// TopologyConflict: No node can reach all volumes that a member needs, or the pods do not run where the volumes are.
 	TopologyConflict Reason = "TopologyConflict"
 	// NameTooLong: The name of the StatefulSet is too long for its pods to start again.
 	NameTooLong Reason = "NameTooLong"
-	// QuotaExceeded: A ResourceQuota has no room for the new claims or the movers.
+	// QuotaExceeded: A ResourceQuota has no room for the claims or the movers.
 	QuotaExceeded Reason = "QuotaExceeded"
 	// TooManyRetained: A claim has too many old volumes from earlier resizes.
 	TooManyRetained Reason = "TooManyRetained"
 	// LimitExceeded: A LimitRange forbids the requested size.
 	LimitExceeded Reason = "LimitExceeded"
-	// RecordTooLarge: The annotations of an object leave no room for those that Drydock has to write.
+	// RecordTooLarge: The annotations of an object leave no room for the annotations of Drydock.
 	RecordTooLarge Reason = "RecordTooLarge"
 	// TooManyClaims: The request affects too many claims, or the manifest of the StatefulSet is too large.
 	TooManyClaims Reason = "TooManyClaims"
 	// OwnerNotPausable: Drydock cannot pause the operator that owns the StatefulSet.
 	OwnerNotPausable Reason = "OwnerNotPausable"
-	// RollbackImpossible: The operation to roll back has no old volumes that are still retained.
+	// RollbackImpossible: An old volume that the rollback needs is missing or ambiguous, or does not fit its claim.
 	RollbackImpossible Reason = "RollbackImpossible"
 	// OwnerDeleting: The custom resource that owns the StatefulSet is being deleted.
 	OwnerDeleting Reason = "OwnerDeleting"
@@ -337,7 +340,8 @@ const (
 	StartedByOthers Reason = "StartedByOthers"
 	// ClaimLost: A claim was deleted or replaced during the operation.
 	ClaimLost Reason = "ClaimLost"
-	// ClaimEnlarged: A claim was enlarged during the operation, to more than its copy has.
+	// ClaimEnlarged: During the operation, a claim was enlarged to more than its copy has, or its volume reached an earlier, larger size
+	// that is no longer requested.
 	ClaimEnlarged Reason = "ClaimEnlarged"
 	// NoCapacity: The storage reports no room for a new volume; only a plan checks this.
 	NoCapacity Reason = "NoCapacity"
@@ -347,9 +351,9 @@ const (
 	Aborted Reason = "Aborted"
 	// Rejected: The API server rejects an object that the operation needs.
 	Rejected Reason = "Rejected"
-	// NotReady: Pods did not become ready in time.
+	// NotReady: Members were not started, were not ready, or had not caught up in time.
 	NotReady Reason = "NotReady"
-	// HookFailed: The hook before or after a member failed.
+	// HookFailed: A hook of a resize or of a scaling failed.
 	HookFailed Reason = "HookFailed"
 	// SetReplaced: The StatefulSet was deleted or replaced during the operation.
 	SetReplaced Reason = "SetReplaced"

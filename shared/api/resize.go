@@ -53,6 +53,9 @@ type Expansion struct {
 	Volume   string            `json:"volume"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
+	// Withdraws is the larger size that an earlier expansion requested and has not reached. The claim requests To instead. It is 0 if there
+	// is none.
+	Withdraws resource.Quantity `json:"withdraws,omitzero"`
 	// Attributes is the new VolumeAttributesClass of the volume, or nil if it stays the same.
 	Attributes *string `json:"attributes,omitempty"`
 	// Done is true when the volume and its file system have the size, and the volume has the VolumeAttributesClass.
@@ -167,3 +170,10 @@ func (r *Resize) TargetOf(move *Move) string { return TargetName(r.Operation, mo
 
 // Annotation returns the key under which the record is stored.
 func (r *Resize) Annotation() string { return StatusAnnotation }
+
+// isOfFormer reports whether the record belongs to the set that the set's latest resize has replaced by this one. The id of that resize
+// comes from the former UID.
+func (h *Header) isOfFormer(set *appsv1.StatefulSet) bool {
+	resize, err := LoadResize(set)
+	return err == nil && resize != nil && resize.ReplaceSet && h.Set.Name == set.Name && resize.HasIDOf(h.Set.UID)
+}

@@ -12,8 +12,7 @@ type Scale struct {
 	Header
 	// Scaler is the custom resource that scales the set.
 	Scaler ScalerRef `json:"scaler"`
-	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count. If a Scaler is new
-	// for the set and wants more members, Previous is the count that it wants.
+	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count.
 	Previous int32 `json:"previous"`
 	Target   int32 `json:"target"`
 	// Start is the ordinal of the first member. The ordinals of added and removed members are counted from it.
@@ -26,6 +25,9 @@ type Scale struct {
 	Paused bool `json:"paused,omitempty"`
 	// PausedCount is the count before the pause, while Paused is true. It is 0 if it is not known.
 	PausedCount int32 `json:"pausedCount,omitempty"`
+	// KeepMembers is how many members the Scaler wants, or its autoscaler may start, if that is more than the set had when the Scaler took it
+	// over. cleanup-pod keeps their claims until the Scaler has scaled the set. It is 0 otherwise.
+	KeepMembers int32 `json:"keepMembers,omitempty"`
 	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
 	// HookRequests has the requests to a user's function for the hook of the present phase, or nil.
@@ -64,13 +66,6 @@ func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 		return nil, nil
 	}
 	return scale, nil
-}
-
-// isOfFormer reports whether the record belongs to the set that the set's latest resize has replaced by this one. The id of that resize
-// comes from the former UID.
-func (s *Scale) isOfFormer(set *appsv1.StatefulSet) bool {
-	resize, err := LoadResize(set)
-	return err == nil && resize != nil && resize.ReplaceSet && s.Set.Name == set.Name && resize.HasIDOf(s.Set.UID)
 }
 
 // Active reports whether the scaling still has work to do. A nil scaling has none.

@@ -18,6 +18,10 @@ type Sleep struct {
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 	// OwnerStops is true when the owner's operator, not Drydock, scales the set to zero and back.
 	OwnerStops bool `json:"ownerStops,omitempty"`
+	// OwnerAbove is true if that owner is above the set's controller. Then it may own other controllers, whose sets its operator stops, too.
+	OwnerAbove bool `json:"ownerAbove,omitempty"`
+	// Probes is true if the activity probes of the group had to be asked before the sleep.
+	Probes bool `json:"probes,omitempty"`
 	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.
 	Round int `json:"round,omitempty"`
 	// ScaledToZeroAt is when this round scaled the set to zero, nil before.
@@ -32,9 +36,16 @@ type Sleep struct {
 	StartsLate bool `json:"startsLate,omitempty"`
 	// Failure says why the sleep failed, while the set wakes because of that. It is nil if the sleep did not fail.
 	Failure *SleepFailure `json:"failure,omitempty"`
+	// KeepMembers is how many members the set had before a sleep after which its owner's operator has not started all of them, or 0. Until
+	// it has, cleanup-pod keeps their claims.
+	KeepMembers int32 `json:"keepMembers,omitempty"`
+	// TakenOver is true if the sleep stands for that of a former set, whose record the set was created with.
+	TakenOver bool `json:"takenOver,omitempty"`
 	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
 	Starts    int    `json:"starts,omitempty"`
 	StartedBy string `json:"startedBy,omitempty"`
+	// OfFormer is true if the stored record has the UID of the set that a resize has replaced. Only that resize's record proves this.
+	OfFormer bool `json:"-"`
 }
 
 // SleepFailure is why a sleep failed.
@@ -49,16 +60,24 @@ const longestSleep = 32 << 10
 // longestSleepText is the limit for each of the three texts in a record, in bytes. JSON may need six bytes for one.
 const longestSleepText = 1500
 
-// LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize.
+// LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize. A finished sleep of the set that a resize has
+// replaced counts as one of this set.
 func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	if text := set.Annotations[SleepAnnotation]; len(text) > longestSleep {
 		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it",
 			SleepAnnotation, set.Namespace, set.Name, len(text), longestSleep)
 	}
 	sleep := &Sleep{}
-	if found, err := load(set, SleepAnnotation, sleep, KindSleep); !found || !sleep.isOf(set) {
+	found, err := load(set, SleepAnnotation, sleep, KindSleep)
+	switch {
+	case !found || err != nil:
 		return nil, err
+	case sleep.isOf(set):
+		return sleep, nil
+	case sleep.Active() || !sleep.isOfFormer(set):
+		return nil, nil
 	}
+	sleep.Set.UID, sleep.OfFormer = set.UID, true
 	return sleep, nil
 }
 

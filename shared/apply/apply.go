@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -288,7 +289,7 @@ func (x *Executor) other(ctx context.Context, a plan.Action) error {
 	case plan.VerbCreate:
 		return fault.FromAPI(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, false))
 	case plan.VerbTry:
-		return tried(x.write.Create(ctx, a.Resource, a.Namespace, a.Object, true))
+		return tried(a, x.write.Create(ctx, a.Resource, a.Namespace, a.Object, true))
 	case plan.VerbDelete:
 		return fault.FromAPI(changed(x.write.Delete(ctx, a.Resource, a.Namespace, a.Name, a.UID, a.ResourceVersion, a.Orphan)))
 	case plan.VerbEvict:
@@ -325,12 +326,22 @@ func evicted(err error) error {
 }
 
 // tried classifies the answer to a dry run. The API server checks last whether the name is taken, so an existing object means that
-// admission and validation have passed (kubernetes staging apiserver pkg/registry/generic/registry/store.go).
-func tried(err error) error {
-	if apierrors.IsAlreadyExists(err) {
+// admission and validation have passed (kubernetes staging apiserver pkg/registry/generic/registry/store.go). Before that, it checks the
+// quotas. They still count a claim that the new one will replace, so they may refuse only the dry run.
+func tried(a plan.Action, err error) error {
+	if apierrors.IsAlreadyExists(err) || a.Resource == plan.Claims && refusesOnlyDryRun(a, err) {
 		return nil
 	}
 	return fault.DryRun(fault.FromAPI(err))
+}
+
+// refusesOnlyDryRun reports whether a quota refused the object, or a webhook does not support dry runs. A webhook that refuses the object
+// may answer with the same codes and choose its words, but not how the message begins, or its reason (kubernetes staging apiserver
+// pkg/admission/plugin/webhook/errors/statuserror.go).
+func refusesOnlyDryRun(a plan.Action, err error) bool {
+	quota := fmt.Sprintf("%s %q is forbidden: exceeded quota: ", a.Resource, a.Name)
+	return apierrors.ReasonForError(err) == metav1.StatusReasonForbidden && strings.HasPrefix(err.Error(), quota) ||
+		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest && strings.HasSuffix(err.Error(), "does not support dry run")
 }
 
 // changed returns a conflict for answers about an object that has changed since it was read: it is gone, or the patch no longer fits.

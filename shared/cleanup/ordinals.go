@@ -32,7 +32,7 @@ type Ordinal struct {
 // their volumes to another set.
 func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod, wanted int) []Ordinal {
 	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
-	end := max(span.End, span.Start+membersOfScaler(set), span.Start+wanted)
+	end := max(span.End, span.Start+membersOfScaler(set), span.Start+membersOfOperator(set), span.Start+wanted)
 	at := func(n int) *Ordinal {
 		if byNumber[n] == nil {
 			byNumber[n] = &Ordinal{Number: n, Wanted: n < end && set.DeletionTimestamp == nil}
@@ -69,14 +69,25 @@ func AwaitsScaler(set *appsv1.StatefulSet) bool {
 // new for the set first applies its own count.
 func membersOfScaler(set *appsv1.StatefulSet) int {
 	scale, err := api.LoadScale(set)
-	if err != nil || scale == nil || scale.Adopts && scale.Reason != api.ScalerReady {
+	switch {
+	case err != nil || scale == nil:
 		return 0
-	}
-	beforeTheChange := scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling
-	if beforeTheChange || scale.Reason == api.ScalerReady { // a Scaler that is new for this set may want more members than there are
+	case scale.Adopts:
+		return int(scale.KeepMembers)
+	case scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling: // before the change of the count
 		return int(max(scale.Previous, scale.Target))
 	}
-	return int(scale.Target)
+	return int(max(scale.Target, scale.KeepMembers))
+}
+
+// membersOfOperator returns how many members the set had before its latest sleep, if its owner's operator has not started all of them
+// since.
+func membersOfOperator(set *appsv1.StatefulSet) int {
+	sleep, err := api.LoadSleep(set)
+	if err != nil || sleep == nil {
+		return 0
+	}
+	return int(sleep.KeepMembers)
 }
 
 // Kept returns the claims that are not being deleted.

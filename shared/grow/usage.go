@@ -17,8 +17,8 @@ type Usage struct {
 	MeasuredAt time.Time
 }
 
-// maxAge is the age of the oldest usable figures. Kubelets measure volumes each minute, and Prometheus drops a series after five.
-const maxAge = 10 * time.Minute
+// MaxAge is the age of the oldest usable figures. Kubelets measure volumes each minute, and Prometheus drops a series after five.
+const MaxAge = 10 * time.Minute
 
 // maxClockSkew is how far the clock of a node may be ahead.
 const maxClockSkew = 2 * time.Minute
@@ -30,7 +30,7 @@ func (u Usage) Problem(volume resource.Quantity, now time.Time) string {
 	switch {
 	case u.Capacity <= 0 || u.Free < 0 || u.Free > u.Capacity || u.Inodes < 0 || u.InodesFree < 0 || u.InodesFree > u.Inodes:
 		return "its figures contradict each other"
-	case now.Sub(u.MeasuredAt) > maxAge || u.MeasuredAt.Sub(now) > maxClockSkew:
+	case now.Sub(u.MeasuredAt) > MaxAge || u.MeasuredAt.Sub(now) > maxClockSkew:
 		return "its figures are too old, or from the future"
 	case size <= 0:
 		return "its status has no capacity"

@@ -33,14 +33,16 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 	switch {
 	case m.Set.DeletionTimestamp != nil:
 		return nil
-	case m.SleepErr != nil:
+	case m.SleepErr != nil, m.BeganInFuture(c.Now):
 		return functions{api.IdleTimeout}
 	case m.Sleep.Active():
 		return m.concernedWhileActive(c, v)
-	case c.Gone || !statefulset.Managed(m.Set) || m.Busy || !m.hasWork(c, v, timeout):
+	case c.Gone || !statefulset.Managed(m.Set):
 		return nil
+	case m.NeedsRenewal(), !m.Busy && m.hasWork(c, v, timeout):
+		return functions{api.IdleTimeout}
 	}
-	return functions{api.IdleTimeout}
+	return nil
 }
 
 // hasWork reports whether idle-timeout has work on a set without an active sleep.
@@ -50,7 +52,7 @@ func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bo
 		return true
 	case m.Err != nil:
 		return !m.InvalidReported()
-	case m.BecameReadyLate():
+	case m.BecameReadyLate(), m.StartedAllMembers():
 		return true
 	case m.IsCorrected(): // only the sweep knows whether the dependencies in the group are valid
 		return c.Swept || m.Set.Labels[api.GroupLabel] == ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/statefulset"
 )
 
 // Group holds the members of a group, or one set without a group.
@@ -54,9 +55,13 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 	return verdicts
 }
 
-// visitedSince reports whether a session of a member lasted longer than until the time. Visits move its end, and store no activity.
+// visitedSince reports whether a session of a member lasted longer than until the time. Visits move its end, and store no activity. The
+// record of a sleep says so for the members that have not begun theirs: its beginning counts as the request for them.
 func (g Group) visitedSince(at time.Time) bool {
-	return slices.ContainsFunc(g, func(m Member) bool { return m.Err == nil && !m.Rules.Paused && m.Rules.AwakeUntil.After(at) })
+	return slices.ContainsFunc(g, func(m Member) bool {
+		return m.Err == nil && !m.Rules.Paused && m.Rules.AwakeUntil.After(at) ||
+			m.Sleep.Active() && m.Sleep.Request == RequestAsked && m.Sleep.Probes
+	})
 }
 
 // usedSince reports whether a member that is not paused was used at or after the time.
@@ -163,4 +168,15 @@ func (m Member) VerdictAlone(now time.Time) Verdict {
 		return Verdict{Request: RequestIdle, Why: "the state of its group is unknown"}
 	}
 	return Group{m}.Verdicts(now, time.Time{})[0]
+}
+
+// StoppedWithSibling reports whether the operator of the member may stop it, or has stopped it, because of a stop for another member of the
+// same owner. If that owner is above the controllers, controllers of one kind count as its own.
+func (g Group) StoppedWithSibling(m Member) bool {
+	own := statefulset.Controller(m.Set)
+	return own != nil && slices.ContainsFunc(g, func(other Member) bool {
+		controller := statefulset.Controller(other.Set)
+		stopped := other.Set.Name != m.Set.Name && other.Sleep.Active() && other.Sleep.OwnerStops
+		return stopped && controller != nil && (controller.UID == own.UID || other.Sleep.OwnerAbove && controller.Kind == own.Kind)
+	})
 }

@@ -117,6 +117,26 @@ func (m Member) startsLate() bool {
 	return m.Sleep != nil && m.Sleep.StartsLate && m.Sleep.Finished != nil
 }
 
+// StartedAllMembers reports whether the set's operator has started all members that the set had before its latest sleep. It had not when
+// that sleep ended.
+func (m Member) StartedAllMembers() bool {
+	return m.Sleep != nil && m.Sleep.KeepMembers > 0 && statefulset.Replicas(m.Set) >= m.Sleep.KeepMembers
+}
+
+// NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because it keeps members.
+func (m Member) NeedsRenewal() bool {
+	return m.Sleep != nil && m.Sleep.OfFormer && m.Sleep.KeepMembers > 0
+}
+
+// BeganInFuture reports whether a clock that was ahead has begun the set's active sleep. Each activity would be older than the sleep, and
+// wake nothing. A sleep that was taken over has begun with its set, by the clock of the API server.
+func (m Member) BeganInFuture(now time.Time) bool {
+	return m.Sleep.Active() && !m.Sleep.TakenOver && m.Sleep.Started.After(now.Add(maxClockSkew))
+}
+
+// maxClockSkew is the difference of clocks that is not corrected.
+const maxClockSkew = time.Minute
+
 // BecameReadyLate reports whether the set is ready, after a wake-up that failed because the set was not ready in time.
 func (m Member) BecameReadyLate() bool { return m.startsLate() && EnoughReady(m.Set, true) }
 

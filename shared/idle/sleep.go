@@ -25,8 +25,8 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 	}
 }
 
-// IsLeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. Released
-// versions ended a failed wake-up like this.
+// IsLeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. A wake-up ends
+// like this if the set's Scaler fails before it starts a member.
 func (m Member) IsLeftAtZero() bool {
 	sleep := m.Sleep
 	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.ReadyAt != nil || sleep.Finished == nil ||
@@ -54,17 +54,21 @@ func (m Member) ReplicasAtWake() int32 {
 // then wakes the set.
 func (m Member) TakeOverFormer(now time.Time, trace string) *api.Sleep {
 	request := RequestIdle
-	if m.Rules.Paused {
+	if m.Rules.Paused || m.Former.Request == RequestPaused { // a set that is no longer paused wakes
 		request = RequestPaused
 	}
 	sleep := NewSleep(m.Set, api.Asleep, request, 1, now, trace)
-	sleep.Started = *operation.Moment(m.Set.CreationTimestamp.Time)
+	sleep.TakenOver, sleep.Started = true, *operation.Moment(m.Set.CreationTimestamp.Time)
 	sleep.Replicas = max(1, min(m.Former.Replicas, maxReplicas))
 	if m.Former.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
 		sleep.WhenScaled = m.Former.WhenScaled
 	}
 	sleep.ScaledToZeroAt, sleep.PodsGoneAt = operation.Moment(now), operation.Moment(now)
 	sleep.Reason, sleep.Message = api.FellAsleep, "it was created at zero with the record of a former set, which slept"
+	if m.Former.Phase == api.Waking {
+		sleep.Phase, sleep.WakingAt = api.Waking, operation.Moment(now)
+		sleep.Reason, sleep.Message = api.DependencyFirst, "it was created at zero with the record of a former set, which was waking up"
+	}
 	return sleep
 }
 

@@ -130,10 +130,22 @@ func (r Records) AwaitsCleanup() bool {
 // Busy reports whether an operation of another kind is active on the set, so that none of this kind may begin. An unreadable record counts
 // as active. A set with a Scaler goes to sleep by a scaling, so its sleep does not block the scaling, unless the owner's operator stops it.
 func (r Records) Busy(kind api.Kind) bool {
-	return kind != api.KindResize && kind != api.KindRollback && r.Resizing() ||
-		kind != api.KindSleep && r.Sleeping() && !(kind == api.KindScale && r.SleepErr == nil && r.Scale != nil && !r.Sleep.OwnerStops) ||
-		kind != api.KindCleanup && r.CleaningUp() ||
-		kind != api.KindScale && r.Scaling() && !(kind == api.KindCleanup && r.AwaitsCleanup())
+	switch kind {
+	case api.KindResize, api.KindRollback:
+		return r.Sleeping() || r.CleaningUp() || r.Scaling()
+	case api.KindSleep:
+		return r.Resizing() || r.CleaningUp() || r.Scaling()
+	case api.KindCleanup:
+		return r.Resizing() || r.Sleeping() || r.Scaling() && !r.AwaitsCleanup()
+	case api.KindScale:
+		return r.Resizing() || r.Sleeping() && !r.sleepsByScaling() || r.CleaningUp()
+	}
+	return r.Resizing() || r.Sleeping() || r.CleaningUp() || r.Scaling()
+}
+
+// sleepsByScaling reports whether a scaling by the set's Scaler stops the members for the sleep, and starts them.
+func (r Records) sleepsByScaling() bool {
+	return r.SleepErr == nil && r.Scale != nil && !r.Sleep.OwnerStops
 }
 
 // CleanupAwaitingRetry returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep.

@@ -89,7 +89,7 @@ var States = []State{
 	{Kind: api.KindScale, Phase: api.Succeeded, First: true,
 		Means: "the set has its count (`ScalingCompleted`), or nothing was to do (`ScalerReady`)"},
 	{Kind: api.KindScale, Phase: api.Failed,
-		Means: "`failedAt` has the phase that failed. A retry is another operation that begins in that phase"},
+		Means: "`failedAt` has the phase that failed. A retry is another operation"},
 }
 
 // Find returns the row of the phase, or nil if the kind has no such phase.

@@ -96,6 +96,16 @@ func (r Row) checkOtherHolds(by Means, object *unstructured.Unstructured, pause 
 	return nil
 }
 
+// IsRecorded reports whether the object is the owner that the operation recorded. An owner that was created again from its own manifest, or
+// restored from a backup, has another UID, but still has the pause of the operation.
+func IsRecorded(object *unstructured.Unstructured, recorded *api.PausedOwner, operation string) bool {
+	if object.GetUID() == recorded.UID {
+		return true
+	}
+	pause, err := api.LoadPause(object)
+	return err == nil && pause != nil && slices.ContainsFunc(pause.Holders, func(h api.Holder) bool { return h.Operation == operation })
+}
+
 // Release ends the hold for an operation, by either means. The last operation restores the previous settings. A setting that a user or
 // another process has changed since keeps its value. It returns no actions if the object is not held for the operation.
 func Release(resource plan.Resource, object *unstructured.Unstructured, operation string) ([]plan.Action, error) {

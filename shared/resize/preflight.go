@@ -101,8 +101,15 @@ func checkOwner(in Input, w *Changes) []Problem {
 		return nil
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	if _, known := in.Registry.Find(gv.Group, owner.Kind); known && err == nil {
+	row, known := in.Registry.Find(gv.Group, owner.Kind)
+	switch {
+	case err != nil || !known:
+	case row.Supports(owners.ByPause) || row.PausedThroughController:
 		return nil // pause-owner pauses it, or reports why it cannot
+	default:
+		return []Problem{problem(api.OwnerNotPausable, "the operator of %s %s can stop StatefulSet %s for a sleep, but cannot be paused for a "+
+			"resize, and would undo its stop. Scale the operator's own Deployment to zero, then set the annotation %s=%s", owner.Kind,
+			owner.Name, in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)}
 	}
 	return []Problem{problem(
 		api.OwnerNotPausable,
@@ -158,7 +165,7 @@ func checkClasses(in Input, w *Changes) []Problem {
 func checkClaims(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
-		size, target := statefulset.Requested(c.PersistentVolumeClaim), w.futureSize(c)
+		size, target := statefulset.VolumeSize(c.PersistentVolumeClaim), w.futureSize(c)
 		if !statefulset.Belongs(c.PersistentVolumeClaim, in.Set) {
 			found = append(found, problem(api.ForeignClaim, "claim %s has the name of a claim of StatefulSet %s, but it lacks the labels of the "+
 				"set's selector or has another owner. If it belongs to the set, give it the labels %v", c.Name, in.Set.Name,

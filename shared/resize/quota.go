@@ -50,7 +50,8 @@ func QuotaRooms(in Input, w *Changes) []QuotaRoom {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Status.Hard)) {
-			if more, counted := needs[name]; counted {
+			// An update that needs no more passes even an exceeded quota. A rollback creates claims.
+			if more, counted := needs[name]; counted && (more.Sign() > 0 || w.rollsBack != "") {
 				rooms = append(rooms, QuotaRoom{quota.Name, name, quota.Status.Hard[name], quota.Status.Used[name], more, retained[name]})
 			}
 		}
@@ -65,7 +66,7 @@ func checkQuotas(in Input, w *Changes) []Problem {
 		if !r.Fits() {
 			sum := r.sum()
 			found = append(found, problem(api.QuotaExceeded, "ResourceQuota %s allows %s of %s, and %s are needed: %s", r.Quota, &r.Hard,
-				r.Resource, &sum, r.advice(w.moverRemedy(in))))
+				r.Resource, &sum, r.advice(w.moverRemedy(in), w.rollsBack != "")))
 		}
 	}
 	return found
@@ -84,10 +85,12 @@ func (w *Changes) moverRemedy(in Input) string {
 }
 
 // advice returns what adds up to the sum, and the remedy for a quota without room. fewerMovers is the result of moverRemedy.
-func (r QuotaRoom) advice(fewerMovers string) string {
+func (r QuotaRoom) advice(fewerMovers string, rollback bool) string {
 	const raise = "Raise the quota for the time of the resize"
 	parts := fmt.Sprintf("%s are used, and the resize adds %s", &r.Used, &r.Needs)
 	switch {
+	case rollback:
+		return fmt.Sprintf("%s are used, and the rollback adds %s. Raise the quota", &r.Used, &r.Needs)
 	case !r.Retained.IsZero():
 		return fmt.Sprintf("%s, besides %s in retained old volumes, which the quota does not count. %s, or wait until the old volumes "+
 			"expire: kubectl get pv -l %s", parts, &r.Retained, raise, api.NamespaceLabel)
@@ -101,28 +104,90 @@ func (r QuotaRoom) advice(fewerMovers string) string {
 // (kubernetes pkg/quota/v1/evaluator/core).
 func (w *Changes) quotaNeeds(in Input) corev1.ResourceList {
 	need := corev1.ResourceList{}
-	one := resource.MustParse("1")
 	copied := map[int]bool{} // by ordinal
 	for _, c := range w.Claims {
-		size := w.futureSize(c).DeepCopy()
-		if !c.ChangesVolume() {
+		switch size := w.futureSize(c).DeepCopy(); c.Method {
+		case api.MethodCopy:
+			copied[c.Ordinal] = true
+			addClaim(need, w.futureClass(c), size)
+		case api.MethodRollback: // see rollbackNeeds
+		default:
 			size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
-		}
-		for _, name := range storageNames(w.futureClass(c)) {
-			addTo(need, name, size)
-		}
-		if !c.ChangesVolume() {
-			continue
-		}
-		copied[c.Ordinal] = true
-		for _, count := range []string{"", "count/", w.futureClass(c) + ".storageclass.storage.k8s.io/"} {
-			addTo(need, count+string(corev1.ResourcePersistentVolumeClaims), one)
+			addStorage(need, w.futureClass(c), size)
 		}
 	}
 	if pod := MoverPod(in, w); pod != nil {
 		addMovers(need, pod, int64(len(copied)), int64(w.moversAtOnce(in, copied)))
 	}
+	for name, more := range w.rollbackNeeds(in) {
+		addTo(need, string(name), more)
+	}
 	return need
+}
+
+// rollbackNeeds returns the additional consumption of the claims of a rollback. Where all members stop together, the sum counts. In a
+// rolling rollback, each member's claims must fit while the others still have their present ones, in any order.
+func (w *Changes) rollbackNeeds(in Input) corev1.ResourceList {
+	members := map[int]corev1.ResourceList{}
+	for _, c := range w.Claims {
+		if c.Method != api.MethodRollback {
+			continue
+		}
+		turn := 0
+		if w.strategy(in) == api.StrategyRolling {
+			turn = c.Ordinal
+		}
+		if members[turn] == nil {
+			members[turn] = corev1.ResourceList{}
+		}
+		w.addSuccessor(members[turn], c)
+	}
+	need := corev1.ResourceList{}
+	for _, member := range members {
+		for name, more := range member {
+			most, known := need[name]
+			switch {
+			case more.Sign() > 0 && most.Sign() > 0:
+				addTo(need, string(name), more)
+			case !known || most.Cmp(more) < 0:
+				need[name] = more
+			}
+		}
+	}
+	return need
+}
+
+// addSuccessor adds the needs of a claim that is deleted before its successor is created on its old volume, of the same class or another
+// one.
+func (w *Changes) addSuccessor(need corev1.ResourceList, c Claim) {
+	back, class := w.restores[c.Name], statefulset.ClassOf(c.PersistentVolumeClaim)
+	size := back.Size.DeepCopy()
+	if back.Class == class {
+		size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
+		addStorage(need, class, size)
+		return
+	}
+	addTo(need, storageOfClass(back.Class), size)
+	addTo(need, claimsOfClass(back.Class), *resource.NewQuantity(1, resource.DecimalSI))
+	size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
+	addTo(need, string(corev1.ResourceRequestsStorage), size)
+}
+
+// addClaim adds the needs of another claim.
+func addClaim(need corev1.ResourceList, class string, size resource.Quantity) {
+	addStorage(need, class, size)
+	one := *resource.NewQuantity(1, resource.DecimalSI)
+	for _, name := range []string{string(corev1.ResourcePersistentVolumeClaims), "count/" + string(corev1.ResourcePersistentVolumeClaims),
+		claimsOfClass(class)} {
+		addTo(need, name, one)
+	}
+}
+
+// addStorage adds storage of the class.
+func addStorage(need corev1.ResourceList, class string, size resource.Quantity) {
+	for _, name := range storageNames(class) {
+		addTo(need, name, size)
+	}
 }
 
 // moversAtOnce returns how many movers of the copied members have running pods at the same time. Where all members stop together, each

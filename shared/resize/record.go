@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -44,7 +45,7 @@ func (w *Changes) Record(in Input) *api.Resize {
 				to = statefulset.GuaranteedSize(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: statefulset.GuaranteedSize(c.PersistentVolumeClaim), To: to, Attributes: attributes})
+				From: statefulset.VolumeSize(c.PersistentVolumeClaim), To: to, Withdraws: w.withdrawn(c), Attributes: attributes})
 		}
 		if !c.StopsMember() {
 			continue
@@ -70,6 +71,14 @@ func (w *Changes) strategy(in Input) api.Strategy {
 	return strategy
 }
 
+// withdrawn returns the size that the claim no longer requests, because an earlier expansion has not reached it, or 0.
+func (w *Changes) withdrawn(c Claim) resource.Quantity {
+	if statefulset.Overshoots(c.PersistentVolumeClaim, w.targets[c.Template]) {
+		return statefulset.Requested(c.PersistentVolumeClaim)
+	}
+	return resource.Quantity{}
+}
+
 // moveOf returns the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Changes) moveOf(c Claim) api.Move {
 	if !c.ChangesVolume() {
@@ -77,8 +86,9 @@ func (w *Changes) moveOf(c Claim) api.Move {
 			Claim:     c.Name,
 			UID:       c.UID,
 			Template:  c.Template,
-			From:      statefulset.GuaranteedSize(c.PersistentVolumeClaim),
+			From:      statefulset.VolumeSize(c.PersistentVolumeClaim),
 			To:        w.futureSize(c),
+			Withdraws: w.withdrawn(c),
 			OldVolume: c.Spec.VolumeName,
 			InPlace:   true,
 		}
@@ -88,7 +98,7 @@ func (w *Changes) moveOf(c Claim) api.Move {
 		Claim:     c.Name,
 		UID:       c.UID,
 		Template:  c.Template,
-		From:      statefulset.GuaranteedSize(c.PersistentVolumeClaim),
+		From:      statefulset.VolumeSize(c.PersistentVolumeClaim),
 		To:        w.futureSize(c),
 		OldVolume: c.Spec.VolumeName,
 	}

@@ -44,10 +44,11 @@ func oldVolumesOf(in Input, claim string) []*corev1.PersistentVolume {
 }
 
 // retainedStorage returns how much storage the namespace's old volumes use, under each name that a quota may use for it. No quota counts a
-// volume without a claim. The result is empty for a resize that leaves no old volumes.
+// volume without a claim. The result is empty for a resize that leaves no old volumes, and for a rollback: it only exchanges the volumes of
+// claims with retained ones.
 func retainedStorage(in Input, w *Changes) corev1.ResourceList {
 	storage := corev1.ResourceList{}
-	if !w.replacesVolumes() {
+	if !w.replacesVolumes() || w.rollsBack != "" {
 		return storage
 	}
 	for _, volume := range in.Retained() {
@@ -60,7 +61,16 @@ func retainedStorage(in Input, w *Changes) corev1.ResourceList {
 
 // storageNames returns the names that a quota uses for storage of the class.
 func storageNames(class string) []string {
-	return []string{string(corev1.ResourceRequestsStorage), class + ".storageclass.storage.k8s.io/" + string(corev1.ResourceRequestsStorage)}
+	return []string{string(corev1.ResourceRequestsStorage), storageOfClass(class)}
+}
+
+// storageOfClass and claimsOfClass return the names that a quota uses for the storage and for the claims of one class.
+func storageOfClass(class string) string {
+	return class + ".storageclass.storage.k8s.io/" + string(corev1.ResourceRequestsStorage)
+}
+
+func claimsOfClass(class string) string {
+	return class + ".storageclass.storage.k8s.io/" + string(corev1.ResourcePersistentVolumeClaims)
 }
 
 func addTo(list corev1.ResourceList, name string, quantity resource.Quantity) {

@@ -159,10 +159,43 @@ func PreflightRollback(in Input, w *Changes, operation string) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Changes) []Problem{checkNames, checkNodeAccess, checkOwner, checkClasses, checkClaims,
 		checkFinalizers,
-		checkOldVolumes, checkLimits, checkAnnotationSizes} {
+		checkOldVolumes, checkOldVolumesReachable, checkLimits, checkQuotas, checkAnnotationSizes} {
 		found = append(found, check(in, w)...)
 	}
 	return found
+}
+
+// checkOldVolumesReachable finds old volumes that no pod of the set could mount, because the set has moved to other nodes since, or another
+// volume of the member has.
+func checkOldVolumesReachable(in Input, w *Changes) []Problem {
+	pods := statefulset.NodesOfPods(&in.Set.Spec.Template.Spec)
+	future := map[int][]*corev1.PersistentVolume{} // the volumes after the rollback, by ordinal
+	for _, c := range statefulset.ClaimsOf(in.Set, in.Claims) {
+		name := c.Spec.VolumeName
+		if back, ok := w.restores[c.Name]; ok {
+			name = back.volume
+		}
+		if volume := in.Volume(name); volume != nil {
+			future[c.Ordinal] = append(future[c.Ordinal], volume)
+		}
+	}
+	for _, c := range w.Claims {
+		old := in.Volume(w.restores[c.Name].volume)
+		nodes := statefulset.NodesOfVolume(old)
+		if nodes.Disjoint(pods) {
+			return []Problem{problem(api.TopologyConflict, "old volume %s of claim %s is reachable only from nodes with %s, but the pods of "+
+				"StatefulSet %s run only on nodes with %s. Change the pod template's node selector or affinity first, or request the earlier size "+
+				"with the annotation %s instead", old.Name, c.Name, nodes, in.Set.Name, pods, api.ResizeAnnotation)}
+		}
+		for _, other := range future[c.Ordinal] {
+			if away := statefulset.NodesOfVolume(other); nodes.Disjoint(away) {
+				return []Problem{problem(api.TopologyConflict, "old volume %s of claim %s is reachable only from nodes with %s, but volume %s of "+
+					"the same member only from nodes with %s, so no node could mount both. Roll back the operation that moved the other volume first, "+
+					"or request the earlier size with the annotation %s instead", old.Name, c.Name, nodes, other.Name, away, api.ResizeAnnotation)}
+			}
+		}
+	}
+	return nil
 }
 
 // checkOldVolumes finds old volumes that the volume controller would not bind to the claim, because they do not match

@@ -2,9 +2,13 @@
 package scale
 
 import (
+	"encoding/json"
+	"slices"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -96,6 +100,58 @@ func older(a, b *v1alpha1.Scaler) bool {
 		return a.UID < b.UID
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
+}
+
+// MayBePausedBy reports whether the sleep may have paused the Scaler. A Scaler that is newer than the sleep was paused by a user.
+func MayBePausedBy(sleep *api.Sleep, scaler *v1alpha1.Scaler) bool {
+	switch {
+	case sleep.Started.Before(&scaler.CreationTimestamp):
+		return false
+	case sleep.TakenOver:
+		return mayBePausedForFormer(scaler)
+	}
+	return PausedByDrydock(scaler)
+}
+
+// mayBePausedForFormer reports whether the sleep of a former set may have paused the Scaler. Any client that may create the set can forge
+// that sleep, so it does not stand for every pause: the Scaler must have been created or restored with the pause, or Drydock must have
+// paused it. Zero replicas stop the set for good.
+func mayBePausedForFormer(scaler *v1alpha1.Scaler) bool {
+	wants := scaler.Spec.Replicas == nil || *scaler.Spec.Replicas > 0
+	return wants && (scaler.Generation <= 1 || createdPaused(scaler))
+}
+
+// createdPaused reports whether the Scaler was created with its present spec.paused, or Drydock wrote it. Only a client that may write
+// Scalers can pretend that.
+func createdPaused(scaler *v1alpha1.Scaler) bool {
+	return slices.ContainsFunc(scaler.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		early := entry.Time == nil || !entry.Time.After(scaler.CreationTimestamp.Time)
+		return (early || entry.Manager == api.FieldManager) && wrotePaused(entry)
+	})
+}
+
+// PausedByDrydock reports whether the Scaler is paused and Drydock alone has written that. It pauses Scalers only for a sleep. A user who
+// applies the same value during the sleep owns it, too, and wants the pause to stay.
+func PausedByDrydock(scaler *v1alpha1.Scaler) bool {
+	byDrydock, byOthers := false, false
+	for _, entry := range scaler.ManagedFields {
+		ours := entry.Manager == api.FieldManager && entry.Subresource == ""
+		byDrydock = byDrydock || ours && wrotePaused(entry)
+		byOthers = byOthers || !ours && wrotePaused(entry)
+	}
+	return scaler.Spec.Paused && byDrydock && !byOthers
+}
+
+// wrotePaused reports whether the present spec.paused comes from the entry's field manager.
+func wrotePaused(entry metav1.ManagedFieldsEntry) bool {
+	var fields struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		return false
+	}
+	_, wrote := fields.Spec["f:paused"]
+	return wrote
 }
 
 // Fixed returns the count of the mode fixed, or nil.

@@ -137,7 +137,8 @@ func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
 
 // NeedsChange reports whether the claim differs from the target. A larger claim differs only from an exact target.
 func NeedsChange(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target)
+	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target) ||
+		Overshoots(claim, target)
 }
 
 // Growing reports whether the claim requests more than its volume has.
@@ -152,6 +153,14 @@ func GuaranteedSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 		return claim.Status.Capacity[corev1.ResourceStorage]
 	}
 	return Requested(claim)
+}
+
+// VolumeSize returns the guaranteed size of the claim's volume, also if its file system still has to grow to that size.
+func VolumeSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	if requested := Requested(claim); FileSystemPending(claim, requested) != nil {
+		return requested
+	}
+	return GuaranteedSize(claim)
 }
 
 // Infeasible reports whether the storage has refused to give the volume this size. A refusal of an earlier size does not count
@@ -180,6 +189,21 @@ func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quanti
 	return nil
 }
 
+// StorageGrows reports whether the storage works on a larger size than this one. It continues although the claim requests less since
+// (kubernetes-csi/external-resizer pkg/controller, expandAndRecover).
+func StorageGrows(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
+	return known && attempted.Cmp(size) > 0 &&
+		claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimControllerResizeInProgress
+}
+
+// ReachedWithdrawn reports whether the volume has grown to the size that the claim no longer requests: a storage finishes an expansion that
+// it has begun (kubernetes-csi/external-resizer pkg/controller, expandAndRecover). There is no such size if it is 0.
+func ReachedWithdrawn(claim *corev1.PersistentVolumeClaim, withdrawn resource.Quantity) bool {
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	return withdrawn.Sign() > 0 && (capacity.Cmp(withdrawn) >= 0 || FileSystemPending(claim, withdrawn) != nil)
+}
+
 // Smallest returns the smallest size that the claim may request, but not less than the wanted size. Kubernetes rejects a size at or below
 // the volume's capacity (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 func Smallest(claim *corev1.PersistentVolumeClaim, wanted resource.Quantity) resource.Quantity {
@@ -203,11 +227,33 @@ func Grows(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	return requested.Cmp(target.Size) < 0
 }
 
+// Overshoots reports whether the claim requests more than an exact target, and its volume has no more than that: an earlier expansion has
+// not reached its size. Kubernetes lets the claim request less, as long as that is more than the volume has (KEP-1790).
+func Overshoots(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	requested, guaranteed := Requested(claim), GuaranteedSize(claim)
+	return target.Exact && requested.Cmp(Smallest(claim, target.Size)) > 0 && guaranteed.Cmp(target.Size) <= 0 &&
+		!GrownBeyond(claim, target.Size)
+}
+
+// GrownBeyond reports whether the claim's volume has grown to more than the size. Its file system may still have to grow, with the next
+// mount. Until then, the claim's status has the former capacity.
+func GrownBeyond(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
+	capacity, more := claim.Status.Capacity[corev1.ResourceStorage], size.DeepCopy()
+	more.Add(*resource.NewQuantity(1, resource.BinarySI))
+	return capacity.Cmp(size) > 0 || FileSystemPending(claim, more) != nil
+}
+
+// OnlyOvershoots reports whether the claim overshoots the target and its volume already has the size, so that nothing has to grow.
+func OnlyOvershoots(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	guaranteed := GuaranteedSize(claim)
+	return Overshoots(claim, target) && guaranteed.Cmp(target.Size) == 0
+}
+
 // Shrinks reports whether the claim requests more than an exact target, and its volume is larger. After an expansion was withdrawn, a claim
 // requests slightly more than its volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
 func Shrinks(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
-	return target.Exact && requested.Cmp(target.Size) > 0 && (capacity.IsZero() || capacity.Cmp(target.Size) > 0)
+	return target.Exact && requested.Cmp(target.Size) > 0 && (capacity.IsZero() || GrownBeyond(claim, target.Size))
 }
 
 // ChangesKind reports whether the target needs another volume, because of its class or access modes.

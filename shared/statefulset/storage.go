@@ -1,10 +1,12 @@
 package statefulset
 
 import (
+	"math"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // SameStorage reports whether both volumes are the same storage. A provisioner with a path pattern may create two volumes for one folder.
@@ -37,4 +39,12 @@ func folderOf(source *corev1.CSIPersistentVolumeSource) map[string]string {
 		}
 	}
 	return folder
+}
+
+// LeastSize returns the smallest size, in whole MiB, that leaves the margin in percent of it free beside the used bytes. A volume must be
+// larger, because its file system needs some space, too.
+func LeastSize(used int64, margin int) *resource.Quantity {
+	const mebi = 1 << 20
+	share := float64(100-min(margin, 99)) / 100 // the mover accepts a margin up to 99
+	return resource.NewQuantity(int64(math.Ceil(float64(used)/share/mebi))*mebi, resource.BinarySI)
 }

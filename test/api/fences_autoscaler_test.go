@@ -66,6 +66,9 @@ func (l *loot) layAutoscalers(t *testing.T) {
 	if err := s.create("owned", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2)}); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.create("paused", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2), Paused: true}); err != nil {
+		t.Fatal(err)
+	}
 	autoscalers := l.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(l.w.Namespace)
 	mine := autoscalerOf("owned", s.get("owned").UID)
 	others := autoscalerOf("others", "")

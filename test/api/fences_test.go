@@ -217,7 +217,7 @@ var podThefts = []theft{
 	{"run a pod with the marks of a cleanup pod, with any service account of its namespace", func(s *thief) error {
 		return s.createRealPod(func(*corev1.Pod) {}) // detect-resize may try a pod in a dry run
 	}, "cleanup-pod"},
-	{"run any other pod, or one that gets hold of its node", func(s *thief) error {
+	{"run any other pod, or a pod that takes over its node", func(s *thief) error {
 		for _, change := range []func(*corev1.Pod){
 			func(p *corev1.Pod) { p.Name = "mine" },
 			func(p *corev1.Pod) { p.Finalizers = nil },
@@ -299,7 +299,7 @@ var podThefts = []theft{
 	}, ""},
 }
 
-// TestStolenTokens checks what each account can do and what it cannot. docs/security.md has the resulting table.
+// TestStolenTokens checks the rights of each account, and that it has no others. docs/security.md has the resulting table.
 func TestStolenTokens(t *testing.T) {
 	t.Parallel()
 	l := layLoot(t)

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
@@ -37,7 +41,10 @@ func rollBack(t *testing.T, w *kit.World, drive *kit.Drive, done *api.Resize) *a
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
 		}
-		if status = w.Status("web"); status.Operation == done.Operation || !status.Phase.Terminal() {
+		if status = w.Status("web"); status == nil {
+			return "the set is being created again"
+		}
+		if status.Operation == done.Operation || !status.Phase.Terminal() {
 			return fmt.Sprintf("operation %s, phase %s: %s", status.Operation, status.Phase, status.Message)
 		}
 		return ""
@@ -243,4 +250,50 @@ func TestRefusedRollbackKeepsRecord(t *testing.T) {
 			t.Errorf("%s: the document is of operation %s, %s", name, status.Operation, status.Phase)
 		}
 	}
+}
+
+// TestRollbackAtFullQuota: the quota has no room beside the present claims. A rollback needs none, because it deletes each claim first,
+// although the quota refuses the dry run of the claim on the old volume.
+func TestRollbackAtFullQuota(t *testing.T) {
+	w, drive, done := resizedWorld(t)
+	before, _ := volumesOf(done)
+	w.CreateQuota(corev1.ResourceRequestsStorage, "256Mi")
+	expectPhase(t, rollBack(t, w, drive, done), api.Succeeded)
+	expectOn(t, w, before)
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+// TestRefusedClaimEndsRollbackBeforeADeletion: a policy forbids claims of the old size since the resize. The rollback fails at its
+// deadline, and the set runs on its present volumes.
+func TestRefusedClaimEndsRollbackBeforeADeletion(t *testing.T) {
+	w, _, done := resizedWorld(t)
+	_, after := volumesOf(done)
+	uids := map[string]types.UID{}
+	for claim := range after {
+		uids[claim] = w.Claim(claim).UID
+	}
+	w.DenyCreation("", "persistentvolumeclaims", "quantity(object.spec.resources.requests.storage).compareTo(quantity('128Mi')) >= 0")
+	w.Eventually("the policy is in force", func() string {
+		small := w.Claim("data-web-0").DeepCopy()
+		small.ObjectMeta = metav1.ObjectMeta{Name: "small"}
+		small.Spec.VolumeName, small.Spec.Resources.Requests[corev1.ResourceStorage] = "", resource.MustParse("64Mi")
+		if _, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Create(context.Background(), small,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return "it is not"
+		}
+		return ""
+	})
+	w.Settings.SwapTimeout = 5 * time.Second
+	back := rollBack(t, w, w.Drive(nil), done)
+	expectPhase(t, back, api.Failed)
+	if !strings.Contains(back.Message, "denied by a test") {
+		t.Errorf("%s: %s", back.Reason, back.Message)
+	}
+	expectOn(t, w, after)
+	for claim, uid := range uids {
+		if now := w.Claim(claim).UID; now != uid {
+			t.Errorf("claim %s was deleted", claim)
+		}
+	}
+	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }

@@ -148,6 +148,34 @@ func TestSleepRunsHooks(t *testing.T) {
 	}
 }
 
+// TestSetCreatedAgainDuringSleepRuns: the new set has no sleep, so nothing would wake it. scale-hooks ends the pause of its Scaler.
+func TestSetCreatedAgainDuringSleepRuns(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	manifest := kit.WorldSet("web", 2, "1Gi", "data")
+	manifest.Annotations[api.IdleTimeoutAnnotation], manifest.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
+	again := manifest.DeepCopy()
+	s.CreateSet(manifest)
+	if err := s.create("web", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2)}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	claims := s.ClaimUIDs()
+	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
+	s.UntilSleep(s.drive, "web", api.Asleep)
+	if !s.get("web").Spec.Paused {
+		t.Fatal("the Scaler is not paused")
+	}
+	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(s.T.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.CreateSet(again)
+	scaler := s.untilStage(v1alpha1.StageIdle, 2)
+	if after := s.ClaimUIDs(); scaler.Spec.Paused || after != claims {
+		t.Errorf("paused %t, claims %s, were %s", scaler.Spec.Paused, after, claims)
+	}
+}
+
 // TestWakeDuringHook: the scaling to zero ends first, the set wakes, and its claims stay.
 func TestWakeDuringHook(t *testing.T) {
 	t.Parallel()

@@ -15,11 +15,13 @@ type listed struct {
 	ImportPath string
 	Imports    []string
 	Deps       []string
+	// EmbedPatterns are the patterns of the package's go:embed directives.
+	EmbedPatterns []string
 }
 
 func packages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", module+"/...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps,EmbedPatterns", module+"/...").Output()
 	if err != nil {
 		t.Fatalf("listing the module's packages: %v", err)
 	}

@@ -113,6 +113,8 @@ func TestSuggestedCommandsKeepTheConnection(t *testing.T) {
 		{"sleep sts/web --yes", nil},
 		{"sleep sts/web --yes", []build.Option{build.Replicas(0)}},
 		{"wake sts/web", []build.Option{build.Replicas(0)}},
+		{"wake sts/web", []build.Option{build.Replicas(0), withScaling(api.Succeeded)}},
+		{"wake sts/web", []build.Option{build.Replicas(0), withPausedScaler()}},
 	} {
 		said, err := newCluster(t, build.Set("web", row.options...)).run(t, append(strings.Fields(row.args), "--context", "prod")...)
 		keepsConnection(t, row.args, said, err)

@@ -23,6 +23,7 @@ import (
 type fitting struct {
 	*tool
 	headroom int64
+	settings string
 	output   string
 }
 
@@ -33,12 +34,15 @@ func newFit(t *tool) *cobra.Command {
 		Short: "Show which StatefulSets could have smaller volumes, and the command for it",
 		Long: "Show how much is in use of the fullest volume of each template of the StatefulSets of a namespace, and a size that fits.\n\n" +
 			"The kubelets measure the present usage, which is not the peak: check a longer time in your monitoring before you shrink a\n" +
-			"volume. Only volumes that a pod uses are measured. If one of a template is not, its size is unknown. Nothing changes.",
+			"volume. Only volumes that a pod uses are measured. If one of a template is not, its size is unknown. Nothing changes.\n\n" +
+			"The size leaves room for --headroom and for the functions' DRYDOCK_SHRINK_MARGIN. All claims of a template get it, so a smaller\n" +
+			"claim grows.",
 		Example: "  kubectl drydock fit\n  kubectl drydock fit sts/web --headroom 100",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args) },
 	}
 	c.Flags().Int64Var(&o.headroom, "headroom", 50, "free space to keep, in percent of the used space")
+	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
 	return c
 }
@@ -115,11 +119,17 @@ func (o *fitting) find(ctx context.Context, s *session, only string) (*fitted, e
 	if err != nil {
 		return nil, err
 	}
+	var settings api.Settings
+	assumed, err := s.readSettings(ctx, o.settings, &settings)
+	if err != nil {
+		return nil, err
+	}
 	found := &fitted{Requests: map[string]string{}}
 	usage, unread := s.measure(ctx, nodes)
-	found.Unread = unread
+	found.Unread = slices.Concat(unread, assumed)
 	for _, set := range sets {
-		rows := fit.Rows(fit.Input{Set: set, Claims: claims, Usage: usage, Now: o.now(), Headroom: o.headroom})
+		rows := fit.Rows(fit.Input{Set: set, Claims: claims, Usage: usage, Now: o.now(), Headroom: o.headroom,
+			Margin: settings.ShrinkMargin})
 		found.Rows = append(found.Rows, rows...)
 		if request := fit.Request(rows); request != "" {
 			found.Requests[set.Name] = request

@@ -12,12 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drydock.dev/test/kit/build"
 )
 
-// fitCluster has set web with a claim of 100Mi, and a kubelet that answers so.
+// fitCluster has set web with a claim of 100Mi, settings with a margin of 20 %, and a kubelet that answers so.
 func fitCluster(t *testing.T, code int, summary string) *httptest.Server {
 	t.Helper()
 	lists := build.EmptyLists()
@@ -28,6 +29,8 @@ func fitCluster(t *testing.T, code int, summary string) *httptest.Server {
 	lists["statefulsets"] = append(lists["statefulsets"], build.Set("web", build.Template("data", "100Mi", "fixed")))
 	lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], claim)
 	lists["pods"] = append(lists["pods"], pod)
+	lists["configmaps"] = append(lists["configmaps"], &corev1.ConfigMap{Data: map[string]string{"DRYDOCK_SHRINK_MARGIN": "20"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "drydock", Name: "drydock-settings"}})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/nodes/node-1/proxy/stats/summary") {
 			w.WriteHeader(code)
@@ -68,6 +71,14 @@ func TestFitShowsTheCommand(t *testing.T) {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
+	}
+	if out, err := runFit(t, server, "--headroom", "10"); err != nil || !strings.Contains(out, "data=13Mi") ||
+		strings.Contains(out, "assumed") {
+		t.Errorf("20 %% of 12Mi do not stay free: %v\n%s", err, out)
+	}
+	if out, err := runFit(t, server, "--headroom", "10", "--settings", "drydock/other"); err != nil || !strings.Contains(out, "data=12Mi") ||
+		!strings.Contains(out, "assumed to have the default settings") {
+		t.Errorf("without settings: %v\n%s", err, out)
 	}
 	if out, err := runFit(t, server, "sts/web", "--headroom", "900"); err != nil || !strings.Contains(out, "as it is") ||
 		strings.Contains(out, "annotate") {

@@ -179,7 +179,7 @@ func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 	o.Doc = doc
 	object, resource, err := s.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), o.Record.Namespace, doc.Name)
 	o.Resource = resource
-	if object != nil && object.GetUID() == doc.UID {
+	if object != nil && owners.IsRecorded(object, doc, o.Operation) {
 		o.Object = object
 	}
 	return err

@@ -19,8 +19,8 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the volumeClaimTemplates. It
-// is empty if the templates of the set agree with the request.
+// manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the fields that a request can
+// change. It is empty if the set agrees with the request.
 func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) {
 	var changed []api.TemplateTarget
 	for _, template := range slices.Sorted(maps.Keys(request.Targets)) {
@@ -30,14 +30,15 @@ func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) 
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 	if err != nil {
-		return "", fmt.Errorf("reading the templates of StatefulSet %s/%s: %w", set.Namespace, set.Name, err)
+		return "", fmt.Errorf("reading the fields of StatefulSet %s/%s: %w", set.Namespace, set.Name, err)
 	}
 	before := &unstructured.Unstructured{Object: content}
-	old, err := templatesText(before)
+	old, err := fieldsText(before)
 	if err != nil {
 		return "", err
 	}
-	wanted, err := templatesText(resources.MakeSet(before, changed, &api.Resize{}))
+	replacement := resources.SetFields(resources.MakeSet(before, changed, &api.Resize{}), statefulset.Unmet(set, request.Fields))
+	wanted, err := fieldsText(replacement)
 	if err != nil {
 		return "", err
 	}
@@ -52,9 +53,9 @@ func printableLines(r rune) rune {
 	return printable(r)
 }
 
-// templatesText returns the volumeClaimTemplates of the set as YAML, without the fields that only the API server writes.
-func templatesText(set *unstructured.Unstructured) (string, error) {
-	all, _, err := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
+// fieldsText returns the fields of the set that a request can change as YAML, without the fields that only the API server writes.
+func fieldsText(set *unstructured.Unstructured) (string, error) {
+	all, found, err := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +65,20 @@ func templatesText(set *unstructured.Unstructured) (string, error) {
 			unstructured.RemoveNestedField(template, "metadata", "creationTimestamp")
 		}
 	}
-	content, err := json.Marshal(map[string]any{"volumeClaimTemplates": all})
+	fields := map[string]any{}
+	if found {
+		fields["volumeClaimTemplates"] = all
+	}
+	for _, name := range []api.FieldName{api.FieldServiceName, api.FieldPodManagementPolicy} {
+		value, _, err := unstructured.NestedString(set.Object, "spec", string(name))
+		if err != nil {
+			return "", err
+		}
+		if value != "" {
+			fields[string(name)] = value
+		}
+	}
+	content, err := json.Marshal(fields)
 	if err != nil {
 		return "", err
 	}

@@ -63,8 +63,8 @@ func (s *session) budgets(ctx context.Context) (budgets []policyv1.PodDisruption
 	return list.Items, nil
 }
 
-// observeSettings reads the functions' settings. If it cannot read them, it assumes the defaults and returns this assumption.
-func (s *session) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
+// readSettings reads the functions' settings. If it cannot read them, it assumes the defaults and returns this assumption.
+func (s *session) readSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
 	config, why := &corev1.ConfigMap{}, ""
 	if name != "" {
 		namespace, object, ok := strings.Cut(name, "/")
@@ -83,7 +83,12 @@ func (s *session) observeSettings(ctx context.Context, name string, into *api.Se
 		assumed = append(assumed, fmt.Sprintf("the functions are assumed to have the default settings, because ConfigMap %s cannot be read: %s. "+
 			"Name another with --settings", name, why))
 	}
-	if err := settings.Fill(into, config.Data); err != nil {
+	return assumed, settings.Fill(into, config.Data)
+}
+
+// observeSettings is readSettings, and also assumes an image if the settings have none.
+func (s *session) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
+	if assumed, err = s.readSettings(ctx, name, into); err != nil {
 		return assumed, err
 	}
 	if into.Image == "" {

@@ -24,11 +24,14 @@ import (
 	"drydock.dev/test/kit/screen"
 )
 
-// TestManifestDiffShowsWhatToChange: only the named templates change, and a template that agrees does not.
+// TestManifestDiffShowsWhatToChange: only the named templates and fields change, and a template or field that agrees does not. If the diff
+// lacked a field, the next apply of the manifest would ask for its former value.
 func TestManifestDiffShowsWhatToChange(t *testing.T) {
 	set := build.Set("web", build.Template("data", "10Gi", "standard"), build.Template("logs", "1Gi", "standard"))
 	file := golden.Open(t)
-	for _, request := range []string{"data=20Gi@fast", "data=5Gi:RWX,logs=2Gi%gold", "data=10Gi", "data=5Gi+"} {
+	for _, request := range []string{"data=20Gi@fast", "data=5Gi:RWX,logs=2Gi%gold", "data=10Gi", "data=5Gi+",
+		"data=20Gi,serviceName=db", "podManagementPolicy=Parallel,serviceName=web", "data/labels/tier=gold", "+cache=1Gi:RWO", "-logs",
+		"serviceName=web"} {
 		parsed, err := api.ParseRequest(request)
 		if err != nil {
 			t.Fatal(err)
@@ -193,6 +196,15 @@ func withScaling(phase api.Phase) build.Option {
 	return build.Annotation(api.ScaleAnnotation, doc.Encode())
 }
 
+// withPausedScaler returns an option that adds the record of the paused Scaler web, which has stopped the set.
+func withPausedScaler() build.Option {
+	return func(o metav1.Object) {
+		withScaling(api.Succeeded)(o)
+		record := strings.Replace(o.GetAnnotations()[api.ScaleAnnotation], "{", `{"paused":true,`, 1)
+		build.Annotation(api.ScaleAnnotation, record)(o)
+	}
+}
+
 func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
 	timeout := build.Annotation(api.IdleTimeoutAnnotation, "30m")
 	paused := build.Annotation(api.PausedAnnotation, "true")
@@ -207,10 +219,22 @@ func TestSleepAndWakeWriteTheAnnotations(t *testing.T) {
 		{"a set at zero", "sleep sts/web --yes", []build.Option{timeout, build.Replicas(0)}},
 		{"a set with invalid annotations", "sleep sts/web --yes", []build.Option{build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
 		{"a paused set wakes", "wake sts/web --for 2h", []build.Option{paused, build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}},
-		{"a set at zero that nobody put to sleep", "wake sts/web", []build.Option{timeout, build.Replicas(0)}},
+		{"a set at zero without a sleep", "wake sts/web", []build.Option{timeout, build.Replicas(0)}},
+		{"a paused set at zero that a user scaled", "wake sts/web", []build.Option{paused, build.Replicas(0)}},
+		{"a paused set that runs wakes", "wake sts/web", []build.Option{paused}},
 		{"a set that stays awake for longer already", "wake sts/web", []build.Option{timeout,
 			build.Annotation(api.AwakeUntilAnnotation, "2030-01-01T00:00:00Z")}},
 		{"an awake set stays awake", "wake sts/web", []build.Option{timeout}},
+		{"a set that is being deleted", "wake sts/web", []build.Option{build.Replicas(3), build.Deleting()}},
+		{"a set with wake-replicas and an invalid timeout", "wake sts/web", []build.Option{build.Replicas(0),
+			build.Annotation(api.WakeReplicasAnnotation, "3"), build.Annotation(api.IdleTimeoutAnnotation, "soon")}},
+		{"a set whose Scaler is paused", "wake sts/web", []build.Option{build.Replicas(0), withPausedScaler()}},
+		{"a paused set whose Scaler is paused", "wake sts/web", []build.Option{paused, build.Replicas(0), withPausedScaler()}},
+		{"a set whose Scaler has the count 0", "wake sts/web", []build.Option{build.Replicas(0), withScaling(api.Succeeded)}},
+		{"a set that its operator has stopped", "wake sts/web", []build.Option{build.Replicas(0), build.ControlledBy("MariaDB", "main")}},
+		{"a paused set that its operator has stopped", "wake sts/web", []build.Option{paused, build.Replicas(0),
+			build.ControlledBy("MariaDB", "main")}},
+		{"a set at zero whose Scaler is paused", "sleep sts/web --yes", []build.Option{build.Replicas(0), withPausedScaler()}},
 	} {
 		c := newCluster(t, build.Set("web", row.options...))
 		out, err := c.runAt(t, build.Now, strings.Fields(row.args)...)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,7 +51,7 @@ func TestWaitForAUserWhoMayReadOnlyTheSet(t *testing.T) {
 		s := newLogServer(t)
 		s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Status(record), build.Resize(record.Request))}
 		s.forbidden["/persistentvolumes"] = true
-		_, errOut, err := s.run(t, "status", "sts/web", "--wait", "--timeout", (100 * time.Millisecond).String())
+		_, errOut, err := s.run(t, "status", "sts/web", "--wait", "--timeout", "3s")
 		if ExitCode(err) != want || strings.Count(errOut, "missing") != 1 {
 			t.Errorf("%s: %v, stderr %q", phase, err, errOut)
 		}

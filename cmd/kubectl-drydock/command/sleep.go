@@ -117,8 +117,7 @@ func (o *sleeping) sleepPatch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 	case member.SleepErr != nil:
 		return nil, member.SleepErr
 	case !member.Sleep.Active() && statefulset.Replicas(set) == 0:
-		return nil, fmt.Errorf("StatefulSet %s/%s already has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s "+
-			"sts %s --replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
+		return nil, fmt.Errorf("StatefulSet %s/%s already has no replicas, and %s", set.Namespace, set.Name, o.howToStart(set))
 	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
 	if o.staysAsleep(set) {
@@ -173,9 +172,8 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 		switch {
 		case member.SleepErr != nil:
 			return nil, member.SleepErr
-		case !member.CanWake() && !member.Rules.Paused:
-			return nil, fmt.Errorf("StatefulSet %s/%s has no replicas, and Drydock did not scale it. Start it with: kubectl scale -n %s sts %s "+
-				"--replicas=1", set.Namespace, set.Name, set.Namespace, set.Name)
+		case !canWakeUnpaused(set):
+			return nil, o.cannotWake(set)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
 		stays = until
@@ -195,6 +193,58 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
+}
+
+// canWakeUnpaused reports whether the set can wake when the command has removed the annotation drydock.dev/paused.
+func canWakeUnpaused(set *appsv1.StatefulSet) bool {
+	unpaused := set.DeepCopy()
+	delete(unpaused.Annotations, api.PausedAnnotation)
+	return idle.MemberOf(unpaused).CanWake()
+}
+
+// cannotWake says why the command does not wake the set, and names the remedy.
+func (o *sleeping) cannotWake(set *appsv1.StatefulSet) error {
+	member := idle.MemberOf(set)
+	ownCount := statefulset.Controller(set) == nil && !member.HasScaler && set.Annotations[api.WakeReplicasAnnotation] != ""
+	switch {
+	case set.DeletionTimestamp != nil:
+		return fmt.Errorf("StatefulSet %s/%s is being deleted, so it cannot wake. When it is gone, create it again", set.Namespace,
+			set.Name)
+	case member.Err != nil && (ownCount || member.IsLeftAtZero()):
+		return fmt.Errorf("StatefulSet %s/%s has invalid annotations, so it does not wake. Correct them, then run the command again: %w",
+			set.Namespace, set.Name, member.Err)
+	}
+	return fmt.Errorf("StatefulSet %s/%s has no replicas, and %s", set.Namespace, set.Name, o.howToStart(set))
+}
+
+// howToStart says who decides the count of a set at zero that has no sleep, and how to start the set. With the annotation
+// drydock.dev/paused, the started set would be put to sleep. The names come from the set, so a tenant may have written them.
+func (o *sleeping) howToStart(set *appsv1.StatefulSet) string {
+	member, controller, unpause := idle.MemberOf(set), statefulset.Controller(set), ""
+	if member.Rules.Paused {
+		unpause = fmt.Sprintf("kubectl annotate -n %s sts %s %s-", set.Namespace, set.Name, api.PausedAnnotation)
+	}
+	first := ""
+	if unpause != "" {
+		first = unpause + " && "
+	}
+	switch {
+	case member.HasScaler:
+		record := operation.Of(set).Scale
+		name := text.Printable(record.Scaler.Name)
+		if record.Paused {
+			return fmt.Sprintf("its Scaler %s is paused. End the pause with: %s%s -n %s %s --type=merge -p '{\"spec\":{\"paused\":false}}'",
+				name, first, o.connection().inOwn("kubectl patch scaler"), set.Namespace, shellWord(name))
+		}
+		return fmt.Sprintf("its Scaler %s decides its count. Scale it with: %skubectl scale -n %s scaler %s --replicas=N", name, first,
+			set.Namespace, shellWord(name))
+	case controller != nil && unpause != "":
+		return fmt.Sprintf("%s controls it. Start it through that resource, after this command: %s",
+			text.Printable(controller.Kind+" "+controller.Name), unpause)
+	case controller != nil:
+		return text.Printable(controller.Kind+" "+controller.Name) + " controls it. Start it through that resource"
+	}
+	return fmt.Sprintf("Drydock did not scale it. Start it with: %skubectl scale -n %s sts %s --replicas=1", first, set.Namespace, set.Name)
 }
 
 // memberOf returns the set's settings and records, and remembers the sleep that has ended.

@@ -55,3 +55,17 @@ func TestWaitForSleepEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestWakeRefusesASetThatAUserScaledToZero: Drydock has no sleep of it, so nothing restores replicas when drydock.dev/paused is removed.
+func TestWakeRefusesASetThatAUserScaledToZero(t *testing.T) {
+	for situation, options := range map[string][]build.Option{
+		"without the annotation": {build.Replicas(0)},
+		"paused":                 {build.Replicas(0), build.Annotation(api.PausedAnnotation, "true")},
+		"paused is false":        {build.Replicas(0), build.Annotation(api.PausedAnnotation, "false")},
+	} {
+		c := newCluster(t, build.Set("web", options...))
+		if out, err := c.run(t, "wake", "sts/web", "--wait", "--timeout", "2s"); ExitCode(err) != 1 || len(c.wrote) > 0 {
+			t.Errorf("%s: exit code %d, wrote %v: %v\n%s", situation, ExitCode(err), c.wrote, err, out)
+		}
+	}
+}

@@ -13,10 +13,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"drydock.dev/cmd/kubectl-drydock/install"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -213,7 +215,9 @@ func TestUninstallReleasesWhatBeganMeanwhile(t *testing.T) {
 
 // TestReleaseReadsTheScalersOfSleepingSets: without a sleep, or without the custom resource, there is nothing to read.
 func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
-	pilot := tree{"metadata": tree{"name": "pilot", "namespace": "shop", "uid": "uid-pilot", "resourceVersion": "5"},
+	pilot := tree{"metadata": tree{"name": "pilot", "namespace": "shop", "uid": "uid-pilot", "resourceVersion": "5",
+		"managedFields": []any{tree{"manager": api.FieldManager, "operation": "Update", "fieldsType": "FieldsV1",
+			"fieldsV1": tree{"f:spec": tree{"f:paused": tree{}}}}}},
 		"spec": tree{"target": "web", "replicas": 3, "paused": true}}
 	asleep := build.Set("web", build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour))))
 	for situation, row := range map[string]struct {
@@ -229,6 +233,45 @@ func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
 		c.Lists["statefulsets"], c.scalers = []metav1.Object{row.set}, row.scalers
 		if out, err := c.run(t, "release", "-A", "--yes"); err != nil || strings.Join(c.wrote, " ") != row.wrote {
 			t.Errorf("%s: %v, wrote %v\n%s", situation, err, c.wrote, out)
+		}
+	}
+}
+
+// TestReleaseResumesAnOwnerCreatedAgain: the paused owner was created again from its own manifest, or restored from a backup, with the
+// pause in it. The release deletes the record, so nothing would resume the owner later. Another owner with the name is left alone.
+func TestReleaseResumesAnOwnerCreatedAgain(t *testing.T) {
+	pause := api.Pause{Version: api.PauseVersion, Settings: []api.PausedSetting{{In: "field", Key: "spec.suspend", Value: true}},
+		Holders: []api.Holder{{Operation: build.SleepID, Set: "web"}}}
+	other := pause
+	other.Holders = []api.Holder{{Operation: "another", Set: "web"}}
+	for situation, row := range map[string]struct {
+		uid     types.UID
+		pause   api.Pause
+		resumed bool
+	}{
+		"the same owner":                             {"uid-main", pause, true},
+		"the owner was created again":                {"uid-new", pause, true},
+		"another owner, paused by another operation": {"uid-new", other, false},
+	} {
+		owner := &unstructured.Unstructured{Object: tree{"spec": tree{"suspend": true}}}
+		owner.SetAPIVersion("k8s.mariadb.com/v1alpha1")
+		owner.SetKind("MariaDB")
+		owner.SetNamespace("shop")
+		owner.SetName("main")
+		owner.SetUID(row.uid)
+		owner.SetResourceVersion("7")
+		owner.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: row.pause.Encode()})
+		set := build.Set("web", build.Replicas(3), build.WithSleep(build.Sleep(api.Succeeded)))
+		record := resources.MakeOwnerRecord(set, build.Sleep(api.Asleep), api.PausedOwner{Version: api.PauseVersion,
+			APIVersion: "k8s.mariadb.com/v1alpha1", Kind: "MariaDB", Resource: "mariadbs", Name: "main", UID: "uid-main"})
+		record.UID, record.ResourceVersion = "uid-record", "9"
+		c := &changing{Lists: build.EmptyLists()}
+		c.Lists["statefulsets"] = []metav1.Object{set}
+		c.Lists["controllerrevisions"] = []metav1.Object{record}
+		c.Lists["mariadbs"] = []metav1.Object{owner}
+		out, err := c.run(t, "release --yes")
+		if resumed := strings.Contains(strings.Join(c.wrote, "\n"), "owner-paused"); resumed != row.resumed {
+			t.Errorf("%s: resumed %t, want %t: %v\n%s", situation, resumed, row.resumed, err, out)
 		}
 	}
 }

@@ -23,6 +23,8 @@ type Input struct {
 	Now    time.Time
 	// Headroom is the space that must stay free, in percent of the used space.
 	Headroom int64
+	// Margin is the space that the mover keeps free in a shrunk volume, in percent of the volume.
+	Margin int
 }
 
 // Row is the result for one template of a set.
@@ -30,9 +32,10 @@ type Row struct {
 	Namespace string `json:"namespace"`
 	Set       string `json:"set"`
 	Template  string `json:"template"`
-	// Size is the size of the largest claim. Claims is the number of claims.
+	// Size is the size of the largest claim. Claims is the number of claims, and Total the sum of their sizes in bytes.
 	Size   resource.Quantity `json:"size"`
 	Claims int               `json:"claims"`
+	Total  int64             `json:"totalBytes"`
 	// Fullest is the claim with the most used space. Used is that space in bytes.
 	Fullest string `json:"fullest,omitempty"`
 	Used    int64  `json:"usedBytes,omitempty"`
@@ -42,15 +45,16 @@ type Row struct {
 	UnknownReason string             `json:"unknown,omitempty"`
 }
 
-// SavedBytes returns how many bytes all claims of the template together would shrink.
+// SavedBytes returns how many bytes all claims of the template together would shrink. The new size is that of all claims, so smaller claims
+// grow to it.
 func (r Row) SavedBytes() int64 {
 	if r.Fits == nil {
 		return 0
 	}
-	return (r.Size.Value() - r.Fits.Value()) * int64(r.Claims)
+	return r.Total - r.Fits.Value()*int64(r.Claims)
 }
 
-// maxWorthwhilePercent is the largest new size that is worth a resize, in percent of the present size.
+// maxWorthwhilePercent is the largest new size of all claims together that is worth a resize, in percent of their present size.
 const maxWorthwhilePercent = 80
 
 // Rows returns a row for each template of the set.
@@ -74,7 +78,8 @@ func (in Input) rowOf(template string) Row {
 			continue
 		}
 		row.Claims++
-		if size := statefulset.Requested(c.PersistentVolumeClaim); size.Cmp(row.Size) > 0 {
+		size := statefulset.Requested(c.PersistentVolumeClaim)
+		if row.Total += size.Value(); size.Cmp(row.Size) > 0 {
 			row.Size = size
 		}
 		u, measured := in.Usage[c.Name]
@@ -97,17 +102,19 @@ func (in Input) rowOf(template string) Row {
 		row.UnknownReason = strings.Join(unknown, "; ")
 		return row
 	}
-	if fits := roundUp(needed); fits.Value() <= row.Size.Value()/100*maxWorthwhilePercent {
+	if fits := roundUp(needed); fits.Value()*int64(row.Claims) <= row.Total/100*maxWorthwhilePercent {
 		row.Fits = &fits
 	}
 	return row
 }
 
-// bytesNeeded returns the bytes that a volume needs for its usage and the headroom. Used inodes count, too, because a smaller file system
-// has fewer inodes.
+// bytesNeeded returns the bytes that a volume needs for its usage and the headroom. It is at least the size that the mover accepts. Used
+// inodes count, too, because a smaller file system has fewer inodes.
 func (in Input) bytesNeeded(u grow.Usage, capacity int64) int64 {
 	overhead := float64(capacity) / float64(u.Capacity)
-	needed := max(float64(u.Capacity-u.Free), float64(u.Used)) * float64(100+in.Headroom) / 100
+	used := max(u.Capacity-u.Free, u.Used)
+	least := statefulset.LeastSize(used, in.Margin)
+	needed := max(float64(used)*float64(100+in.Headroom)/100, float64(least.Value()))
 	if u.Inodes > 0 {
 		share := float64(u.Inodes-u.InodesFree) / float64(u.Inodes)
 		needed = max(needed, share*float64(u.Capacity)*float64(100+in.Headroom)/100)

@@ -20,8 +20,8 @@ const gib = 1 << 30
 
 // in returns the input for set web with two claims of 100Gi. used0 and used1 are their used space in GiB.
 func in(used0, used1 int64, change ...func(*fit.Input)) fit.Input {
-	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now, Headroom: 50,
-		Usage: map[string]grow.Usage{}}
+	i := fit.Input{Set: build.Set("web", build.Replicas(2), build.Template("data", "100Gi", "fixed")), Now: build.Now,
+		Headroom: 50, Margin: 10, Usage: map[string]grow.Usage{}}
 	for ordinal, used := range []int64{used0, used1} {
 		name := fmt.Sprintf("data-web-%d", ordinal)
 		c := build.Claim(name, "100Gi")
@@ -83,5 +83,46 @@ func TestRowsFitFullestClaim(t *testing.T) {
 				t.Errorf("request %q", fit.Request(rows))
 			}
 		})
+	}
+}
+
+// TestSavingsOfUnequalClaims: an exact size applies to all claims of the template, so it also makes the small ones larger.
+func TestSavingsOfUnequalClaims(t *testing.T) {
+	for _, small := range []string{"10Gi", "60Gi"} {
+		row := fit.Rows(in(20, 2, withSmallClaim(small)))[0]
+		size := resource.MustParse(small)
+		if saves := 100*gib + size.Value() - 2*30*gib; row.Fits == nil || row.Fits.String() != "30Gi" || row.SavedBytes() != saves {
+			t.Errorf("%s: fits in %s and saves %d GiB, want 30Gi and %d", small, row.Fits, row.SavedBytes()/gib, saves/gib)
+		}
+	}
+	if row := fit.Rows(in(35, 2, withSmallClaim("10Gi")))[0]; row.Fits != nil {
+		t.Errorf("53Gi for each of two claims saves too little of 110 GiB, and the row suggests %s", row.Fits)
+	}
+}
+
+// withSmallClaim gives the second claim another size.
+func withSmallClaim(size string) func(*fit.Input) {
+	return func(i *fit.Input) {
+		storage := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		i.Claims[1].Spec.Resources.Requests, i.Claims[1].Status.Capacity = storage, storage
+		u := i.Usage["data-web-1"]
+		u.Capacity = storage.Storage().Value()
+		u.Free = u.Capacity - u.Used
+		i.Usage["data-web-1"] = u
+	}
+}
+
+// TestMoverAcceptsTheFittingSize: the mover refuses a copy unless the used space and the margin, a percentage of the new volume, fit into
+// the new volume.
+func TestMoverAcceptsTheFittingSize(t *testing.T) {
+	for _, margin := range []int64{0, 10, 30} {
+		const used = 50 * gib
+		row := fit.Rows(in(50, 50, func(i *fit.Input) { i.Headroom, i.Margin = 10, int(margin) }))[0]
+		if row.Fits == nil {
+			t.Fatalf("margin %d: no size fits", margin)
+		}
+		if size := row.Fits.Value(); used+size/100*margin > size {
+			t.Errorf("margin %d: 50 GiB and %d MiB do not fit into %s", margin, size/100*margin>>20, row.Fits)
+		}
 	}
 }

@@ -2,13 +2,13 @@ package forecast
 
 import (
 	"fmt"
-	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
@@ -27,7 +27,7 @@ func (f *Forecast) compareUsage(d *Document) {
 		if c.Used == nil || c.To.Value() >= c.Capacity {
 			continue
 		}
-		used, least := text.Bytes(*c.Used), leastSize(*c.Used, f.in.Settings.ShrinkMargin)
+		used, least := text.Bytes(*c.Used), statefulset.LeastSize(*c.Used, f.in.Settings.ShrinkMargin)
 		switch {
 		case *c.Used > c.To.Value():
 			d.Refused = append(d.Refused, resize.Problem{Reason: api.CopyFailed, Message: fmt.Sprintf(
@@ -38,14 +38,6 @@ func (f *Forecast) compareUsage(d *Document) {
 				"(NoSpace). No member is stopped then. Request more than %s", c.Name, used, f.in.Settings.ShrinkMargin, &c.To, least))
 		}
 	}
-}
-
-// leastSize returns the size, in whole MiB, of which the margin in percent stays free beside the used bytes. A volume must be larger,
-// because its file system needs space of its own.
-func leastSize(used int64, margin int) *resource.Quantity {
-	const mebi = 1 << 20
-	share := float64(100-min(margin, 99)) / 100 // the mover accepts a margin up to 99
-	return resource.NewQuantity(int64(math.Ceil(float64(used)/share/mebi))*mebi, resource.BinarySI)
 }
 
 // capacity returns the size of the volume in bytes, and at least the given size.

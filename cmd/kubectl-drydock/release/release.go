@@ -169,7 +169,7 @@ func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
 		return nil
 	case records.Scale != nil && records.Scale.Scaler.UID != scaler.UID:
 		return nil
-	case records.Scale == nil && sleep != nil && sleep.Started.Before(&scaler.CreationTimestamp):
+	case records.Scale == nil && sleep != nil && !scale.MayBePausedBy(sleep, scaler):
 		return nil
 	case sleep != nil && sleep.Phase == api.Waking && statefulset.Replicas(in.Set) > 0:
 		return nil
@@ -185,8 +185,11 @@ var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.
 // sleep returns the sleep that has scaled the set to zero, from its annotation or its ControllerRevision; nil if there is none.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
-	if m.Sleep.Active() || m.IsLeftAtZero() {
+	switch {
+	case m.Sleep.Active() || m.IsLeftAtZero():
 		return m.Sleep
+	case m.Former != nil: // idle-timeout has not taken it over yet
+		return m.TakeOverFormer(m.Set.CreationTimestamp.Time, "")
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)

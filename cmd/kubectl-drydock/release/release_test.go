@@ -107,8 +107,8 @@ func scaledToZero() build.Option {
 
 // withScaler adds the paused Scaler pilot with the count.
 func (in Input) withScaler(replicas int32) Input {
-	in.Scalers = []*v1alpha1.Scaler{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pilot", UID: "uid-pilot",
-		ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &replicas, Paused: true}}}
+	in.Scalers = []*v1alpha1.Scaler{build.With(&v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pilot",
+		UID: "uid-pilot", ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &replicas}}, build.PausedByDrydock())}
 	return in
 }
 
@@ -211,5 +211,16 @@ func TestReleaseAfterEndedSleep(t *testing.T) {
 		if strings.Contains(text, "replicas 0 to") || strings.Contains(text, "whenScaled Delete") != restores {
 			t.Errorf("%d pods: %s, want whenScaled to be restored: %t", pods, text, restores)
 		}
+	}
+}
+
+// TestReleaseWakesRestoredSet: a namespace was restored from a backup of sleeping sets, and Drydock's functions do not run.
+func TestReleaseWakesRestoredSet(t *testing.T) {
+	in := asleepWith(nil, build.Generation(1))
+	former := build.Sleep(api.Asleep)
+	former.Set.UID = "uid-before"
+	build.With(in.Set, build.Annotation(api.SleepAnnotation, former.Encode()))
+	if got := decision(in); !strings.Contains(got, "replicas 0 to 3") {
+		t.Errorf("the set stays at zero:\n%s", got)
 	}
 }

@@ -46,6 +46,9 @@ func (m *ScalerMode) Unreadable() bool {
 	return m != nil && m.Fixed == nil && m.HPA == nil && m.Auto == nil && m.ExternallyScaled == nil
 }
 
+// Autoscales reports whether the mode has an autoscaler.
+func (m *ScalerMode) Autoscales() bool { return m != nil && (m.HPA != nil || m.Auto != nil) }
+
 // Wanted returns the requested count: zero during a pause, nil if the Scaler takes over the count of the set.
 func (s *Scaler) Wanted() *int32 {
 	if s.Spec.Paused && s.Spec.Replicas != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 )
 
@@ -152,4 +153,13 @@ func summaryOfSleep(s *api.Sleep) string {
 		}
 	}
 	return b.String()
+}
+
+// PausedByDrydock pauses a Scaler. Its managedFields name Drydock as the client that did so.
+func PausedByDrydock() Option {
+	return Edit(func(s *v1alpha1.Scaler) {
+		s.Spec.Paused = true
+		s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: api.FieldManager,
+			Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{}}}`)}})
+	})
 }

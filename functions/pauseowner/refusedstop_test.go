@@ -1,0 +1,55 @@
+package pauseowner
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// TestNoOwnerIsStoppedForARefusedSleep: the operator of a set can be stopped, and something else would give the set replicas. Nothing of
+// that is new when the sleep is decided. The sleep is refused, and tried again every ten minutes. The operator must not stop the database
+// for it.
+func TestNoOwnerIsStoppedForARefusedSleep(t *testing.T) {
+	noConsent := kedaScaler(t)
+	noConsent.Allowed = false
+	for name, second := range map[string]Owner{
+		"an autoscaler scales from zero": {Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: "web"},
+			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"},
+		"KEDA's resource does not allow a pause": noConsent,
+	} {
+		for operator, first := range map[string]Owner{"it can only stop": ownerWithStop(t), "it can stop and pause": ownerWithBoth(t)} {
+			t.Run(name+"/"+operator, func(t *testing.T) {
+				sleep := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+				in := sleepAsking(sleep, []Owner{first, second})
+				for range 20 {
+					p := Decide(in)
+					if stored := build.StoredSleep(p); stored != nil {
+						in = sleepAsking(stored, in.Owners).withRecords(in.OwnerRecords...)
+					}
+					for _, a := range p.Actions {
+						switch a.Resource {
+						case first.Resource:
+							in.Owners[0].Object = patched(t, in.Owners[0].Object, []plan.Action{a})
+							if first.Row.Held(owners.ByStop, in.Owners[0].Object) {
+								t.Errorf("the operator is told to stop the set: %s", a)
+							}
+						case plan.ControllerRevisions:
+							in = in.withRecords(in.Owners[0].recorded(owners.ByStop))
+						}
+					}
+					if stored := build.StoredSleep(p); stored != nil && stored.Phase.Terminal() {
+						t.Logf("%s: %s", p.Reason, stored.Message)
+						return
+					}
+				}
+				t.Fatal("the sleep does not end")
+			})
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package pauseowner
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/build"
+)
+
+// twoOwners returns the records of an operator and of an autoscaler of KEDA, which a sleep has paused.
+func twoOwners(t *testing.T) []OwnerRecord {
+	t.Helper()
+	database, keda := ownerWithPause(t).held(t, owners.ByPause, build.SleepID), kedaScaler(t).held(t, owners.ByPause, build.SleepID)
+	a, b := database.recorded(owners.ByPause), keda.recorded(owners.ByPause)
+	a.Row, b.Row = database.Row, keda.Row
+	return []OwnerRecord{a, b}
+}
+
+// TestTwoStuckOwnersAreReportedOnce: pause-owner has lost its rights to both owners of a set.
+func TestTwoStuckOwnersAreReportedOnce(t *testing.T) {
+	records := twoOwners(t)
+	records[0].Object, records[0].Denied = nil, errors.New("mariadbs is forbidden")
+	records[1].Object, records[1].Denied = nil, errors.New("scaledobjects is forbidden")
+	sleep, writes := build.Sleep(api.Succeeded), 0
+	for range 20 { // the executor repeats the decision until there is nothing left to do
+		p := Decide(Input{Observed: build.World(build.Set("web", build.WithSleep(sleep))), OwnerRecords: records})
+		if p.Kind != plan.KindDo {
+			break
+		}
+		writes, sleep = writes+1, build.StoredSleep(p)
+	}
+	both := strings.Contains(sleep.OwnerProblem, "mariadbs") && strings.Contains(sleep.OwnerProblem, "scaledobjects")
+	if writes != 1 || !both {
+		t.Errorf("%d writes: %s", writes, sleep.OwnerProblem)
+	}
+}
+
+// TestTwoRejectedResumesAreReported: a freeze of changes rejects the resume of both owners.
+func TestTwoRejectedResumesAreReported(t *testing.T) {
+	in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))), OwnerRecords: twoOwners(t)}
+	in.RejectedWrites = map[string]error{}
+	for _, r := range in.OwnerRecords {
+		in.RejectedWrites[writeKey(r.Resource, r.Owner.Name)] = errors.New("frozen for " + r.Owner.Kind)
+	}
+	stored := build.StoredSleep(Decide(in))
+	if stored == nil || !strings.Contains(stored.OwnerProblem, "for MariaDB") || !strings.Contains(stored.OwnerProblem, "for ScaledObject") {
+		t.Errorf("both owners stay paused, and the set does not say so: %s", build.Summary(stored))
+	}
+}
+
+// TestRejectedResumeKeepsNoOtherOwnerPaused: the API server rejects the resume of one owner. The other one is resumed.
+func TestRejectedResumeKeepsNoOtherOwnerPaused(t *testing.T) {
+	in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))), OwnerRecords: twoOwners(t)}
+	in = in.withDenial("admission webhook denied the request")
+	if p := Decide(in); !writesTo(p, in.OwnerRecords[1].Resource) {
+		t.Errorf("nothing rejects the resume of the second owner: %s", p)
+	}
+}
