@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -78,22 +77,21 @@ func (f *Function) observeRecords(ctx context.Context, in *Input, noneWanted boo
 				if link == nil {
 					continue
 				}
-				// Of a set with members, only an operator that was stopped matters. Another record may be the rest of an operation that is over.
+				// Of a set with members, only an operator that was stopped matters.
 				owner, err := api.LoadPausedOwner(&l.Items[i])
 				stopped := link.Role == api.RoleOwner && err == nil && owner.Stopped
-				if link.Set.Name == in.Name && (noneWanted || stopped) || stopped && owner.UID == controllerUID(in.Set) {
+				ours := link.Set.Name == in.Name && (noneWanted && !isOver(in.Set, link) || stopped)
+				if ours || stopped && operation.MayStop(in.Set, owner.UID, owner.KindBelow) {
 					in.Records = append(in.Records, link.Role)
 				}
 			}
 		})
 }
 
-// controllerUID returns the UID of the set's controller, or "".
-func controllerUID(set *appsv1.StatefulSet) types.UID {
-	if controller := statefulset.Controller(set); controller != nil {
-		return controller.UID
-	}
-	return ""
+// isOver reports whether the record of a paused owner is the rest of a resize that has ended. It stays while the owner cannot be resumed.
+func isOver(set *appsv1.StatefulSet, link *api.Link) bool {
+	record := operation.Of(set).Resize
+	return link.Role == api.RoleOwner && record != nil && record.Operation == link.Operation && record.Phase.Terminal()
 }
 
 // needsScalers reports whether a cleanup could begin or continue on members that a Scaler wants, because the set has no record of it.

@@ -27,18 +27,20 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 		replicas         int32
 		ofDB, ofWeb      build.Option
 		kind, plural, id string
-		above            bool
+		below            string
 	}{
-		"it has stopped all members of web": {0, database, database, "Database", "databases", "uid-main", false},
-		"it has stopped two of three":       {1, database, database, "Database", "databases", "uid-main", false},
+		"it has stopped all members of web": {0, database, database, "Database", "databases", "uid-main", ""},
+		"it has stopped two of three":       {1, database, database, "Database", "databases", "uid-main", ""},
 		// the sets have two controllers, which belong to the stopped K8ssandraCluster
-		"it has stopped all members of another datacenter": {0, dc1, dc2, "K8ssandraCluster", "k8ssandraclusters", "uid-cluster", true},
-		"it has stopped two of three in another":           {1, dc1, dc2, "K8ssandraCluster", "k8ssandraclusters", "uid-cluster", true},
+		"it has stopped all members of another datacenter": {0, dc1, dc2, "K8ssandraCluster", "k8ssandraclusters", "uid-cluster",
+			"CassandraDatacenter"},
+		"it has stopped two of three in another": {1, dc1, dc2, "K8ssandraCluster", "k8ssandraclusters", "uid-cluster",
+			"CassandraDatacenter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			replicas := row.replicas
 			stopping := build.Sleep(api.Stopping, build.OwnerStops(), build.SleepDue(time.Minute),
-				func(s *api.Sleep) { s.Set, s.OwnerAbove = api.SetRef{Name: "db", UID: "uid-db"}, row.above })
+				func(s *api.Sleep) { s.Set, s.StoppedOwner = api.SetRef{Name: "db", UID: "uid-db"}, types.UID(row.id) })
 			db := build.Set("db", group, build.UID("uid-db"), build.Replicas(1), build.ReplicaCounts(1, 1), row.ofDB,
 				build.IdleTimeout("1h"), build.Annotation(api.SleepAnnotation, stopping.Encode()), build.LastActivity(0))
 			set := web(group, build.Replicas(replicas), build.ReplicaCounts(replicas, replicas), row.ofWeb,
@@ -51,7 +53,8 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 				db, set = afterPlan(db, p), afterPlan(set, p)
 			}
 			record := resources.MakeOwnerRecord(db, stopping, api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1",
-				Kind: row.kind, Resource: row.plural, Name: "main", UID: types.UID(row.id), Stopped: true})
+				Kind: row.kind, Resource: row.plural, Name: "main", UID: types.UID(row.id), Stopped: true,
+				KindBelow: row.below})
 			record.UID, record.ResourceVersion = "uid-record", "9"
 			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")}
 			if replicas > 0 {

@@ -11,6 +11,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -33,6 +34,8 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 		// The set was not scaled down yet, or another client set a new count. An operator starts and stops members one by one.
 		if next.Replicas = replicas; next.OwnerStops {
 			next.Replicas = max(replicas, sleep.Replicas)
+		} else if sleep.ScaledToZeroAt != nil && statefulset.Controller(m.Set) != nil && replicas < sleep.Replicas {
+			next.KeepMembers = max(next.KeepMembers, sleep.Replicas) // its operator may start the others later
 		}
 		if sleep.ScaledToZeroAt != nil {
 			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
@@ -111,6 +114,8 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 	switch {
 	case in.hasLostScaler(m):
 		return startReplicas(in, m, api.WakingUp, "its Scaler was deleted")
+	case in.Scalers[m.Set.Name] != nil && scale.PausedByDrydock(in.Scalers[m.Set.Name]):
+		return startReplicas(in, m, api.WakingUp, "the pause of its Scaler came late")
 	case scalerFailedToStart(m):
 		record := operation.Of(m.Set).Scale
 		return conclude(in, m, api.Failed, record.Reason,
@@ -147,6 +152,8 @@ func handleStart(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.FormatTime(sleep.Deadline.Time))
 	case sleep.Reason == api.OwnerAway && !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "its operator scales it to zero again")
+	case sleep.Reason == api.OwnerAway && sleep.OwnerProblem != "": // its operator obeys Drydock's stop
+		return conclude(in, m, api.Failed, api.OwnerStays, sleep.OwnerProblem+". So its operator scaled the set to zero again")
 	case sleep.Reason == api.OwnerAway: // Drydock has started it once, so its operator is not away
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero again")
 	case sleep.OwnerStops && !overdue:

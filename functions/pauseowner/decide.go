@@ -18,7 +18,13 @@ func Decide(in Input) plan.Plan {
 		return plan.Noop(api.StatusInvalid) // detect-resize or idle-timeout reports it on the set
 	}
 	if planned := in.plannedOperation(operations); planned != nil {
-		return decidePlanned(in, planned)
+		p := decidePlanned(in, planned)
+		if p.Kind == plan.KindWait { // it may wait for long, for example for its turn
+			if resumed := resumeAll(in, operations); resumed.Kind == plan.KindDo {
+				return resumed
+			}
+		}
+		return p
 	}
 	if p := endTurn(in, operations); p.Kind != plan.KindNoop {
 		return p

@@ -26,7 +26,8 @@ func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means)
 	}
 	if !in.hasRecord(planned.Head().Operation, o) {
 		doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
-			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop}
+			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop,
+			KindBelow: operation.KindBelow(in.Set, o.Object.GetUID())}
 		actions = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, actions...)
 	}
 	return plan.Do(api.OwnerPausing, actions...)
@@ -39,8 +40,8 @@ func prepareStop(in Input, planned operation.Record, o Owner) plan.Plan {
 		return plan.Noop(api.OwnerConsents)
 	}
 	next := sleep.Clone()
-	controller := statefulset.Controller(in.Set)
-	next.OwnerStops, next.OwnerAbove = true, controller != nil && controller.UID != o.Object.GetUID()
+	next.Replicas = max(next.Replicas, statefulset.Replicas(in.Set)) // a user may have added members since the decision
+	next.OwnerStops, next.StoppedOwner = true, o.Object.GetUID()
 	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
 }
 

@@ -32,7 +32,7 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 	case !isSleep(planned) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
 		return owners.ByPause, ready
 	}
-	sibling, wakes := awakeSibling(in.Siblings)
+	sibling, wakes := awakeSibling(in.Set, in.Siblings)
 	switch {
 	case sibling == nil:
 		return owners.ByStop, ready
@@ -50,15 +50,16 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 		sibling.Name, api.ManagedLabel, api.GroupLabel)
 }
 
-// awakeSibling returns a set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or would lose
-// its claims. It also reports whether the set is waking up.
-func awakeSibling(siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
+// awakeSibling returns a sibling of the set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or
+// would lose its claims. A planned sleep of another group counts as awake, because a visit may end it at any time, and idle-timeout then does
+// not see the stop. awakeSibling also reports whether the sibling is waking up.
+func awakeSibling(of *appsv1.StatefulSet, siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
 		sleep, err := api.LoadSleep(set)
 		if err == nil && sleep.Active() && sleep.Phase == api.Waking {
 			return set, true
 		}
-		asleep := err == nil && sleep.Active()
+		asleep := err == nil && sleep.Active() && (sleep.Phase != api.Planned || sleep.OwnerStops || sameGroup(set, of))
 		if statefulset.Replicas(set) > 0 && (!asleep || statefulset.WhenScaled(set) != statefulset.Retain) {
 			return set, false
 		}

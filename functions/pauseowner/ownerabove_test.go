@@ -1,6 +1,7 @@
 package pauseowner
 
 import (
+	"cmp"
 	"testing"
 
 	"drydock.dev/shared/api"
@@ -11,16 +12,22 @@ import (
 // TestStopByOwnerAboveIsRecorded: idle-timeout does not read owners, so only the record tells that the stop may concern sets of other
 // controllers.
 func TestStopByOwnerAboveIsRecorded(t *testing.T) {
-	for controller, want := range map[string]bool{"main": false, "dc1": true} {
+	for controller, below := range map[string]string{"main": "", "dc1": "CassandraDatacenter"} {
 		o := ownerWithStop(t)
 		in := sleepAsking(build.Sleep(api.Planned), []Owner{o})
-		in.Set = build.With(in.Set, build.ControlledBy(o.Ref.Kind, controller))
-		if controller == "main" {
+		in.Set = build.With(in.Set, build.ControlledBy(cmp.Or(below, o.Ref.Kind), controller))
+		if below == "" {
 			in.Set.OwnerReferences[0].UID = o.Object.GetUID()
 		}
 		p := prepareStop(in, operation.Of(in.Set).Sleep, o)
-		if next := build.StoredSleep(p); next == nil || !next.OwnerStops || next.OwnerAbove != want {
-			t.Errorf("controller %s: %s, want ownerAbove %t", controller, p, want)
+		next := build.StoredSleep(p)
+		if next == nil || !next.OwnerStops || next.StoppedOwner != o.Object.GetUID() {
+			t.Errorf("controller %s: %s", controller, p)
+			continue
+		}
+		in.Set = build.With(in.Set, build.WithSleep(next))
+		if record := createdRecord(t, in); record.UID != next.StoppedOwner || record.KindBelow != below {
+			t.Errorf("controller %s: %+v", controller, record)
 		}
 	}
 }

@@ -57,7 +57,8 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 	}
 	current := operations.Find(record.Link.Operation)
 	operatorStarts := record.operatorStarts(current)
-	if in.needsPause(current, record.Link.Operation) && !operatorStarts && !record.ownerDisappears(current) {
+	deleted := in.Set != nil && in.Set.DeletionTimestamp != nil && current != nil && isSleep(current) // nothing continues its sleep
+	if in.needsPause(current, record.Link.Operation) && !operatorStarts && !deleted && !record.ownerDisappears(current) {
 		switch {
 		case !operation.NoLongerStops(in.Set, current) || record.Row.Resume == owners.AtReady:
 			return plan.Noop(api.OwnerStays), ""

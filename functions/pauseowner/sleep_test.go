@@ -362,8 +362,11 @@ func TestOperatorStopNeedsSleepingSiblings(t *testing.T) {
 	}
 	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.WithSleep(build.Sleep(phase))) }
 	stop, pg := []Owner{ownerWithStop(t)}, []Owner{ownerWithBoth(t)}
+	soon := build.With(sleeping(api.Planned), shop)
 	check(t, map[string]Input{
-		"all the others are about to sleep":                             sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
+		"all the others of the group are about to sleep":              sleepAsking(planned, stop, shop).withSiblings(soon),
+		"one of another group is about to sleep: a visit may wake it": sleepAsking(planned, stop, build.InGroup("x")).withSiblings(soon),
+		"one of no group is about to sleep: a visit may wake it":      sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
 		"all the others stop":                                           sleepAsking(planned, stop).withSiblings(sleeping(api.Stopping)),
 		"all the others sleep":                                          sleepAsking(planned, stop).withSiblings(sleeping(api.Asleep)),
 		"a user has scaled the other set to zero":                       sleepAsking(planned, stop).withSiblings(db(build.Replicas(0))),

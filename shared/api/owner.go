@@ -73,8 +73,11 @@ type PausedOwner struct {
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	UID      types.UID `json:"uid"`
-	// StoppedAt is true when the operator stops the set itself.
+	// Stopped is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
+	// KindBelow is the kind of the set's controller if the owner is above it, else empty. The operator of a stopped owner then stops the sets
+	// of other controllers of that kind, too.
+	KindBelow string `json:"kindBelow,omitempty"`
 }
 
 // Encode returns the record as JSON.

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/text"
 )
@@ -18,8 +19,8 @@ type Sleep struct {
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 	// OwnerStops is true when the owner's operator, not Drydock, scales the set to zero and back.
 	OwnerStops bool `json:"ownerStops,omitempty"`
-	// OwnerAbove is true if that owner is above the set's controller. Then it may own other controllers, whose sets its operator stops, too.
-	OwnerAbove bool `json:"ownerAbove,omitempty"`
+	// StoppedOwner is the UID of that owner. If it is above the set's controller, its operator may stop the sets of other controllers, too.
+	StoppedOwner types.UID `json:"stoppedOwner,omitempty"`
 	// Probes is true if the activity probes of the group had to be asked before the sleep.
 	Probes bool `json:"probes,omitempty"`
 	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.

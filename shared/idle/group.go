@@ -1,12 +1,14 @@
 package idle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -171,12 +173,14 @@ func (m Member) VerdictAlone(now time.Time) Verdict {
 }
 
 // StoppedWithSibling reports whether the operator of the member may stop it, or has stopped it, because of a stop for another member of the
-// same owner. If that owner is above the controllers, controllers of one kind count as its own.
+// same owner.
 func (g Group) StoppedWithSibling(m Member) bool {
-	own := statefulset.Controller(m.Set)
-	return own != nil && slices.ContainsFunc(g, func(other Member) bool {
+	return slices.ContainsFunc(g, func(other Member) bool {
 		controller := statefulset.Controller(other.Set)
-		stopped := other.Set.Name != m.Set.Name && other.Sleep.Active() && other.Sleep.OwnerStops
-		return stopped && controller != nil && (controller.UID == own.UID || other.Sleep.OwnerAbove && controller.Kind == own.Kind)
+		if other.Set.Name == m.Set.Name || !other.Sleep.Active() || !other.Sleep.OwnerStops || controller == nil {
+			return false
+		}
+		stopped := cmp.Or(other.Sleep.StoppedOwner, controller.UID)
+		return operation.MayStop(m.Set, stopped, operation.KindBelow(other.Set, stopped))
 	})
 }

@@ -97,7 +97,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return "is kept warm at this hour"
 	case m.Sleep.Active():
 		return m.reasonToWake()
-	case timeout == 0 || statefulset.Replicas(m.Set) == 0:
+	case timeout == 0 || statefulset.Replicas(m.Set) == 0 && (m.Sleep == nil || m.Sleep.KeepMembers == 0):
 		return ""
 	case m.startsLate() && !asked.After(m.Sleep.Finished.Time):
 		return "has not become ready after its latest wake-up"

@@ -3,7 +3,6 @@ package scale
 
 import (
 	"encoding/json"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -121,13 +120,21 @@ func mayBePausedForFormer(scaler *v1alpha1.Scaler) bool {
 	return wants && (scaler.Generation <= 1 || createdPaused(scaler))
 }
 
-// createdPaused reports whether the Scaler was created with its present spec.paused, or Drydock wrote it. Only a client that may write
-// Scalers can pretend that.
+// createdPaused reports whether only the Scaler's creation, and Drydock, wrote its present spec.paused. Only a client that may write Scalers
+// can pretend that.
 func createdPaused(scaler *v1alpha1.Scaler) bool {
-	return slices.ContainsFunc(scaler.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+	wrote := false
+	for _, entry := range scaler.ManagedFields {
 		early := entry.Time == nil || !entry.Time.After(scaler.CreationTimestamp.Time)
-		return (early || entry.Manager == api.FieldManager) && wrotePaused(entry)
-	})
+		switch {
+		case !wrotePaused(entry):
+		case early || entry.Manager == api.FieldManager:
+			wrote = true
+		default:
+			return false
+		}
+	}
+	return wrote
 }
 
 // PausedByDrydock reports whether the Scaler is paused and Drydock alone has written that. It pauses Scalers only for a sleep. A user who
