@@ -77,21 +77,27 @@ func expandClaims(in Input, record *api.Resize) plan.Plan {
 	return p
 }
 
-// requestSizes returns the writes that make claims request their new sizes and classes. It marks finished expansions in the record and
-// returns an unfinished one, or nil if all are finished.
+// requestSizes returns the writes that make claims request their new sizes and classes. Claims that request less come first, because a
+// quota may have no room for the others before that. requestSizes marks finished expansions in the record and returns an unfinished one, or
+// nil if all are finished.
 func requestSizes(in Input, next *api.Resize) (requests []plan.Action, waiting *api.Expansion) {
+	var smaller, larger []plan.Action
 	for i := range next.Expansions {
 		e := &next.Expansions[i]
 		if e.Done {
 			continue
 		}
 		claim := in.Claim(e.Claim)
-		requests = append(requests, requestPatch(claim, e).Actions()...)
+		if actions := requestPatch(claim, e).Actions(); e.Withdraws.Sign() > 0 {
+			smaller = append(smaller, actions...)
+		} else {
+			larger = append(larger, actions...)
+		}
 		if e.Done = hasGrown(in, claim, e) && hasAttributes(claim, e); !e.Done {
 			waiting = e
 		}
 	}
-	return requests, waiting
+	return append(smaller, larger...), waiting
 }
 
 // timeoutMessage returns the message for an expansion that missed its deadline.

@@ -48,9 +48,6 @@ func (s swap) begin() step {
 		return freeing
 	}
 	var actions []plan.Action
-	if s.rollback && !s.rollbackPartial && s.Rejected != "" {
-		return wait("the API server refuses a step: %s", s.Rejected)
-	}
 	if s.reservedVolume() != s.new {
 		reserve := s.reserve(s.new, s.move.Target())
 		if reserve.waiting != "" {

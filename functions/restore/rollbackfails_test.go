@@ -28,7 +28,7 @@ func TestFailingDryRunStopsNoSetForADay(t *testing.T) {
 	if p := Decide(in); p.Kind != plan.KindDo || p.Reason == api.SwapRunning {
 		t.Errorf("all members stay stopped on their unchanged claims: %s", p)
 	}
-	if p := Decide(with(in, func(in *Input) { in.Rejected, in.WriteFailed = in.WriteFailed, "" })); p.Reason != api.DeadlineExceeded {
+	if p := Decide(with(in, func(in *Input) { in.Rejected, in.WriteFailed = in.WriteFailed, "" })); p.Reason != api.Rejected {
 		t.Errorf("a refusal does not end the rollback either: %s", p)
 	}
 }

@@ -16,6 +16,11 @@ import (
 // handleSwapping binds the claims of a held member to its new volumes, and releases the member once all are bound. Members that stop
 // together also start together.
 func (w *work) handleSwapping(member *api.Member) {
+	if began, _ := w.rollbackBegan(w.record, member); w.record.IsRollback() && !began && w.Rejected != "" {
+		w.override = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server refuses a step, so pod %s-%d starts again on its "+
+			"unchanged claims: %s. Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
+		return
+	}
 	settled := true
 	staysOnOld := false
 	w.noteForeignPod(member)

@@ -56,13 +56,13 @@ func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...
 		Message: fmt.Sprintf(format, args...), UID: w.Set.UID, Operation: w.record.Operation}))
 }
 
-// rank orders the actions of a plan. Locks come first: if the API server rejects one, no pod was stopped for it. Claims are created last:
-// if a quota rejects one, the present claims that it still counts are gone nevertheless.
-func rank(a plan.Action) int {
+// rank orders the actions of a plan. Locks come first: if the API server rejects one, no pod was stopped for it. A rollback creates claims
+// last: if a quota rejects one, the present claims that it still counts are gone nevertheless.
+func (w *work) rank(a plan.Action) int {
 	switch {
 	case a.Verb == plan.VerbCreate && a.Resource == plan.Pods:
 		return 0
-	case a.Verb == plan.VerbCreate && a.Resource == plan.Claims:
+	case a.Verb == plan.VerbCreate && a.Resource == plan.Claims && w.record.IsRollback():
 		return 2
 	}
 	return 1
@@ -77,7 +77,7 @@ func (w *work) plan() plan.Plan {
 		return enterFinishing(w.Input, w.record)
 	}
 	store := operation.Store(w.Set, w.record)
-	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(w.rank(a), w.rank(b)) })
 	actions := slices.Concat(w.dryRuns, store.Actions(), w.actions, w.eventActions)
 	if len(actions) > 0 {
 		p := plan.Do(w.reason, actions...)

@@ -118,28 +118,32 @@ func Announcement(resize *api.Resize) string {
 	return grow + ", then " + number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
-// inPlace counts the claims that grow in place, and the claims that get another VolumeAttributesClass. Each predicate comes for one
-// claim and for several. It returns "" if there are none.
+// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. Each
+// predicate comes for one claim and for several. It returns "" if there are none.
 func inPlace(resize *api.Resize, grows, grow, changes, change string) string {
-	grown, changed := 0, 0
+	grown, changed, withdrawn := 0, 0, 0
 	for i := range resize.Expansions {
-		e := &resize.Expansions[i]
-		if e.Attributes == nil || e.To.Cmp(e.From) > 0 {
+		switch e := &resize.Expansions[i]; {
+		case e.To.Cmp(e.From) <= 0 && e.Withdraws.Sign() > 0:
+			withdrawn++
+		case e.Attributes == nil || e.To.Cmp(e.From) > 0:
 			grown++
 		}
-		if e.Attributes != nil {
+		if resize.Expansions[i].Attributes != nil {
 			changed++
 		}
 	}
-	switch {
-	case grown > 0 && changed > 0:
-		return claims(grown, grows, grow) + ", " + claims(changed, changes, change)
-	case grown > 0:
-		return claims(grown, grows, grow)
-	case changed > 0:
-		return claims(changed, changes, change)
+	var parts []string
+	if withdrawn > 0 {
+		parts = append(parts, claims(withdrawn, "withdraws its earlier request", "withdraw their earlier requests"))
 	}
-	return ""
+	if grown > 0 {
+		parts = append(parts, claims(grown, grows, grow))
+	}
+	if changed > 0 {
+		parts = append(parts, claims(changed, changes, change))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // claims returns a number of claims with the predicate that agrees with it.

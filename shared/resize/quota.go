@@ -161,6 +161,9 @@ func (w *Changes) rollbackNeeds(in Input) corev1.ResourceList {
 // one.
 func (w *Changes) addSuccessor(need corev1.ResourceList, c Claim) {
 	back, class := w.restores[c.Name], statefulset.ClassOf(c.PersistentVolumeClaim)
+	for _, name := range claimNames(class) {
+		addTo(need, name, resource.Quantity{}) // the number stays, but must not exceed the quota already
+	}
 	size := back.Size.DeepCopy()
 	if back.Class == class {
 		size.Sub(statefulset.Requested(c.PersistentVolumeClaim))
@@ -177,10 +180,15 @@ func (w *Changes) addSuccessor(need corev1.ResourceList, c Claim) {
 func addClaim(need corev1.ResourceList, class string, size resource.Quantity) {
 	addStorage(need, class, size)
 	one := *resource.NewQuantity(1, resource.DecimalSI)
-	for _, name := range []string{string(corev1.ResourcePersistentVolumeClaims), "count/" + string(corev1.ResourcePersistentVolumeClaims),
-		claimsOfClass(class)} {
+	for _, name := range claimNames(class) {
 		addTo(need, name, one)
 	}
+}
+
+// claimNames returns the names under which a quota may limit the number of the class's claims.
+func claimNames(class string) []string {
+	all := string(corev1.ResourcePersistentVolumeClaims)
+	return []string{all, "count/" + all, claimsOfClass(class)}
 }
 
 // addStorage adds storage of the class.

@@ -39,13 +39,14 @@ func (w *Changes) Record(in Input) *api.Resize {
 		record.Admitted = admittedContext(in)
 	}
 	for _, c := range w.Claims {
-		if expands, attributes := c.Method == api.MethodExpand, w.newAttributes(c); expands || !c.ChangesVolume() && attributes != nil {
+		expands, attributes, withdrawn := c.Method == api.MethodExpand, w.newAttributes(c), w.withdrawn(c)
+		if expands || !c.ChangesVolume() && (attributes != nil || withdrawn.Sign() > 0) {
 			to := w.futureSize(c)
 			if !expands { // the claim grows later, while its member is stopped
 				to = statefulset.GuaranteedSize(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: statefulset.VolumeSize(c.PersistentVolumeClaim), To: to, Withdraws: w.withdrawn(c), Attributes: attributes})
+				From: statefulset.VolumeSize(c.PersistentVolumeClaim), To: to, Withdraws: withdrawn, Attributes: attributes})
 		}
 		if !c.StopsMember() {
 			continue
@@ -71,10 +72,17 @@ func (w *Changes) strategy(in Input) api.Strategy {
 	return strategy
 }
 
-// withdrawn returns the size that the claim no longer requests, because an earlier expansion has not reached it, or 0.
+// withdrawn returns the size that the claim no longer requests, because an earlier expansion has not reached it, or 0. After an abort, the
+// claim requests less already, and the storage may still work on that size.
 func (w *Changes) withdrawn(c Claim) resource.Quantity {
-	if statefulset.Overshoots(c.PersistentVolumeClaim, w.targets[c.Template]) {
-		return statefulset.Requested(c.PersistentVolumeClaim)
+	target, requested := w.targets[c.Template], statefulset.Requested(c.PersistentVolumeClaim)
+	switch {
+	case statefulset.Overshoots(c.PersistentVolumeClaim, target):
+		return requested
+	case w.newAttributes(c) != nil && !statefulset.Grows(c.PersistentVolumeClaim, target): // they need not wait for the storage
+	case target.Exact && statefulset.StorageGrows(c.PersistentVolumeClaim, requested) &&
+		statefulset.StorageGrows(c.PersistentVolumeClaim, target.Size):
+		return c.Status.AllocatedResources[corev1.ResourceStorage]
 	}
 	return resource.Quantity{}
 }

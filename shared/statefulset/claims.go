@@ -176,9 +176,14 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 	return false
 }
 
-// FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil.
+// FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil. A driver with an older
+// external-resizer does not say which size the condition belongs to (KEP-1790). It is then at most the size that the claim requests.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
-	if attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]; known && attempted.Cmp(size) < 0 {
+	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
+	if !known {
+		attempted = Requested(claim)
+	}
+	if attempted.Cmp(size) < 0 {
 		return nil // the condition belongs to an earlier size
 	}
 	for i, c := range claim.Status.Conditions {
@@ -243,10 +248,12 @@ func GrownBeyond(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bo
 	return capacity.Cmp(size) > 0 || FileSystemPending(claim, more) != nil
 }
 
-// OnlyOvershoots reports whether the claim overshoots the target and its volume already has the size, so that nothing has to grow.
+// OnlyOvershoots reports whether the claim's volume already has the size of the target, and the claim requests more, so that nothing has to
+// grow. It may overshoot the target, or have withdrawn that already.
 func OnlyOvershoots(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	guaranteed := GuaranteedSize(claim)
-	return Overshoots(claim, target) && guaranteed.Cmp(target.Size) == 0
+	guaranteed, requested := GuaranteedSize(claim), Requested(claim)
+	withdrawn := Growing(claim) && requested.Cmp(Smallest(claim, target.Size)) == 0
+	return guaranteed.Cmp(target.Size) == 0 && (withdrawn || Overshoots(claim, target))
 }
 
 // Shrinks reports whether the claim requests more than an exact target, and its volume is larger. After an expansion was withdrawn, a claim

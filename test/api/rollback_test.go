@@ -263,8 +263,8 @@ func TestRollbackAtFullQuota(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 }
 
-// TestRefusedClaimEndsRollbackBeforeADeletion: a policy forbids claims of the old size since the resize. The rollback fails at its
-// deadline, and the set runs on its present volumes.
+// TestRefusedClaimEndsRollbackBeforeADeletion: a policy forbids claims of the old size since the resize. The rollback fails at once, and
+// the set runs on its present volumes.
 func TestRefusedClaimEndsRollbackBeforeADeletion(t *testing.T) {
 	w, _, done := resizedWorld(t)
 	_, after := volumesOf(done)
@@ -283,10 +283,9 @@ func TestRefusedClaimEndsRollbackBeforeADeletion(t *testing.T) {
 		}
 		return ""
 	})
-	w.Settings.SwapTimeout = 5 * time.Second
 	back := rollBack(t, w, w.Drive(nil), done)
 	expectPhase(t, back, api.Failed)
-	if !strings.Contains(back.Message, "denied by a test") {
+	if back.Reason != api.Rejected || !strings.Contains(back.Message, "denied by a test") {
 		t.Errorf("%s: %s", back.Reason, back.Message)
 	}
 	expectOn(t, w, after)

@@ -1,10 +1,10 @@
 package forecast
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
@@ -36,23 +36,14 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 	return append(writes, set...), unchecked
 }
 
-// expansion raises the request of the claim, as detect-resize does.
+// expansion changes the request of the claim, as detect-resize does.
 func (f *Forecast) expansion(e *api.Expansion) []plan.Action {
 	claim := f.in.Claim(e.Claim)
-	patch := raiseRequest(claim, e.To)
+	patch := operation.RaiseRequest(claim, e.To, e.Withdraws)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes")
 	}
 	return patch.Actions()
-}
-
-// raiseRequest returns a patch that raises the claim's request to the size, unless it is as large.
-func raiseRequest(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	if requested := statefulset.Requested(claim); requested.Cmp(size) < 0 {
-		patch.Replace(statefulset.RequestPath, size.String(), "request")
-	}
-	return patch
 }
 
 // offlineExpansion raises the requests of the member's claims, as restore does while it holds the member.
@@ -60,7 +51,7 @@ func (f *Forecast) offlineExpansion(member *api.Member) []plan.Action {
 	var writes []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		writes = append(writes, raiseRequest(f.in.Claim(move.Claim), move.To).Actions()...)
+		writes = append(writes, operation.RaiseRequest(f.in.Claim(move.Claim), move.To, move.Withdraws).Actions()...)
 	}
 	return writes
 }
