@@ -13,8 +13,7 @@ import (
 )
 
 // TestSetOfAnotherDatacenterKeepsItsClaims: a K8ssandraCluster has two datacenters, whose sets db and web have no common group. It is
-// stopped for the sleep of db, while web has just woken from its own, as in TestSiblingWithoutTheGroupKeepsItsClaims. The operator stops web,
-// too, although web has no sleep.
+// stopped for the sleep of db, while web has just woken from its own, The operator stops web, too, although web has no sleep.
 func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 	for name, replicas := range map[string]int32{"it has stopped all members of web": 0, "it has stopped two of three": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -26,7 +25,8 @@ func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 				build.Replicas(replicas), build.ReplicaCounts(replicas, replicas), settledRecord(3),
 				build.WithSleep(build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, 0))))
 			record := resources.MakeOwnerRecord(db, dbSleep, api.PausedOwner{Version: api.PauseVersion, APIVersion: "k8ssandra.io/v1alpha1",
-				Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "main", UID: "uid-cluster", Stopped: true, KindBelow: "CassandraDatacenter"})
+				Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "main", UID: "uid-cluster", Stopped: true,
+				KindBelow: "CassandraDatacenter"})
 			record.UID, record.ResourceVersion = "uid-record", "9"
 			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")}
 			if replicas > 0 {

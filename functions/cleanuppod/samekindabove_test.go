@@ -13,9 +13,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestScaleDownAfterSleepWithPausedDatacenter: a group has two K8ssandraClusters, one and two, whose datacenters have the sets db and web. The user keeps db
-// asleep with the annotation paused. web has slept with it, and wakes. Days later, the user scales web down from three to two, then db
-// wakes. The claim of web-2 must be cleaned up, as after any other scale-down.
+// TestScaleDownAfterSleepWithPausedDatacenter: a group has two K8ssandraClusters, one and two, whose datacenters have the sets db and web.
+// The user keeps db asleep with the annotation paused. web has slept with it, and wakes. Days later, the user scales web down from three to
+// two, then db wakes. The claim of web-2 must be cleaned up, as after any other scale-down.
 func TestScaleDownAfterSleepWithPausedDatacenter(t *testing.T) {
 	group := build.Label(api.GroupLabel, "shop")
 	dbSleep := build.Sleep(api.Asleep, build.OwnerStops(), build.AsleepFor(time.Minute),

@@ -12,8 +12,8 @@ import (
 )
 
 // TestStuckStopIsNoSuccess: an operator has stopped a set for its sleep, and pause-owner has lost its rights to end the stop, which it has
-// reported in the record. Drydock restores the replicas after DRYDOCK_READY_TIMEOUT. The operator still obeys Drydock's own stop, and scales
-// the set to zero again. The set is needed and was not started, so the wake-up has failed.
+// reported in the record. Drydock restores the replicas after DRYDOCK_READY_TIMEOUT. The operator still obeys Drydock's own stop, and
+// scales the set to zero again. The set is needed and was not started, so the wake-up has failed.
 func TestStuckStopIsNoSuccess(t *testing.T) {
 	waking := sleep(api.Waking, due, build.OwnerStops(), build.AsleepFor(time.Hour), func(s *api.Sleep) {
 		s.OwnerProblem = `PerconaXtraDBCluster main stays paused: perconaxtradbclusters "main" is forbidden`

@@ -23,12 +23,14 @@ func TestOwnerOfADeletedSetIsResumed(t *testing.T) {
 		held := o.held(t, by, build.SleepID)
 		record := held.recorded(by)
 		record.Row = held.Row
-		set := build.Set("web", build.Replicas(0), build.ReplicaCounts(0, 0), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour))),
+		set := build.Set("web", build.Replicas(0), build.ReplicaCounts(0, 0),
+			build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour))),
 			build.Edit(func(s *appsv1.StatefulSet) {
 				s.DeletionTimestamp = &metav1.Time{Time: build.Now.Add(-9 * time.Hour)}
 				s.Finalizers = []string{api.CleanupFinalizer}
 			}))
-		if p := Decide(Input{Observed: build.World(set), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}); !writesTo(p, o.Resource) {
+		in := Input{Observed: build.World(set), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
+		if p := Decide(in); !writesTo(p, o.Resource) {
 			t.Errorf("%s: the set is being deleted since nine hours: %s", name, p)
 		}
 	}

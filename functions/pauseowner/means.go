@@ -51,8 +51,8 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 }
 
 // awakeSibling returns a sibling of the set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or
-// would lose its claims. A planned sleep of another group counts as awake, because a visit may end it at any time, and idle-timeout then does
-// not see the stop. awakeSibling also reports whether the sibling is waking up.
+// would lose its claims. A planned sleep of another group counts as awake, because a visit may end it at any time, and idle-timeout then
+// does not see the stop. awakeSibling also reports whether the sibling is waking up.
 func awakeSibling(of *appsv1.StatefulSet, siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
 		sleep, err := api.LoadSleep(set)

@@ -22,7 +22,8 @@ func TestOwnerIsResumedWhileTheNextResizeWaits(t *testing.T) {
 	keda := kedaScaler(t).held(t, owners.ByPause, build.SleepID)
 	record := keda.recorded(owners.ByPause)
 	record.Row = keda.Row
-	in := Input{Namespace: build.Namespace, Settings: build.Settings(), Turns: full, OwnerRecords: []OwnerRecord{record}, Owners: []Owner{keda}}
+	in := Input{Namespace: build.Namespace, Settings: build.Settings(), Turns: full,
+		OwnerRecords: []OwnerRecord{record}, Owners: []Owner{keda}}
 	in.Observed = build.World(build.Set("web", build.Status(planned), build.Replicas(3), build.ReplicaCounts(3, 3),
 		build.WithSleep(build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, time.Second)))))
 	for range 5 {

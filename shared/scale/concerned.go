@@ -120,8 +120,8 @@ func mayBePausedForFormer(scaler *v1alpha1.Scaler) bool {
 	return wants && (scaler.Generation <= 1 || createdPaused(scaler))
 }
 
-// createdPaused reports whether only the Scaler's creation, and Drydock, wrote its present spec.paused. Only a client that may write Scalers
-// can pretend that.
+// createdPaused reports whether only the Scaler's creation, and Drydock, wrote its present spec.paused. Only a client that may write
+// Scalers can pretend that.
 func createdPaused(scaler *v1alpha1.Scaler) bool {
 	wrote := false
 	for _, entry := range scaler.ManagedFields {
