@@ -13,7 +13,7 @@ import (
 )
 
 // TestSetOfAnotherDatacenterKeepsItsClaims: a K8ssandraCluster has two datacenters, whose sets db and web have no common group. It is
-// stopped for the sleep of db, while web has just woken from its own, The operator stops web, too, although web has no sleep.
+// stopped for the sleep of db, while web has just woken from its own. The operator stops web, too, although web has no sleep.
 func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 	for name, replicas := range map[string]int32{"it has stopped all members of web": 0, "it has stopped two of three": 1} {
 		t.Run(name, func(t *testing.T) {

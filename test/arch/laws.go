@@ -343,7 +343,7 @@ var laws = []law{
 	{
 		of:  "cmd/kubectl-drydock/forecast",
 		why: "a forecast is computed from objects only",
-		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/resources", "shared/owners",
+		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources", "shared/owners",
 			"shared/resize", "shared/text"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
