@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 )
@@ -12,9 +11,7 @@ import (
 // wantedChanges returns the changes that the request needs. If there are none, it returns the plan for that situation.
 func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 	wanted, reason, err := resize.NeededChanges(in.Input)
-	switch requests := requestReached(in); {
-	case len(requests) > 0 && (wanted != nil || reason == api.UpToDate):
-		return nil, plan.Do(api.ClaimEnlarged, requests...)
+	switch {
 	case wanted != nil:
 		return wanted, plan.Plan{}
 	case err != nil:
@@ -23,23 +20,6 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 		return nil, plan.Do(reason, consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
 	}
 	return nil, plan.Noop(reason)
-}
-
-// requestReached returns the writes that make claims request the size again that the failed resize had withdrawn, and that their volumes
-// have reached since. So the next request for less is known to shrink them. If the API server rejects that, the resize goes on without it.
-func requestReached(in Input) []plan.Action {
-	record, err := in.Record()
-	if err != nil || record == nil || record.Phase != api.Failed || in.Rejected != "" {
-		return nil
-	}
-	var requests []plan.Action
-	for i := range record.Expansions {
-		e := &record.Expansions[i]
-		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID && claim.DeletionTimestamp == nil {
-			requests = append(requests, operation.RequestGrown(claim, e.Withdraws).Actions()...)
-		}
-	}
-	return requests
 }
 
 // requestedRollback returns the id of the operation that the user wants to roll back. It is empty if there is none, or if no operation may

@@ -84,7 +84,7 @@ func (f *Function) confirmNamespaceDeletion(ctx context.Context, in *Input, fail
 	return err
 }
 
-// triesClaim reports whether the failed write was the dry run of a claim. It is the rejection of a step: the member waits.
+// triesClaim reports whether the failed write was the dry run of a claim. It rejects a step, not the set's creation: a rollback then ends.
 func triesClaim(failure error) bool {
 	failed := apply.FailedAction(failure)
 	return failed != nil && failed.Resource == plan.Claims

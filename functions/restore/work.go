@@ -57,7 +57,7 @@ func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...
 }
 
 // rank orders the actions of a plan. Locks come first: if the API server rejects one, no pod was stopped for it. A rollback creates claims
-// last: if a quota rejects one, the present claims that it still counts are gone nevertheless.
+// last: the quota then no longer counts the claims that they replace.
 func (w *work) rank(a plan.Action) int {
 	switch {
 	case a.Verb == plan.VerbCreate && a.Resource == plan.Pods:

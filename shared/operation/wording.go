@@ -76,7 +76,7 @@ func fieldsSummary(fields []api.Field) string {
 
 func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	moved := len(resize.Moves())
-	done := inPlace(resize, "has grown", "have grown", "has another VolumeAttributesClass", "have another VolumeAttributesClass")
+	done := inPlace(resize, true)
 	switch {
 	case resize.IsRollback():
 		return fmt.Sprintf("%s back; the replaced volumes with the newer data are kept for %s",
@@ -101,8 +101,7 @@ func Announcement(resize *api.Resize) string {
 	if moved == 0 && len(resize.Expansions) == 0 && len(resize.Fields) > 0 {
 		return "the set is created again around its pods with the changes " + strings.Join(api.Words(resize.Fields), ", ")
 	}
-	grow := inPlace(resize, "will grow on its volume", "will grow on their volumes", "will get another VolumeAttributesClass",
-		"will get another VolumeAttributesClass")
+	grow := inPlace(resize, false)
 	switch {
 	case resize.GrowsWhileStopped() && grow != "":
 		return grow + ", then " + number(moved, "will grow while its member is stopped", "will grow while their members are stopped")
@@ -118,9 +117,9 @@ func Announcement(resize *api.Resize) string {
 	return grow + ", then " + number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
-// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. Each
-// predicate comes for one claim and for several. It returns "" if there are none.
-func inPlace(resize *api.Resize, grows, grow, changes, change string) string {
+// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. It says
+// what they have done, or what they will do. It returns "" if there are none.
+func inPlace(resize *api.Resize, done bool) string {
 	grown, changed, withdrawn := 0, 0, 0
 	for i := range resize.Expansions {
 		switch e := &resize.Expansions[i]; {
@@ -134,15 +133,19 @@ func inPlace(resize *api.Resize, grows, grow, changes, change string) string {
 		}
 	}
 	var parts []string
-	if withdrawn > 0 {
-		parts = append(parts, claims(withdrawn, "withdraws its earlier request", "withdraw their earlier requests"))
+	add := func(n int, hasOne, haveMany, willOne, willMany string) {
+		switch {
+		case n > 0 && done:
+			parts = append(parts, claims(n, hasOne, haveMany))
+		case n > 0:
+			parts = append(parts, claims(n, "will "+willOne, "will "+willMany))
+		}
 	}
-	if grown > 0 {
-		parts = append(parts, claims(grown, grows, grow))
-	}
-	if changed > 0 {
-		parts = append(parts, claims(changed, changes, change))
-	}
+	add(withdrawn, "has withdrawn its earlier request", "have withdrawn their earlier requests", "withdraw its earlier request",
+		"withdraw their earlier requests")
+	add(grown, "has grown", "have grown", "grow on its volume", "grow on their volumes")
+	add(changed, "has another VolumeAttributesClass", "have another VolumeAttributesClass", "get another VolumeAttributesClass",
+		"get another VolumeAttributesClass")
 	return strings.Join(parts, ", ")
 }
 

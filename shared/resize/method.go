@@ -53,13 +53,13 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 // chooseMethod returns how the claim reaches its target: on its present volume if possible, unless the user requests a copy.
 func (in Input) chooseMethod(c *corev1.PersistentVolumeClaim, target api.Target, requested api.Method) api.Method {
 	onlySize := !statefulset.ChangesKind(c, target) && !statefulset.ChangesAttributes(c, target)
-	if onlySize && statefulset.OnlyOvershoots(c, target) { // it only requests less, so no member has to stop
+	if onlySize && statefulset.NeedsNoGrowth(c, target) { // it only requests less, so no member has to stop
 		return api.MethodExpand
 	}
 	if requested == api.MethodCopy || in.Cluster != nil && expansionObstacle(in, c, target) != "" {
 		return api.MethodCopy
 	}
-	grows := statefulset.Grows(c, target) || statefulset.Growing(c) && !statefulset.OnlyOvershoots(c, target)
+	grows := statefulset.Grows(c, target) || statefulset.Growing(c) && !statefulset.NeedsNoGrowth(c, target)
 	if requested == api.MethodExpandOffline && grows {
 		return api.MethodExpandOffline
 	}
@@ -74,7 +74,7 @@ func expansionObstacle(in Input, c *corev1.PersistentVolumeClaim, target api.Tar
 		return "another StorageClass or access mode needs another volume"
 	case statefulset.Shrinks(c, target):
 		return "a volume cannot shrink"
-	case !statefulset.Grows(c, target) && !statefulset.Growing(c), statefulset.OnlyOvershoots(c, target):
+	case !statefulset.Grows(c, target) && !statefulset.Growing(c), statefulset.NeedsNoGrowth(c, target):
 		return "" // only the attributes or the request change
 	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
 		return "its StorageClass " + statefulset.ClassOf(c) + " does not allow volume expansion"

@@ -161,8 +161,8 @@ func (w *Changes) rollbackNeeds(in Input) corev1.ResourceList {
 // one.
 func (w *Changes) addSuccessor(need corev1.ResourceList, c Claim) {
 	back, class := w.restores[c.Name], statefulset.ClassOf(c.PersistentVolumeClaim)
-	for _, name := range claimNames(class) {
-		addTo(need, name, resource.Quantity{}) // the number stays, but must not exceed the quota already
+	for _, name := range claimNames(back.Class) {
+		addTo(need, name, resource.Quantity{}) // it adds none, but a creation is refused if the quota is exceeded already
 	}
 	size := back.Size.DeepCopy()
 	if back.Class == class {

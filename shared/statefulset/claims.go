@@ -177,7 +177,8 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 }
 
 // FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil. A driver with an older
-// external-resizer does not say which size the condition belongs to (KEP-1790). It is then at most the size that the claim requests.
+// external-resizer does not say which size the condition belongs to (KEP-1790). It then counts for sizes up to the requested one. That is too
+// little if the storage has finished a larger size since the claim requests less. The next mount shows that.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
 	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if !known {
@@ -248,9 +249,9 @@ func GrownBeyond(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bo
 	return capacity.Cmp(size) > 0 || FileSystemPending(claim, more) != nil
 }
 
-// OnlyOvershoots reports whether the claim's volume already has the size of the target, and the claim requests more, so that nothing has to
+// NeedsNoGrowth reports whether the claim's volume already has the size of the target, and the claim requests more, so that nothing has to
 // grow. It may overshoot the target, or have withdrawn that already.
-func OnlyOvershoots(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+func NeedsNoGrowth(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
 	guaranteed, requested := GuaranteedSize(claim), Requested(claim)
 	withdrawn := Growing(claim) && requested.Cmp(Smallest(claim, target.Size)) == 0
 	return guaranteed.Cmp(target.Size) == 0 && (withdrawn || Overshoots(claim, target))
