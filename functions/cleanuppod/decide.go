@@ -3,6 +3,7 @@ package cleanuppod
 import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -30,6 +31,8 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case !statefulset.Managed(in.Set):
 		return in.cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
+	case in.isAborted() && record.Active() && !operation.Of(in.Set).Sleeping() && !in.isResizing(): // an operator may be stopped for weeks
+		return in.cancel(record, api.Aborted, "aborted at the user's request")
 	case in.isResizing() || in.isAsleep() || in.isScaling():
 		return plan.Noop(api.InProgress)
 	case in.isPaused(): // a cleanup that runs would keep scale-hooks from the set, and so the members would never come back

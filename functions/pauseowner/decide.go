@@ -19,7 +19,7 @@ func Decide(in Input) plan.Plan {
 	}
 	if planned := in.plannedOperation(operations); planned != nil {
 		p := decidePlanned(in, planned)
-		if p.Kind == plan.KindWait { // it may wait for long, for example for its turn
+		if p.Kind == plan.KindWait && !isSleep(planned) && needsOwners(in, planned) { // a resize may wait for its turn for long
 			if resumed := resumeAll(in, operations); resumed.Kind == plan.KindDo {
 				return resumed
 			}
@@ -45,6 +45,9 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	case operation.Overdue(planned, in.Now):
 		return failOperation(in, planned, api.DeadlineExceeded, timeoutMessage(in, planned))
 	}
+	if p := noteAddedMembers(in, planned); p.Kind != plan.KindNoop {
+		return p
+	}
 	if p := takeTurn(in, planned); p.Kind != plan.KindNoop {
 		return p
 	}
@@ -68,6 +71,17 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 		}
 	}
 	return continueOperation(in, planned)
+}
+
+// noteAddedMembers stores members that a user has added since the sleep was decided. A stop for this set or another one may come next.
+func noteAddedMembers(in Input, planned operation.Record) plan.Plan {
+	sleep, ok := planned.(*api.Sleep)
+	if !ok || statefulset.Replicas(in.Set) <= sleep.Replicas {
+		return plan.Noop(api.OwnerConsents)
+	}
+	next := sleep.Clone()
+	next.Replicas = statefulset.Replicas(in.Set)
+	return plan.Do(api.StatusUpdated, operation.Store(in.Set, next).Actions()...)
 }
 
 // judgeOwner returns how the owner is kept from undoing the operation. If it cannot be, the plan gives the operation up, or waits.

@@ -22,7 +22,7 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)
 		next.OwnerStops = false
 		if record.OwnerStops || statefulset.Controller(in.Set) != nil && mayBeStopped(in) { // for this sleep or another set's
-			next.KeepMembers = max(record.KeepMembers, record.Replicas)
+			next.KeepMembers = max(record.KeepMembers, record.Replicas, statefulset.Replicas(in.Set))
 		}
 		return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...).
 			Then(events.OperationFailed, next.Operation)

@@ -6,7 +6,6 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/statefulset"
 )
 
 // recordAndHold writes the record before it pauses or stops the owner. Whatever happens afterwards, the owner is found by the record and
@@ -40,7 +39,6 @@ func prepareStop(in Input, planned operation.Record, o Owner) plan.Plan {
 		return plan.Noop(api.OwnerConsents)
 	}
 	next := sleep.Clone()
-	next.Replicas = max(next.Replicas, statefulset.Replicas(in.Set)) // a user may have added members since the decision
 	next.OwnerStops, next.StoppedOwner = true, o.Object.GetUID()
 	return plan.Do(api.OwnerPausing, operation.Store(in.Set, next).Actions()...)
 }

@@ -99,7 +99,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return m.reasonToWake()
 	case timeout == 0 || statefulset.Replicas(m.Set) == 0 && (m.Sleep == nil || m.Sleep.KeepMembers == 0):
 		return ""
-	case m.startsLate() && !asked.After(m.Sleep.Finished.Time):
+	case statefulset.Replicas(m.Set) > 0 && m.startsLate() && !asked.After(m.Sleep.Finished.Time):
 		return "has not become ready after its latest wake-up"
 	case r.LastActivity.IsZero() && !asked.After(m.readySince()): // a request from before the set existed does not mean it
 		return "has no known last activity"

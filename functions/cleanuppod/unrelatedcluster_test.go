@@ -1,0 +1,37 @@
+package cleanuppod
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/resources"
+	"drydock.dev/test/kit/build"
+)
+
+// TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup: a namespace has two K8ssandraClusters, one and two. web belongs to two, and has no sleep.
+// Its scale-down is being cleaned up when one is put to sleep, for weeks. The operator of one does not stop web.
+func TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup(t *testing.T) {
+	sleep := build.Sleep(api.Asleep, build.OwnerStops(), build.AsleepFor(500*time.Hour),
+		func(s *api.Sleep) { s.Set, s.StoppedOwner = api.SetRef{Name: "db", UID: "uid-db"}, "uid-one" })
+	db := build.Set("db", build.UID("uid-db"), build.ControlledBy("CassandraDatacenter", "one"),
+		build.Annotation(api.SleepAnnotation, sleep.Encode()))
+	set := web(build.ControlledBy("CassandraDatacenter", "two"), cleaning(), build.Annotation(api.AbortAnnotation, "now"))
+	record := resources.MakeOwnerRecord(db, sleep, api.PausedOwner{Version: api.PauseVersion, APIVersion: "k8ssandra.io/v1alpha1",
+		Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "one", UID: "uid-one", Stopped: true, KindBelow: "CassandraDatacenter"})
+	record.UID, record.ResourceVersion = "uid-record", "9"
+	lists := read(set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"))
+	lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
+	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.PodRejected, in.Doubt = "", ""
+	if p := Decide(in); p.Reason == api.InProgress {
+		t.Errorf("the running cleanup stands still for weeks and cannot be aborted: %s; busy for a resize %t, a sleep %t, a scaling %t", p,
+			operation.Of(set).Busy(api.KindResize), operation.Of(set).Busy(api.KindSleep), operation.Of(set).Busy(api.KindScale))
+	}
+}
