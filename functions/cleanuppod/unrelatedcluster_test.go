@@ -12,8 +12,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup: a namespace has two K8ssandraClusters, one and two. web belongs to two, and has no sleep.
-// Its scale-down is being cleaned up when one is put to sleep, for weeks. The operator of one does not stop web.
+// TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup: a namespace has two K8ssandraClusters, one and two. web belongs to two, and has no
+// sleep. Its scale-down is being cleaned up when one is put to sleep, for weeks. The operator of one does not stop web.
 func TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup(t *testing.T) {
 	sleep := build.Sleep(api.Asleep, build.OwnerStops(), build.AsleepFor(500*time.Hour),
 		func(s *api.Sleep) { s.Set, s.StoppedOwner = api.SetRef{Name: "db", UID: "uid-db"}, "uid-one" })

@@ -10,8 +10,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestParkedMemberKeepsNoGroupAwake: an operator has started only one of three members of db in time, which does not become ready, so the wake-up has failed. The user
-// gives up, and scales the custom resource to zero. Its group must sleep nevertheless, as with any other member at zero.
+// TestParkedMemberKeepsNoGroupAwake: an operator has started only one of three members of db in time, which does not become ready, so the
+// wake-up has failed. The user gives up, and scales the custom resource to zero. Its group must sleep nevertheless, as with any other
+// member at zero.
 func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
 	group := build.InGroup("shop")
 	waking := build.Sleep(api.Waking, build.OwnerStops(), build.AsleepFor(time.Hour), build.SleepDue(-time.Second))

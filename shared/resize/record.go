@@ -79,7 +79,7 @@ func (w *Changes) withdrawn(c Claim) resource.Quantity {
 	switch {
 	case statefulset.Overshoots(c.PersistentVolumeClaim, target):
 		return requested
-	case w.newAttributes(c) != nil && !statefulset.Grows(c.PersistentVolumeClaim, target): // only the attributes change, whatever the storage still grows
+	case w.newAttributes(c) != nil && !statefulset.Grows(c.PersistentVolumeClaim, target): // only the attributes change
 	case target.Exact && statefulset.StorageGrows(c.PersistentVolumeClaim, requested) &&
 		statefulset.StorageGrows(c.PersistentVolumeClaim, target.Size):
 		return c.Status.AllocatedResources[corev1.ResourceStorage]

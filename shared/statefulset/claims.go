@@ -177,8 +177,8 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 }
 
 // FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil. A driver with an older
-// external-resizer does not say which size the condition belongs to (KEP-1790). It then counts for sizes up to the requested one. That is too
-// little if the storage has finished a larger size since the claim requests less. The next mount shows that.
+// external-resizer does not say which size the condition belongs to (KEP-1790). It then counts for sizes up to the requested one. That is
+// too little if the storage has finished a larger size since the claim requests less. The next mount shows that.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
 	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if !known {
