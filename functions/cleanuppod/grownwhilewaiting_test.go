@@ -16,7 +16,7 @@ import (
 )
 
 // TestMembersAddedBeforeTheSiblingsStopKeepTheirClaims: one custom resource has the sets db and web. The sleep of web is decided while it
-// has three members, and waits for that of db. Meanwhile, a user scales web to five, and pause-owner sees that. Then db is about to sleep,
+// has three members, and waits for that of db. A user scales web to five, and pause-owner sees that. Then db is about to sleep,
 // so pause-owner stops the resource for db, and its operator stops web before pause-owner comes back to web.
 func TestMembersAddedBeforeTheSiblingsStopKeepTheirClaims(t *testing.T) {
 	group, byCluster := build.Label(api.GroupLabel, "shop"), build.ControlledBy("PerconaXtraDBCluster", "main")

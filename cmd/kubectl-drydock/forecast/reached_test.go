@@ -12,9 +12,8 @@ import (
 )
 
 // TestPlanKnowsThatReachedSizeShrinks: a resize withdrew 1Ti and failed, because the storage had not given that up. Then the volumes
-// reached 1Ti, while the claims request 128Mi. On a retry, detect-resize first makes the claims request 1Ti again, and then copies both
-// volumes to smaller ones, with a stop of each member (see TestRetryAfterSlowStorageIsNoSuccess). The plan must not say that no member
-// stops.
+// reached 1Ti, while the claims request 128Mi. A retry copies both volumes to smaller ones, with a stop of each member (see
+// TestRetryAfterSlowStorageIsNoSuccess). The plan must not say that no member stops.
 func TestPlanKnowsThatReachedSizeShrinks(t *testing.T) {
 	failed := build.Operation(api.Failed, func(r *api.Resize) {
 		r.Request, r.Reason, r.FailedAt = "data=128Mi", api.DeadlineExceeded, api.Expanding
