@@ -12,7 +12,7 @@ import (
 )
 
 // TestSizeWithdrawnByAbortIsNoSuccess: the user aborted an expansion to 1Ti, so the claims request what the volumes have (plus one byte).
-// The storage is still growing the volumes to 1Ti, and finishes that. Meanwhile the user requests 128Mi. As for a size that was withdrawn
+// The storage is still growing the volumes to 1Ti, and finishes that. The user requests 128Mi. As for a size that was withdrawn
 // by a smaller request (see TestOutrunWithdrawalIsNoSuccess), volumes of 1Ti are no success, and no pod stops so that its file system grows
 // to 1Ti.
 func TestSizeWithdrawnByAbortIsNoSuccess(t *testing.T) {
