@@ -4,9 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
@@ -24,8 +22,7 @@ func TestOperatorThatIsPausedNoMoreKeepsClaims(t *testing.T) {
 			set := web(build.ControlledBy("Elasticsearch", "main"), build.IdleTimeout("1h"), build.LastActivity(10*time.Hour),
 				build.Replicas(1), build.ReplicaCounts(1, 1), settledRecord(3), build.WithSleep(sleep))
 			for range 4 {
-				p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-					Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+				p := idleTimeout(build.Now, "web", set)
 				t.Logf("%s", p)
 				set = afterPlan(set, p)
 			}

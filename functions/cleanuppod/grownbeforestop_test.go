@@ -7,10 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -27,8 +25,7 @@ func TestMembersAddedBeforeTheStopKeepTheirClaims(t *testing.T) {
 	cluster := pauseowner.Owner{Ref: metav1.OwnerReference{APIVersion: "pxc.percona.com/v1", Kind: "PerconaXtraDBCluster",
 		Name: "main", UID: "uid-main"}, Row: stopped.Row, Resource: stopped.Resource, Object: stopped.Object, Allowed: true}
 	idles := func() {
-		p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-			Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+		p := idleTimeout(build.Now, "web", set)
 		t.Logf("idle-timeout: %s", p)
 		set = afterPlan(set, p)
 	}

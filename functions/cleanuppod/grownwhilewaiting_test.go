@@ -7,10 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -39,8 +37,7 @@ func TestMembersAddedBeforeTheSiblingsStopKeepTheirClaims(t *testing.T) {
 	}
 	idles := func(about string) {
 		for range 4 {
-			p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: about, Group: idle.Group{idle.MemberOf(db), idle.MemberOf(set)},
-				Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+			p := idleTimeout(build.Now, about, db, set)
 			t.Logf("idle-timeout, %s: %s", about, p)
 			db, set = afterPlan(db, p), afterPlan(set, p)
 			if p.Kind != plan.KindDo {

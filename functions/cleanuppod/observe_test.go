@@ -38,6 +38,17 @@ func functionOn(t *testing.T, lists build.Lists) *Function {
 	return New(kube.NewClient(lists.Serve(t)), settings(), slog.New(slog.DiscardHandler))
 }
 
+// observed returns the input of an event for the set. The API server accepts each pod that the function tries.
+func observed(t *testing.T, lists build.Lists) Input {
+	t.Helper()
+	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.PodRejected, in.Doubt = "", ""
+	return in
+}
+
 var ref = events.Ref{Namespace: build.Namespace, Name: "web"}
 
 func TestObservedObjects(t *testing.T) {

@@ -34,11 +34,7 @@ func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 			}
 			lists := read(objects...)
 			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-			in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in.PodRejected, in.Doubt = "", ""
+			in := observed(t, lists)
 			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator is stopped for db, and its claims are cleaned up: %s", p)
 			}

@@ -125,11 +125,7 @@ func TestMembersOfNewScalerAreKept(t *testing.T) {
 		lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
 		lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"},
 			Spec: v1alpha1.ScalerSpec{Target: row.target, Replicas: ptr.To(int32(row.wants))}})
-		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.PodRejected, in.Doubt = "", ""
+		in := observed(t, lists)
 		p := Decide(in)
 		if left := in.leftBehind(nil, in.ordinals()); len(left) != row.starts || (p.Reason == api.CleanupStarted) != (row.starts > 0) {
 			t.Errorf("%s: %s, and %d ordinals to clean up, want %d", name, p, len(left), row.starts)
@@ -180,11 +176,7 @@ func TestMembersOfScalerWithoutRecordAreKept(t *testing.T) {
 		lists := read(web(build.Replicas(1)), replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
 		lists["scalers"] = append(lists["scalers"], &v1alpha1.Scaler{
 			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot"}, Spec: row.scaler})
-		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.PodRejected, in.Doubt = "", ""
+		in := observed(t, lists)
 		if p := Decide(in); (p.Reason != api.CleanupStarted) != row.kept {
 			t.Errorf("%s: %s", situation, p)
 		}
@@ -200,11 +192,7 @@ func TestCleanupEndsForNewScaler(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot", ResourceVersion: "5"},
 			Spec:       v1alpha1.ScalerSpec{Target: "web", Replicas: ptr.To[int32](3), Paused: paused}}
 		lists["scalers"] = append(lists["scalers"], scaler)
-		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.PodRejected, in.Doubt = "", ""
+		in := observed(t, lists)
 		p := Decide(in)
 		q := scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: set,
 			Scalers: []*v1alpha1.Scaler{scaler}})

@@ -6,10 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -25,17 +23,12 @@ func TestScaleDownBeforeRefusedSleep(t *testing.T) {
 	t.Logf("%s", p)
 	set = afterPlan(set, p)
 	for range 3 {
-		p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-			Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+		p := idleTimeout(build.Now, "web", set)
 		t.Logf("%s", p)
 		set = afterPlan(set, p)
 	}
 	lists := read(set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"), replica(0), replica(1))
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
+	in := observed(t, lists)
 	if p := Decide(in); p.Reason != api.CleanupStarted || p.Kind != plan.KindDo {
 		t.Errorf("the claim of web-2 is never cleaned up: %s; sleep %s", p, set.Annotations[api.SleepAnnotation])
 	}

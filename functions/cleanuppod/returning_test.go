@@ -11,12 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/scalehooks"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
@@ -42,11 +40,7 @@ func decideWith(t *testing.T, set *appsv1.StatefulSet, scaler *v1alpha1.Scaler, 
 	}
 	lists := read(objects...)
 	lists["scalers"] = append(lists["scalers"], scaler)
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
+	in := observed(t, lists)
 	return Decide(in)
 }
 
@@ -82,8 +76,7 @@ func TestSlowOperatorKeepsClaims(t *testing.T) {
 			set, now := web(append([]build.Option{build.ControlledBy("Database", "main"), build.IdleTimeout("1h"),
 				build.LastActivity(10 * time.Hour)}, row.options...)...), build.Now
 			for range 4 {
-				p := idletimeout.Decide(idletimeout.Input{Now: now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-					Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+				p := idleTimeout(now, "web", set)
 				set, now = afterPlan(set, p), now.Add(row.later)
 			}
 			for range 2 {
@@ -100,8 +93,7 @@ func TestSlowOperatorKeepsClaims(t *testing.T) {
 func TestClaimsAreCleanedUpAfterSlowStart(t *testing.T) {
 	late := build.Sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), func(s *api.Sleep) { s.KeepMembers = 3 })
 	set := web(build.Replicas(3), build.ReplicaCounts(3, 3), build.WithSleep(late))
-	set = afterPlan(set, idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-		Settings: build.SleepSettings()}))
+	set = afterPlan(set, idleTimeout(build.Now, "web", set))
 	set = build.With(set, build.Replicas(2), build.ReplicaCounts(2, 2), settledRecord(3))
 	p := Decide(on(set, replica(0), replica(1), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")))
 	if p.Reason != api.CleanupStarted {
@@ -214,11 +206,7 @@ func TestOperatorStartsMembersWithoutSleepAnnotation(t *testing.T) {
 		}
 		lists := read(objects...)
 		lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
-		in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.PodRejected, in.Doubt = "", ""
+		in := observed(t, lists)
 		if p := Decide(in); p.Reason == api.CleanupStarted {
 			t.Errorf("%s, and the claims of the others are cleaned up: %s", name, p)
 		}
@@ -262,11 +250,7 @@ func TestStuckOwnerOfAResizeEndsNoCleanup(t *testing.T) {
 	record.UID, record.ResourceVersion = "uid-record", "9"
 	lists := read([]metav1.Object{set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1")}...)
 	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
+	in := observed(t, lists)
 	p := Decide(in)
 	r, _ := api.LoadCleanup(set)
 	if r.Active() && p.Reason == api.InProgress {

@@ -7,9 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -47,8 +45,7 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 				build.IdleTimeout("1h"), build.LastActivity(9*time.Hour), settledRecord(3),
 				build.WithSleep(build.Sleep(api.Planned, build.SleepDue(9*time.Minute))))
 			for _, about := range []string{"db", "web", "db", "web", "db", "web"} {
-				p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: about, Group: idle.Group{idle.MemberOf(db), idle.MemberOf(set)},
-					Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+				p := idleTimeout(build.Now, about, db, set)
 				t.Logf("%s", p)
 				db, set = afterPlan(db, p), afterPlan(set, p)
 			}
@@ -62,11 +59,7 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 			}
 			lists := read(objects...)
 			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-			in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in.PodRejected, in.Doubt = "", ""
+			in := observed(t, lists)
 			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator has been told to stop web, and starts it again, but its claims are cleaned up: %s; sleep %s", p,
 					set.Annotations[api.SleepAnnotation])

@@ -7,10 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -48,19 +46,14 @@ func TestRefusedSiblingKeepsItsClaims(t *testing.T) {
 			t.Logf("pause-owner: %s", p)
 			set = afterPlan(set, p)
 			for range 3 {
-				p := idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(db), idle.MemberOf(set)},
-					Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}})
+				p := idleTimeout(build.Now, "web", db, set)
 				t.Logf("idle-timeout: %s", p)
 				set = afterPlan(set, p)
 			}
 			set = build.With(set, build.Replicas(0), build.ReplicaCounts(0, 0)) // the operator obeys the stop
 			lists := read(set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
 			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(ofDB.Revision))
-			in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in.PodRejected, in.Doubt = "", ""
+			in := observed(t, lists)
 			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator starts web again when db wakes, but its claims are cleaned up: %s; sleep %s", p,
 					set.Annotations[api.SleepAnnotation])

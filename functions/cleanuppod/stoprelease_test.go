@@ -8,10 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
@@ -81,8 +79,7 @@ func TestRefusedSleepKeepsStoppedMembers(t *testing.T) {
 					}
 				}
 				// idle-timeout gets each change, too
-				set = afterPlan(set, idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: idle.Group{idle.MemberOf(set)},
-					Settings: build.SleepSettings(), Probes: map[string]idletimeout.ProbeResult{}, Records: map[string][]idletimeout.Record{}}))
+				set = afterPlan(set, idleTimeout(build.Now, "web", set))
 			}
 			if len(records) > 0 {
 				t.Fatal("the record of the owner stays")

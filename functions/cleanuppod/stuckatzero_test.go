@@ -20,11 +20,7 @@ func TestStuckOwnerOfAResizeEndsNoCleanupAtZero(t *testing.T) {
 	record.UID, record.ResourceVersion = "uid-record", "9"
 	lists := read([]metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1")}...)
 	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
+	in := observed(t, lists)
 	p := Decide(in)
 	r, _ := api.LoadCleanup(set)
 	if r.Active() && p.Reason == api.InProgress {

@@ -25,11 +25,7 @@ func TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup(t *testing.T) {
 	record.UID, record.ResourceVersion = "uid-record", "9"
 	lists := read(set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"))
 	lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-	in, err := functionOn(t, lists).observe(t.Context(), ref, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.PodRejected, in.Doubt = "", ""
+	in := observed(t, lists)
 	if p := Decide(in); p.Reason == api.InProgress {
 		t.Errorf("the running cleanup stands still for weeks and cannot be aborted: %s; busy for a resize %t, a sleep %t, a scaling %t", p,
 			operation.Of(set).Busy(api.KindResize), operation.Of(set).Busy(api.KindSleep), operation.Of(set).Busy(api.KindScale))
