@@ -114,8 +114,8 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 			e.Claim, &e.Withdraws, in.Settings.ExpandTimeout, operation.HowToRetry(in.Set.Namespace, record))
 	case statefulset.StorageGrows(claim, statefulset.Requested(claim)):
 		attempted := claim.Status.AllocatedResources[corev1.ResourceStorage]
-		return fmt.Sprintf("the storage still grows the volume of claim %s to %s, although the claim requests less since. Look at the storage, "+
-			"then %s. If it never ends, first set %s=%s to copy the volumes", e.Claim, &attempted,
+		return fmt.Sprintf("the storage still grows the volume of claim %s to %s, although the claim requested less. The claim requests that "+
+			"size again. Look at the storage, then %s. If the growth never ends, first set %s=%s to copy the volumes", e.Claim, &attempted,
 			operation.HowToRetry(in.Set.Namespace, record), api.ResizeMethodAnnotation, api.MethodCopy)
 	case pod != nil && obstacle == "": // growth by usage restarts no pod
 		return fmt.Sprintf("the volume of pod %s has grown, but its file system grows only when it is mounted, and the pod was not restarted "+

@@ -2,6 +2,7 @@ package detectresize
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -11,7 +12,8 @@ import (
 )
 
 // withdrawRequests ends the failed operation. Claims stop requesting more than their volumes have, as far as Kubernetes allows, so that the
-// storage stops trying. After a missed deadline the requests stay, because the storage may only be slow.
+// storage stops trying. After a missed deadline the requests stay, because the storage may only be slow. If it still works on a withdrawn
+// size, the claim requests that size again, because the storage will finish it: so a retry knows that less shrinks the volume.
 func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 	var withdrawals []plan.Action
 	for i := range record.Expansions {
@@ -33,12 +35,15 @@ func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 		Then(events.OperationFailed, next.Operation)
 }
 
-// withdrawRequest returns the patch that makes a claim request no more than its volume has.
+// withdrawRequest returns the patch that makes a claim request what its volume has, or will have.
 func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
-	if reason == api.ClaimEnlarged {
+	switch {
+	case reason == api.ClaimEnlarged:
 		patch = operation.RequestGrown(claim, e.Withdraws)
-	} else if reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To) {
+	case reason == api.DeadlineExceeded && e.Withdraws.Sign() > 0 && statefulset.StorageGrows(claim, statefulset.Requested(claim)):
+		patch = operation.RaiseRequest(claim, claim.Status.AllocatedResources[corev1.ResourceStorage], resource.Quantity{})
+	case reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To):
 		patch = operation.LowerRequest(claim, e.From, e.To)
 	}
 	withdrawAttributes(reason, patch, claim, e)

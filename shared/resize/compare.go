@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -100,7 +99,7 @@ func (w *Changes) compare(in Input, record *api.Resize) {
 	method, found := requestedMethod(in.Set)
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, stopProblems(in.Set)...)
-	claims := statefulset.ClaimsOf(in.Set, withReachedSizes(in.Claims, record))
+	claims := statefulset.ClaimsOf(in.Set, in.Claims)
 	if api.RequestedByGrowth(in.Set, w.Request) { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
 		claims = slices.DeleteFunc(claims, func(c statefulset.Claim) bool { return c.Spec.VolumeName == "" })
 	}
@@ -124,29 +123,6 @@ func (w *Changes) compare(in Input, record *api.Resize) {
 		}
 	}
 	slices.SortFunc(w.Claims, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// withReachedSizes returns the claims, as if each requested at least the size of the failed expansion that its volume has reached. A failed
-// expansion makes its claims request less, but a storage finishes what it has begun. So less than that is known to shrink the volume.
-func withReachedSizes(claims []*corev1.PersistentVolumeClaim, record *api.Resize) []*corev1.PersistentVolumeClaim {
-	if record == nil || record.Phase != api.Failed {
-		return claims
-	}
-	claims = slices.Clone(claims)
-	for i, c := range claims {
-		at := slices.IndexFunc(record.Expansions, func(e api.Expansion) bool { return e.Claim == c.Name && e.UID == c.UID })
-		if at < 0 {
-			continue
-		}
-		e := record.Expansions[at]
-		for _, size := range []resource.Quantity{e.To, e.Withdraws} {
-			if requested := statefulset.Requested(claims[i]); size.Cmp(requested) > 0 && statefulset.ReachedWithdrawn(c, size) {
-				claims[i] = claims[i].DeepCopy()
-				claims[i].Spec.Resources.Requests[corev1.ResourceStorage] = size
-			}
-		}
-	}
-	return claims
 }
 
 // compareFields compares the fields of the request with the set.
