@@ -12,8 +12,8 @@ import (
 )
 
 // withdrawRequests ends the failed operation. Claims stop requesting more than their volumes have, as far as Kubernetes allows, so that the
-// storage stops trying. After a missed deadline the requests stay, because the storage may only be slow. If it still works on a withdrawn
-// size, the claim requests that size again, because the storage will finish it: so a retry knows that less shrinks the volume.
+// storage stops trying. After a missed deadline the requests stay, because the storage may only be slow. If it has reached a withdrawn
+// size, or still works on it and so will reach it, the claim requests that size again. So a retry knows that less shrinks the volume.
 func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 	var withdrawals []plan.Action
 	for i := range record.Expansions {
@@ -39,12 +39,12 @@ func withdrawRequests(in Input, record *api.Resize) plan.Plan {
 func withdrawRequest(reason api.Reason, claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
 	patch := plan.PatchOf(plan.Claims, claim)
 	switch {
-	case reason == api.ClaimEnlarged:
+	case statefulset.ReachedWithdrawn(claim, e.Withdraws):
 		patch = operation.RequestGrown(claim, e.Withdraws)
-	case reason == api.DeadlineExceeded && e.Withdraws.Sign() > 0 && statefulset.StorageGrows(claim, statefulset.Requested(claim)):
-		patch = operation.RaiseRequest(claim, claim.Status.AllocatedResources[corev1.ResourceStorage], resource.Quantity{})
 	case reason == api.Aborted || reason == api.ExpandInfeasible && statefulset.Infeasible(claim, e.To):
 		patch = operation.LowerRequest(claim, e.From, e.To)
+	case e.Withdraws.Sign() > 0 && statefulset.StorageGrows(claim, statefulset.Requested(claim)):
+		patch = operation.RaiseRequest(claim, claim.Status.AllocatedResources[corev1.ResourceStorage], resource.Quantity{})
 	}
 	withdrawAttributes(reason, patch, claim, e)
 	return patch
