@@ -14,8 +14,8 @@ import (
 )
 
 // TestMembersAddedBeforeTheSiblingsStopKeepTheirClaims: one custom resource has the sets db and web. The sleep of web is decided while it
-// has three members, and waits for that of db. A user scales web to five, and pause-owner sees that. Then db is about to sleep,
-// so pause-owner stops the resource for db, and its operator stops web before pause-owner comes back to web.
+// has three members, and waits for that of db. A user scales web to five, and pause-owner sees that. Then the sleep of db is decided, so
+// pause-owner stops the resource for db, and its operator stops web before pause-owner comes back to web.
 func TestMembersAddedBeforeTheSiblingsStopKeepTheirClaims(t *testing.T) {
 	group, byCluster := build.Label(api.GroupLabel, "shop"), build.ControlledBy("PerconaXtraDBCluster", "main")
 	set := web(group, byCluster, build.IdleTimeout("1h"), build.LastActivity(9*time.Hour), build.Replicas(5), build.ReplicaCounts(5, 5),

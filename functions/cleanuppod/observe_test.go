@@ -49,6 +49,15 @@ func observed(t *testing.T, lists build.Lists) Input {
 	return in
 }
 
+// observedBeside returns the same as observed, if the namespace has the objects and the record of an owner.
+func observedBeside(t *testing.T, record *appsv1.ControllerRevision, objects ...metav1.Object) Input {
+	t.Helper()
+	record.UID, record.ResourceVersion = "uid-record", "9"
+	lists := read(objects...)
+	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
+	return observed(t, lists)
+}
+
 var ref = events.Ref{Namespace: build.Namespace, Name: "web"}
 
 func TestObservedObjects(t *testing.T) {

@@ -27,15 +27,11 @@ func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 			record := resources.MakeOwnerRecord(db, dbSleep, api.PausedOwner{Version: api.PauseVersion, APIVersion: "k8ssandra.io/v1alpha1",
 				Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "main", UID: "uid-cluster", Stopped: true,
 				KindBelow: "CassandraDatacenter"})
-			record.UID, record.ResourceVersion = "uid-record", "9"
 			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")}
 			if replicas > 0 {
 				objects = append(objects, replica(0))
 			}
-			lists := read(objects...)
-			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-			in := observed(t, lists)
-			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
+			if p := Decide(observedBeside(t, record, objects...)); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator is stopped for db, and its claims are cleaned up: %s", p)
 			}
 		})

@@ -239,22 +239,24 @@ func TestEndOfPauseWakesCleanupPod(t *testing.T) {
 	}
 }
 
-// TestStuckOwnerOfAResizeEndsNoCleanup: a resize has succeeded long ago, and its owner stays paused because pause-owner lost its rights. A
-// user aborts a cleanup.
+// TestStuckOwnerOfAResizeEndsNoCleanup: a resize has succeeded long ago, and its owner stays paused because pause-owner lost its rights.
+// That neither stops a cleanup nor keeps a user from aborting it, also if the set has no members.
 func TestStuckOwnerOfAResizeEndsNoCleanup(t *testing.T) {
-	done := build.Operation(api.Succeeded)
-	set := web(build.Replicas(1), build.ReplicaCounts(1, 1), build.ControlledBy("Database", "main"), build.Status(done), cleaning(),
-		build.Annotation(api.AbortAnnotation, "now"))
-	record := resources.MakeOwnerRecord(set, done, api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1", Kind: "Database",
-		Resource: "databases", Name: "main", UID: "uid-main"})
-	record.UID, record.ResourceVersion = "uid-record", "9"
-	lists := read([]metav1.Object{set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1")}...)
-	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
-	in := observed(t, lists)
-	p := Decide(in)
-	r, _ := api.LoadCleanup(set)
-	if r.Active() && p.Reason == api.InProgress {
-		t.Errorf("the cleanup never ends and cannot be aborted, and the set stays busy: %s", p)
+	for _, replicas := range []int32{0, 1} {
+		for name, options := range map[string][]build.Option{"aborted": {build.Annotation(api.AbortAnnotation, "now")}, "running": nil} {
+			done := build.Operation(api.Succeeded)
+			set := web(append(options, build.Replicas(replicas), build.ReplicaCounts(replicas, replicas),
+				build.ControlledBy("Database", "main"), build.Status(done), cleaning())...)
+			record := resources.MakeOwnerRecord(set, done, api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1",
+				Kind: "Database", Resource: "databases", Name: "main", UID: "uid-main"})
+			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1")}
+			if replicas > 0 {
+				objects = append(objects, replica(0))
+			}
+			if p := Decide(observedBeside(t, record, objects...)); p.Reason == api.InProgress {
+				t.Errorf("%d replicas, %s: the cleanup stands still, and the set stays busy: %s", replicas, name, p)
+			}
+		}
 	}
 }
 

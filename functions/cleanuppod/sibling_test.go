@@ -52,15 +52,11 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 			record := resources.MakeOwnerRecord(db, stopping, api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1",
 				Kind: row.kind, Resource: row.plural, Name: "main", UID: types.UID(row.id), Stopped: true,
 				KindBelow: row.below})
-			record.UID, record.ResourceVersion = "uid-record", "9"
 			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")}
 			if replicas > 0 {
 				objects = append(objects, replica(0))
 			}
-			lists := read(objects...)
-			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-			in := observed(t, lists)
-			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
+			if p := Decide(observedBeside(t, record, objects...)); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator has been told to stop web, and starts it again, but its claims are cleaned up: %s; sleep %s", p,
 					set.Annotations[api.SleepAnnotation])
 			}

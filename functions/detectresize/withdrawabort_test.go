@@ -11,7 +11,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSizeWithdrawnByAbortIsNoSuccess: the user aborted an expansion to 1Ti, so the claims request what the volumes have (plus one byte).
+// TestSizeWithdrawnByAbortIsNoSuccess: the user aborted an expansion to 1Ti, so the claims request the sizes of the volumes (plus one byte).
 // The storage is still growing the volumes to 1Ti, and finishes that. The user requests 128Mi. As for a size that was withdrawn
 // by a smaller request (see TestOutrunWithdrawalIsNoSuccess), volumes of 1Ti are no success, and no pod stops so that its file system grows
 // to 1Ti.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRejectedResumeOfAFormerOwnerRefusesNoSleep: web and db of one operator are in one group. The record of a former sleep of web still
-// has a ScaledObject that is paused, because a webhook rejects its resume. The next sleep of web waits until db is about to sleep, too.
+// has a ScaledObject that is paused, because a webhook rejects its resume. The next sleep of web waits until db will sleep, too.
 // Nothing rejects a write for this sleep.
 func TestRejectedResumeOfAFormerOwnerRefusesNoSleep(t *testing.T) {
 	shop := build.InGroup("shop")

@@ -364,9 +364,9 @@ func TestOperatorStopNeedsSleepingSiblings(t *testing.T) {
 	stop, pg := []Owner{ownerWithStop(t)}, []Owner{ownerWithBoth(t)}
 	soon := build.With(sleeping(api.Planned), shop)
 	check(t, map[string]Input{
-		"all the others of the group are about to sleep":              sleepAsking(planned, stop, shop).withSiblings(soon),
-		"one of another group is about to sleep: a visit may wake it": sleepAsking(planned, stop, build.InGroup("x")).withSiblings(soon),
-		"one of no group is about to sleep: a visit may wake it":      sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
+		"all the others of the group will sleep":                        sleepAsking(planned, stop, shop).withSiblings(soon),
+		"one of another group will sleep: a visit may end that":         sleepAsking(planned, stop, build.InGroup("x")).withSiblings(soon),
+		"one of no group will sleep: a visit may end that":              sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
 		"all the others stop":                                           sleepAsking(planned, stop).withSiblings(sleeping(api.Stopping)),
 		"all the others sleep":                                          sleepAsking(planned, stop).withSiblings(sleeping(api.Asleep)),
 		"a user has scaled the other set to zero":                       sleepAsking(planned, stop).withSiblings(db(build.Replicas(0))),

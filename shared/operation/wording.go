@@ -117,8 +117,8 @@ func Announcement(resize *api.Resize) string {
 	return grow + ", then " + number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
-// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. It says
-// what they have done, or what they will do. It returns "" if there are none.
+// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. The text
+// is in the past tense if the resize is done, else in the future tense. It is empty if there are no such claims.
 func inPlace(resize *api.Resize, done bool) string {
 	grown, changed, withdrawn := 0, 0, 0
 	for i := range resize.Expansions {

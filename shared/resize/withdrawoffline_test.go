@@ -11,8 +11,8 @@ import (
 )
 
 // TestWithdrawalPrecedesTheStop: the claim requests 1Ti, which the driver cannot give an attached volume. The user requests 128Mi with
-// expand-offline. From the moment that a volume is detached, the storage can carry out what the claim requests, and it finishes what it has
-// begun. So the claim requests less before its member stops.
+// expand-offline. From the moment that a volume is detached, the storage can grow it to the requested size, and it does not stop before
+// that. So the claim requests less before its member stops.
 func TestWithdrawalPrecedesTheStop(t *testing.T) {
 	asks := build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
