@@ -11,10 +11,10 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSizeWithdrawnByAbortIsNoSuccess: the user aborted an expansion to 1Ti, so the claims request the sizes of the volumes (plus one byte).
-// The storage is still growing the volumes to 1Ti, and finishes that. The user requests 128Mi. As for a size that was withdrawn
-// by a smaller request (see TestOutrunWithdrawalIsNoSuccess), volumes of 1Ti are no success, and no pod stops so that its file system grows
-// to 1Ti.
+// TestSizeWithdrawnByAbortIsNoSuccess: the user aborted an expansion to 1Ti, so the claims request the sizes of the volumes (plus one
+// byte). The storage is still growing the volumes to 1Ti, and finishes that. The user requests 128Mi. As for a size that was withdrawn by a
+// smaller request (see TestOutrunWithdrawalIsNoSuccess), volumes of 1Ti are no success, and no pod stops so that its file system grows to
+// 1Ti.
 func TestSizeWithdrawnByAbortIsNoSuccess(t *testing.T) {
 	aborted := build.Operation(api.Failed, func(r *api.Resize) {
 		r.Request, r.Reason, r.FailedAt = "data=1Ti", api.Aborted, api.Expanding
