@@ -9,12 +9,13 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 )
 
 // handlePod returns the next step for an ordinal with a cleanup pod.
 func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(record, o.Number)
-	succeeded := hasSucceeded(pod)
+	succeeded, early := podend.Judge(pod, in.Kills)
 	claims := cleanup.Ordinal{Claims: cleanup.ClaimsOfLink(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
 	case hasGivenUp(entry):
@@ -26,7 +27,7 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		return in.waitForObstacle(record, o, api.MemberEnding, stuckMessage(pod))
 	case succeeded && len(claims) > 0:
 		return in.deleteClaims(record, o, claims)
-	case succeeded && pod.DeletionTimestamp == nil:
+	case succeeded && pod.DeletionTimestamp == nil: // its claims are gone
 		p := plan.Do(api.ClaimsDeleted, append(in.store(withoutEntry(record, o.Number)).Actions(), plan.Delete(plan.Pods, pod))...)
 		p.Outcomes = []plan.Outcome{in.outcome(plan.Succeeded, pod)}
 		return p
@@ -37,6 +38,9 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
 			pod.Name, claimsAre(o)))
 		return p
+	}
+	if early != "" {
+		return in.countFailure(record, o, fmt.Sprintf("cleanup pod %s %s, so it may not have finished its work", pod.Name, early))
 	}
 	if trouble := in.tryFailure(entry, pod); trouble != "" {
 		return in.countFailure(record, o, trouble)

@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/podend"
 )
 
 // Input holds everything that Decide needs: the observed objects, the time, the settings and the event.
@@ -19,6 +20,8 @@ type Input struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// Pods holds the cleanup pods of a set of this name, pods with a replica's name, and pods that use one of the claims.
 	Pods []*corev1.Pod
+	// Kills has the Events about the ends of the cleanup pods whose success they decide.
+	Kills podend.Kills
 	// Revision is the ControllerRevision of the set's pods. It is read if the set is being deleted, and nil if it is gone.
 	Revision *appsv1.ControllerRevision
 	// Records holds the roles of the ControllerRevisions that other operations keep for the set. They are read if the set is at zero

@@ -3,6 +3,7 @@ package cleanuppod
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,6 +48,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 		}
 	})
 	if err != nil || !found {
+		return in, err
+	}
+	if in.Kills, err = f.client.Kills(ctx, in.cleanupPods()); err != nil {
 		return in, err
 	}
 	held := set.DeletionTimestamp != nil && cleanup.HasFinalizer(set)
@@ -169,6 +173,11 @@ func (in *Input) isRelevant(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// cleanupPods returns the cleanup pods of a set of this name.
+func (in *Input) cleanupPods() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(in.Pods), func(pod *corev1.Pod) bool { return cleanup.LinkOf(pod, in.Name) == nil })
 }
 
 // observeRevision reads the ControllerRevision of the set's pods. Its owner reference shows how the set is deleted.

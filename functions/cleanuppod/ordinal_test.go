@@ -92,7 +92,14 @@ func TestSuccess(t *testing.T) {
 	}
 	c := cleaning()
 	check(t, map[string]Input{
-		"the claims are deleted":     on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod()),
+		"the claims are deleted":                on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod()),
+		"the pod was evicted and exited with 0": killed(on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod())),
+		"the pod's node shut down and it exited with 0": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
+			pod(disruptedByKubelet)),
+		"the pod asks for a message and has written none": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
+			pod(build.Annotation(api.SuccessMessageAnnotation, "drained"))),
+		"the pod has written the message and was evicted then": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
+			pod(build.Annotation(api.SuccessMessageAnnotation, "drained"), disruptedByKubelet, containers(nil, saying("drained\n")))),
 		"one claim is gone":          on(two(c), usedClaim("logs-web-1"), pod()),
 		"one claim is being deleted": on(two(c), usedClaim("data-web-1", build.Deleting()), usedClaim("logs-web-1"), pod()),
 		"all claims are being deleted": on(two(c), usedClaim("data-web-1", build.Deleting()), usedClaim("logs-web-1", build.Deleting()),

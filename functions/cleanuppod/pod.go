@@ -50,13 +50,6 @@ func lastProgress(pod *corev1.Pod) time.Time {
 	return at
 }
 
-// hasSucceeded reports whether the pod's containers finished their work. A container that a deletion stops may exit with 0, and the kubelet
-// then reports the pod as succeeded. The clock of the node may differ from the API server's, so no time shows which came first. A deleted
-// pod therefore never counts as succeeded.
-func hasSucceeded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil
-}
-
 // failures returns how often a container of the pod failed. The kubelet restarts it and counts the restarts.
 func failures(pod *corev1.Pod) int {
 	most := 0

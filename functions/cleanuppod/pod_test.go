@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -28,6 +29,34 @@ func containers(init []corev1.ContainerStatus, others ...corev1.ContainerStatus)
 func terminated(name string, code int32, ago time.Duration) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code,
 		FinishedAt: metav1.NewTime(build.Now.Add(-ago))}}}
+}
+
+// saying returns the status of a container that has exited with 0 and left the termination message.
+func saying(message string) corev1.ContainerStatus {
+	c := terminated("drain", 0, 0)
+	c.State.Terminated.Message = message
+	return c
+}
+
+// evicted returns the Event of a kubelet that ends the pod because of a limit of its emptyDir.
+func evicted(uid types.UID) corev1.Event {
+	return corev1.Event{Reason: "Evicted", Message: `Usage of EmptyDir volume "tmp" exceeds the limit "1Mi".`,
+		InvolvedObject: corev1.ObjectReference{UID: uid}}
+}
+
+// killed returns the input with an Event that the kubelet ended each cleanup pod.
+func killed(in Input) Input {
+	for uid := range in.Kills {
+		in.Kills[uid] = []corev1.Event{evicted(uid)}
+	}
+	return in
+}
+
+// disruptedByKubelet sets the condition of a pod that ends because its node shuts down.
+func disruptedByKubelet(o metav1.Object) {
+	pod := o.(*corev1.Pod)
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: "TerminationByKubelet", Message: "Pod was terminated in response to imminent node shutdown."})
 }
 
 func running(name string, restarts int32) corev1.ContainerStatus {

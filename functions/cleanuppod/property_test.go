@@ -187,6 +187,12 @@ func (c generator) input() Input {
 	if c.in(10) {
 		in.Pods = append(in.Pods, build.Pod("backup", []string{fmt.Sprintf("data-web-%d", c.IntN(7))}, c.status()))
 	}
+	in.Kills = build.NoKills(in.Pods...)
+	for uid := range in.Kills {
+		if strings.HasPrefix(string(uid), "uid-cleaner-") && c.in(5) {
+			in.Kills[uid] = []corev1.Event{evicted(uid)}
+		}
+	}
 	if c.in(3) {
 		in = revision(in, one(c, build.ControlledBy("StatefulSet", "web"), build.ControlledBy("StatefulSet", "other"), build.UID("x")))
 	}
@@ -298,7 +304,7 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || p.Status.Phase != corev1.PodSucceeded || p.Name != statefulset.PodName(in.Set, n) {
+		if err != nil || link == nil || len(in.Kills[p.UID]) > 0 || p.Status.Phase != corev1.PodSucceeded || p.Name != statefulset.PodName(in.Set, n) {
 			continue
 		}
 		if link.Role == api.RoleCleaner && link.Operation == record.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&

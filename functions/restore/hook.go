@@ -7,10 +7,12 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/text"
 )
@@ -31,8 +33,14 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	switch {
 	case err != nil:
 		w.override = w.hookFailed(hook, member, err.Error())
-	case template == nil || job != nil && jobCondition(job, batchv1.JobComplete) != nil:
+	case template == nil:
 		return hookDone
+	case job != nil && jobCondition(job, batchv1.JobComplete) != nil:
+		succeeded, early := podend.JudgeJob(job, w.Pods, w.Kills)
+		if succeeded {
+			return hookDone
+		}
+		w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, early))
 	case job == nil:
 		return hookMissing
 	case jobCondition(job, batchv1.JobFailed) != nil:
@@ -51,6 +59,26 @@ func (w *work) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
 		return w.Jobs[i]
 	}
 	return nil
+}
+
+// endedHookPods returns the pods of the active operation's hooks whose Job is complete.
+func (in Input) endedHookPods() []*corev1.Pod {
+	record, err := in.Record()
+	if err != nil || !record.Active() {
+		return nil // decide reports an unreadable record
+	}
+	var pods []*corev1.Pod
+	for _, job := range in.HooksOf(record.Operation) {
+		if jobCondition(job, batchv1.JobComplete) == nil {
+			continue
+		}
+		for _, pod := range in.Pods {
+			if metav1.IsControlledBy(pod, job) {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
 }
 
 // runHookBefore starts the hook before a member is stopped. In a rolling resize, a dry run asks the PodDisruptionBudgets first: a hook

@@ -38,7 +38,11 @@ func hookJob(hook resources.Hook, ordinal int, conditions ...batchv1.JobConditio
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue,
 			Reason: "BackoffLimitExceeded", Message: "too many"})
 	}
-	return objects{job}
+	all := objects{job}
+	for _, pod := range build.EndedPods(job) {
+		all = append(all, pod)
+	}
+	return all
 }
 
 // hookPod is the pod of a hook's Job that has exited with 3.
@@ -49,6 +53,28 @@ func hookPod(words string) objects {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sh", State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: words}}}}
 	return objects{pod}
+}
+
+// endedEarly returns a complete Job and its changed pod.
+func endedEarly(change build.Option) objects {
+	all := hookJob(beforeIt, 2, batchv1.JobComplete)
+	all[1] = build.With(all[1].(*corev1.Pod), change)
+	return all
+}
+
+// deletedPod deletes a pod, which still exists because the Job controller has not counted it.
+func deletedPod(o metav1.Object) {
+	o.SetDeletionTimestamp(ptr.To(metav1.NewTime(build.Now)))
+	o.SetFinalizers([]string{batchv1.JobTrackingFinalizer})
+}
+
+// withKill returns the input with an Event of the kubelet that it ended the hook's pod.
+func withKill(in Input) Input {
+	for uid := range in.Kills {
+		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
+			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	}
+	return in
 }
 
 const (
@@ -92,6 +118,10 @@ func TestHookRunsBeforeMemberStops(t *testing.T) {
 		testCase{"16 the others must catch up before the hook runs", withCheck(at())},
 		testCase{"17 the others have fallen behind because of the hook",
 			with(withCheck(at(hookJob(beforeIt, 2, batchv1.JobComplete))), oneBehind)},
+		testCase{"18 the hook's pod was drained and exited with 0: the member is not stopped", at(endedEarly(deletedPod))},
+		testCase{"19 the hook's pod was evicted and exited with 0: the member is not stopped",
+			withKill(at(hookJob(beforeIt, 2, batchv1.JobComplete)))},
+		testCase{"20 the hook's pod is gone: the member is not stopped", at(hookJob(beforeIt, 2, batchv1.JobComplete)[:1])},
 	)
 }
 
@@ -103,6 +133,9 @@ func TestHooksRunBeforeMembersStopTogether(t *testing.T) {
 	both := func(of0, of1 []batchv1.JobConditionType) []objects {
 		job1 := hookJob(beforeIt, 1, of1...)
 		job1[0].(*batchv1.Job).UID = "uid-hook-1"
+		for _, pod := range job1[1:] {
+			pod.(*corev1.Pod).UID, pod.(*corev1.Pod).OwnerReferences[0].UID = "uid-hook-1-x", "uid-hook-1"
+		}
 		return []objects{hookJob(beforeIt, 0, of0...), job1}
 	}
 	done := []batchv1.JobConditionType{batchv1.JobComplete}

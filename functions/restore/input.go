@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/world"
 )
 
@@ -30,6 +31,8 @@ type Input struct {
 	BudgetRefusal string
 	// Checks has the answers to the member check, by the UID of the pod: why the pod has not caught up, or empty if it has.
 	Checks map[types.UID]string
+	// Kills has the Events about the ends of the hooks' pods whose success they decide.
+	Kills podend.Kills
 }
 
 // ifSetUnchanged puts a check before the writes: they happen only if the set has not changed since it was read. Use it for writes that

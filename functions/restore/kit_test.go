@@ -91,7 +91,9 @@ func situation(groups ...objects) Input {
 		all = append(all, g...)
 	}
 	all = append(all, waitingMovers(all)...)
-	return Input{Observed: build.World(all...), Namespace: build.Namespace, Settings: build.Settings()}
+	in := Input{Observed: build.World(all...), Namespace: build.Namespace, Settings: build.Settings()}
+	in.Kills = build.NoKills(in.Pods...)
+	return in
 }
 
 // waitingMovers returns the movers of the members that wait to be stopped. It returns none if the situation names a mover's Job.

@@ -110,6 +110,7 @@ func TestChangedStartOrdinalAfterHookFailsScaling(t *testing.T) {
 	hook := resources.MakeScaleHook(in.Set, record, preHook, &corev1.PodTemplateSpec{}, time.Minute)
 	hook.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
 	in.Jobs = []*batchv1.Job{hook}
+	in = withHookPods(in)
 	if _, counts := storedBy(t, Decide(in)); !counts {
 		t.Error("the count does not change after the hook")
 	}

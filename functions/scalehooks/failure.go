@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/scale"
 	"drydock.dev/shared/text"
 )
 
 // maxContainerMessage is the number of bytes that a failure message quotes from a container's termination message.
 const maxContainerMessage = 256
 
-// failedHook returns the failed Job of the current phase, or nil. It ignores the hook onFailure, whose failure has no effect.
-func (in Input) failedHook() *batchv1.Job {
+// endedHook returns the Job of the current phase if it is complete or has failed, or nil. It ignores the hook onFailure, whose outcome has no
+// effect.
+func (in Input) endedHook() *batchv1.Job {
 	if in.Set == nil {
 		return nil
 	}
@@ -26,10 +26,21 @@ func (in Input) failedHook() *batchv1.Job {
 		return nil
 	}
 	job := work{Input: in, record: record}.hookJob(hookOf[record.Phase])
-	if job == nil || scale.EndCondition(job, batchv1.JobFailed) == nil {
+	if job == nil || !hasEnded(job) {
 		return nil
 	}
 	return job
+}
+
+// failedPod returns the latest failed pod of the Job of the current phase, or nil.
+func (in Input) failedPod() *corev1.Pod {
+	var failed *corev1.Pod
+	if job := in.endedHook(); job != nil {
+		for _, pod := range in.HookPods {
+			failed = latestFailedPod(failed, pod, job)
+		}
+	}
+	return failed
 }
 
 // latestFailedPod returns pod if it is a failed pod of the Job and newer than known, otherwise known. The owner reference decides, because
@@ -47,11 +58,11 @@ func latestFailedPod(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 // containerFailure returns the exit code and termination message of the first failed container, as the end of a sentence. It is empty
 // without a failed pod.
 func (in Input) containerFailure() string {
-	if in.FailedPod == nil {
+	pod := in.failedPod()
+	if pod == nil {
 		return ""
 	}
-	status := in.FailedPod.Status
-	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses) {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		end := c.State.Terminated
 		if end == nil || end.ExitCode == 0 {
 			continue
@@ -60,7 +71,7 @@ func (in Input) containerFailure() string {
 		if end.Reason == "OOMKilled" {
 			words += " (OOMKilled)"
 		}
-		if message := text.Line(end.Message, maxContainerMessage); message != "" && in.messageComesFromFile(c.Name) {
+		if message := text.Line(end.Message, maxContainerMessage); message != "" && messageComesFromFile(pod, c.Name) {
 			words += ": " + message
 		}
 		return words
@@ -70,8 +81,8 @@ func (in Input) containerFailure() string {
 
 // messageComesFromFile reports whether the container's message comes only from its termination message file. With the other policy the
 // message may be the end of the container's log, and users who may read the Scaler may not be allowed to read that log.
-func (in Input) messageComesFromFile(container string) bool {
-	spec := in.FailedPod.Spec
+func messageComesFromFile(pod *corev1.Pod, container string) bool {
+	spec := pod.Spec
 	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 		return c.Name == container && c.TerminationMessagePolicy == corev1.TerminationMessageReadFile
 	})

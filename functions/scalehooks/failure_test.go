@@ -58,10 +58,11 @@ func TestFailureQuotesExitCodeAndTerminationMessage(t *testing.T) {
 		}, "; container wait ended with exit code 1"},
 	} {
 		in := observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), job)
-		in.FailedPod = hookPod(job, row.code, row.message)
+		pod := hookPod(job, row.code, row.message)
 		if row.change != nil {
-			row.change(in.FailedPod)
+			row.change(pod)
 		}
+		in.HookPods = []*corev1.Pod{pod}
 		if got := in.containerFailure(); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
@@ -74,7 +75,7 @@ func TestQuotedTerminationMessageIsShort(t *testing.T) {
 	job := hookJob("pre", failed)
 	in := observed(web(2, withRecord(api.PreScaling)), pilot(withHooks), job)
 	for _, message := range []string{strings.Repeat("x", 4096), strings.Repeat("ä\n", 2048), strings.Repeat("\xff", 4096)} {
-		in.FailedPod = hookPod(job, 3, message)
+		in.HookPods = []*corev1.Pod{hookPod(job, 3, message)}
 		got := in.containerFailure()
 		if len(got) > maxContainerMessage+60 || strings.ContainsFunc(got, func(r rune) bool {
 			return !unicode.IsPrint(r) ||
@@ -107,22 +108,22 @@ func TestFailureReadsLatestFailedPodOfJob(t *testing.T) {
 	}
 }
 
-// TestPodsAreReadOnlyForFailedHookOfThisPhase: in other situations Drydock needs no request for pods.
-func TestPodsAreReadOnlyForFailedHookOfThisPhase(t *testing.T) {
+// TestPodsAreReadOnlyForEndedHookOfThisPhase: in other situations Drydock needs no request for pods.
+func TestPodsAreReadOnlyForEndedHookOfThisPhase(t *testing.T) {
 	for name, row := range map[string]struct {
 		in   Input
 		want bool
 	}{
 		"failed":                {observed(web(2, withRecord(api.PreScaling)), hookJob("pre", failed)), true},
 		"running":               {observed(web(2, withRecord(api.PreScaling)), hookJob("pre")), false},
-		"complete":              {observed(web(2, withRecord(api.PreScaling)), hookJob("pre", completed)), false},
+		"complete":              {observed(web(2, withRecord(api.PreScaling)), hookJob("pre", completed)), true},
 		"hook of another phase": {observed(web(2, withRecord(api.PreScaling)), hookJob("post", failed)), false},
 		"failure hook":          {observed(web(2, withRecord(api.Failing)), hookJob("onFailure", failed)), false},
 		"no active scaling":     {observed(web(2, withRecord(api.Succeeded)), hookJob("pre", failed)), false},
 		"no record":             {observed(web(2), hookJob("pre", failed)), false},
 		"no set":                {observed(hookJob("pre", failed)), false},
 	} {
-		if got := row.in.failedHook() != nil; got != row.want {
+		if got := row.in.endedHook() != nil; got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/podend"
 )
 
 // Input is everything that Decide depends on.
@@ -28,9 +29,11 @@ type Input struct {
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// AutoscalerError is why a write of an autoscaler failed during this event; empty if none did.
 	AutoscalerError string
-	// FailedPod is the latest failed pod of the hook Job that failed in the current phase. It is nil if there is none, or pods could not be
-	// read.
-	FailedPod *corev1.Pod
+	// HookPods are the pods of the hook Job that has ended in the current phase. They are nil if there is no such Job, or the Job failed and
+	// pods could not be read.
+	HookPods []*corev1.Pod
+	// Kills has the Events about the ends of HookPods whose success they decide.
+	Kills podend.Kills
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string
 	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.

@@ -11,10 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -141,6 +143,7 @@ func playToEnd(t *testing.T, in Input) (end Input, hooks []map[string]string) {
 		for i, job := range in.Jobs {
 			in.Jobs[i] = build.With(job.DeepCopy(), build.Complete())
 		}
+		in = withHookPods(in)
 		in.Set = in.Set.DeepCopy()
 		n := statefulset.Replicas(in.Set)
 		in.Set.Status.Replicas, in.Set.Status.ReadyReplicas, in.Set.Status.ObservedGeneration = n, n, in.Set.Generation
@@ -358,6 +361,35 @@ func observed(objects ...metav1.Object) Input {
 			in.Autoscalers = append(in.Autoscalers, o)
 		}
 	}
+	return withHookPods(in)
+}
+
+// withHookPods returns the input with the pods of its complete Jobs, which have ended by themselves.
+func withHookPods(in Input) Input {
+	in.HookPods = build.EndedPods(in.Jobs...)
+	in.Kills = build.NoKills(in.HookPods...)
+	return in
+}
+
+// withDrainedPod returns the input after a deletion of the hook's pod, which exited with 0.
+func withDrainedPod(in Input) Input {
+	for _, pod := range in.HookPods {
+		pod.DeletionTimestamp = ptr.To(metav1.NewTime(build.Now))
+	}
+	return in
+}
+
+// withKill returns the input with an Event of the kubelet that it ended the hook's pod.
+func withKill(in Input) Input {
+	for uid := range in.Kills {
+		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
+			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	}
+	return in
+}
+
+func withoutPods(in Input) Input {
+	in.HookPods, in.Kills = nil, nil
 	return in
 }
 

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -52,24 +53,31 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeJobs(ctx, &in); err != nil {
 		return in, err
 	}
-	return in, f.observeFailure(ctx, &in)
+	return in, f.observeHookPods(ctx, &in)
 }
 
-// observeFailure reads the pods of the failed hook Job. Without permission to list pods, the failure is reported without their exit codes.
-func (f *Function) observeFailure(ctx context.Context, in *Input) error {
-	job := in.failedHook()
+// observeHookPods reads the pods of the hook Job that has ended, and the Events about their ends. Without permission to list pods, a failure
+// is reported without their exit codes. A success cannot be judged then.
+func (f *Function) observeHookPods(ctx context.Context, in *Input) error {
+	job := in.endedHook()
 	if job == nil {
 		return nil
 	}
 	err := kube.Pages(ctx, f.client, plan.Pods, in.Namespace, batchv1.JobNameLabel+"="+job.Name, &corev1.PodList{},
 		func(l *corev1.PodList) {
 			for i := range l.Items {
-				in.FailedPod = latestFailedPod(in.FailedPod, &l.Items[i], job)
+				if pod := &l.Items[i]; metav1.IsControlledBy(pod, job) {
+					in.HookPods = append(in.HookPods, pod)
+				}
 			}
 		})
-	if apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) && scale.EndCondition(job, batchv1.JobFailed) != nil {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	in.Kills, err = f.client.Kills(ctx, in.HookPods)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scale"
 )
@@ -34,6 +35,10 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // another Job follows when this one is deleted
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
 	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil:
+		if succeeded, early := podend.JudgeJob(job, w.HookPods, w.Kills); !succeeded && !failing {
+			return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s may not have finished its work: Job %s is complete, but %s", hook, job.Name,
+				early))
+		}
 		return next()
 	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
 		return next()

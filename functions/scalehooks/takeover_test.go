@@ -84,6 +84,7 @@ func TestPauseDoesNotRememberTheMaximum(t *testing.T) {
 			for i, job := range end.Jobs {
 				end.Jobs[i] = completedJob(job)
 			}
+			end = withHookPods(end)
 			end.Set = end.Set.DeepCopy()
 			end.Set.Status.Replicas, end.Set.Status.ReadyReplicas, end.Set.Status.ObservedGeneration = before, before, end.Set.Generation
 		}

@@ -143,6 +143,10 @@ const (
 	// lets it end, "cancel" stops it.
 	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
 
+	// SuccessMessageAnnotation on the pod template of a cleanup or a hook is a line that a container of the pod writes to its termination
+	// message when it has finished its work. The pod has succeeded only then.
+	SuccessMessageAnnotation = Prefix + "success-message"
+
 	// CleanupOnDeleteAnnotation on a StatefulSet, when "true", cleans up every ordinal before the deleted set disappears.
 	CleanupOnDeleteAnnotation = Prefix + "cleanup-on-delete"
 

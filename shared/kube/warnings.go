@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 )
 
 // LastWarning returns the latest Warning Event for the object with the UID, or nil. Reasons restrict it to Events with one of them. Any
@@ -33,6 +34,34 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	}
 	return last, nil
 }
+
+// Kills reads the Events that tell of an early end of the pods, for each pod whose success they decide. Any user who may write Events can have
+// written them. A false Event makes a pod's work count as unfinished, so it is done again.
+func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, error) {
+	kills := podend.Kills{}
+	for _, pod := range pods {
+		if !podend.NeedsKills(pod) {
+			continue
+		}
+		kills[pod.UID] = []corev1.Event{}
+		selector := fields.Set{"involvedObject.uid": string(pod.UID)}.String()
+		err := pages(ctx, c, plan.Events, pod.Namespace, metav1.ListOptions{FieldSelector: selector}, noEnd, &corev1.EventList{},
+			func(l *corev1.EventList) {
+				for i := range l.Items {
+					if slices.Contains(podend.Reasons, l.Items[i].Reason) && len(kills[pod.UID]) < maxKills {
+						kills[pod.UID] = append(kills[pod.UID], *l.Items[i].DeepCopy())
+					}
+				}
+			})
+		if err != nil {
+			return nil, fmt.Errorf("reading the Events about the end of pod %s: %w", pod.Name, err)
+		}
+	}
+	return kills, nil
+}
+
+// maxKills limits the Events that are kept for a pod. Each one may decide, and a few are enough.
+const maxKills = 100
 
 // HappenedAt returns when the Event last happened. Its fields depend on the API that wrote it.
 func HappenedAt(e *corev1.Event) time.Time {

@@ -69,7 +69,7 @@ func ParseHook(set *appsv1.StatefulSet, where, text string) (*corev1.PodTemplate
 func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) string {
 	hasOwnKey := func(all map[string]string) bool {
 		for key := range all {
-			if strings.HasPrefix(key, api.Prefix) {
+			if strings.HasPrefix(key, api.Prefix) && key != api.SuccessMessageAnnotation {
 				return true
 			}
 		}
@@ -90,7 +90,7 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 	case statefulset.Selects(set, template.Labels):
 		return "its labels match the StatefulSet's selector, so the set would adopt the pod as a member. Give the template other labels"
 	case hasOwnKey(template.Labels) || hasOwnKey(template.Annotations):
-		return "it has labels or annotations that begin with " + api.Prefix + ". Remove them"
+		return "it has labels or annotations that begin with " + api.Prefix + ", other than " + api.SuccessMessageAnnotation + ". Remove them"
 	case slices.ContainsFunc(template.Spec.Volumes, usesClaim):
 		return "it mounts a claim of the StatefulSet and could change the data during the copy. Remove the volume"
 	}

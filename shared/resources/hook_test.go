@@ -77,3 +77,17 @@ func TestInvalidHookTemplates(t *testing.T) {
 		})
 	}
 }
+
+// TestHookTemplateMayAskForSuccessMessage: of Drydock's keys, a template may have only this one, and the pod of its Job keeps it.
+func TestHookTemplateMayAskForSuccessMessage(t *testing.T) {
+	set := build.With(workload(), build.Annotation(api.AfterMemberAnnotation,
+		"{metadata: {annotations: {drydock.dev/success-message: drained}}, spec: {containers: [{name: sh, image: x}]}}"))
+	template, err := resources.HookTemplate(set, resources.AfterMember)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := resources.MakeHook(set, resources.AfterMember, template, api.Link{Operation: build.ID, Member: new(int)}, 1, build.Settings())
+	if got := job.Spec.Template.Annotations[api.SuccessMessageAnnotation]; got != "drained" {
+		t.Errorf("the pod of the Job asks for the message %q", got)
+	}
+}

@@ -38,7 +38,7 @@ var (
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
-		"shared/resize", "shared/scale", "shared/grow", "shared/turns",
+		"shared/resize", "shared/scale", "shared/grow", "shared/turns", "shared/podend",
 		"shared/moverreport"}
 )
 
@@ -197,6 +197,14 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "shared/podend",
+		why:     "how a pod ended is judged from objects only",
+		own:     []string{"shared/api", "shared/text"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:      "shared/turns",
 		why:     "whose turn it is follows from the list only",
 		own:     []string{"shared/api", "shared/plan"},
@@ -282,7 +290,7 @@ var laws = []law{
 		of:  "shared/kube",
 		why: "it reads the cluster and decides nothing",
 		own: []string{"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/fault",
-			"shared/telemetry"},
+			"shared/podend", "shared/telemetry"},
 	},
 	{
 		of:  "shared/apply",

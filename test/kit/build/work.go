@@ -2,6 +2,7 @@ package build
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 )
 
@@ -148,6 +150,34 @@ func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
 
 // Complete adds the condition of a Job that succeeded.
 func Complete() Option { return condition(batchv1.JobComplete, "", "") }
+
+// EndedPods returns the pods of the complete Jobs. Each has ended by itself.
+func EndedPods(jobs ...*batchv1.Job) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, job := range jobs {
+		complete := func(c batchv1.JobCondition) bool {
+			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
+		}
+		if slices.ContainsFunc(job.Status.Conditions, complete) {
+			pods = append(pods, &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}, ObjectMeta: metav1.ObjectMeta{
+				Namespace: job.Namespace, Name: job.Name + "-x", UID: "uid-" + job.UID + "-x", CreationTimestamp: metav1.NewTime(Now),
+				Annotations:     job.Spec.Template.Annotations,
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}})
+		}
+	}
+	return pods
+}
+
+// NoKills returns the observation that no Event tells of an early end of the pods.
+func NoKills(pods ...*corev1.Pod) podend.Kills {
+	kills := podend.Kills{}
+	for _, pod := range pods {
+		if podend.NeedsKills(pod) {
+			kills[pod.UID] = []corev1.Event{}
+		}
+	}
+	return kills
+}
 
 // Failed adds the condition of a Job that failed for good.
 func Failed(reason, message string) Option { return condition(batchv1.JobFailed, reason, message) }

@@ -1,0 +1,160 @@
+package podend_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/podend"
+)
+
+var ended = time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)
+
+// drained returns a pod in the phase Succeeded whose container "drain" has exited with 0.
+func drained(changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-2", UID: "uid-pod"},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "log", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}, {Name: "wait"}},
+			Containers:     []corev1.Container{{Name: "drain"}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{Name: "drain",
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(ended.Add(-20 * time.Second)),
+				FinishedAt: metav1.NewTime(ended)}}}}},
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func disrupted(status corev1.ConditionStatus) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: status, Reason: "TerminationByKubelet"}}
+	}
+}
+
+func asks(p *corev1.Pod) {
+	p.Annotations = map[string]string{api.SuccessMessageAnnotation: "all shards moved"}
+}
+
+func says(message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Terminated.Message = message }
+}
+
+func deleted(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(ended)) }
+
+func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
+}
+
+// told returns an Event of the kubelet about the pod.
+func told(reason, path string, before time.Duration) corev1.Event {
+	return corev1.Event{Reason: reason, Message: "Usage of EmptyDir volume \"tmp\" exceeds the limit \"1Mi\"",
+		InvolvedObject: corev1.ObjectReference{UID: "uid-pod", FieldPath: path}, LastTimestamp: metav1.NewTime(ended.Add(-before))}
+}
+
+func about(uid types.UID, e corev1.Event) corev1.Event {
+	e.InvolvedObject.UID = uid
+	return e
+}
+
+// TestOnlyPodThatEndedByItselfHasSucceeded: an empty text in early is a success, or a pod that has not reached the phase Succeeded.
+func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
+	rows := map[string]struct {
+		pod       *corev1.Pod
+		events    []corev1.Event
+		succeeded bool
+		early     string
+	}{
+		"it ended by itself":         {pod: drained(), succeeded: true},
+		"it runs":                    {pod: drained(inPhase(corev1.PodRunning))},
+		"it failed":                  {pod: drained(inPhase(corev1.PodFailed), disrupted(corev1.ConditionTrue))},
+		"it was deleted":             {pod: drained(deleted), early: "was deleted"},
+		"its node shut down":         {pod: drained(disrupted(corev1.ConditionTrue)), early: "was disrupted: TerminationByKubelet"},
+		"a disruption was withdrawn": {pod: drained(disrupted(corev1.ConditionFalse)), succeeded: true},
+		"its emptyDir was full": {pod: drained(), events: []corev1.Event{told("Evicted", "", 2*time.Second)},
+			early: `was ended by its kubelet: Evicted Usage of EmptyDir volume "tmp" exceeds the limit "1Mi"`},
+		"a critical pod needed its place": {pod: drained(), events: []corev1.Event{told("Preempting", "", time.Second)},
+			early: "was ended by its kubelet: Preempting"},
+		"its container was killed": {pod: drained(), events: []corev1.Event{told("Killing", "spec.containers{drain}", time.Second)},
+			early: "was ended by its kubelet: Killing"},
+		"an init container was killed": {pod: drained(), events: []corev1.Event{told("Killing", "spec.initContainers{wait}", time.Minute)},
+			early: "was ended by its kubelet: Killing"},
+		"its sidecar was ended":      {pod: drained(), events: []corev1.Event{told("Killing", "spec.initContainers{log}", 0)}, succeeded: true},
+		"an earlier run was killed":  {pod: drained(), events: []corev1.Event{told("Killing", "spec.containers{drain}", time.Minute)}, succeeded: true},
+		"killed and started at once": {pod: drained(), events: []corev1.Event{told("Killing", "spec.containers{drain}", 20*time.Second)}, early: "Killing"},
+		"an earlier pod was evicted": {pod: drained(), events: []corev1.Event{about("uid-other", told("Evicted", "", 0))}, succeeded: true},
+		"an Event of another kind":   {pod: drained(), events: []corev1.Event{told("BackOff", "spec.containers{drain}", 0)}, succeeded: true},
+		"it says what was asked":     {pod: drained(asks, says("moved 8 of 8\nall shards moved \n")), succeeded: true},
+		"it says a part":             {pod: drained(asks, says("not all shards moved")), early: `has not written "all shards moved"`},
+		"it says nothing":            {pod: drained(asks), early: `has not written "all shards moved"`},
+		"it said it before an eviction": {pod: drained(asks, says("all shards moved"), disrupted(corev1.ConditionTrue)),
+			events: []corev1.Event{told("Evicted", "", 0)}, succeeded: true},
+		"it said it before a deletion": {pod: drained(asks, says("all shards moved"), deleted), succeeded: true},
+		"it said it and failed":        {pod: drained(asks, says("all shards moved"), inPhase(corev1.PodFailed))},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		t.Run(name, func(t *testing.T) {
+			kills := podend.Kills{}
+			if podend.NeedsKills(row.pod) {
+				kills[row.pod.UID] = row.events
+			}
+			succeeded, early := podend.Judge(row.pod, kills)
+			if succeeded != row.succeeded || (early == "") != (row.early == "") || !strings.Contains(early, row.early) {
+				t.Errorf("succeeded %t, %q; want %t, %q", succeeded, early, row.succeeded, row.early)
+			}
+		})
+	}
+}
+
+// TestUnreadEventsProveNoSuccess: the same pod has succeeded once its Events are read.
+func TestUnreadEventsProveNoSuccess(t *testing.T) {
+	if succeeded, early := podend.Judge(drained(), nil); succeeded || early != "ended without known Events" {
+		t.Errorf("succeeded %t, %q", succeeded, early)
+	}
+	if succeeded, early := podend.Judge(drained(), podend.Kills{"uid-pod": nil}); !succeeded || early != "" {
+		t.Errorf("with Events: succeeded %t, %q", succeeded, early)
+	}
+}
+
+// TestJobSucceedsByOnePodThatEndedByItself: the Job controller counts every pod in the phase Succeeded.
+func TestJobSucceedsByOnePodThatEndedByItself(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "hook", UID: "uid-job"}}
+	of := func(uid types.UID, changes ...func(*corev1.Pod)) *corev1.Pod {
+		pod := drained(changes...)
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "hook", UID: uid, Controller: ptr.To(true)}}
+		return pod
+	}
+	rows := map[string]struct {
+		pods      []*corev1.Pod
+		succeeded bool
+		early     string
+	}{
+		"one pod":                        {[]*corev1.Pod{of("uid-job")}, true, ""},
+		"a failed pod before it":         {[]*corev1.Pod{of("uid-job", inPhase(corev1.PodFailed)), of("uid-job")}, true, ""},
+		"its pod was drained":            {[]*corev1.Pod{of("uid-job", deleted)}, false, "pod web-2 was deleted"},
+		"its pod is gone":                {nil, false, "its pod is gone"},
+		"a pod of an earlier Job":        {[]*corev1.Pod{of("uid-other")}, false, "its pod is gone"},
+		"drained beside an earlier fail": {[]*corev1.Pod{of("uid-job", inPhase(corev1.PodFailed)), of("uid-job", deleted)}, false, "was deleted"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		t.Run(name, func(t *testing.T) {
+			succeeded, early := podend.JudgeJob(job, row.pods, podend.Kills{"uid-pod": nil})
+			if succeeded != row.succeeded || !strings.Contains(early, row.early) || succeeded && early != "" {
+				t.Errorf("succeeded %t, %q; want %t, %q", succeeded, early, row.succeeded, row.early)
+			}
+		})
+	}
+}
