@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -55,6 +56,46 @@ func TestStoppedCleanupHasNotSucceeded(t *testing.T) {
 	}
 	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
 	s.ExpectNothingLeft(t)
+}
+
+// TestCleanupOfFullEmptyDirHasNotSucceeded: the script fills its emptyDir beyond the limit. The kubelet ends the pod, whose container exits
+// with 0 on the signal, and reports that it succeeded. No condition of the pod tells of the end. TestCleanupMovesEveryShard is the twin
+// whose claims go.
+// Invariants: I1.
+func TestCleanupOfFullEmptyDirHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := cleaned(2, "trap 'exit 0' TERM; head -c 8388608 /dev/zero >/scratch/x; while :; do sleep 1 & wait; done")
+	set.Annotations[api.CleanupTemplateAnnotation] += `        - name: scratch
+          mountPath: /scratch
+  volumes:
+    - name: scratch
+      emptyDir: {sizeLimit: 1Mi}
+`
+	s.CreateSet(set)
+	claims := claimUIDs(t, s, "web", 2)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+
+	s.Eventually("a try has failed", func() string {
+		doc := s.Cleanup("web")
+		if doc == nil || len(doc.Ordinals) == 0 || doc.Ordinals[0].Tries == 0 {
+			return fmt.Sprintf("the record is %+v", doc)
+		}
+		if message := doc.Ordinals[0].Message; !containsAll(message, []string{"was ended by its kubelet: Evicted", "EmptyDir"}) {
+			t.Fatalf("the kubelet reports no success, so the test shows nothing: %s", message)
+		}
+		return ""
+	})
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Errorf("the claims have UIDs %v, had %v", now, claims)
+	}
+	s.Annotate("web", map[string]string{api.AbortAnnotation: "now"})
+	awaitCleanup(s, "web", api.Failed, api.Aborted)
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Errorf("after the abort, the claims have UIDs %v, had %v", now, claims)
+	}
 }
 
 // awaitCleaner waits until another cleanup pod of ordinal 1 than the known one runs, and returns its UID.

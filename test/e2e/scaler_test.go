@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit/metrics"
@@ -51,6 +54,76 @@ func TestScalerDrainsMembersBeforeRemoval(t *testing.T) {
 	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "scaler", "store", api.RetryAnnotation+"=")
 	s.AwaitScaler(t, "store", "idle 2")
 	expectNoHooks(t, s)
+}
+
+const stubbornDrain = `apiVersion: drydock.dev/v1alpha1
+kind: Scaler
+metadata:
+  name: web
+spec:
+  target: web
+  hooks:
+    pre:
+      job:
+        template:
+          spec:
+            terminationGracePeriodSeconds: 5
+            containers:
+              - name: drain
+                image: %s
+                command: [sh, -c, "trap 'exit 0' TERM; while [ ! -e /tmp/drained ]; do sleep 1 & wait; done"]
+`
+
+// TestDrainedHookHasNotSucceeded: the pod of a hook is evicted halfway, and its container exits with 0 on the signal. The Job controller
+// counts that as success. The member stays. When the hook has done its work by itself, the member goes.
+func TestDrainedHookHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := stage.Workload("64Mi")
+	set.Spec.Replicas = ptr.To[int32](2)
+	s.CreateSet(set)
+	drydock(t, s, "--tick", "2s")
+	s.Kubectl(t, fmt.Sprintf(stubbornDrain, stage.WorkloadImage), "-n", s.Namespace, "apply", "-f", "-")
+	s.AwaitScaler(t, "web", "idle 2")
+	s.ScaleScaler(t, "web", 1)
+	pod := awaitHookPod(s)
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}
+	if err := s.Kube.CoreV1().Pods(s.Namespace).EvictV1(context.Background(), eviction); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitScaler(t, "web", "failed 2")
+	failed := s.Scaler("web").Status.Failed
+	if n := *s.Set("web").Spec.Replicas; n != 2 || failed == nil || failed.Reason != string(api.HookFailed) {
+		t.Fatalf("%d replicas after the eviction; failed %+v", n, failed)
+	}
+	message := fmt.Sprint(s.Scaler("web").Status.Conditions)
+	if !strings.Contains(message, "is complete, but") {
+		t.Fatalf("the Job controller counts no success, so the test shows nothing: %s", message)
+	}
+
+	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "scaler", "web", api.RetryAnnotation+"=")
+	s.Exec(t, awaitHookPod(s), "touch /tmp/drained")
+	s.AwaitScaler(t, "web", "idle 1")
+	awaitReplicas(s, "web", 1)
+}
+
+// awaitHookPod waits until the pod of a hook runs, and returns its name.
+func awaitHookPod(s *stage.Stage) string {
+	name := ""
+	s.Eventually("the pod of a hook runs", func() string {
+		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name"})
+		if err != nil {
+			return err.Error()
+		}
+		for _, pod := range pods.Items {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				name = pod.Name
+				return ""
+			}
+		}
+		return fmt.Sprintf("%d pods of hooks", len(pods.Items))
+	})
+	return name
 }
 
 // TestMembersFollowJobs runs examples/autoscale unchanged: the autoscaler asks for members while there are jobs. When

@@ -24,9 +24,15 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	status := pod.Status.DeepCopy()
-	if n.EvictCleaners {
+	if n.EvictCleaners != "" {
 		n.mu.Unlock()
-		status.Phase, status.Reason, status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
+		const message = "The node was low on resource: memory."
+		status.Phase = n.EvictCleaners
+		if status.Phase == corev1.PodFailed {
+			status.Reason, status.Message = "Evicted", message
+		}
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonTerminationByKubelet, Message: message, LastTransitionTime: metav1.Now()})
 		n.setStatus(ctx, pod, *status)
 		return
 	}
