@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,16 +17,22 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRetentionPolicyRestoredByToolWhilePodsEnd: a deployment tool that ignores replicas restores whenScaled while the
-// pods of the set end. The StatefulSet controller would delete their claims with them.
+// TestRetentionPolicyWrittenWhilePodsEnd: a deployment tool restores whenScaled: Delete while the pods of the set end, or a user writes it to a
+// set that had Retain. The StatefulSet controller would delete their claims with them. Both may write it when the pods have ended.
 // Invariants: I1.
-func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
+func TestRetentionPolicyWrittenWhilePodsEnd(t *testing.T) {
+	for _, policy := range []appsv1.PersistentVolumeClaimRetentionPolicyType{appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
+		appsv1.RetainPersistentVolumeClaimRetentionPolicyType} {
+		t.Run("the set had "+string(policy), func(t *testing.T) { testPolicyWrittenWhilePodsEnd(t, policy) })
+	}
+}
+
+func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeClaimRetentionPolicyType) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
-		WhenScaled:  appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: policy}
 	set.Spec.Template.Finalizers = []string{"example.com/ends-slowly"}
 	w.CreateSet(set)
 	before, drive := w.Claim("data-web-0").UID, w.Drive(nil)
@@ -66,5 +73,54 @@ func TestRetentionPolicyRestoredByToolWhilePodsEnd(t *testing.T) {
 	}
 	if _, err := sets.Patch(context.Background(), "web", types.MergePatchType, again, metav1.PatchOptions{}); err != nil {
 		t.Errorf("when all pods have ended it costs nothing: %v", err)
+	}
+}
+
+// TestPolicyHoldsFromDecisionToStop: each record says what happens to the set. A set without one may get Delete at any time.
+func TestPolicyHoldsFromDecisionToStop(t *testing.T) {
+	w := kit.NewWorld(t)
+	w.InstallPolicies()
+	for name, row := range map[string]struct {
+		replicas, pods  int32
+		sleep, scale    string
+		mayDeleteClaims bool
+	}{
+		"an operator will stop it":            {2, 2, `{"kind":"Sleep","phase":"Planned"}`, "", false},
+		"it is being stopped":                 {2, 2, `{"kind":"Sleep","phase":"Stopping"}`, "", false},
+		"it wakes, and old pods end":          {0, 1, `{"kind":"Sleep","phase":"Waking"}`, "", false},
+		"a Scaler pauses it":                  {0, 2, "", `{"kind":"Scale","phase":"Scaling","paused":true}`, false},
+		"it sleeps":                           {0, 0, `{"kind":"Sleep","phase":"Asleep"}`, "", true},
+		"it is awake":                         {2, 2, `{"kind":"Sleep","phase":"Succeeded","message":"\"phase\":\"Planned\""}`, "", true},
+		"a user scales it to zero":            {0, 2, "", "", true},
+		"a Scaler without pause scales it":    {0, 2, "", `{"kind":"Scale","phase":"Scaling"}`, true},
+		"it was paused, and has its replicas": {2, 2, "", `{"kind":"Scale","phase":"Scaling","paused":true}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := kit.WorldSet("web", 0, "64Mi", "data")
+			set.Name, set.GenerateName, set.Labels = "", "web-", nil // no function sees it
+			set.Annotations = map[string]string{api.SleepAnnotation: row.sleep, api.ScaleAnnotation: row.scale}
+			sets := w.Kube.AppsV1().StatefulSets(w.Namespace)
+			made, err := sets.Create(context.Background(), set, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The controller corrects the status, so the test writes it again before each try. The write of whenScaled is a dry run.
+			patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, row.replicas)
+			if made, err = sets.Patch(context.Background(), made.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.Eventually("the policy says what it must", func() string {
+				status := fmt.Sprintf(`{"status":{"replicas":%d}}`, row.pods)
+				if _, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+					return err.Error()
+				}
+				again := []byte(`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
+				_, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, again, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+				if (err == nil) != row.mayDeleteClaims || err != nil && !apierrors.IsForbidden(err) {
+					return fmt.Sprintf("the answer is %v", err)
+				}
+				return ""
+			})
+		})
 	}
 }

@@ -3,6 +3,7 @@ package walks
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,10 +131,15 @@ func (w *world) tool(o others) {
 	}
 }
 
-// policyAllowsDelete repeats the expression of config/policy/sleeping-sets.yaml. Change both together.
+// policyAllowsDelete repeats the expressions of config/policy/sleeping-sets.yaml. Change both together.
 func (w *world) policyAllowsDelete() bool {
-	return statefulset.Replicas(w.set) > 0 || w.set.Status.Replicas == 0 ||
-		!strings.Contains(w.set.Annotations[api.SleepAnnotation], `"whenScaled":"Delete"`)
+	sleep, scale := w.set.Annotations[api.SleepAnnotation], w.set.Annotations[api.ScaleAnnotation]
+	contains := func(text string, fields ...string) bool {
+		return slices.ContainsFunc(fields, func(field string) bool { return strings.Contains(text, field) })
+	}
+	podsEnd := statefulset.Replicas(w.set) == 0 && w.set.Status.Replicas > 0
+	comesBack := contains(sleep, `"phase":"Asleep"`, `"phase":"Waking"`, `"whenScaled":"Delete"`) || contains(scale, `"paused":true`)
+	return !contains(sleep, `"phase":"Planned"`, `"phase":"Stopping"`) && !(comesBack && podsEnd)
 }
 
 // unprotectedClaims returns which members' claims cleanup-pod may delete although the user wants the members, or "".
