@@ -33,8 +33,8 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 // refuseOwner gives up an operation whose owner would undo it.
 func refuseOwner(in Input, planned operation.Record, o Owner, why string, args ...any) plan.Plan {
 	return failOperation(in, planned, api.OwnerNotPausable,
-		fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. Or pause it "+
-			"yourself and annotate the StatefulSet with %s=%s. %s",
+		fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. To pause it "+
+			"yourself instead, do so and annotate the StatefulSet with %s=%s. %s",
 			o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),
 			api.OwnerPolicyAnnotation, api.OwnerIgnore, retryHint(in, planned)))
 }

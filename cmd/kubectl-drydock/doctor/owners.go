@@ -84,7 +84,7 @@ func owned(f Facts) []Finding {
 		findings = append(findings, f.Settings.unknown(subject)) // its rows may name the kinds
 	} else if len(unknown) > 0 {
 		findings = append(findings, Finding{subject, Note, "Drydock does not know how to pause " + list(unknown),
-			"add a row to DRYDOCK_OWNERS. Or pause the operator yourself, and set drydock.dev/owner-policy=ignore on the sets"})
+			"add a row to DRYDOCK_OWNERS, or pause the operator yourself and set drydock.dev/owner-policy=ignore on the sets"})
 	}
 	if len(findings) == 0 {
 		findings = append(findings, Finding{subject, OK, ownedState(f.Owners.Value), ""})

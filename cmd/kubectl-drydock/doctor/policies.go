@@ -63,7 +63,7 @@ func edited(f Facts) Finding {
 		return version.unknown(subject)
 	case version.Value == "":
 		return Finding{subject, Note, "refused: this API server offers no MutatingAdmissionPolicy",
-			"request a resize with the annotation drydock.dev/resize. Or use Kubernetes 1.36, or 1.34 and later with " +
+			"request a resize with the annotation drydock.dev/resize, or use Kubernetes 1.36, or 1.34 and later with " +
 				"--feature-gates=MutatingAdmissionPolicy=true --runtime-config=admissionregistration.k8s.io/v1beta1=true"}
 	case !apply.Known():
 		return apply.unknown(subject)
