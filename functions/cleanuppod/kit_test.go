@@ -174,7 +174,8 @@ func settings() api.Settings {
 // on returns the input for the observed objects.
 func on(objects ...metav1.Object) Input {
 	w := build.World(objects...)
-	return Input{Now: build.Now, Name: "web", Set: w.Set, Claims: w.Claims, Pods: w.Pods, Kills: build.NoKills(w.Pods...), Settings: settings()}
+	return Input{Now: build.Now, Name: "web", Set: w.Set, Claims: w.Claims, Pods: w.Pods, Kills: build.NoKills(w.Pods...),
+		Settings: settings()}
 }
 
 // with returns the changed input.

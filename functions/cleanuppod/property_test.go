@@ -304,7 +304,8 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || len(in.Kills[p.UID]) > 0 || p.Status.Phase != corev1.PodSucceeded || p.Name != statefulset.PodName(in.Set, n) {
+		if err != nil || link == nil || len(in.Kills[p.UID]) > 0 || p.Status.Phase != corev1.PodSucceeded ||
+			p.Name != statefulset.PodName(in.Set, n) {
 			continue
 		}
 		if link.Role == api.RoleCleaner && link.Operation == record.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&

@@ -15,8 +15,8 @@ import (
 // maxContainerMessage is the number of bytes that a failure message quotes from a container's termination message.
 const maxContainerMessage = 256
 
-// endedHook returns the Job of the current phase if it is complete or has failed, or nil. It ignores the hook onFailure, whose outcome has no
-// effect.
+// endedHook returns the Job of the current phase if it is complete or has failed, or nil. It ignores the hook onFailure, whose outcome has
+// no effect.
 func (in Input) endedHook() *batchv1.Job {
 	if in.Set == nil {
 		return nil

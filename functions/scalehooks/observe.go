@@ -56,8 +56,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, f.observeHookPods(ctx, &in)
 }
 
-// observeHookPods reads the pods of the hook Job that has ended, and the Events about their ends. Without permission to list pods, a failure
-// is reported without their exit codes. A success cannot be judged then.
+// observeHookPods reads the pods of the hook Job that has ended, and the Events about their ends. Without permission to list pods, a
+// failure is reported without their exit codes. A success cannot be judged then.
 func (f *Function) observeHookPods(ctx context.Context, in *Input) error {
 	job := in.endedHook()
 	if job == nil {

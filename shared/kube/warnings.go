@@ -35,8 +35,8 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	return last, nil
 }
 
-// Kills reads the Events that tell of an early end of the pods, for each pod whose success they decide. Any user who may write Events can have
-// written them. A false Event makes a pod's work count as unfinished, so it is done again.
+// Kills reads the Events that tell of an early end of the pods, for each pod whose success they decide. Any user who may write Events can
+// have written them. A false Event makes a pod's work count as unfinished, so it is done again.
 func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, error) {
 	kills := podend.Kills{}
 	for _, pod := range pods {

@@ -1,8 +1,9 @@
 // Package podend judges how a user's pod ended: a cleanup pod, or the pod of a hook. It is pure.
 //
-// The phase alone proves nothing. A kubelet before 1.38 reports Succeeded for a pod that it ends itself, if all containers exit with 0 after
-// SIGTERM (kubernetes/kubernetes#142761): after node pressure, a preemption, the shutdown of the node, or if the pod exceeds a limit of its
-// emptyDir or ephemeral storage. The Job controller counts each pod in this phase, also one that was deleted, for example by a drain.
+// The phase alone proves nothing. A kubelet before 1.38 reports Succeeded for a pod that it ends itself, if all containers exit with 0
+// after SIGTERM (kubernetes/kubernetes#142761): after node pressure, a preemption, the shutdown of the node, or if the pod exceeds a limit
+// of its emptyDir or ephemeral storage. The Job controller counts each pod in this phase, also one that was deleted, for example by a
+// drain.
 package podend
 
 import (
@@ -68,8 +69,8 @@ func Judge(pod *corev1.Pod, kills Kills) (succeeded bool, early string) {
 	return early == "", early
 }
 
-// JudgeJob judges the end of a Job that the Job controller counts as complete. Pods may have pods of other owners. If the Job's pod is gone,
-// nothing proves that it did its work.
+// JudgeJob judges the end of a Job that the Job controller counts as complete. Pods may have pods of other owners. If the Job's pod is
+// gone, nothing proves that it did its work.
 func JudgeJob(job *batchv1.Job, pods []*corev1.Pod, kills Kills) (succeeded bool, early string) {
 	early = "its pod is gone, so nothing shows how it ended"
 	for _, pod := range pods {
@@ -104,7 +105,8 @@ func messageOf(pod *corev1.Pod) string {
 func hasMessage(pod *corev1.Pod, want string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		end := c.State.Terminated
-		return end != nil && slices.ContainsFunc(strings.Split(end.Message, "\n"), func(line string) bool { return strings.TrimSpace(line) == want })
+		is := func(line string) bool { return strings.TrimSpace(line) == want }
+		return end != nil && slices.ContainsFunc(strings.Split(end.Message, "\n"), is)
 	})
 }
 

@@ -17,8 +17,8 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestRetentionPolicyWrittenWhilePodsEnd: a deployment tool restores whenScaled: Delete while the pods of the set end, or a user writes it to a
-// set that had Retain. The StatefulSet controller would delete their claims with them. Both may write it when the pods have ended.
+// TestRetentionPolicyWrittenWhilePodsEnd: a deployment tool restores whenScaled: Delete while the pods of the set end, or a user writes it
+// to a set that had Retain. The StatefulSet controller would delete their claims with them. Both may write it when the pods have ended.
 // Invariants: I1.
 func TestRetentionPolicyWrittenWhilePodsEnd(t *testing.T) {
 	for _, policy := range []appsv1.PersistentVolumeClaimRetentionPolicyType{appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
@@ -111,11 +111,13 @@ func TestPolicyHoldsFromDecisionToStop(t *testing.T) {
 			}
 			w.Eventually("the policy says what it must", func() string {
 				status := fmt.Sprintf(`{"status":{"replicas":%d}}`, row.pods)
-				if _, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+				if _, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, []byte(status), metav1.PatchOptions{},
+					"status"); err != nil {
 					return err.Error()
 				}
 				again := []byte(`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-				_, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, again, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+				_, err := sets.Patch(context.Background(), made.Name, types.MergePatchType, again,
+					metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 				if (err == nil) != row.mayDeleteClaims || err != nil && !apierrors.IsForbidden(err) {
 					return fmt.Sprintf("the answer is %v", err)
 				}

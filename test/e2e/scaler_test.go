@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,7 +112,7 @@ func TestDrainedHookHasNotSucceeded(t *testing.T) {
 func awaitHookPod(s *stage.Stage) string {
 	name := ""
 	s.Eventually("the pod of a hook runs", func() string {
-		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name"})
+		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
 		if err != nil {
 			return err.Error()
 		}
