@@ -176,7 +176,8 @@ var shippedRoutes = sync.OnceValues(func() (map[api.Function]eventfilter.Filter,
 	return routes, nil
 })
 
-// receivers returns the functions to which a Broker would send the event, ordered by name. Knative's filters evaluate the Triggers in deploy/.
+// receivers returns the functions to which a Broker would send the event, ordered by name. Knative's filters evaluate
+// the Triggers in deploy/.
 func receivers(ctx context.Context, e event.Event) ([]api.Function, error) {
 	routes, err := shippedRoutes()
 	if err != nil {
