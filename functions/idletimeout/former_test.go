@@ -276,6 +276,7 @@ func TestRestoredSetThatWasWakingWakes(t *testing.T) {
 		}
 		set = web(zero, build.WithSleep(s))
 	}
+	t.Errorf("the set was needed, and does not wake: %s", build.Summary(idle.MemberOf(set).Sleep))
 }
 
 // TestRestoredScalerIsNotTakenForAUsersPause: a namespace was restored from a backup of a sleeping set, the Scaler not after the set.
