@@ -90,13 +90,18 @@ func TestCleanupPodOfDeletedSetHasNoOwner(t *testing.T) {
 		want int
 	}{
 		"a set without our finalizer":      {web(cleaning()), 1},
-		"a set with our finalizer":         {web(onDelete, held, cleaning()), 0},
+		"a set with our finalizer":         {web(onDelete, held, build.Label(api.FinalizerLabel, api.FinalizerForCleanup), cleaning()), 0},
 		"a deleted set with our finalizer": {deletedWeb(cleaning()), 0},
 	} {
-		for _, a := range Decide(on(row.set, usedClaim("data-web-1"))).Actions {
-			if pod, ok := a.Object.(*corev1.Pod); ok && len(pod.OwnerReferences) != row.want {
-				t.Errorf("%s: %+v", name, pod.OwnerReferences)
+		p := Decide(on(row.set, usedClaim("data-web-1")))
+		var pods []*corev1.Pod
+		for _, a := range p.Actions {
+			if pod, ok := a.Object.(*corev1.Pod); ok {
+				pods = append(pods, pod)
 			}
+		}
+		if len(pods) != 1 || len(pods[0].OwnerReferences) != row.want {
+			t.Errorf("%s: want a pod with %d owners: %s, %+v", name, row.want, p, pods)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func TestOperatorThatIsPausedNoMoreKeepsClaims(t *testing.T) {
 				t.Logf("%s", p)
 				set = afterPlan(set, p)
 			}
+			expectCleanupWithoutSleep(t, set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
 			for range 2 {
 				p := Decide(on(set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")))
 				if set = afterPlan(set, p); p.Reason == api.CleanupStarted {

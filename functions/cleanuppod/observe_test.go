@@ -2,6 +2,7 @@ package cleanuppod
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -56,6 +58,23 @@ func observedBeside(t *testing.T, record *appsv1.ControllerRevision, objects ...
 	lists := read(objects...)
 	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
 	return observed(t, lists)
+}
+
+// expectCleanupWithoutSleep checks that the leftover claims of the objects are cleaned up if the set has no sleep, and no other set has
+// one. It is the control of tests in which a sleep keeps the claims.
+func expectCleanupWithoutSleep(t *testing.T, objects ...metav1.Object) {
+	t.Helper()
+	awake := slices.Clone(objects)
+	for i, o := range awake {
+		if set, ok := o.(*appsv1.StatefulSet); ok {
+			copied := set.DeepCopy()
+			delete(copied.Annotations, api.SleepAnnotation)
+			awake[i] = copied
+		}
+	}
+	if p := Decide(observed(t, read(awake...))); p.Kind != plan.KindDo || p.Reason != api.CleanupStarted {
+		t.Errorf("the test is wrong: without a sleep, the claims must be cleaned up: %s", p)
+	}
 }
 
 var ref = events.Ref{Namespace: build.Namespace, Name: "web"}

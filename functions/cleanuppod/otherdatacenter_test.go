@@ -31,6 +31,7 @@ func TestSetOfAnotherDatacenterKeepsItsClaims(t *testing.T) {
 			if replicas > 0 {
 				objects = append(objects, replica(0))
 			}
+			expectCleanupWithoutSleep(t, objects...)
 			if p := Decide(observedBeside(t, record, objects...)); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator is stopped for db, and its claims are cleaned up: %s", p)
 			}

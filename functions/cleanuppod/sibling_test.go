@@ -56,6 +56,7 @@ func TestSiblingThatIsStoppedTooKeepsItsClaims(t *testing.T) {
 			if replicas > 0 {
 				objects = append(objects, replica(0))
 			}
+			expectCleanupWithoutSleep(t, objects...)
 			if p := Decide(observedBeside(t, record, objects...)); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {
 				t.Errorf("the operator has been told to stop web, and starts it again, but its claims are cleaned up: %s; sleep %s", p,
 					set.Annotations[api.SleepAnnotation])

@@ -51,7 +51,9 @@ func TestRefusedSiblingKeepsItsClaims(t *testing.T) {
 				set = afterPlan(set, p)
 			}
 			set = build.With(set, build.Replicas(0), build.ReplicaCounts(0, 0)) // the operator obeys the stop
-			lists := read(set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2"))
+			objects := []metav1.Object{set, usedClaim("data-web-0"), usedClaim("data-web-1"), usedClaim("data-web-2")}
+			expectCleanupWithoutSleep(t, objects...)
+			lists := read(objects...)
 			lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(ofDB.Revision))
 			in := observed(t, lists)
 			if p := Decide(in); p.Kind == plan.KindDo && p.Reason == api.CleanupStarted {

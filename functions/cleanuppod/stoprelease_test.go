@@ -88,6 +88,7 @@ func TestRefusedSleepKeepsStoppedMembers(t *testing.T) {
 			if replicas > 0 {
 				objects = append(objects, replica(0))
 			}
+			expectCleanupWithoutSleep(t, objects...)
 			in, err := functionOn(t, read(objects...)).observe(t.Context(), ref, false)
 			if err != nil {
 				t.Fatal(err)

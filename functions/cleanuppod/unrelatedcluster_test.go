@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resources"
@@ -21,13 +19,11 @@ func TestSleepOfAnUnrelatedClusterHoldsNoRunningCleanup(t *testing.T) {
 		build.Annotation(api.SleepAnnotation, sleep.Encode()))
 	set := web(build.ControlledBy("CassandraDatacenter", "two"), cleaning(), build.Annotation(api.AbortAnnotation, "now"))
 	record := resources.MakeOwnerRecord(db, sleep, api.PausedOwner{Version: api.PauseVersion, APIVersion: "k8ssandra.io/v1alpha1",
-		Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "one", UID: "uid-one", Stopped: true, KindBelow: "CassandraDatacenter"})
-	record.UID, record.ResourceVersion = "uid-record", "9"
-	lists := read(set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"))
-	lists["controllerrevisions"] = append(lists["controllerrevisions"], metav1.Object(record))
-	in := observed(t, lists)
-	if p := Decide(in); p.Reason == api.InProgress {
-		t.Errorf("the running cleanup stands still for weeks and cannot be aborted: %s; busy for a resize %t, a sleep %t, a scaling %t", p,
+		Kind: "K8ssandraCluster", Resource: "k8ssandraclusters", Name: "one", UID: "uid-one", Stopped: true,
+		KindBelow: "CassandraDatacenter"})
+	in := observedBeside(t, record, set, replica(0), usedClaim("data-web-0"), usedClaim("data-web-1"))
+	if p := Decide(in); p.Reason != api.Aborted {
+		t.Errorf("the running cleanup cannot be aborted: %s; busy for a resize %t, a sleep %t, a scaling %t", p,
 			operation.Of(set).Busy(api.KindResize), operation.Of(set).Busy(api.KindSleep), operation.Of(set).Busy(api.KindScale))
 	}
 }

@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,13 +47,10 @@ func TestPauseThatComesAfterTheWakeUpEnds(t *testing.T) {
 	in := on(s.sets...).withScaler(false)
 	build.PausedByDrydock()(in.Scalers["web"])
 	p := Decide(in)
-	t.Logf("idle-timeout: %s", p)
-	for _, a := range p.Actions {
-		if a.Resource == plan.Scalers {
-			return
-		}
+	ends := func(a plan.Action) bool {
+		return a.Resource == plan.Scalers && slices.Contains(a.Words, "paused = false")
 	}
-	if next := build.StoredSleep(p); next != nil && next.Phase.Terminal() {
-		t.Errorf("the set is in use and stays at zero, because its Scaler stays paused by Drydock: %s (%s)", build.Summary(next), next.Message)
+	if next := build.StoredSleep(p); !slices.ContainsFunc(p.Actions, ends) || next == nil || next.Phase != api.Waking {
+		t.Errorf("the set is in use and stays at zero, because its Scaler stays paused by Drydock: %s; %s", p, build.Summary(next))
 	}
 }

@@ -28,20 +28,25 @@ func TestSleepEndsNoPauseThatHasLostItsCount(t *testing.T) {
 		handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	}
 	event()
-	set := c.set("web")
-	if m := idle.MemberOf(set); m.Sleep.Active() && m.Sleep.Phase == api.Planned { // the work of pause-owner
-		next := operation.Enter(m.Sleep, api.Stopping, time.Now(), time.Hour)
-		build.With(set, build.Annotation(api.SleepAnnotation, next.Encode()))
-		event()
-		build.With(c.set("web"), build.ReplicaCounts(0, 0))
-		event()
-		t.Logf("it sleeps: %s", build.Summary(idle.MemberOf(c.set("web")).Sleep))
-		build.With(c.set("web"), build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour))))
-		event()
+	reached := func(phase api.Phase) *api.Sleep {
+		t.Helper()
+		sleep := idle.MemberOf(c.set("web")).Sleep
+		if sleep == nil || sleep.Phase != phase {
+			t.Fatalf("want the phase %s: %s", phase, build.Summary(sleep))
+		}
+		return sleep
 	}
-	scaler := c.objects["scalers"][0].(*v1alpha1.Scaler)
-	if !scaler.Spec.Paused {
-		t.Errorf("the pause of the user has ended, with %d replicas; the set has %d; %v", *scaler.Spec.Replicas,
-			statefulset.Replicas(c.set("web")), c.writes)
+	next := operation.Enter(reached(api.Planned), api.Stopping, time.Now(), time.Hour) // the work of pause-owner
+	build.With(c.set("web"), build.Annotation(api.SleepAnnotation, next.Encode()))
+	event()
+	build.With(c.set("web"), build.ReplicaCounts(0, 0))
+	event()
+	reached(api.Asleep)
+	build.With(c.set("web"), build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour))))
+	event()
+	reached(api.Waking)
+	if scaler := c.objects["scalers"][0].(*v1alpha1.Scaler); !scaler.Spec.Paused || scaler.Spec.Replicas != nil {
+		t.Errorf("the pause of the user has ended: %+v; the set has %d replicas; %v", scaler.Spec, statefulset.Replicas(c.set("web")),
+			c.writes)
 	}
 }

@@ -1,12 +1,14 @@
 package idletimeout
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
-	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -22,16 +24,9 @@ func TestZeroOfOtherClusterIsRespected(t *testing.T) {
 		build.IdleTimeout("1h"), build.Annotation(api.SleepAnnotation, dbSleep.Encode()), build.LastActivity(0))
 	set := build.Set("web", group, build.Replicas(0), build.ReplicaCounts(0, 0), build.ControlledBy("PerconaXtraDBCluster", "two"),
 		build.IdleTimeout("1h"), build.LastActivity(9*time.Hour), build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute))))
-	p := plan.Plan{}
-	for _, about := range []string{"web"} {
-		in := Input{Now: build.Now, Name: about, Group: idle.Group{idle.MemberOf(db), idle.MemberOf(set)}, Settings: build.SleepSettings(),
-			Probes: map[string]ProbeResult{}, Records: map[string][]Record{}}
-		m := in.Group[1]
-		_, verdicts := in.judge()
-		p = continueSleep(in, in.Group, m, verdicts[1])
-		t.Logf("%s", p)
-	}
-	if p.Reason != api.AtZeroAlready {
-		t.Errorf("%s", p)
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
+	s.step("web")
+	if web := s.sets[1]; s.sleepOf("web").Reason != api.AtZeroAlready || statefulset.Replicas(web) != 0 {
+		t.Errorf("web has %d replicas, %s:\n%s", statefulset.Replicas(web), build.Summary(s.sleepOf("web")), strings.Join(s.log, "\n"))
 	}
 }

@@ -14,7 +14,10 @@ func TestRefusedSleepKeepsAddedMembers(t *testing.T) {
 	in := sleepAsking(build.Sleep(api.Planned, build.SleepDue(-time.Second)), nil, build.ControlledBy("PerconaXtraDBCluster", "main"),
 		build.Replicas(5), build.ReplicaCounts(5, 5))
 	next := build.StoredSleep(Decide(in))
-	if next == nil || next.Phase != api.Refused || next.KeepMembers != 5 {
+	if next == nil {
+		t.Fatal("no record is stored")
+	}
+	if next.Phase != api.Refused || next.KeepMembers != 5 {
 		t.Errorf("the claims of members 3 and 4 are not kept: keepMembers %d; %s", next.KeepMembers, build.Summary(next))
 	}
 }

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +27,26 @@ const tooStrict = `pods "web-1" is forbidden: failed quota: compute: must specif
 // TestRefusedLockStopsNobody: the namespace may not admit the lock. No other step has asked: the preflight tries the pod of a mover only.
 // A refusal must be known before running members are stopped for nothing, four times.
 func TestRefusedLockStopsNobody(t *testing.T) {
-	refused := with(situation(oneRunsOneRemoved(api.MemberStopping, build.MemberDue(0, time.Minute), build.MemberDue(1, time.Minute)),
-		pod(0, build.Held(0))),
-		func(in *Input) { in.Rejected = tooStrict })
-	p := Decide(refused)
-	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbDelete && a.Name == "web-0" }) {
-		t.Errorf("the API server has refused the lock, and pod web-0 is deleted nevertheless: %s", p)
+	for name, row := range map[string]struct {
+		rejected string
+		made     objects
+		want     string
+	}{
+		"the lock is refused": {tooStrict, nil, "create web-1"},
+		"no lock is made yet": {"", nil, "create web-1"},
+		"the lock exists":     {"", lock(1), "delete web-0"},
+	} {
+		in := with(situation(oneRunsOneRemoved(api.MemberStopping, build.MemberDue(0, time.Minute), build.MemberDue(1, time.Minute)),
+			pod(0, build.Held(0)), row.made), func(in *Input) { in.Rejected = row.rejected })
+		p, got := Decide(in), []string(nil)
+		for _, a := range p.Actions {
+			if a.Resource == plan.Pods && a.Verb != plan.VerbPatch {
+				got = append(got, string(a.Verb)+" "+a.Name)
+			}
+		}
+		if strings.Join(got, ", ") != row.want {
+			t.Errorf("%s: got %q, want %q: %s", name, got, row.want, p)
+		}
 	}
 }
 
@@ -44,7 +57,10 @@ func TestRefusedLockIsExplained(t *testing.T) {
 		"first try": {late}, "last try": {late, stops(0, maxStops), stops(1, maxStops)},
 	} {
 		p := Decide(with(situation(oneRunsOneRemoved(api.MemberStopping, options...), heldPodOf(0)), func(in *Input) { in.Rejected = tooStrict }))
-		if next := build.Stored(p); next == nil || !strings.Contains(next.Message, "limits.cpu") {
+		next := build.Stored(p)
+		if next == nil {
+			t.Errorf("%s: no record is stored: %s", name, p)
+		} else if !strings.Contains(next.Message, "limits.cpu") {
 			t.Errorf("%s: nothing says why the name cannot be locked: %s", name, next.Message)
 		}
 	}

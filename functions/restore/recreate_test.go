@@ -2,6 +2,8 @@ package restore
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,11 +234,10 @@ func TestReturnedClaimKeepsAttributesClassOfVolume(t *testing.T) {
 	p := Decide(situation(setWithOldTemplate(movingOne(api.MemberSwapping)), journalOf(web0), pod(0, build.UID("uid-other")), frozen,
 		copyVolume(web0)))
 	golden.Equal(t, p.String()+"\n")
-	for _, op := range writesOf(p)[0].Ops {
-		if text, ok := op.Value.(string); ok && strings.HasSuffix(op.Path, "~1claim") && !strings.Contains(text,
-			`"volumeAttributesClassName":"silver"`) {
-			t.Errorf("it is created as %s", text)
-		}
+	ops := writesOf(p)[0].Ops
+	i := slices.IndexFunc(ops, func(op plan.Op) bool { return strings.HasSuffix(op.Path, "~1claim") })
+	if i < 0 || !strings.Contains(fmt.Sprint(ops[i].Value), `"volumeAttributesClassName":"silver"`) {
+		t.Errorf("the claim is not recorded with the class of its volume: %+v", ops)
 	}
 }
 

@@ -458,13 +458,21 @@ func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
 func TestScalerWaitsWhileOperatorStopsSet(t *testing.T) {
 	for _, phase := range []api.Phase{api.Stopping, api.Asleep} {
 		stops := build.Sleep(phase, func(s *api.Sleep) { s.OwnerStops = true })
-		p := Decide(observed(web(0, build.WithSleep(stops), withEndedScaling(3)), pilot(withPreHook)))
-		for _, a := range p.Actions {
-			for _, op := range a.Ops {
-				if op.Path == replicasPath && op.Op != "test" {
-					t.Errorf("%s: %s", phase, p)
+		in := observed(web(0, build.WithSleep(stops), withEndedScaling(3)), pilot(withPreHook))
+		p := Decide(in)
+		for range 3 { // it says so in its status
+			for _, a := range p.Actions {
+				if in = in.afterAction(a); a.Resource == plan.StatefulSets {
+					t.Fatalf("%s: the set is changed: %s", phase, p)
 				}
 			}
+			p = Decide(in)
 		}
+		if p.Kind == plan.KindDo || p.Reason != api.InProgress {
+			t.Errorf("%s: want that the Scaler waits for the sleep: %s; %+v", phase, p, in.Scalers[0].Status)
+		}
+	}
+	if p := Decide(observed(web(0, withEndedScaling(3)), pilot(withPreHook))); !strings.Contains(p.String(), "replicas = 3") {
+		t.Errorf("the test is wrong: without the sleep, the Scaler must start the members: %s", p)
 	}
 }

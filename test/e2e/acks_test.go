@@ -12,6 +12,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -140,7 +142,31 @@ func (s *acks) awaitHeld() string {
 	return held[0]
 }
 
-// crash kills the process of a pod. Other processes of the container, such as the shell of this command, are killed, too.
+// crash kills the process of a pod, and waits until its container has restarted. Other processes of the container, such as the shell of
+// this command, are killed, too, so the command's result says nothing.
 func (s *acks) crash(pod string) {
+	s.T.Helper()
+	read := func() (*corev1.Pod, int32) {
+		p, err := s.Kube.CoreV1().Pods(s.Namespace).Get(context.Background(), pod, metav1.GetOptions{})
+		if err != nil {
+			s.T.Fatal(err)
+		}
+		restarts := int32(0)
+		for _, c := range p.Status.ContainerStatuses {
+			restarts += c.RestartCount
+		}
+		return p, restarts
+	}
+	before, restarts := read()
 	_, _ = s.TryExec(pod, "kill 1")
+	s.Eventually(pod+" has crashed", func() string {
+		now, n := read()
+		if now.UID != before.UID {
+			s.T.Fatalf("%s was replaced before its container has restarted, so it has not crashed", pod)
+		}
+		if n <= restarts {
+			return fmt.Sprintf("it has %d restarts, as before", n)
+		}
+		return ""
+	})
 }

@@ -7,17 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"go.uber.org/zap"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
+	"knative.dev/eventing/pkg/eventfilter"
+	"knative.dev/eventing/pkg/eventfilter/subscriptionsapi"
 
 	"drydock.dev"
+	"drydock.dev/deploy"
+	"drydock.dev/eventsource/engine"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
@@ -123,7 +130,9 @@ func (d *Drive) Drain(ctx context.Context) error {
 		if d.OnEvent != nil {
 			d.OnEvent(next)
 		}
-		for _, f := range Receivers(next) {
+		functions, err := receivers(ctx, next)
+		failed = errors.Join(failed, err)
+		for _, f := range functions {
 			failed = errors.Join(failed, d.deliver(ctx, f, next))
 		}
 	}
@@ -154,33 +163,33 @@ func (d *Drive) handle(ctx context.Context, f api.Function, e event.Event) (*eve
 	return answer, err
 }
 
-// Receivers returns the functions that receive an event by the Triggers in deploy/.
-func Receivers(e event.Event) []api.Function {
-	switch e.Type() {
-	case events.ObjectChanged:
-		return events.Concerns(e)
-	case events.ResizeRequested:
-		return []api.Function{api.DetectResize}
-	case events.Retry:
-		return []api.Function{api.DetectResize, api.IdleTimeout, api.CleanupPod, api.ScaleHooks}
-	case events.ResizeDetected, events.RestoreCompleted, events.OperationFailed, events.SleepDecided, events.WakeDecided, events.Scaled:
-		return []api.Function{api.PauseOwner}
-	case events.ScaleHookCompleted, events.ScaleHookFailed:
-		return []api.Function{api.ScaleHooks}
-	case events.OwnerPaused:
-		switch events.Purpose(e) {
-		case "resize", "rollback":
-			return []api.Function{api.Backup}
-		case "sleep":
-			return []api.Function{api.IdleTimeout}
-		}
-		return []api.Function{api.Backup, api.IdleTimeout}
-	case events.Activity, events.Wake, events.Sleep:
-		return []api.Function{api.IdleTimeout}
-	case events.BackupCompleted:
-		return []api.Function{api.Restore}
+// shippedRoutes are the filters of the Triggers in deploy/, by function.
+var shippedRoutes = sync.OnceValues(func() (map[api.Function]eventfilter.Filter, error) {
+	triggers, err := engine.LoadTriggers(deploy.Triggers)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	routes := map[api.Function]eventfilter.Filter{}
+	for _, t := range triggers {
+		routes[api.Function(t.Spec.Subscriber.Ref.Name)] = subscriptionsapi.CreateSubscriptionsAPIFilters(zap.NewNop(), t.Spec.Filters)
+	}
+	return routes, nil
+})
+
+// receivers returns the functions to which a Broker would send the event, ordered by name. Knative's filters evaluate
+// the Triggers in deploy/.
+func receivers(ctx context.Context, e event.Event) ([]api.Function, error) {
+	routes, err := shippedRoutes()
+	if err != nil {
+		return nil, err
+	}
+	var functions []api.Function
+	for _, f := range slices.Sorted(maps.Keys(routes)) {
+		if routes[f].Filter(ctx, e) != eventfilter.FailFilter {
+			functions = append(functions, f)
+		}
+	}
+	return functions, nil
 }
 
 // Drive creates functions that see only this world. They reach the API server through the saboteur, if there is one.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -142,13 +143,22 @@ func leavesWithPod(w *kit.World) bool {
 }
 
 func applyAgain(w *kit.World, set setType, propagation metav1.DeletionPropagation) {
-	_ = w.Kube.AppsV1().StatefulSets(w.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &propagation})
+	w.T.Helper()
+	sets := w.Kube.AppsV1().StatefulSets(w.Namespace)
+	err := sets.Delete(context.Background(), "web", metav1.DeleteOptions{PropagationPolicy: &propagation})
+	if err != nil && !apierrors.IsNotFound(err) { // Drydock may be between its own deletion and its creation
+		w.T.Errorf("the user cannot delete the set, so this schedule is not disturbed: %v", err)
+		return
+	}
 	set.Namespace = w.Namespace
 	for range 100 {
-		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Create(context.Background(), set, metav1.CreateOptions{}); err == nil {
+		if _, err = sets.Create(context.Background(), set, metav1.CreateOptions{}); err == nil {
 			return
 		}
 		<-time.After(20 * time.Millisecond)
+	}
+	if w.Set("web") == nil { // otherwise, Drydock has created it meanwhile
+		w.T.Errorf("the user cannot create the set again: %v", err)
 	}
 }
 
@@ -284,11 +294,13 @@ func sabotaged(t *testing.T, m method, h history, k int, what kit.Sabotage) {
 	drive := h.of(w.Drive(saboteur))
 	w.Eventually("the sabotage has happened", func() string {
 		_ = drive.Tick(context.Background()) // a dead process returns an error for every call
-		if status := w.Status("web"); saboteur.Dead() || status != nil && status.Phase.Terminal() {
+		status := w.Status("web")
+		if len(saboteur.Writes()) >= k || status != nil && status.Phase.Terminal() && len(w.Leftovers()) == 0 {
 			return ""
 		}
 		return "it has not"
 	})
+	noteDisturbed(t, len(saboteur.Writes()) >= k)
 	drive = h.of(w.Drive(fresh))
 	judge(t, w, drive, w.Finish(drive, "web"), *m.set().Spec.Replicas)
 	monitor.judge()
@@ -327,6 +339,7 @@ func interfered(t *testing.T, m method, k int, d disturbance) {
 		}
 		return strings.Join(w.Leftovers(), ", ")
 	})
+	noteDisturbed(t, done)
 	set := w.Set("web")
 	if set == nil {
 		t.Fatal("the set is gone")

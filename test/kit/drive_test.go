@@ -1,0 +1,60 @@
+package kit
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/telemetry"
+)
+
+// handlerFunc is a function that only notes what it receives.
+type handlerFunc func(event.Event)
+
+func (f handlerFunc) Handle(_ context.Context, e event.Event) (*event.Event, error) {
+	f(e)
+	return nil, nil
+}
+
+// TestDriveDeliversToSubscribers: Drive delivers every event of Drydock to exactly the functions whose Triggers in deploy/ select it.
+// Otherwise, a function that reacts to an event in a cluster is never called in test/api and test/sim.
+func TestDriveDeliversToSubscribers(t *testing.T) {
+	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
+	step := func(eventType, purpose string) event.Event {
+		ref := web
+		ref.Purpose = purpose
+		return events.NewStep("kit", eventType, ref)
+	}
+	for name, row := range map[string]struct {
+		event event.Event
+		want  []api.Function
+	}{
+		"restore has changed a member":   {step(events.MemberChanged, ""), []api.Function{api.Backup}},
+		"the owner consents to a sleep":  {step(events.OwnerPaused, "sleep"), []api.Function{api.IdleTimeout}},
+		"the owner consents to a resize": {step(events.OwnerPaused, "resize"), []api.Function{api.Backup}},
+		"an object concerns two":         {events.NewChanged(web, "s", api.Restore, api.CleanupPod), []api.Function{api.CleanupPod, api.Restore}},
+		"nobody waits for a cleanup":     {step(events.CleanupCompleted, ""), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []api.Function
+			d := &Drive{Retries: 1, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
+			for _, text := range function.Names() {
+				d.functions[api.Function(text)] = handlerFunc(func(event.Event) { got = append(got, api.Function(text)) })
+			}
+			if err := d.Send(t.Context(), row.event); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, row.want) {
+				t.Errorf("got %v, want %v", got, row.want)
+			}
+		})
+	}
+}
