@@ -42,7 +42,8 @@ endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
   demo test test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e test-knative \
-  test-func e2e-tools sim test-fresh soak chaos model mutants traces bench bench-scale bench-knative configure-standalone owner-roles generate golden \
+  test-func e2e-tools sim test-fresh soak chaos model mutants traces bench bench-scale bench-knative configure-standalone owner-roles \
+  generate golden \
   lint presubmit
 
 help: ## prints this list
