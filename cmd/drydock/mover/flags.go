@@ -11,7 +11,8 @@ import (
 )
 
 // inodeFlags are the inode flags that chattr sets. Flags that describe how a file system stores its own data are not
-// among them.
+// among them. P (project inheritance) is not either: like the project ids it belongs to the quota of a volume, and the
+// target's quota is the platform's. The copy neither sets nor removes it.
 var inodeFlags = []struct {
 	bit    uint32
 	name   string
@@ -28,7 +29,6 @@ var inodeFlags = []struct {
 	{0x4000, "j", false},   // data journalled
 	{0x20000, "T", false},  // top of a hierarchy
 	{0x2000000, "x", false},
-	{0x20000000, "P", false},
 }
 
 // carriedFlags are the bits of all inodeFlags.
@@ -81,6 +81,15 @@ func (r *root) flagsOf(fd int) uint32 {
 
 func rawFlags(fd int) (uint32, error) {
 	return ignoringEINTRValue(func() (uint32, error) { return unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS) })
+}
+
+// setDirFlags gives an open directory of the target its flags. The root keeps those that the platform gave it. So d.flags
+// becomes what new entries of the directory inherit.
+func (c *copier) setDirFlags(fd int, d *dir) error {
+	if d.parent == nil {
+		d.flags |= c.dst.flagsOf(fd)
+	}
+	return c.setFlags(fd, d.path(), d.flags)
 }
 
 // setFlags gives an open entry of the target the flags of the source's entry. A file has to be empty, because some flags

@@ -116,7 +116,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.beginTwoPass(ctx); err != nil {
 		return err
 	}
-	unusable := c.openRecord()
+	unusable := c.openRecord(!o.NoVerify)
 	var presumes func(*meta) bool
 	if c.twoPass.presume {
 		presumes = c.presumesFile

@@ -36,7 +36,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 		if err := c.checkOwned(); err != nil {
 			return err
 		}
-		if err := c.problems.collect(c.setFlags(fd, d.path(), d.flags)); err != nil {
+		if err := c.problems.collect(c.setDirFlags(fd, d)); err != nil {
 			return err
 		}
 		if err := c.problems.collect(c.clean(ctx, fd, d)); err != nil {

@@ -92,15 +92,16 @@ func (c *copier) beginRecord(ctx context.Context) error {
 	return nil
 }
 
-// openRecord runs before the scan, which compares the files with the record. It returns why there is none.
-func (c *copier) openRecord() (err error) {
+// openRecord runs before the scan, which compares the files with the record. It returns why there is none. Only a pass that
+// verifies may presume, because the verification is what finds a wrong presumption.
+func (c *copier) openRecord(verifies bool) (err error) {
 	if c.twoPass.id.boot == "" {
 		return nil
 	}
 	if c.twoPass.earlier, err = readRecord(c.dst.fd, c.twoPass.id); err != nil {
 		return err
 	}
-	c.twoPass.presume, c.twoPass.earlier.noPages = true, c.hooks.noPages
+	c.twoPass.presume, c.twoPass.earlier.noPages = verifies, c.hooks.noPages
 	return nil
 }
 
