@@ -87,7 +87,13 @@ func rawFlags(fd int) (uint32, error) {
 // becomes what new entries of the directory inherit.
 func (c *copier) setDirFlags(fd int, d *dir) error {
 	if d.parent == nil {
-		d.flags |= c.dst.flagsOf(fd)
+		have := c.dst.flagsOf(fd)
+		for _, f := range inodeFlags {
+			if f.needed && have&f.bit != 0 && d.flags&f.bit == 0 {
+				return &fault{target, "using the directory with the inode flag " + f.name, "", errNotKept}
+			}
+		}
+		d.flags |= have
 	}
 	return c.setFlags(fd, d.path(), d.flags)
 }
