@@ -55,6 +55,7 @@ type copier struct {
 	inodeOwners sync.Map      // inode of the target → the *group that uses it
 	tryFlags    sync.Once     // sets lacksFlags, see missingFlags
 	lacksFlags  uint32
+	unsetFlags  atomic.Uint32 // could not be set or removed on some entry, which a warning names
 
 	bytes, files, skipped, deleted atomic.Int64
 	trustedFiles, trustedBytes     atomic.Int64

@@ -50,6 +50,7 @@ func (r entryReader) readDetails(ctx context.Context, dirfd int, l snapshot, kno
 		}
 		defer unix.Close(fd)
 		o = opened(fd)
+		l.flags = r.comparedFlags(r.side, fd)
 		if l.content, err = r.hashOnce(ctx, fd, l); err != nil {
 			return l, err
 		}

@@ -124,9 +124,12 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 			if f.needed {
 				return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
 			}
-			if want&f.bit != 0 {
-				c.problems.omit("the inode flag "+f.name+" (chattr)", path)
+			what := "the inode flag "
+			if remove {
+				what = "the lack of the inode flag "
 			}
+			c.problems.omit(what+f.name+" (chattr)", path)
+			c.unsetFlags.Or(f.bit)
 		}
 	}
 	return nil
@@ -138,6 +141,9 @@ func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error)
 	dirs := [2]int{source: at.src, target: at.dst}
 	for k, r := range []*root{c.src, c.dst} {
 		fd, err := openat(dirs[k], e.name, unix.O_RDONLY, 0)
+		if err != nil && r.side == target {
+			return false, nil // a file that cannot be read is replaced
+		}
 		if err != nil {
 			return false, at.fault(r.side, "opening", e, err)
 		}
@@ -151,6 +157,33 @@ func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error)
 // with such a flag would be copied completely in each pass.
 func (c *copier) flagsDiffer(want, have uint32) bool {
 	return want != have && (want^have)&^c.missingFlags() != 0
+}
+
+// ignoredFlags returns the flags that the verification does not compare, because the copy found that the target does not take
+// them. It writes nothing.
+func (c *copier) ignoredFlags() uint32 {
+	if c.dst.noFlags.Load() {
+		return carriedFlags
+	}
+	return c.lacksFlags | c.unsetFlags.Load()
+}
+
+// comparedFlags returns the flags of an open entry that count in a comparison.
+func (s *treeHasher) comparedFlags(side side, fd int) uint32 {
+	if s.lacksFlags == nil {
+		return 0
+	}
+	return s.sides[side].flagsOf(fd) &^ s.lacksFlags()
+}
+
+// flagNames returns the letters that chattr uses.
+func flagNames(flags uint32) (names string) {
+	for _, f := range inodeFlags {
+		if flags&f.bit != 0 {
+			names += f.name
+		}
+	}
+	return names
 }
 
 // missingFlags returns the flags that files of the target cannot have. It tries them once, with an empty file.

@@ -193,3 +193,44 @@ func TestImmutableRootIsRefused(t *testing.T) {
 		copyTree(t, Options{Source: src.dir, Target: dst.dir})
 	}
 }
+
+// A copy of an unchanged file whose flags changed since the last copy carries the flags.
+func TestFlagsThatChangeBetweenCopiesAreCarried(t *testing.T) {
+	for _, change := range []string{"+S", "-d"} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.Mkdir(src.dir+"/dir", 0o755))
+		for _, n := range []string{"dir/file", "plain"} {
+			write(t, src.dir+"/"+n, "x")
+		}
+		runCommand(t, "chattr", "+d", src.dir+"/dir", src.dir+"/dir/file")
+		o := Options{Source: src.dir, Target: dst.dir}
+		copyTree(t, o)
+		runCommand(t, "chattr", change, src.dir+"/dir/file", src.dir+"/dir")
+		if r := copyTree(t, o); r.Files != 1 || len(r.Warnings) != 0 { // only the file that changed
+			t.Errorf("%+v", r)
+		}
+		for _, n := range []string{"dir", "dir/file", "plain"} {
+			if a, b := flagLetters(t, src.dir+"/"+n), flagLetters(t, dst.dir+"/"+n); a != b {
+				t.Errorf("chattr %s: %s has %q, not %q", change, n, b, a)
+			}
+		}
+	}
+}
+
+// The verification sees flags that another process changes in the target, and a first pass records no such file.
+func TestOtherFlagsInTargetAreMismatch(t *testing.T) {
+	for _, n := range []string{"dir", "dir/file"} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.Mkdir(src.dir+"/dir", 0o755))
+		write(t, src.dir+"/dir/file", "x")
+		waitSettled()
+		o := Options{Source: src.dir, Target: dst.dir}
+		o.hooks.synced = func() { runCommand(t, "chattr", "+d", dst.dir+"/"+n) }
+		e := copyFails(t, o, moverreport.CodeMismatch)
+		if !strings.Contains(e.Message, `its inode flags (chattr) are "d", not ""`) {
+			t.Error(e)
+		}
+		o.hooks.synced = nil
+		copyTree(t, o)
+	}
+}

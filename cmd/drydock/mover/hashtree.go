@@ -90,6 +90,7 @@ func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, err
 	if side == source && l.meta != d.self.meta {
 		return l, &fault{side, "looking at", d.path(), errChanged}
 	}
+	l.flags = s.comparedFlags(side, fd)
 	if l.attrs, err = opened(fd).xattrs(nil); err != nil {
 		return l, &fault{side, "reading extended attributes of", d.path(), err}
 	}

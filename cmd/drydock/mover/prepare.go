@@ -20,6 +20,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
 		if c.presumesDir(d) {
 			d.presumed = true
+			if d.flags != 0 {
+				c.missingFlags() // the verification compares the others, and must not write
+			}
 			c.meter.steps.Add(1)
 			for sub := range d.subs() {
 				p.add(c.prepareDir(p, sub))
