@@ -17,6 +17,10 @@ type input struct {
 	data int64 // estimated bytes outside of holes
 }
 
+// seekData is also a barrier on the source, and must stay there for trusted file systems. On ext4 the search, and on xfs the
+// fadvise of readAhead, takes the lock of the inode that a buffered writer holds. So a first pass waits for a buffered write
+// that is in progress, however long it lasts, and the inode then shows it. Only direct writes are left to settlingTime.
+//
 // seekData returns the next run of data at or after off. At the end of the data, from equals size. On a file system
 // without holes the whole file is one run. It moves the file's offset, which nothing else uses.
 func seekData(fd int, off, size int64) (from, to int64, err error) {

@@ -217,6 +217,41 @@ func TestYoungFilesAreNotRecorded(t *testing.T) {
 	}
 }
 
+// One call may write to a file for longer than the settling time, and only its begin is stamped. So a big file must have been
+// left alone for longer than a small one. The sizes are those of holes: only they count.
+func TestBigFileSettlesLater(t *testing.T) {
+	for _, c := range []struct {
+		size    int64
+		age     time.Duration
+		settled bool
+	}{
+		{0, DefaultSettled + time.Second, true},
+		{0, DefaultSettled - time.Second, false},
+		{480 << 20, 2*DefaultSettled + time.Second, true},
+		{480 << 20, 2*DefaultSettled - time.Second, false},
+		{2 << 30, DefaultSettled + 513*time.Second, true},
+		{2 << 30, DefaultSettled + 511*time.Second, false},
+		{1 << 40, DefaultSettled + 513*time.Second, true}, // no call writes more than 2 GiB
+		{1 << 40, DefaultSettled + 511*time.Second, false},
+	} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.WriteFile(src.dir+"/table", nil, 0o600))
+		must(t, os.Truncate(src.dir+"/table", c.size))
+		o := firstPass(src.dir, dst.dir)
+		o.Settled = 0 // the default
+		copier, err := newCopier(o)
+		must(t, err)
+		must(t, copier.beginTwoPass(t.Context()))
+		e := entry{meta: metaOfFile(t, src.dir+"/table")}
+		stamp := time.Now().Add(-c.age)
+		e.meta.ctimeSec, e.meta.mtimeSec = stamp.Unix(), stamp.Unix()
+		if got := copier.isSettled(&e); got != c.settled {
+			t.Errorf("%d bytes, unchanged for %s: %v", c.size, c.age, got)
+		}
+		copier.close()
+	}
+}
+
 // As in a cluster, the mover mounts the volume read-only, and the workload writes to it.
 func TestFirstPassFromReadOnlyMount(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
