@@ -91,6 +91,9 @@ func newCopier(o Options) (*copier, error) {
 		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
 		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
+	if o.hooks.fileSystem != nil {
+		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
+	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
