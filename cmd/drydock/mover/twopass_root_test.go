@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -316,6 +317,35 @@ func TestFirstPassFailsOnPermanentErrors(t *testing.T) {
 	o := firstPass(src.dir, dst.dir)
 	o.hooks.source = func(string, string) error { return unix.EIO }
 	copyFails(t, o, moverreport.CodeIO)
+}
+
+// The node, or a server, alters attributes of the target's files after they were written. The final pass would fail for it, so the
+// first pass does.
+func TestFirstPassFailsForAttributesThatTargetAlters(t *testing.T) {
+	for name, c := range map[string]struct {
+		alter func(path string) error
+		want  string // "" if nothing is wrong
+	}{
+		"nothing":              {func(string) error { return nil }, ""},
+		"an attribute appears": {func(p string) error { return unix.Setxattr(p, "security.ima", []byte("x"), 0) }, "extended attributes differ"},
+		"another mode":         {func(p string) error { return os.Chmod(p, 0o600) }, "its mode is 0600, not 0644"},
+		"another flag":         {func(p string) error { return exec.Command("chattr", "+d", p).Run() }, `inode flags (chattr) are "d"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 64), newVolume(t, 64)
+			write(t, src.dir+"/f", "x")
+			waitSettled()
+			o := firstPass(src.dir, dst.dir)
+			o.hooks.synced = func() { must(t, c.alter(dst.dir+"/f")) }
+			if c.want == "" {
+				runFirstPass(t, o)
+				return
+			}
+			if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, c.want) {
+				t.Error(e)
+			}
+		})
+	}
 }
 
 // A bit that changes on the device before it was recorded fails the first pass. The next pass repairs it.
