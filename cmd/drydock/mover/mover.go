@@ -11,7 +11,8 @@ import (
 )
 
 // Options say what to copy and how. Source and Target are existing directories, and neither is inside the other. The
-// source is only read, which changes access times unless it is mounted read-only. Names in the target that the source does not have are deleted, unless OwnOnly forbids it.
+// source is only read, which changes access times unless it is mounted read-only. Names in the target that the source does
+// not have are deleted, unless OwnOnly forbids it.
 type Options struct {
 	Source, Target string
 

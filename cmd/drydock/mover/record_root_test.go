@@ -118,11 +118,15 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 		"from a network": {func(o *Options) {
 			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.CEPH_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
 		}, "the source's file system"},
-		"without a flush":          {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
-		"with a clock set back":    {func(o *Options) { o.hooks.clockOffset = steppedClock(-10 * time.Minute) }, "clock of this node was set by -10m0s"},
-		"with a clock set forward": {func(o *Options) { o.hooks.clockOffset = steppedClock(1001 * time.Millisecond) }, "clock of this node was set by 1s"},
-		"with the name taken":      {func(o *Options) { write(t, filepath.Join(o.Source, recordName), "x") }, "has a file"},
-		"without a verification":   {func(o *Options) { o.NoVerify = true }, ""},
+		"without a flush": {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
+		"with a clock set back": {func(o *Options) {
+			o.hooks.clockOffset = steppedClock(-10 * time.Minute)
+		}, "clock of this node was set by -10m0s"},
+		"with a clock set forward": {func(o *Options) {
+			o.hooks.clockOffset = steppedClock(1001 * time.Millisecond)
+		}, "clock of this node was set by 1s"},
+		"with the name taken":    {func(o *Options) { write(t, filepath.Join(o.Source, recordName), "x") }, "has a file"},
+		"without a verification": {func(o *Options) { o.NoVerify = true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
