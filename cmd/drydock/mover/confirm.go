@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -94,6 +95,10 @@ func (c *copier) tolerateMissing(err error) error {
 
 // confirmEntry compares an entry in both trees, and records it if they are equal. If only the contents differ, the next run
 // copies the entry again.
+//
+// The source has not changed since the scan. So if this pass has written the target's file, other attributes are not those of an
+// earlier version: something alters them after the copy, for example the node or a server. The final pass would meet the same
+// difference, after the stop. Names of hard links may be missing in the target because their directories changed.
 func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int, fresh bool) error {
 	both, err := s.readSides(ctx, d, e, fds, fresh)
 	if err != nil {
@@ -104,7 +109,12 @@ func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *ent
 		c.invalidate(fds[target], e)
 		return &fault{target, "comparing", d.join(e.name), errWrongContents}
 	}
-	if err := differenceError(func() string { return d.join(e.name) }, src, dst, c.tree.groupOf(e)); err != nil {
+	g := c.tree.groupOf(e)
+	if err := differenceError(func() string { return d.join(e.name) }, src, dst, g); err != nil {
+		if g == nil && !dst.meta.ctime().before(unixTimeOf(c.scanBegan)) {
+			return &fault{target, "keeping the attributes of", d.join(e.name),
+				fmt.Errorf("%w: %s", errNotKept, strings.Join(differences(src, dst, g), ", "))}
+		}
 		return err
 	}
 	if c.hooks.confirmed != nil {

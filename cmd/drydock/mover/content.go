@@ -34,21 +34,27 @@ func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
 	return hashContents(ctx, fd, st.Size, dataBytes(&st), hashing{})
 }
 
-// hashing holds functions that hashContents calls. Each may be nil.
+// hashing says how hashContents reads. Each of its functions may be nil.
 type hashing struct {
 	read func(bytes int64)        // after bytes were read
 	unit func(index int64, s sum) // with the hash of each unit that is not all zeros
+	all  bool                     // read holes, too: the file system's word for them is not enough
 }
 
 // hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each unit
 // of 64 KiB that has a byte other than zero: its index, then the SHA-256 of its bytes. Size and index have 8 bytes, big
 // endian. The last unit may be short. So files with equal contents have equal hashes, wherever their holes are, and holes
-// are not read.
+// are not read,
+// unless calls.all demands it.
 // data is the estimate of dataBytes: it saves the search for holes in a small file that has none.
 func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
 	h := sha256.New()
 	writeInt(h, size)
-	err := eachUnitRun(size, input{fd, data}.nextData, func(from, to int64) error { return hashRun(ctx, h, fd, from, to, calls) })
+	search := input{fd, data}.nextData
+	if calls.all {
+		search = func(off, size int64) (from, to int64, err error) { return off, size, nil }
+	}
+	err := eachUnitRun(size, search, func(from, to int64) error { return hashRun(ctx, h, fd, from, to, calls) })
 	return sum(h.Sum(nil)), err
 }
 

@@ -37,7 +37,7 @@ func (c *copier) keepCopied(e *entry, contents []byte) {
 }
 
 // copiedSum returns the hash of the contents that this pass has copied, if it is known. It is the hash of the file while its inode
-// does not change. Files with extended attributes have none.
+// does not change. Files with extended attributes or inode flags have none.
 func (e *entry) copiedSum() (s sum, known bool) {
 	if e.copied == nil || *e.copied == (sum{}) {
 		return sum{}, false

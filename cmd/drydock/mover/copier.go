@@ -18,16 +18,17 @@ type hooks struct {
 	source  func(op, path string) error    // fails the reading of a source file
 	wrote   func(path string, bytes int64) // after a piece of a file was written
 
-	fileSystem func(side) int64     // replaces the file system type of statfs
-	flushed    func() error         // the outcome of flushing the source
-	noSettling bool                 // a first pass skips the flush of the source and records recently changed files, too
-	confirmed  func(path string)    // between reading a file and recording it
-	recording  func()               // between writing the record and giving it its name
-	selinux    func() string        // replaces the SELinux context of this process
-	anyFile    bool                 // a regular file counts as a device
-	statfs     func(*unix.Statfs_t) // changes the target's statfs result
-	noPages    bool                 // no page of a record stays in memory
-	runEntries int                  // replaces the number of entries of a record that are in memory
+	fileSystem  func(side) int64     // replaces the file system type of statfs
+	flushed     func() error         // the outcome of flushing the source
+	clockOffset func() time.Duration // replaces that of this node's clock
+	noSettling  bool                 // a first pass skips the flush of the source and records recently changed files, too
+	confirmed   func(path string)    // between reading a file and recording it
+	recording   func()               // between writing the record and giving it its name
+	selinux     func() string        // replaces the SELinux context of this process
+	anyFile     bool                 // a regular file counts as a device
+	statfs      func(*unix.Statfs_t) // changes the target's statfs result
+	noPages     bool                 // no page of a record stays in memory
+	runEntries  int                  // replaces the number of entries of a record that are in memory
 }
 
 // copier is one copy. The fields before the field problems do not change after the scan.
@@ -55,6 +56,7 @@ type copier struct {
 	inodeOwners sync.Map      // inode of the target → the *group that uses it
 	tryFlags    sync.Once     // sets lacksFlags, see missingFlags
 	lacksFlags  uint32
+	unsetFlags  atomic.Uint32 // could not be set or removed on some entry, which a warning names
 
 	bytes, files, skipped, deleted atomic.Int64
 	trustedFiles, trustedBytes     atomic.Int64
@@ -76,7 +78,8 @@ type twoPassState struct {
 	presume bool          // see presume.go
 	current *recordWriter // what this first pass verifies; nil if nothing is recorded
 	saved   *inodeSet     // the files that it recorded; nil if nothing was recorded
-	bound   unixTime      // files that changed at this time or later are not recorded
+	bound   unixTime      // files that changed at this time or later are not recorded, and big files must be older, see isOld
+	clock   time.Duration // clockOffset at the same moment
 
 	misjudged atomic.Bool // a presumption was wrong
 }

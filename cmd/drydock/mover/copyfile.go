@@ -95,6 +95,7 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 		return at.fault(target, op, e, err)
 	}
 	if flags := c.src.flagsOf(in.fd); flags != 0 || at.dir.flags != 0 { // a new file inherits the flags of its directory
+		e.copied = nil // the verification has to open the source for its flags anyway
 		if err := c.setFlags(out, at.dir.join(e.name), flags); err != nil {
 			return err
 		}

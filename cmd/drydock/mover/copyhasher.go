@@ -7,7 +7,7 @@ func (c *copier) newHasher() *treeHasher {
 	s := &treeHasher{
 		tree: c.tree, sides: []*root{c.src, c.dst}, meter: c.meter, problems: &c.problems,
 		isOwnName: c.isOwnName, verified: c.verified, trusted: c.countTrusted, effort: &c.cost.check, limit: c.limit,
-		misjudged: c.judge, invalidate: c.invalidate, sourceKnown: c.sourceIsSettled(),
+		misjudged: c.judge, invalidate: c.invalidate, lacksFlags: c.ignoredFlags, sourceKnown: c.sourceIsSettled(),
 	}
 	if c.twoPass.earlier != nil {
 		s.expected = c.twoPass.earlier.expects

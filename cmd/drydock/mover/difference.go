@@ -24,6 +24,7 @@ func differences(src, dst *snapshot, g *group) []string {
 	note(src.link != dst.link, "it has another link target")
 	note(src.content != dst.content, "its contents differ")
 	note(!sameXattrs(src.attrs, dst.attrs), "its extended attributes differ")
+	note(src.flags != dst.flags, "its inode flags (chattr) are %q, not %q", flagNames(dst.flags), flagNames(src.flags))
 	if !src.meta.isDir() {
 		note(dst.meta.nlink != g.linkCount(), "it has %d names, not %d", dst.meta.nlink, g.linkCount())
 		note(g != nil && !g.isFirstInode(dst.meta.ino), "it is not hard linked with the other names")

@@ -15,8 +15,9 @@
 // extended attributes of three namespaces: user, trusted (visible only with CAP_SYS_ADMIN), and security without
 // security.selinux, which the platform sets. Inode flags (chattr) as far as the target supports them.
 //
-// Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, access and birth
-// times belong to a file system and stay there. The report warns of every omission that the mover sees.
+// Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, extent size
+// hints, preallocation, access and birth times belong to a file system and stay there. The report warns of lost extended
+// attributes and inode flags. Reading a source that is mounted writable changes its access times.
 //
 // An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
 // mount point below the root fails the run (CodeNotFaithful).
@@ -40,7 +41,7 @@
 //
 // A process that owns all files of the source needs no capability. Files of several owners need CAP_CHOWN, CAP_DAC_OVERRIDE,
 // CAP_FOWNER and CAP_FSETID. File capabilities also need CAP_SETFCAP, and devices CAP_MKNOD. Entries that the process cannot
-// reproduce are collected, reported and fail the run (CodeNotFaithful). Nothing is left out silently.
+// reproduce are collected, reported and fail the run (CodeNotFaithful). No entry is left out silently.
 //
 // # Memory
 //

@@ -23,6 +23,9 @@ func (c *copier) endFirstPass(ctx context.Context) error {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
+	if c.voidRecordAfterStep(); c.twoPass.current == nil {
+		return nil
+	}
 	for _, d := range c.tree.dirs {
 		if !d.excluded && c.isSettledDir(d) {
 			c.twoPass.current.add(recordedDir(&d.self.meta), 0)

@@ -87,7 +87,7 @@ type dir struct {
 	self     *entry      // the root's has the name ""
 	blocks   []block     // the entries, sorted by name
 	fresh    bool        // the target's directory was created, or found empty, by this run
-	flags    uint32      // inode flags that are carried
+	flags    uint32      // inode flags that are carried; after its preparation the root also has those of the target's root
 	presumed bool        // the target's directory was not looked at, see presumesDir
 	written  atomic.Bool // something may have been written in the target's directory
 	excluded bool        // later steps skip it: the target's directory cannot be used, for a collected reason

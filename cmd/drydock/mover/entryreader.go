@@ -22,6 +22,14 @@ func (r entryReader) fault(op string, err error) error {
 	return &fault{r.side, op, r.dir.join(r.entry.name), ifGone(r.side, err)}
 }
 
+// rootOf returns the root of the entry's side.
+func (r entryReader) rootOf() *root {
+	if len(r.sides) == 1 {
+		return r.sides[0]
+	}
+	return r.sides[r.side]
+}
+
 // stat fails with errChanged if the source entry has changed since the scan.
 func (r entryReader) stat(dirfd int) (snapshot, error) {
 	st, err := lstatat(dirfd, r.entry.name)
@@ -50,6 +58,7 @@ func (r entryReader) readDetails(ctx context.Context, dirfd int, l snapshot, kno
 		}
 		defer unix.Close(fd)
 		o = opened(fd)
+		l.flags = r.comparedFlags(r.side, fd)
 		if l.content, err = r.hashOnce(ctx, fd, l); err != nil {
 			return l, err
 		}
@@ -83,7 +92,7 @@ func (r entryReader) hashOpen(ctx context.Context, fd int, l snapshot) (sum, err
 			return sum{}, r.fault("dropping the cache of", err)
 		}
 	}
-	calls := hashing{read: r.counter(ctx)}
+	calls := hashing{read: r.counter(ctx), all: !r.rootOf().isTrusted()}
 	sums := r.reserve(m.size)
 	if sums != nil {
 		calls.unit = func(i int64, s sum) { sums[i] = s }

@@ -11,7 +11,8 @@ import (
 )
 
 // inodeFlags are the inode flags that chattr sets. Flags that describe how a file system stores its own data are not
-// among them.
+// among them. P (project inheritance) is not either: like the project ids it belongs to the quota of a volume, and the
+// target's quota is the platform's. The copy neither sets nor removes it.
 var inodeFlags = []struct {
 	bit    uint32
 	name   string
@@ -28,7 +29,6 @@ var inodeFlags = []struct {
 	{0x4000, "j", false},   // data journalled
 	{0x20000, "T", false},  // top of a hierarchy
 	{0x2000000, "x", false},
-	{0x20000000, "P", false},
 }
 
 // carriedFlags are the bits of all inodeFlags.
@@ -83,6 +83,21 @@ func rawFlags(fd int) (uint32, error) {
 	return ignoringEINTRValue(func() (uint32, error) { return unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS) })
 }
 
+// setDirFlags gives an open directory of the target its flags. The root keeps those that the platform gave it. So d.flags
+// becomes what new entries of the directory inherit.
+func (c *copier) setDirFlags(fd int, d *dir) error {
+	if d.parent == nil {
+		have := c.dst.flagsOf(fd)
+		for _, f := range inodeFlags {
+			if f.needed && have&f.bit != 0 && d.flags&f.bit == 0 {
+				return &fault{target, "using the directory with the inode flag " + f.name, "", errNotKept}
+			}
+		}
+		d.flags |= have
+	}
+	return c.setFlags(fd, d.path(), d.flags)
+}
+
 // setFlags gives an open entry of the target the flags of the source's entry. A file has to be empty, because some flags
 // have no effect otherwise. If a needed flag cannot be set, the copy of the entry fails. Any other flag becomes a
 // warning.
@@ -109,9 +124,12 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 			if f.needed {
 				return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
 			}
-			if want&f.bit != 0 {
-				c.problems.omit("the inode flag "+f.name+" (chattr)", path)
+			what := "the inode flag "
+			if remove {
+				what = "the lack of the inode flag "
 			}
+			c.problems.omit(what+f.name+" (chattr)", path)
+			c.unsetFlags.Or(f.bit)
 		}
 	}
 	return nil
@@ -123,6 +141,9 @@ func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error)
 	dirs := [2]int{source: at.src, target: at.dst}
 	for k, r := range []*root{c.src, c.dst} {
 		fd, err := openat(dirs[k], e.name, unix.O_RDONLY, 0)
+		if err != nil && r.side == target {
+			return false, nil // a file that cannot be read is replaced
+		}
 		if err != nil {
 			return false, at.fault(r.side, "opening", e, err)
 		}
@@ -136,6 +157,33 @@ func (c *copier) sameFlags(ctx context.Context, at pair, e *entry) (bool, error)
 // with such a flag would be copied completely in each pass.
 func (c *copier) flagsDiffer(want, have uint32) bool {
 	return want != have && (want^have)&^c.missingFlags() != 0
+}
+
+// ignoredFlags returns the flags that the verification does not compare, because the copy found that the target does not take
+// them. It writes nothing.
+func (c *copier) ignoredFlags() uint32 {
+	if c.dst.noFlags.Load() {
+		return carriedFlags
+	}
+	return c.lacksFlags | c.unsetFlags.Load()
+}
+
+// comparedFlags returns the flags of an open entry that count in a comparison.
+func (s *treeHasher) comparedFlags(side side, fd int) uint32 {
+	if s.lacksFlags == nil {
+		return 0
+	}
+	return s.sides[side].flagsOf(fd) &^ s.lacksFlags()
+}
+
+// flagNames returns the letters that chattr uses.
+func flagNames(flags uint32) (names string) {
+	for _, f := range inodeFlags {
+		if flags&f.bit != 0 {
+			names += f.name
+		}
+	}
+	return names
 }
 
 // missingFlags returns the flags that files of the target cannot have. It tries them once, with an empty file.

@@ -132,3 +132,105 @@ func TestWhiteoutsWarnOfTrustedAttributes(t *testing.T) {
 		t.Errorf("root can list all attributes: %q", asRoot.Warnings)
 	}
 }
+
+// setProjectInheritance gives a directory a project and lets new entries inherit it, as provisioners with project quotas do.
+func setProjectInheritance(t *testing.T, dir string, project string) {
+	t.Helper()
+	runCommand(t, "chattr", "-p", project, "+P", dir)
+}
+
+// projectOf returns the project id of a path as lsattr shows it.
+func projectOf(t *testing.T, path string) string {
+	t.Helper()
+	return strings.Fields(runCommand(t, "lsattr", "-p", "-d", path))[0]
+}
+
+// The platform prepared the root of the target. The copy adds the flags of the source's root, and removes none.
+func TestRootOfTargetKeepsFlagsOfPlatform(t *testing.T) {
+	for name, mkfs := range map[string][]string{
+		"xfs": {"mkfs.xfs", "-q"}, "btrfs": {"mkfs.btrfs", "-q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
+			must(t, os.Mkdir(src.dir+"/d", 0o755))
+			write(t, src.dir+"/d/f", "x")
+			write(t, src.dir+"/f", "x")
+			runCommand(t, "chattr", "+S", src.dir)
+			project := name != "btrfs"
+			if project {
+				setProjectInheritance(t, dst.dir, "77")
+			} else {
+				runCommand(t, "chattr", "+C", dst.dir)
+			}
+			for range 2 {
+				copyTree(t, Options{Source: src.dir, Target: dst.dir})
+				if got, want := flagLetters(t, dst.dir), map[bool]string{true: "SP", false: "SC"}[project]; got != want {
+					t.Errorf("the root has the flags %q, not %q", got, want)
+				}
+				if got := strings.Trim(flagLetters(t, dst.dir+"/d")+flagLetters(t, dst.dir+"/f"), "P"); got != "" {
+					t.Errorf("entries have the flags %q of the root", got)
+				}
+			}
+			write(t, dst.dir+"/d/later", "x")
+			if got := projectOf(t, dst.dir+"/d/later"); project && got != "77" {
+				t.Errorf("a later file has the project %s", got)
+			}
+		})
+	}
+}
+
+// The root of the source is an entry of no directory, but it is refused like any entry that cannot be copied.
+func TestImmutableRootIsRefused(t *testing.T) {
+	for flag, word := range map[string]string{"i": "immutable", "a": "append-only"} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		write(t, src.dir+"/f", "x")
+		runCommand(t, "chattr", "+"+flag, src.dir)
+		e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful)
+		runCommand(t, "chattr", "-"+flag, src.dir)
+		if !strings.Contains(e.Message, "it is "+word+"; remove the flag with chattr -"+flag) {
+			t.Error(e)
+		}
+		copyTree(t, Options{Source: src.dir, Target: dst.dir})
+	}
+}
+
+// A copy of an unchanged file whose flags changed since the last copy carries the flags.
+func TestFlagsThatChangeBetweenCopiesAreCarried(t *testing.T) {
+	for _, change := range []string{"+S", "-d"} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.Mkdir(src.dir+"/dir", 0o755))
+		for _, n := range []string{"dir/file", "plain"} {
+			write(t, src.dir+"/"+n, "x")
+		}
+		runCommand(t, "chattr", "+d", src.dir+"/dir", src.dir+"/dir/file")
+		o := Options{Source: src.dir, Target: dst.dir}
+		copyTree(t, o)
+		runCommand(t, "chattr", change, src.dir+"/dir/file", src.dir+"/dir")
+		if r := copyTree(t, o); r.Files != 1 || len(r.Warnings) != 0 { // only the file that changed
+			t.Errorf("%+v", r)
+		}
+		for _, n := range []string{"dir", "dir/file", "plain"} {
+			if a, b := flagLetters(t, src.dir+"/"+n), flagLetters(t, dst.dir+"/"+n); a != b {
+				t.Errorf("chattr %s: %s has %q, not %q", change, n, b, a)
+			}
+		}
+	}
+}
+
+// The verification sees flags that another process changes in the target, and a first pass records no such file.
+func TestOtherFlagsInTargetAreMismatch(t *testing.T) {
+	for _, n := range []string{"dir", "dir/file"} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.Mkdir(src.dir+"/dir", 0o755))
+		write(t, src.dir+"/dir/file", "x")
+		waitSettled()
+		o := Options{Source: src.dir, Target: dst.dir}
+		o.hooks.synced = func() { runCommand(t, "chattr", "+d", dst.dir+"/"+n) }
+		e := copyFails(t, o, moverreport.CodeMismatch)
+		if !strings.Contains(e.Message, `its inode flags (chattr) are "d", not ""`) {
+			t.Error(e)
+		}
+		o.hooks.synced = nil
+		copyTree(t, o)
+	}
+}

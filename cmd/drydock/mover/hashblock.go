@@ -65,7 +65,7 @@ func (s *treeHasher) run(ctx context.Context, workers int) error {
 	return runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, &node{dir: s.tree.top})) })
 }
 
-// visit reads a directory. If it has several blocks, other workers read them while this one looks for extra names.
+// visit reads a directory. If it has several blocks, other workers read them while this one compares the names.
 func (s *treeHasher) visit(p *pool, n *node) task {
 	return func(ctx context.Context) error {
 		fds, err := s.open(n.dir)
@@ -91,6 +91,6 @@ func (s *treeHasher) visit(p *pool, n *node) task {
 		if err != nil {
 			return err
 		}
-		return s.collectOf(n.dir, s.findExtraNames(n.dir, fds))
+		return s.collectOf(n.dir, s.compareNames(n.dir, fds))
 	}
 }

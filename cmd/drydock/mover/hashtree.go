@@ -4,6 +4,7 @@ package mover
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -35,15 +36,17 @@ func (s *treeHasher) readDir(n *node, fds []int) error {
 	return s.collectOf(d, differenceError(d.path, &n.snapshots[source], &n.snapshots[target], nil))
 }
 
-// findExtraNames finds names in the target that the source does not have. All names of the source are looked up in the
-// target anyway, so there are none if the numbers are equal.
-func (s *treeHasher) findExtraNames(d *dir, fds []int) error {
+// compareNames finds names in the target that the source does not have, and the lack of names that it has. All names of the
+// source are looked up in the target anyway, so equal numbers prove equal names. Lookups alone do not: in a directory that
+// ignores case, two names of the source find one entry. The root may have names of the mover and of the file system besides,
+// so its number proves nothing.
+func (s *treeHasher) compareNames(d *dir, fds []int) error {
 	if len(fds) < 2 {
 		return nil
 	}
 	fd := fds[target]
 	n, err := countNames(fd)
-	if err == nil && n == d.count() {
+	if err == nil && n == d.count() && d.parent != nil {
 		return nil
 	}
 	names := nameList{}
@@ -53,9 +56,13 @@ func (s *treeHasher) findExtraNames(d *dir, fds []int) error {
 	if err != nil {
 		return &fault{target, "reading the directory", d.path(), err}
 	}
-	known := finder{dir: d}
+	known, found := finder{dir: d}, 0
 	for name := range names.all() {
-		if known.find(name.name) != nil || s.isOwnName != nil && s.isOwnName(d, name.name) {
+		if known.find(name.name) != nil {
+			found++
+			continue
+		}
+		if s.isOwnName != nil && s.isOwnName(d, name.name) {
 			continue
 		}
 		if d.isLostFound(name.name) {
@@ -67,7 +74,11 @@ func (s *treeHasher) findExtraNames(d *dir, fds []int) error {
 			return err
 		}
 	}
-	return nil
+	if found == d.count() {
+		return nil
+	}
+	return s.collectOf(d, &fault{target, "comparing", d.path(), mismatch(fmt.Sprintf(
+		"it has only %d of the %d names of the source; it may ignore the case of names", found, d.count()))})
 }
 
 func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, error) {
@@ -79,6 +90,7 @@ func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, err
 	if side == source && l.meta != d.self.meta {
 		return l, &fault{side, "looking at", d.path(), errChanged}
 	}
+	l.flags = s.comparedFlags(side, fd)
 	if l.attrs, err = opened(fd).xattrs(nil); err != nil {
 		return l, &fault{side, "reading extended attributes of", d.path(), err}
 	}

@@ -81,7 +81,7 @@ func (c *copier) keepFile(ctx context.Context, k *firstPassState, d *dir, e *ent
 	case k.isRecorded(&e.meta):
 		err = errChanged // it was not read by this process; the next pass does not read it, either
 	default:
-		calls := hashing{func(n int64) { c.limit.wait(ctx, n) }, func(i int64, u sum) { sums[i] = u }}
+		calls := hashing{read: func(n int64) { c.limit.wait(ctx, n) }, unit: func(i int64, u sum) { sums[i] = u }}
 		_, err = hashContents(ctx, file, have.size, dataBytes(&st), calls)
 	}
 	now, serr := fstat(file)

@@ -11,7 +11,8 @@ import (
 )
 
 // Options say what to copy and how. Source and Target are existing directories, and neither is inside the other. The
-// source is only read. Names in the target that the source does not have are deleted, unless OwnOnly forbids it.
+// source is only read, which changes access times unless it is mounted read-only. Names in the target that the source does
+// not have are deleted, unless OwnOnly forbids it.
 type Options struct {
 	Source, Target string
 
@@ -91,6 +92,9 @@ func newCopier(o Options) (*copier, error) {
 		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
 		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
 	}
+	if o.hooks.fileSystem != nil {
+		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
+	}
 	if c.settled <= 0 {
 		c.settled = DefaultSettled
 	}
@@ -116,7 +120,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 	if err := c.beginTwoPass(ctx); err != nil {
 		return err
 	}
-	unusable := c.openRecord()
+	unusable := c.openRecord(!o.NoVerify)
 	var presumes func(*meta) bool
 	if c.twoPass.presume {
 		presumes = c.presumesFile

@@ -20,6 +20,9 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
 		if c.presumesDir(d) {
 			d.presumed = true
+			if d.flags != 0 {
+				c.missingFlags() // the verification compares the others, and must not write
+			}
 			c.meter.steps.Add(1)
 			for sub := range d.subs() {
 				p.add(c.prepareDir(p, sub))
@@ -36,7 +39,7 @@ func (c *copier) prepareDir(p *pool, d *dir) task {
 		if err := c.checkOwned(); err != nil {
 			return err
 		}
-		if err := c.problems.collect(c.setFlags(fd, d.path(), d.flags)); err != nil {
+		if err := c.problems.collect(c.setDirFlags(fd, d)); err != nil {
 			return err
 		}
 		if err := c.problems.collect(c.clean(ctx, fd, d)); err != nil {

@@ -6,7 +6,7 @@ import "time"
 
 // A pass with the record of an earlier one presumes that the target still has the recorded file, if the source looks as it
 // did. So it does not look at these entries of the target before it copies the others. The verification looks at all of
-// them. If a presumption is wrong there, the pass is repeated without any.
+// them. If a presumption is wrong there, the pass is repeated without any. A pass without verification presumes nothing.
 
 // presumes reports whether the target presumably has a file.
 func (c *copier) presumes(d *dir, e *entry) bool {

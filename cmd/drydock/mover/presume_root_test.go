@@ -91,6 +91,27 @@ func TestWrongPresumptionIsRepaired(t *testing.T) {
 	}
 }
 
+// Without verification nothing would find a wrong presumption, so the pass looks at the target of each recorded file.
+func TestUnverifiedFinalPassPresumesNothing(t *testing.T) {
+	for name, change := range map[string]func(src, dst string) error{
+		"directories of the source are exchanged": func(src, dst string) error {
+			return errors.Join(os.Rename(src+"/a", src+"/t"), os.Rename(src+"/b", src+"/a"), os.Rename(src+"/t", src+"/b"))
+		},
+		"a file of the target is gone": func(src, dst string) error { return os.Remove(dst + "/a/f1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := settledTree(t)
+			must(t, change(src.dir, dst.dir))
+			o := finalPass(src.dir, dst.dir)
+			o.NoVerify = true
+			if r := copyTree(t, o); r.Files == 0 || r.Skipped < 3 {
+				t.Errorf("%+v", r)
+			}
+			requireEqualTrees(t, src.dir, dst.dir)
+		})
+	}
+}
+
 // Neither pass touches unchanged directories of the target.
 func TestUnchangedDirectoriesAreNotWritten(t *testing.T) {
 	src, dst := settledTree(t)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,6 +89,26 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 	}
 }
 
+// steppedClock returns the readings of a clock that is set between the first two.
+func steppedClock(step time.Duration) func() time.Duration {
+	offset := -step
+	return func() time.Duration { offset += step; return offset }
+}
+
+// A clock that is slewed, or set by less than a second, leaves the record valid.
+func TestSmallStepOfClockKeepsRecord(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Second, -time.Second} {
+		src, dst := newVolume(t, 64), newVolume(t, 64)
+		_, r := newSeed(t)
+		newLive(t, r, src.dir)
+		o := firstPass(src.dir, dst.dir)
+		o.hooks.clockOffset = steppedClock(step)
+		if r := runFirstPass(t, o); r.RecordedFiles == 0 || len(r.Warnings) != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // If change times are not reliable, or the source cannot be flushed, nothing is recorded, and a warning says why.
 func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -97,7 +118,13 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 		"from a network": {func(o *Options) {
 			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.CEPH_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
 		}, "the source's file system"},
-		"without a flush":        {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
+		"without a flush": {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
+		"with a clock set back": {func(o *Options) {
+			o.hooks.clockOffset = steppedClock(-10 * time.Minute)
+		}, "clock of this node was set by -10m0s"},
+		"with a clock set forward": {func(o *Options) {
+			o.hooks.clockOffset = steppedClock(1001 * time.Millisecond)
+		}, "clock of this node was set by 1s"},
 		"with the name taken":    {func(o *Options) { write(t, filepath.Join(o.Source, recordName), "x") }, "has a file"},
 		"without a verification": {func(o *Options) { o.NoVerify = true }, ""},
 	} {

@@ -19,7 +19,11 @@ type root struct {
 	side      side
 	noOpenat2 atomic.Bool
 	noFlags   atomic.Bool // the file system has no inode flags
+	kind      int64       // of the file system, as in statfs; 0 if it is unknown
 }
+
+// isTrusted reports whether the file system is one of trustedFileSystems.
+func (r *root) isTrusted() bool { return trustedFileSystems[r.kind] != "" }
 
 func openRoot(path string, s side) (*root, error) {
 	fd, err := ignoringEINTRValue(func() (int, error) {
@@ -33,7 +37,12 @@ func openRoot(path string, s side) (*root, error) {
 		unix.Close(fd)
 		return nil, &fault{side: s, op: "reading the directory", path: path, err: err}
 	}
-	return &root{fd: fd, dev: st.Dev, mount: st.mount, self: metaOf(&st.Stat_t), side: s}, nil
+	r := &root{fd: fd, dev: st.Dev, mount: st.mount, self: metaOf(&st.Stat_t), side: s}
+	var fs unix.Statfs_t
+	if err := ignoringEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err == nil {
+		r.kind = int64(fs.Type)
+	}
+	return r, nil
 }
 
 func (r *root) close() { unix.Close(r.fd) }

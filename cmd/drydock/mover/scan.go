@@ -136,6 +136,9 @@ func (s *scanner) open(d *dir) (int, error) {
 	if err == nil && s.root.isElsewhere(&st) {
 		err = errMountHere
 	}
+	if err == nil { // for the root, which is an entry of no directory
+		err = st.uncopyableReason()
+	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, err

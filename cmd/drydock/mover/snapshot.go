@@ -10,7 +10,8 @@ import (
 // snapshot holds everything that a digest and a comparison use of an entry.
 type snapshot struct {
 	meta    meta
-	data    int64 // estimated bytes outside of holes
+	data    int64  // estimated bytes outside of holes
+	flags   uint32 // inode flags that both sides can have; 0 for entries that are not opened; not in the digest
 	link    string
 	content sum
 	attrs   []xattr

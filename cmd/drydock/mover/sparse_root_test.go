@@ -7,9 +7,12 @@ import (
 	"context"
 	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // holesFileSystems are the file systems whose preallocated ranges count as data while their pages are in memory.
@@ -126,6 +129,37 @@ func TestFileWithKeptHashesGetsHole(t *testing.T) {
 		t.Errorf("the digest is %s, want %s (%v)", last.Digest, want, err)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
+}
+
+// On a file system that is not trusted, the verification does not believe the holes that the copy believed.
+func TestFalseHolesAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		lies bool
+		kind int64 // of the source's file system
+	}{
+		"ZFS, and a wrong search": {true, 0x2fc12fc1}, "ZFS": {false, 0x2fc12fc1}, "ext4": {false, unix.EXT4_SUPER_MAGIC},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 64), newVolume(t, 64)
+			must(t, os.WriteFile(src.dir+"/table", bytes.Repeat([]byte("d"), 200_000), 0o600))
+			write(t, src.dir+"/sparse", "begin")
+			must(t, os.Truncate(src.dir+"/sparse", 1<<20))
+			if c.lies {
+				seek = func(fd int, off int64, whence int) (int64, error) { return 0, unix.ENXIO }
+				t.Cleanup(func() { seek = unix.Seek })
+			}
+			o := Options{Source: src.dir, Target: dst.dir}
+			o.hooks.fileSystem = func(s side) int64 { return []int64{c.kind, unix.EXT4_SUPER_MAGIC}[s] }
+			if c.lies {
+				if e := copyFails(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "2 entries differ") {
+					t.Error(e)
+				}
+				seek = unix.Seek // the next run copies the file again
+			}
+			copyTree(t, o)
+			requireEqualTrees(t, src.dir, dst.dir)
+		})
+	}
 }
 
 // Memory and time of a pass do not depend on the size of a sparse file. This one has the largest size that there is.

@@ -198,3 +198,51 @@ func addRandomEntry(t testing.TB, r *rand.Rand, path string, dirs, files *[]stri
 	must(t, os.Lchown(path, r.IntN(3), r.IntN(3)))
 	must(t, unix.Chmod(path, uint32(r.IntN(0o10000))))
 }
+
+// A lookup in a target that ignores case finds one entry for two names of the source. Only the names that the target lists show
+// that. In the root, a lost+found must not make up for the missing name.
+func TestFewerNamesInTargetAreMismatch(t *testing.T) {
+	for _, c := range []struct {
+		at     string
+		target []string // names in the target's directory
+		want   string   // part of the error; "" for none
+	}{
+		{"", []string{"a", "A"}, ""},
+		{"", []string{"a"}, "it has only 1 of the 2 names of the source"},
+		{"d", []string{"a", "A"}, ""},
+		{"d", []string{"a"}, "it has only 1 of the 2 names of the source"},
+		{"d", []string{"a", "b"}, ""}, // equal numbers below the root: the lookup of A fails
+		{"d", []string{"a", "A", "b"}, "the source has no such entry"},
+	} {
+		t.Run(fmt.Sprint(c.at, c.target), func(t *testing.T) {
+			src, dst := newVolume(t, 32), newVolume(t, 32)
+			must(t, os.MkdirAll(filepath.Join(src.dir, c.at), 0o755))
+			must(t, os.MkdirAll(filepath.Join(dst.dir, c.at), 0o755))
+			for _, n := range []string{"a", "A"} {
+				write(t, filepath.Join(src.dir, c.at, n), "x")
+			}
+			for _, n := range c.target {
+				write(t, filepath.Join(dst.dir, c.at, n), "x")
+			}
+			from, err := openRoot(src.dir, source)
+			must(t, err)
+			defer from.close()
+			to, err := openRoot(dst.dir, target)
+			must(t, err)
+			defer to.close()
+			var p problems
+			m := newMeter(nil, 0)
+			scanned, err := scan(t.Context(), from, 1, m, &p)
+			must(t, err)
+			s := &treeHasher{tree: scanned, sides: []*root{from, to}, meter: m, problems: &p}
+			d := scanned.dirs[len(scanned.dirs)-1] // the deepest
+			fds, err := s.open(d)
+			must(t, err)
+			defer closeAll(fds)
+			must(t, s.compareNames(d, fds))
+			if err := p.err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

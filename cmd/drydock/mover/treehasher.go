@@ -24,6 +24,7 @@ type treeHasher struct {
 	expected    func(src *meta) bool                     // whether verified will probably know a file; may be nil
 	trusted     func(files, bytes int64)                 // called for files that were not read because of that
 	misjudged   func(d *dir, e *entry, err error)        // called for each difference; e is nil for a directory; may be nil
+	lacksFlags  func() uint32                            // inode flags that are not compared; nil compares none
 	sourceKnown bool                                     // see copier.sourceIsSettled
 	keeper      *keeper                                  // may be nil
 	patched     func(e *entry, have *meta) *patchedUnits // a complete patch by units that left the target so; may be nil

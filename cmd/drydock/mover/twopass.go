@@ -4,6 +4,7 @@ package mover
 
 import (
 	"context"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -15,31 +16,35 @@ import (
 // recorded.
 //
 // A change time is set when a write begins, with the precision of a clock tick (a second on small ext inodes). The write
-// may continue long after that. Two minutes are a generous limit: a write takes that long only if its contents are not in memory,
-// for example in a mapped file of a network file system that hangs.
+// may continue long after that, and leaves no other trace in the inode. It lasts long if its contents are not in memory, for
+// example in a mapped file of a network file system that hangs, or if it is direct and the storage is slow. The second
+// reason depends on the size, see settlingTime.
 const DefaultSettled = 2 * time.Minute
 
-// trustedFileSystems are the file systems with reliable change times. There, this kernel sets the time for every write.
-// That includes writes through memory mappings, as soon as their pages were clean. On a network file system the time
-// comes from another clock or comes late, and an overlay shows the times of another file system. tmpfs never writes
-// pages back, so a mapping that was written to once is never stamped again. The exception is EXT4_IOC_MOVE_EXT, which exchanges the
-// blocks of two files and stamps one of them; e4defrag, its user, deletes the other.
-var trustedFileSystems = map[int64]string{
-	unix.EXT4_SUPER_MAGIC: "ext2, ext3 or ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
+// A call writes no more than largestCall. settledBytes is what it writes in the settling time: with the default, storage
+// that writes 4 MiB in a second is fast enough.
+const (
+	largestCall  = 2 << 30
+	settledBytes = 4 << 20 * int64(DefaultSettled/time.Second)
+)
+
+// settlingTime returns the age that the last change of a file must have to be recorded. It grows with the largest call that
+// can be writing to the file.
+func (c *copier) settlingTime(size int64) time.Duration {
+	return c.settled + time.Duration(float64(c.settled)*float64(min(size, largestCall))/float64(settledBytes))
 }
 
-// stampsEveryChange reports whether the inodes of a root's file system show every change. It also returns the file
-// system's type.
-func (c *copier) stampsEveryChange(r *root) (bool, int64) {
-	var st unix.Statfs_t
-	if err := ignoringEINTR(func() error { return unix.Fstatfs(r.fd, &st) }); err != nil {
-		return false, 0
-	}
-	kind := int64(st.Type)
-	if c.hooks.fileSystem != nil {
-		kind = c.hooks.fileSystem(r.side)
-	}
-	return trustedFileSystems[kind] != "", kind
+// trustedFileSystems are the file systems with reliable change times and reliable holes. There, this kernel sets the time for every write.
+// That includes writes through memory mappings, as soon as their pages were clean. On a network file system the time
+// comes from another clock or comes late, and an overlay shows the times of another file system. tmpfs never writes
+// pages back, so a mapping that was written to once is never stamped again. The exceptions exchange the blocks of two
+// files. EXT4_IOC_MOVE_EXT stamps one of them; e4defrag, its user, deletes the other. XFS_IOC_SWAPEXT stamps none, and the owner
+// of both files may call it; xfs_fsr, its user, exchanges files with equal contents.
+//
+// Elsewhere the search for holes may be wrong: versions of ZFS reported holes in files that were just written. There, the
+// verification reads all bytes. The copy still believes the holes, and the verification finds the error.
+var trustedFileSystems = map[int64]string{
+	unix.EXT4_SUPER_MAGIC: "ext2, ext3 or ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
 }
 
 // beginTwoPass runs before the scan.
@@ -52,9 +57,9 @@ func (c *copier) beginTwoPass(ctx context.Context) error {
 		return nil
 	}
 	for _, r := range []*root{c.src, c.dst} {
-		if ok, kind := c.stampsEveryChange(r); !ok {
+		if !r.isTrusted() {
 			c.warn("the %s's file system (0x%x) does not stamp every change by this node's clock, "+
-				"so no file counts as unchanged between the passes", r.side, kind)
+				"so no file counts as unchanged between the passes", r.side, r.kind)
 			return nil
 		}
 	}
@@ -72,6 +77,7 @@ func (c *copier) beginTwoPass(ctx context.Context) error {
 }
 
 func (c *copier) beginRecord(ctx context.Context) error {
+	c.twoPass.clock = c.clockOffset()
 	now := time.Now()
 	if c.hooks.noSettling { // tests skip these rules
 		c.twoPass.bound, c.twoPass.current = unixTimeOf(now.Add(time.Hour)), c.newRecordWriter()
@@ -92,15 +98,16 @@ func (c *copier) beginRecord(ctx context.Context) error {
 	return nil
 }
 
-// openRecord runs before the scan, which compares the files with the record. It returns why there is none.
-func (c *copier) openRecord() (err error) {
+// openRecord runs before the scan, which compares the files with the record. It returns why there is none. Only a pass that
+// verifies may presume, because the verification is what finds a wrong presumption.
+func (c *copier) openRecord(verifies bool) (err error) {
 	if c.twoPass.id.boot == "" {
 		return nil
 	}
 	if c.twoPass.earlier, err = readRecord(c.dst.fd, c.twoPass.id); err != nil {
 		return err
 	}
-	c.twoPass.presume, c.twoPass.earlier.noPages = true, c.hooks.noPages
+	c.twoPass.presume, c.twoPass.earlier.noPages = verifies, c.hooks.noPages
 	return nil
 }
 
@@ -138,19 +145,63 @@ func (c *copier) attributesSuffice(e *entry, have *meta) bool {
 	if c.twoPass.earlier != nil {
 		return false // with few exceptions, an unchanged file is in the record
 	}
-	changed := time.Unix(e.meta.ctimeSec, int64(e.meta.ctimeNsec)).Add(c.settled)
-	return unixTimeOf(changed).before(have.ctime())
+	return e.meta.ctime().add(c.settlingTime(e.meta.size)).before(have.ctime())
 }
 
 // isSettled reports whether a file may be recorded: when the pass began, nothing had written to it recently.
 func (c *copier) isSettled(e *entry) bool {
-	return e.meta.isRegular() && e.meta.ctime().before(c.twoPass.bound) && e.meta.mtime().before(c.twoPass.bound) && !c.isInSubvolume(&e.meta)
+	return e.meta.isRegular() && c.isOld(&e.meta, e.meta.size)
 }
 
 // isSettledDir is isSettled for a directory.
 func (c *copier) isSettledDir(d *dir) bool {
-	m := &d.self.meta
-	return m.ctime().before(c.twoPass.bound) && m.mtime().before(c.twoPass.bound) && !c.isInSubvolume(m)
+	return c.isOld(&d.self.meta, 0) // no call writes to a directory
+}
+
+// isOld reports whether nothing had changed an inode for its settling time when the pass began.
+func (c *copier) isOld(m *meta, size int64) bool {
+	more := c.settlingTime(size) - c.settled
+	return latest(m.ctime(), m.mtime()).add(more).before(c.twoPass.bound) && !c.isInSubvolume(m)
+}
+
+// clockOffset returns the time that only a step of the clock changes: that of the day, less the time since boot. Both slew alike.
+func (c *copier) clockOffset() time.Duration {
+	if c.hooks.clockOffset != nil {
+		return c.hooks.clockOffset()
+	}
+	best, offset := time.Duration(math.MaxInt64), time.Duration(0)
+	for range 10 { // the process may wait between two readings
+		before, day, after := readClock(unix.CLOCK_BOOTTIME), readClock(unix.CLOCK_REALTIME), readClock(unix.CLOCK_BOOTTIME)
+		if after-before < best {
+			best, offset = after-before, day-before
+		}
+		if best < time.Millisecond {
+			break
+		}
+	}
+	return offset
+}
+
+func readClock(id int32) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		return 0 // impossible: every kernel that runs this has both clocks
+	}
+	return time.Duration(ts.Nano())
+}
+
+// clockStep is the largest step of the clock that leaves a record valid.
+const clockStep = time.Second
+
+// voidRecordAfterStep drops the record if the clock was set while the pass ran. After a step back, the times of new changes
+// are older than the beginning of the pass, so files in use count as settled.
+func (c *copier) voidRecordAfterStep() {
+	if moved := c.clockOffset() - c.twoPass.clock; moved.Abs() > clockStep {
+		c.twoPass.current.close()
+		c.twoPass.current = nil
+		c.warn("the clock of this node was set by %s during the pass, so no file counts as unchanged after this pass. "+
+			"Have the clock slewed, not stepped, while volumes are copied", moved.Round(time.Second))
+	}
 }
 
 // isInSubvolume reports whether an inode of the source is in a subvolume. A subvolume gets another device number with

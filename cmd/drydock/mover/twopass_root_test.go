@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -217,6 +218,41 @@ func TestYoungFilesAreNotRecorded(t *testing.T) {
 	}
 }
 
+// One call may write to a file for longer than the settling time, and only its begin is stamped. So a big file must have been
+// left alone for longer than a small one. The sizes are those of holes: only they count.
+func TestBigFileSettlesLater(t *testing.T) {
+	for _, c := range []struct {
+		size    int64
+		age     time.Duration
+		settled bool
+	}{
+		{0, DefaultSettled + time.Second, true},
+		{0, DefaultSettled - time.Second, false},
+		{480 << 20, 2*DefaultSettled + time.Second, true},
+		{480 << 20, 2*DefaultSettled - time.Second, false},
+		{2 << 30, DefaultSettled + 513*time.Second, true},
+		{2 << 30, DefaultSettled + 511*time.Second, false},
+		{1 << 40, DefaultSettled + 513*time.Second, true}, // no call writes more than 2 GiB
+		{1 << 40, DefaultSettled + 511*time.Second, false},
+	} {
+		src, dst := newVolume(t, 32), newVolume(t, 32)
+		must(t, os.WriteFile(src.dir+"/table", nil, 0o600))
+		must(t, os.Truncate(src.dir+"/table", c.size))
+		o := firstPass(src.dir, dst.dir)
+		o.Settled = 0 // the default
+		copier, err := newCopier(o)
+		must(t, err)
+		must(t, copier.beginTwoPass(t.Context()))
+		e := entry{meta: metaOfFile(t, src.dir+"/table")}
+		stamp := time.Now().Add(-c.age)
+		e.meta.ctimeSec, e.meta.mtimeSec = stamp.Unix(), stamp.Unix()
+		if got := copier.isSettled(&e); got != c.settled {
+			t.Errorf("%d bytes, unchanged for %s: %v", c.size, c.age, got)
+		}
+		copier.close()
+	}
+}
+
 // As in a cluster, the mover mounts the volume read-only, and the workload writes to it.
 func TestFirstPassFromReadOnlyMount(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
@@ -281,6 +317,35 @@ func TestFirstPassFailsOnPermanentErrors(t *testing.T) {
 	o := firstPass(src.dir, dst.dir)
 	o.hooks.source = func(string, string) error { return unix.EIO }
 	copyFails(t, o, moverreport.CodeIO)
+}
+
+// The node, or a server, alters attributes of the target's files after they were written. The final pass would fail for it, so the
+// first pass does.
+func TestFirstPassFailsForAttributesThatTargetAlters(t *testing.T) {
+	for name, c := range map[string]struct {
+		alter func(path string) error
+		want  string // "" if nothing is wrong
+	}{
+		"nothing":              {func(string) error { return nil }, ""},
+		"an attribute appears": {func(p string) error { return unix.Setxattr(p, "security.ima", []byte("x"), 0) }, "extended attributes differ"},
+		"another mode":         {func(p string) error { return os.Chmod(p, 0o600) }, "its mode is 0600, not 0644"},
+		"another flag":         {func(p string) error { return exec.Command("chattr", "+d", p).Run() }, `inode flags (chattr) are "d"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 64), newVolume(t, 64)
+			write(t, src.dir+"/f", "x")
+			waitSettled()
+			o := firstPass(src.dir, dst.dir)
+			o.hooks.synced = func() { must(t, c.alter(dst.dir+"/f")) }
+			if c.want == "" {
+				runFirstPass(t, o)
+				return
+			}
+			if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, c.want) {
+				t.Error(e)
+			}
+		})
+	}
 }
 
 // A bit that changes on the device before it was recorded fails the first pass. The next pass repairs it.

@@ -63,6 +63,8 @@ func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta)
 		began := time.Now()
 		defer func() { c.cost.copy.contents(e.meta.size, e.meta.size, began) }()
 		return c.sameContents(ctx, at, e)
+	case e.meta.isRegular() && c.pass == PassWhole: // in the other passes, the change time shows a change of the flags
+		return c.sameFlags(ctx, at, e)
 	}
 	return true, nil
 }
