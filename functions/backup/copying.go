@@ -8,6 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
@@ -33,8 +34,7 @@ func (w *work) stepCopying(member *api.Member) {
 	switch {
 	case w.noMoverReason(member, pod) != "":
 		w.deleteMovers(member, 0)
-		member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
-		w.handToRestore(member)
+		w.skipFirstPass(member, pod)
 	case pod == nil:
 		w.waitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
 	case !statefulset.Started(pod):
@@ -65,10 +65,20 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 	if pod == nil && !w.Wants(member.Ordinal) {
 		return "it has no pod"
 	}
-	if claim := resize.SinglePodClaim(w.Observed, member); claim != "" {
-		return "ReadWriteOncePod: no second pod may use claim " + claim
+	return resize.NoFirstPass(w.Observed, member)
+}
+
+// skipFirstPass hands the member to restore without a copy. It is copied while it is stopped. If it has a pod, the record says so, because
+// this stop is long.
+func (w *work) skipFirstPass(member *api.Member, pod *corev1.Pod) {
+	if pod != nil {
+		w.record.Reason = api.NoFirstPass
+		w.record.Message = fmt.Sprintf("pod %s is copied only while it is stopped, so its stop lasts as long as the whole copy (%s)", pod.Name,
+			w.noMoverReason(member, pod))
+		w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, false))
 	}
-	return ""
+	member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
+	w.handToRestore(member)
 }
 
 // copyBesidePod creates the member's mover and acts on its reports.

@@ -120,6 +120,8 @@ func TestFailedFirstPasses(t *testing.T) {
 	)
 }
 
+var noFirstPass = build.Annotation(api.FirstPassAnnotation, api.FirstPassOff)
+
 type errOptions struct{}
 
 func (errOptions) Error() string { return "annotation drydock.dev/mover: field imagee is unknown" }
@@ -144,6 +146,10 @@ func TestMembersWithoutMover(t *testing.T) {
 		row{"the set is scaled to zero: the member goes to restore without a copy", given(zero)},
 		row{"only one pod may use a claim: the member is copied after its stop",
 			given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, alone), target(web0))},
+		row{"the set wants no first pass: the member is copied after its stop",
+			given(set(moving(api.MemberCopying), noFirstPass), journal(web0), pod(0), source(web0), target(web0))},
+		row{"the set wants no first pass any more: its mover is ended",
+			given(set(moving(api.MemberCopying, provisioned), noFirstPass), journal(web0), pod(0), source(web0), target(web0), moverPod(1))},
 		row{"a rollback: the old volume is retained before its retention ends", given(set(back), own, pod(0), source(web0), kept())},
 		row{"a rollback: nothing is copied", given(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
 		row{"a rollback whose old volume is gone", given(set(back), own, pod(0), source(web0))},

@@ -16,6 +16,12 @@ const (
 	CutoverApprove = "approve"
 )
 
+// Values of FirstPassAnnotation.
+const (
+	FirstPassAuto = "auto"
+	FirstPassOff  = "off"
+)
+
 // StrategyOf returns the requested strategy of the set. It returns false if the annotation has an unknown value.
 func StrategyOf(set *appsv1.StatefulSet) (Strategy, bool) {
 	switch s := Strategy(set.Annotations[StrategyAnnotation]); s {
