@@ -72,7 +72,8 @@ const (
 	Behind Reason = "Behind"
 	// FirstPassRunning: The first passes of the copy run beside the running member.
 	FirstPassRunning Reason = "FirstPassRunning"
-	// NoFirstPass: A pod's claims are copied only while it is stopped, so its stop lasts as long as the whole copy; the message has the cause.
+	// NoFirstPass: A mover cannot copy beside a running pod; the message has the cause and the next way. If the pod is copied only while
+	// it is stopped, its stop lasts as long as the whole copy.
 	NoFirstPass Reason = "NoFirstPass"
 	// CopyRunning: The claims are being copied.
 	CopyRunning Reason = "CopyRunning"

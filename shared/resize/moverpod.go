@@ -35,6 +35,9 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 	if o.Set != nil && o.Set.Annotations[api.FirstPassAnnotation] == api.FirstPassOff { // a lost set is nil: its operation is undone
 		return api.FirstPassAnnotation + "=" + api.FirstPassOff
 	}
+	if member.FirstPass == api.FirstPassRefused {
+		return "its node refuses to mount its volumes in a second pod"
+	}
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
 			return "ReadWriteOncePod: no second pod may use claim " + move.Claim
