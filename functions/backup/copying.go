@@ -2,14 +2,19 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // stepCopying provisions the member's new volumes. Then a mover makes first passes beside the member's pod until they converge.
@@ -33,8 +38,7 @@ func (w *work) stepCopying(member *api.Member) {
 	switch {
 	case w.noMoverReason(member, pod) != "":
 		w.deleteMovers(member, 0)
-		member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
-		w.handToRestore(member)
+		w.skipFirstPass(member, pod)
 	case pod == nil:
 		w.waitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
 	case !statefulset.Started(pod):
@@ -65,10 +69,20 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 	if pod == nil && !w.Wants(member.Ordinal) {
 		return "it has no pod"
 	}
-	if claim := resize.SinglePodClaim(w.Observed, member); claim != "" {
-		return "ReadWriteOncePod: no second pod may use claim " + claim
+	return resize.NoFirstPass(w.Observed, member)
+}
+
+// skipFirstPass hands the member to restore without a copy. It is copied while it is stopped. If it has a pod, the record says so, because
+// this stop is long.
+func (w *work) skipFirstPass(member *api.Member, pod *corev1.Pod) {
+	if pod != nil {
+		w.record.Reason = api.NoFirstPass
+		w.record.Message = fmt.Sprintf("pod %s is copied only while it is stopped, so its stop lasts as long as the whole copy (%s)", pod.Name,
+			w.noMoverReason(member, pod))
+		w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, false))
 	}
-	return ""
+	member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
+	w.handToRestore(member)
 }
 
 // copyBesidePod creates the member's mover and acts on its reports.
@@ -96,9 +110,63 @@ func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 		member.Stalled, member.StalledSince = "", nil
 		w.handToRestore(member)
 		w.renewLease(member, m)
+	case w.refusedSource(member, m) != nil:
+		w.changeFirstPass(member, m, w.refusedSource(member, m))
 	default:
 		w.updateProgress(member, m)
 	}
+}
+
+// refusedAfter is how long the kubelet must fail to mount a source volume before the mount counts as refused. A restart of the storage
+// driver takes less.
+const refusedAfter = time.Minute
+
+// Reasons of the kubelet's Events about volumes that it cannot mount (kubernetes pkg/kubelet/events).
+var mountFailures = []string{"FailedMount", "FailedMapVolume"}
+
+// refusedSource returns the claim whose volume the kubelet cannot mount in the mover's pod, although the member's pod has it mounted on the
+// same node. It is nil if there is none. The kubelet's message names the volume: a failure of a target would stop the member for nothing.
+// A user can forge the Event. That makes the stop of a set in the user's namespace longer, and changes no data.
+func (w *work) refusedSource(member *api.Member, m mover) *api.Move {
+	if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Spec.NodeName == "" || hasStarted(m.pod) || hasSandbox(m.pod) ||
+		w.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
+		return nil
+	}
+	warning := w.Warnings[m.pod.Name]
+	if !slices.Contains(mountFailures, warning.Reason) {
+		return nil
+	}
+	for i := range member.Claims {
+		if move := &member.Claims[i]; !move.Moved && strings.Contains(warning.Message, fmt.Sprintf("for volume %q", move.OldVolume)) {
+			return move
+		}
+	}
+	return nil
+}
+
+// hasSandbox reports whether the kubelet has mounted all volumes of the pod: it creates the sandbox afterwards.
+func hasSandbox(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+	})
+}
+
+// changeFirstPass has the member copied in the next way, because its node refuses the present one: first by a mover whose pod has the
+// source volumes writable, then after its stop. The record keeps the way, because the refused mover is deleted.
+func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
+	claim := w.Claim(refused.Claim)
+	writable := member.FirstPass == "" && claim != nil && !statefulset.IsBlock(claim) && resources.MayMountWritable(w.Set, w.record.Admitted)
+	next := "is copied only while it is stopped, so its stop lasts as long as the whole copy"
+	member.FirstPass = api.FirstPassRefused
+	if writable {
+		member.FirstPass, next = api.FirstPassWritable, "gets a mover that mounts its volumes writable and does not write to them"
+	}
+	w.replaceMover(member, m)
+	member.Stalled, member.StalledSince = "", nil
+	w.record.Reason = api.NoFirstPass
+	w.record.Message = fmt.Sprintf("pod %s-%d %s: its node refuses to mount the volume of claim %s in a second pod (%s)", w.Name,
+		member.Ordinal, next, refused.Claim, text.Line(w.Warnings[m.pod.Name].Message, maxCause))
+	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
 }
 
 // stepWaiting checks that a live mover waits beside the pod of a member that is to be stopped. While the cutover is shut, which may take

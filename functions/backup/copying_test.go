@@ -1,14 +1,21 @@
 package backup
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -120,6 +127,8 @@ func TestFailedFirstPasses(t *testing.T) {
 	)
 }
 
+var noFirstPass = build.Annotation(api.FirstPassAnnotation, api.FirstPassOff)
+
 type errOptions struct{}
 
 func (errOptions) Error() string { return "annotation drydock.dev/mover: field imagee is unknown" }
@@ -144,6 +153,10 @@ func TestMembersWithoutMover(t *testing.T) {
 		row{"the set is scaled to zero: the member goes to restore without a copy", given(zero)},
 		row{"only one pod may use a claim: the member is copied after its stop",
 			given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, alone), target(web0))},
+		row{"the set wants no first pass: the member is copied after its stop",
+			given(set(moving(api.MemberCopying), noFirstPass), journal(web0), pod(0), source(web0), target(web0))},
+		row{"the set wants no first pass any more: its mover is ended",
+			given(set(moving(api.MemberCopying, provisioned), noFirstPass), journal(web0), pod(0), source(web0), target(web0), moverPod(1))},
 		row{"a rollback: the old volume is retained before its retention ends", given(set(back), own, pod(0), source(web0), kept())},
 		row{"a rollback: nothing is copied", given(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
 		row{"a rollback whose old volume is gone", given(set(back), own, pod(0), source(web0))},
@@ -213,5 +226,85 @@ func TestMemberCopiedAgainForgetsItsMemberCheck(t *testing.T) {
 	p := Decide(given(at, pod(0, build.UID("uid-other")), moverPod(1, build.FirstPassConverged())))
 	if record := build.Stored(p); record == nil || record.Members[0].Phase != api.MemberCopying || record.Members[0].CheckedAt != nil {
 		t.Errorf("record after the pod was replaced at the gate: %+v: %s", record, p)
+	}
+}
+
+// TestRefusedSourceIsCopiedInAnotherWay: the kubelet cannot mount the member's volume in the mover's pod. What decides is that the pod has
+// not started for a minute, and that the Event about this pod names the source volume.
+func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {
+	const busy = `MountVolume.SetUp failed for volume "pv-data-web-0" : rpc error: code = Internal desc = mount failed: exit status 32`
+	level := build.Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.SecurityContext = cmp.Or(s.Spec.Template.Spec.SecurityContext, &corev1.PodSecurityContext{})
+		s.Spec.Template.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1,c2"}
+	})
+	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
+	writable := build.EditMember(0, func(m *api.Member) { m.FirstPass = api.FirstPassWritable })
+	sandbox := build.Edit(func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+	})
+	for name, row := range map[string]struct {
+		age             time.Duration
+		reason, message string
+		record          func(*api.Resize)
+		set             []build.Option
+		claim, pod      []build.Option
+		want            api.FirstPassWay
+	}{
+		"a label is known": {2 * time.Minute, "FailedMount", busy, provisioned, []build.Option{level}, nil, nil,
+			api.FirstPassWritable},
+		"no label is known":     {2 * time.Minute, "FailedMount", busy, provisioned, nil, nil, nil, api.FirstPassRefused},
+		"a writable mover, too": {2 * time.Minute, "FailedMount", busy, writable, []build.Option{level}, nil, nil, api.FirstPassRefused},
+		"a device": {2 * time.Minute, "FailedMapVolume", busy, provisioned, []build.Option{level}, []build.Option{block}, nil,
+			api.FirstPassRefused},
+		"not for a minute":          {50 * time.Second, "FailedMount", busy, provisioned, nil, nil, nil, ""},
+		"its volumes are mounted":   {2 * time.Minute, "FailedMount", busy, provisioned, nil, nil, []build.Option{sandbox}, ""},
+		"the target":                {2 * time.Minute, "FailedMount", strings.ReplaceAll(busy, "pv-", "pv-new-"), provisioned, nil, nil, nil, ""},
+		"another Event":             {2 * time.Minute, "FailedAttachVolume", busy, provisioned, nil, nil, nil, ""},
+		"no Event":                  {2 * time.Minute, "", "", provisioned, nil, nil, nil, ""},
+		"an image cannot be pulled": {2 * time.Minute, "Failed", busy, provisioned, nil, nil, nil, ""},
+	} {
+		mover := moverPod(1, append(row.pod, build.InPhase(corev1.PodPending), build.Age(row.age))...)
+		at := append(set(moving(api.MemberCopying, provisioned, row.record), row.set...), journal(web0)...)
+		in := given(at, pod(0), source(web0, row.claim...), target(web0), mover)
+		in.Warnings = map[string]Warning{mover[1].GetName(): {Reason: row.reason, Message: row.message, At: build.Now}}
+		p := Decide(in)
+		before := moving(api.MemberCopying, row.record).Members[0].FirstPass
+		next := build.Stored(p)
+		if row.want == "" {
+			if next != nil && (next.Members[0].FirstPass != before || next.Members[0].Attempt != 1) {
+				t.Errorf("%s: the mover is given up: %s", name, p)
+			}
+			continue
+		}
+		if next == nil || next.Members[0].FirstPass != row.want || next.Members[0].Attempt != 2 || next.Reason != api.NoFirstPass {
+			t.Errorf("%s: want %q: %s, %+v", name, row.want, p, next)
+			continue
+		}
+		// the function may die here: the record alone leads on, without the refused mover and its Event
+		p = Decide(given(set(next, row.set...), journal(web0), pod(0), source(web0, row.claim...), target(web0)))
+		if row.want == api.FirstPassRefused {
+			if next = build.Stored(p); next == nil || next.Members[0].Phase != api.MemberWaiting || next.Reason != api.NoFirstPass {
+				t.Errorf("%s: it is not handed to restore: %s", name, p)
+			}
+			continue
+		}
+		made := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.Jobs && a.Verb == plan.VerbCreate })
+		if made < 0 {
+			t.Errorf("%s: no mover: %s", name, p)
+			continue
+		}
+		spec := p.Actions[made].Object.(*batchv1.Job).Spec.Template.Spec
+		for _, v := range spec.Volumes {
+			if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly {
+				t.Errorf("%s: volume %s is read-only in the pod", name, v.Name)
+			}
+		}
+		for _, c := range spec.InitContainers {
+			for _, m := range c.VolumeMounts {
+				if strings.HasPrefix(m.Name, "source-") && !m.ReadOnly {
+					t.Errorf("%s: container %s can write to %s", name, c.Name, m.MountPath)
+				}
+			}
+		}
 	}
 }

@@ -163,7 +163,7 @@ func (w *work) reportStalls() {
 		if more := len(stalled) - 1; more > 0 {
 			w.record.Message += fmt.Sprintf(". %d more members are stalled; see status.members", more)
 		}
-	case w.before.Reason == api.MoverStalled:
+	case w.record.Reason == api.MoverStalled:
 		w.record.Reason, w.record.Message = api.CopyRunning, "the claims are being copied"
 	}
 	if w.record.Reason == api.MoverStalled && w.record.Message != w.before.Message {

@@ -33,6 +33,7 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 		return
 	}
 	mover.Signal, mover.Refill = signal, signal != nil && targetsHoldData(member)
+	mover.WritableSources = mover.WritableSources && signal == nil // after the stop, no other pod mounts the volumes
 	mover.SelectsNode = mover.Node == ""
 	w.startedMovers++
 	w.add(api.FirstPassRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))

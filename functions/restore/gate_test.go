@@ -126,6 +126,11 @@ func TestMemberScaledUpWhileWaitingIsCopiedFirst(t *testing.T) {
 	if p := Decide(situation(onePod, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
 		t.Errorf("no mover can use its claim beside its pod, and it is not stopped: %s", p)
 	}
+	off := append(setWith(movingOne(api.MemberWaiting, cold), build.Annotation(api.FirstPassAnnotation, api.FirstPassOff)),
+		append(journalOf(web0), append(source(web0), target(web0)...)...)...)
+	if p := Decide(situation(off, pod(0))); build.Stored(p) == nil || build.Stored(p).Members[0].Phase != api.MemberStopping {
+		t.Errorf("the set wants no first pass, and it is not stopped: %s", p)
+	}
 }
 
 // TestDeletedClaimKeepsPodRunning: a pod is not stopped if another of its claims was deleted, because its replacement would get an empty

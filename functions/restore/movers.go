@@ -2,6 +2,7 @@ package restore
 
 import (
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ func endMovers(in Input, record *api.Resize, member *api.Member) []plan.Action {
 }
 
 // endMoversInTheWay deletes the movers of a starting member if they block its pod. The pod may be on another node, where the volumes must
-// be attached, or it may find no room. It reports true while that is not known yet.
+// be attached, it may find no room, or its node may refuse to mount a volume in a second pod. It reports true while that is not known yet.
 func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided bool) {
 	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
 	if len(jobs) == 0 || pod == nil || pod.UID == member.Pod {
@@ -38,10 +39,22 @@ func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided
 	switch {
 	case pod.Spec.NodeName == "" && !unschedulable(pod):
 		return true
-	case elsewhere:
+	case elsewhere || mountsRefused(pod, w.Now):
 		w.do(api.ClaimsSwapped, deleteJobs(jobs)...)
 	}
 	return false
+}
+
+// mountPatience is how long a node may take to mount the volumes of a pod. The mover has them mounted there, so it takes less.
+const mountPatience = 20 * time.Second
+
+// mountsRefused reports whether the pod's node does not mount its volumes. The kubelet creates the pod's sandbox afterwards. Without the
+// mover, the volumes stay attached for the pod itself.
+func mountsRefused(pod *corev1.Pod, now time.Time) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse && pod.Spec.NodeName != "" &&
+			now.Sub(c.LastTransitionTime.Time) > mountPatience
+	})
 }
 
 // endMoversOfDeletedClaim deletes the movers of a starting member if another process has deleted one of its claims. The movers name the

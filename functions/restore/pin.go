@@ -18,8 +18,11 @@ const claimProtection = "kubernetes.io/pvc-protection"
 // to the node, so that the member finds them there. Restore does not wait for the pins to release the claims, because nothing in them
 // writes. Once a claim without protection is being deleted, the kubelet starts no container on it (kubernetes
 // pkg/kubelet/volumemanager/populator, getPVCExtractPV). A claim with access mode ReadWriteOncePod allows no pin, because no second pod
-// could use it.
+// could use it. Nor does a member that gets no first pass: its node may refuse to mount a volume in two pods.
 func (s swap) pins() []*corev1.Pod {
+	if resize.NoFirstPass(s.Observed, s.member) != "" {
+		return nil
+	}
 	pods, jobs := s.MoversOfMember(s.record.Operation, s.member.Ordinal)
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || statefulset.Done(pod) || !resize.IsPin(pod) {

@@ -366,6 +366,9 @@ func TestPinStaysDuringSwap(t *testing.T) {
 		testCase{"beside another mover, which copies, both are ended", situation(at, source(web0), doomedTarget(), pinMover(), another())},
 		testCase{"beside a Job that has no pod yet, both are ended",
 			situation(at, source(web0), doomedTarget(), pinMover(), another()[:1])},
+		testCase{"a pin of a member without a first pass is ended", situation(append(setWith(movingOne(api.MemberSwapping),
+			build.Annotation(api.FirstPassAnnotation, api.FirstPassOff)), append(journalOf(web0), heldPodOf(0)...)...), source(web0),
+			doomedTarget(), pinMover())},
 		testCase{"a pin that was evicted is ended", situation(at, source(web0), doomedTarget(), pinMover(ends))},
 		testCase{"a pin is terminating: restore waits", situation(at, source(web0), doomedTarget(), pinMover(build.Deleting())[1:])},
 		testCase{"another pod also uses the temporary claim", situation(at, source(web0), doomedTarget(), pinMover(), user)},
@@ -392,10 +395,19 @@ func TestPinEndsAfterMemberStarts(t *testing.T) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Reason: corev1.PodReasonUnschedulable}}
 	})
+	unmounted := func(since time.Duration) build.Option {
+		return build.Edit(func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse,
+				LastTransitionTime: metav1.NewTime(build.Now.Add(-since))}}
+		})
+	}
 	check(t,
 		testCase{"its pod starts on the node that has the volumes", situation(at, pinMover(), starts())},
 		testCase{"its pod is not placed yet: restore waits a moment", situation(at, pinMover(), starts(nowhere))},
 		testCase{"its pod was placed on another node: the pin ends", situation(at, pinMover(), starts(elsewhere))},
+		testCase{"its node does not mount a volume beside the pin: the pin ends",
+			situation(at, pinMover(), starts(onNode, unmounted(time.Minute)))},
+		testCase{"its node may still mount the volumes", situation(at, pinMover(), starts(onNode, unmounted(time.Second)))},
 		testCase{"its pod finds no room because the pin takes some: the pin ends", situation(at, pinMover(), starts(nowhere, noRoom))},
 		testCase{"another process has deleted its claim, which the pin would keep",
 			situation(setWith(movingOne(api.MemberStarting)), journalOf(web0), oldVolume(web0), pinMover(), starts(nowhere),

@@ -46,6 +46,10 @@ const (
 	// when the forecast is shorter. The default is 1m for rolling, and no limit for whole.
 	MaxStopAnnotation = Prefix + "max-stop"
 
+	// FirstPassAnnotation on a StatefulSet says whether a mover copies beside the running pod: "auto" (the default), if the node can mount
+	// the volumes in a second pod, or "off", never. Without a first pass, the stop lasts as long as the whole copy.
+	FirstPassAnnotation = Prefix + "first-pass"
+
 	// BandwidthAnnotation on a StatefulSet is a quantity: how many bytes a second a mover may read and write while its member runs. The
 	// first pass counts each byte four times: it reads the source, writes the copy, and reads both to compare them. There is no limit by
 	// default.

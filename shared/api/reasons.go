@@ -72,6 +72,9 @@ const (
 	Behind Reason = "Behind"
 	// FirstPassRunning: The first passes of the copy run beside the running member.
 	FirstPassRunning Reason = "FirstPassRunning"
+	// NoFirstPass: A mover cannot copy beside a running pod; the message has the cause and the next way. If the pod is copied only while
+	// it is stopped, its stop lasts as long as the whole copy.
+	NoFirstPass Reason = "NoFirstPass"
 	// CopyRunning: The claims are being copied.
 	CopyRunning Reason = "CopyRunning"
 	// MoverStalled: A mover cannot continue; the message has the cause.
@@ -256,7 +259,7 @@ const (
 	TemplateMounted Reason = "TemplateMounted"
 	// MethodUnknown: The annotation drydock.dev/resize-method has an unknown value.
 	MethodUnknown Reason = "MethodUnknown"
-	// StrategyUnknown: The annotation resize-strategy, cutover or max-stop cannot be read.
+	// StrategyUnknown: The annotation resize-strategy, cutover, max-stop or first-pass cannot be read.
 	StrategyUnknown Reason = "StrategyUnknown"
 	// CheckInvalid: The annotation drydock.dev/member-check cannot be read.
 	CheckInvalid Reason = "CheckInvalid"

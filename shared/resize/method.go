@@ -36,6 +36,12 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 			api.MaxStopAnnotation,
 			set.Annotations[api.MaxStopAnnotation]))
 	}
+	switch set.Annotations[api.FirstPassAnnotation] {
+	case "", api.FirstPassAuto, api.FirstPassOff:
+	default:
+		found = append(found, problem(api.StrategyUnknown, "%s=%q is unknown. Write %q or %q", api.FirstPassAnnotation,
+			set.Annotations[api.FirstPassAnnotation], api.FirstPassAuto, api.FirstPassOff))
+	}
 	switch cutover := set.Annotations[api.CutoverAnnotation]; cutover {
 	case "", api.CutoverAuto, api.CutoverApprove:
 	default:

@@ -26,14 +26,21 @@ func WaitsForStop(pod *corev1.Pod) bool {
 // LacksFirstPass reports whether a member that waits to be stopped has no mover, although a mover could copy beside its pod. The member had
 // no pod when it was handed to restore. In contrast, a member whose mover found no room has the node of its pod in the record.
 func LacksFirstPass(o *world.Observed, member *api.Member) bool {
-	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && SinglePodClaim(o, member) == ""
+	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && NoFirstPass(o, member) == ""
 }
 
-// SinglePodClaim returns the name of a claim of the member that no second pod may use. It is empty if there is none.
-func SinglePodClaim(o *world.Observed, member *api.Member) string {
+// NoFirstPass returns why no mover can copy while the member's pod runs. It is empty if one can. Such a member is copied after it has
+// stopped, and its mover does not stay to keep the volumes attached, because the new pod could not mount them beside it.
+func NoFirstPass(o *world.Observed, member *api.Member) string {
+	if o.Set != nil && o.Set.Annotations[api.FirstPassAnnotation] == api.FirstPassOff { // a lost set is nil: its operation is undone
+		return api.FirstPassAnnotation + "=" + api.FirstPassOff
+	}
+	if member.FirstPass == api.FirstPassRefused {
+		return "its node refuses to mount its volumes in a second pod"
+	}
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
-			return move.Claim
+			return "ReadWriteOncePod: no second pod may use claim " + move.Claim
 		}
 	}
 	return ""

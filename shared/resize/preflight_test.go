@@ -131,6 +131,8 @@ func TestEveryMistakeInRequestIsFound(t *testing.T) {
 		"no templates": {input(objects{build.Set("web", build.Resize("data=1Gi"))}), "NoTemplates", 0},
 		"an unknown method and unknown templates": {
 			input(setAsking("db=1Gi,data=128Mi,logs=1Gi", method("magic")), twoClaims()), "MethodUnknown UnknownTemplate UnknownTemplate", 2},
+		"an unknown first pass": {input(setAsking("data=128Mi", build.Annotation(api.FirstPassAnnotation, "hot")), twoClaims()),
+			"StrategyUnknown", 2},
 		"an unreadable member check": {input(setAsking("data=128Mi", build.Annotation(api.MemberCheckAnnotation, "prometheus:up")),
 			twoClaims()),
 			"CheckInvalid", 2},

@@ -31,8 +31,8 @@ var reasonsWithFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, ap
 func RefusalDigest(set *appsv1.StatefulSet) string {
 	h := sha256.New()
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
-		api.CutoverAnnotation, api.MaxStopAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation, api.AfterMemberAnnotation,
-		api.MoverAnnotation, api.OwnerPolicyAnnotation} {
+		api.CutoverAnnotation, api.MaxStopAnnotation, api.FirstPassAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation,
+		api.AfterMemberAnnotation, api.MoverAnnotation, api.OwnerPolicyAnnotation} {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])
 	}
 	fmt.Fprintf(h, "%d %q", set.Generation, set.Finalizers)

@@ -24,6 +24,7 @@ func TestRefusalDigestCoversTheSet(t *testing.T) {
 		"the strategy":          {build.Annotation(api.StrategyAnnotation, "rolling"), false},
 		"the cutover":           {build.Annotation(api.CutoverAnnotation, "approve"), false},
 		"the longest stop":      {build.Annotation(api.MaxStopAnnotation, "30s"), false},
+		"the first pass":        {build.Annotation(api.FirstPassAnnotation, "off"), false},
 		"the member check":      {build.Annotation(api.MemberCheckAnnotation, "tcp:80"), false},
 		"a hook":                {build.Annotation(api.BeforeMemberAnnotation, "{}"), false},
 		"the options of movers": {build.Annotation(api.MoverAnnotation, "{}"), false},

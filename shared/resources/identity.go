@@ -127,6 +127,14 @@ func commonValue[T comparable](pod *corev1.PodSpec, ofPod func(*corev1.PodSecuri
 	return common
 }
 
+// MayMountWritable reports whether a mover's pod may mount the volumes of a running pod writable. The kubelet gives a writable volume the
+// SELinux label of the pod. Without a level in the workload, the container runtime makes up one for each pod, so the running pod would lose
+// access to its files. A volume that is mounted read-only keeps its label.
+func MayMountWritable(set *appsv1.StatefulSet, admitted *corev1.PodSecurityContext) bool {
+	label := workloadSELinux(withAdmitted(&set.Spec.Template.Spec, admitted))
+	return label != nil && label.Level != ""
+}
+
 // moverPodSecurity returns the workload's security context, so that the mover may read the workload's files. By default, fsGroup changes
 // the group of all files at each mount. That would alter copied files, so the policy is OnRootMismatch.
 func moverPodSecurity(workload *corev1.PodSpec, root bool) *corev1.PodSecurityContext {

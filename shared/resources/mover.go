@@ -47,6 +47,9 @@ type Mover struct {
 	// MaxStop is the longest final pass; 0 means no limit. Bandwidth limits the first passes, in bytes a second.
 	MaxStop   time.Duration
 	Bandwidth int64
+	// WritableSources mounts the volumes of source file systems writable in the pod, because the node refuses to mount them read-only
+	// beside the member's pod. The containers' mounts are read-only all the same. A source device stays read-only.
+	WritableSources bool
 	// Node is the member's node, so the mover has to run there. It is empty if the node is unknown or does not matter.
 	Node string
 	// SelectsNode is set if the targets have no volumes and no node is given. The volumes are provisioned on the node that the scheduler
@@ -129,7 +132,8 @@ func (m Mover) pod() corev1.PodSpec {
 		m.copyContainer(moverreport.FinalContainer, order.FinalArgs())}
 	pod.Containers = []corev1.Container{m.plainContainer(moverreport.PinContainer, order.PinArgs())}
 	for _, c := range m.Claims {
-		pod.Volumes = append(pod.Volumes, claimVolume(sourceVolume(c), c.Source, true), claimVolume(targetVolume(c), c.Target, false))
+		pod.Volumes = append(pod.Volumes, claimVolume(sourceVolume(c), c.Source, c.Device || !m.WritableSources),
+			claimVolume(targetVolume(c), c.Target, false))
 	}
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}

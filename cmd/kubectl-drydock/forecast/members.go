@@ -75,12 +75,7 @@ func (f *Forecast) whyNoFirstPass(m *api.Member) string {
 	if f.in.MemberPod(m.Ordinal) == nil && !f.in.Wants(m.Ordinal) {
 		return "it has no pod"
 	}
-	for _, move := range m.Claims {
-		if statefulset.OnePodOnly(f.in.Claim(move.Claim)) {
-			return "ReadWriteOncePod: no second pod may use claim " + move.Claim
-		}
-	}
-	return ""
+	return resize.NoFirstPass(f.in.Observed, m)
 }
 
 // budgets returns the PodDisruptionBudgets that select the set's pods.
@@ -125,7 +120,7 @@ func (f *Forecast) addWarnings(d *Document) {
 		if m.NoFirstPass != "" && m.Pod != "" {
 			d.Warnings = append(
 				d.Warnings,
-				fmt.Sprintf("pod %s gets no first pass (%s): its stop takes longer the more data it has", m.Pod, m.NoFirstPass),
+				fmt.Sprintf("pod %s gets no first pass (%s): its stop lasts as long as the whole copy", m.Pod, m.NoFirstPass),
 			)
 		}
 	}

@@ -36,6 +36,7 @@ func TestMembersAreInTheOrderOfTheirMoves(t *testing.T) {
 			objects{pod(0)})},
 		{"rolling: the pod of a member does not exist yet", given("data=128Mi", set(rolling), claims("fixed"), objects{pod(0)})},
 		{"the access mode allows no second pod", given("data=128Mi", set(), claims("fixed", onePodOnly), pods())},
+		{"the set wants no first pass", given("data=128Mi", set(build.Annotation(api.FirstPassAnnotation, "off")), claims("fixed"), pods())},
 		{"claims that grow stop no member", given("data=128Mi", set(), claims(roomy), pods())},
 	} {
 		var lines []string

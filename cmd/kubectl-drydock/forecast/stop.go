@@ -100,6 +100,10 @@ func (s stop) finalPass(d *Stop) time.Duration {
 	switch {
 	case s.withFirstPass == 0 || s.members == 0:
 		return 0
+	}
+	d.Excluded = append(d.Excluded, fmt.Sprintf("the whole copy, if a node refuses to mount a volume in a second pod (%s)",
+		api.FirstPassAnnotation))
+	switch {
 	case s.limit > 0:
 		d.Assumed = append(d.Assumed, fmt.Sprintf("a final pass copies the changes since the first passes. A member is stopped only when "+
 			"the mover forecasts less than %s for it (%s)", s.limit, api.MaxStopAnnotation))

@@ -28,6 +28,7 @@ var ownLabels = set(api.ManagedLabel, api.GroupLabel, api.NodeAccessLabel, api.R
 // ownTexts are the keys of Drydock's annotations whose values are one short text.
 var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.TemplatesAnnotation, api.ResizeMethodAnnotation,
 	api.ResizeParallelismAnnotation, api.StrategyAnnotation, api.CutoverAnnotation, api.ApproveAnnotation, api.MaxStopAnnotation,
+	api.FirstPassAnnotation,
 	api.BandwidthAnnotation, api.PrimaryAnnotation, api.MemberCheckAnnotation, api.GrowAnnotation, api.RetryAnnotation,
 	api.RollbackAnnotation, api.AbortAnnotation, api.OwnerPolicyAnnotation, api.PausedAnnotation, api.IdleTimeoutAnnotation,
 	api.LastActivityAnnotation, api.SleepRequestedAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation, api.MinUptimeAnnotation,

@@ -8,7 +8,8 @@ type StorageClass struct {
 	Immediate    bool // create the volume with the claim, not with the first pod
 	Expandable   bool
 	Default      bool
-	DelaySeconds int // duration of attaching, and of detaching
+	Publish      string // "direct" mounts the device for each pod, "once" for one pod at a time
+	DelaySeconds int    // duration of attaching, and of detaching
 }
 
 // Binding returns the class's volumeBindingMode.
@@ -25,6 +26,8 @@ var StorageClasses = []StorageClass{
 	{Name: "fixed", Driver: LocalDriver, FileSystem: "ext4", Default: true},
 	{Name: "fixed-2", Driver: LocalDriver, FileSystem: "ext4"},
 	{Name: "fixed-immediate", Driver: LocalDriver, FileSystem: "ext4", Immediate: true},
+	{Name: "direct", Driver: LocalDriver, FileSystem: "ext4", Publish: "direct"},
+	{Name: "once", Driver: LocalDriver, FileSystem: "ext4", Publish: "once"},
 	{Name: "expandable", Driver: LocalDriver, FileSystem: "xfs", Expandable: true},
 	{Name: "csi", Driver: CloudDriver, FileSystem: "xfs", Expandable: true},
 	{Name: "csi-slow", Driver: CloudDriver, FileSystem: "xfs", Expandable: true, DelaySeconds: 10},

@@ -28,6 +28,8 @@ const (
 	WorkloadImage = "dev.local/busybox:1"
 	Class         = "fixed"
 	OtherClass    = "fixed-2"
+	DirectClass   = "direct" // mounts its device for each pod: no read-only mount beside a writable one
+	OnceClass     = "once"   // allows one pod at a time
 	GrowingClass  = "expandable"
 	CloudClass    = "csi"         // attaches and detaches, expands online, has attributes that can be changed
 	OfflineClass  = "csi-offline" // expands only while detached

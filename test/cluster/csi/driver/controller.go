@@ -16,7 +16,14 @@ import (
 const (
 	attachSeconds = "attachSeconds" // duration of attaching
 	detachSeconds = "detachSeconds"
+	publishing    = "publish"      // how volumes with file systems are mounted: empty, publishDirect or publishOnce
 	readAheadKiB  = "readAheadKiB" // read-ahead of the loop device; mutable
+)
+
+// Values of the parameter publish. By default, a volume is mounted once for the node, and bind-mounted for each pod.
+const (
+	publishDirect = "direct" // the device is mounted for each pod, so the kernel refuses a read-only mount beside a writable one
+	publishOnce   = "once"   // like direct, but for one pod at a time
 )
 
 // defaultBytes is the size of a volume without a requested size.
@@ -110,6 +117,11 @@ func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 		if _, err := delay(r.Parameters, parameter); err != nil {
 			return err
 		}
+	}
+	switch mode := r.Parameters[publishing]; mode {
+	case "", publishDirect, publishOnce:
+	default:
+		return status.Errorf(codes.InvalidArgument, "parameter %s=%q is unknown. Use %s or %s", publishing, mode, publishDirect, publishOnce)
 	}
 	if err := checkMutable(r.MutableParameters); err != nil {
 		return err

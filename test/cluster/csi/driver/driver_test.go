@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,6 +117,9 @@ func TestRefusedVolumes(t *testing.T) {
 		"on another node": {func(r *csi.CreateVolumeRequest) {
 			r.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{Segments: map[string]string{topologyKey: "there"}}}}
 		}, codes.ResourceExhausted},
+		"an unknown way to publish": {func(r *csi.CreateVolumeRequest) {
+			r.Parameters = map[string]string{publishing: "twice"}
+		}, codes.InvalidArgument},
 		"a limit below the required size": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 1 }, codes.OutOfRange},
 		"an unknown attribute": {func(r *csi.CreateVolumeRequest) {
 			r.MutableParameters = map[string]string{"iops": "3000"}
@@ -254,6 +258,39 @@ func writeAt(t *testing.T, path, text string) {
 	defer file.Close()
 	if _, err := file.WriteString(text); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestSecondMountIsRefusedWhereTheClassAllowsOne(t *testing.T) {
+	here := &mount{"/pods/a", ext4, "/dev/loop1"}
+	for _, row := range []struct {
+		mode  string
+		other *mount
+		want  codes.Code
+	}{
+		{publishOnce, here, codes.Internal},
+		{publishOnce, nil, codes.OK},
+		{publishDirect, here, codes.OK}, // the kernel decides
+	} {
+		v := &record{ID: "pvc-1", Context: map[string]string{publishing: row.mode}}
+		wantCode(t, secondMountProblem(v, "/dev/loop1", row.other), row.want)
+	}
+}
+
+// TestDirectVolumeIsNotStaged: it is mounted for each pod, so a volume without a device cannot be published.
+func TestDirectVolumeIsNotStaged(t *testing.T) {
+	c := attaching(t)
+	r := volumeRequest("pvc-1", 1<<20)
+	r.Parameters = map[string]string{publishing: publishDirect}
+	if _, err := c.CreateVolume(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	_, err := node{driver: c.driver}.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: "pvc-1",
+		TargetPath: filepath.Join(t.TempDir(), "mount"), VolumeCapability: &csi.VolumeCapability{
+			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}}}})
+	wantCode(t, err, codes.FailedPrecondition)
+	if err == nil || !strings.Contains(err.Error(), "has no device") {
+		t.Errorf("the volume is treated like a staged one: %v", err)
 	}
 }
 

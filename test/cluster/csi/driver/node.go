@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -69,7 +70,7 @@ func (n node) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest
 	if err := n.tune(v, device); err != nil {
 		return nil, err
 	}
-	if m := r.VolumeCapability.GetMount(); m != nil {
+	if m := r.VolumeCapability.GetMount(); m != nil && v.Context[publishing] == "" {
 		err = n.stageMount(ctx, device, r.StagingTargetPath, m)
 	}
 	return &csi.NodeStageVolumeResponse{}, err
@@ -94,21 +95,70 @@ func (n node) stageMount(ctx context.Context, device, staging string, m *csi.Vol
 	if err := n.disk.checkAndGrow(ctx, fileSystem, device); err != nil {
 		return err
 	}
-	options := m.MountFlags
-	if fileSystem == xfs {
-		options = append(options, "nouuid") // a clone has the same UUID as its source
-	}
-	args := []string{"-t", fileSystem, device, staging}
-	if len(options) > 0 {
-		args = append([]string{"-o", strings.Join(options, ",")}, args...)
-	}
-	if err := os.MkdirAll(staging, 0o750); err != nil {
-		return fmt.Errorf("making %s: %w", staging, err)
-	}
-	if _, err := command(ctx, "mount", args...); err != nil {
+	if err := mountDevice(ctx, fileSystem, device, staging, m.MountFlags); err != nil {
 		return err
 	}
 	return n.disk.growMounted(ctx, fileSystem, device, staging)
+}
+
+// mountDevice mounts the device's file system at a path.
+func mountDevice(ctx context.Context, fileSystem, device, point string, flags []string) error {
+	options := slices.Clone(flags)
+	if fileSystem == xfs {
+		options = append(options, "nouuid") // a clone has the same UUID as its source
+	}
+	args := []string{"-t", fileSystem, device, point}
+	if len(options) > 0 {
+		args = append([]string{"-o", strings.Join(options, ",")}, args...)
+	}
+	if err := os.MkdirAll(point, 0o750); err != nil {
+		return fmt.Errorf("making %s: %w", point, err)
+	}
+	_, err := command(ctx, "mount", args...)
+	return err
+}
+
+// publishDevice mounts the file system of a volume that is not staged for one pod. The first mount grows it.
+func (n node) publishDevice(ctx context.Context, v *record, r *csi.NodePublishVolumeRequest) error {
+	device, err := n.disk.device(ctx, n.store.image(volumes, v.ID))
+	if err != nil {
+		return err
+	}
+	if device == "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s has no device", v.ID)
+	}
+	other, err := mountOf(device)
+	if err != nil {
+		return err
+	}
+	if problem := secondMountProblem(v, device, other); problem != nil {
+		return problem
+	}
+	fileSystem, err := command(ctx, "blkid", "--probe", "--match-tag", "TYPE", "--output", "value", device)
+	if err != nil {
+		return err
+	}
+	flags := slices.Clone(r.VolumeCapability.GetMount().GetMountFlags())
+	if r.Readonly {
+		flags = append(flags, "ro")
+	}
+	if other == nil {
+		if err := n.disk.checkAndGrow(ctx, fileSystem, device); err != nil {
+			return err
+		}
+	}
+	if err := mountDevice(ctx, fileSystem, device, r.TargetPath, flags); err != nil || r.Readonly {
+		return err
+	}
+	return n.disk.growMounted(ctx, fileSystem, device, r.TargetPath)
+}
+
+// secondMountProblem returns why a volume may not be mounted beside another mount, or nil. The kernel decides about other volumes.
+func secondMountProblem(v *record, device string, other *mount) error {
+	if v.Context[publishing] != publishOnce || other == nil {
+		return nil
+	}
+	return status.Errorf(codes.Internal, "verifyMount: device %s already mounted at %s", device, other.point)
 }
 
 // NodeUnstageVolume reverts NodeStageVolume.
@@ -136,6 +186,9 @@ func (n node) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeReq
 	defer release()
 	if at, err := mountAt(r.TargetPath); err != nil || at != nil {
 		return &csi.NodePublishVolumeResponse{}, err
+	}
+	if v.Context[publishing] != "" && r.VolumeCapability.GetBlock() == nil {
+		return &csi.NodePublishVolumeResponse{}, n.publishDevice(ctx, v, r)
 	}
 	source, err := n.prepareTarget(ctx, v, r)
 	if err != nil {

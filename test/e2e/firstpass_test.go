@@ -1,0 +1,61 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
+)
+
+// TestStorageThatRefusesSecondMountIsCopied: the drivers of local storage refuse the mover's mount beside the running pod, each in its own
+// way. Every way keeps the data, and the record names it.
+// Invariants: I1.
+func TestStorageThatRefusesSecondMountIsCopied(t *testing.T) {
+	for name, row := range map[string]struct {
+		class, level, annotation string
+		want                     api.FirstPassWay
+		stoppedCopy              bool
+	}{
+		"staged":                     {class: stage.Class},
+		"staged, without first pass": {class: stage.Class, annotation: api.FirstPassOff, stoppedCopy: true},
+		"direct, with a label":       {class: stage.DirectClass, level: "s0:c1,c2", want: api.FirstPassWritable},
+		"direct, without a label":    {class: stage.DirectClass, want: api.FirstPassRefused, stoppedCopy: true},
+		"one mount, with a label":    {class: stage.OnceClass, level: "s0:c1,c2", want: api.FirstPassRefused, stoppedCopy: true},
+		"one mount, no first pass":   {class: stage.OnceClass, annotation: api.FirstPassOff, stoppedCopy: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.Patience = 10 * time.Minute
+			set := stage.Workload("64Mi")
+			set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = ptr.To(row.class)
+			if row.level != "" {
+				set.Spec.Template.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: row.level}
+			}
+			if row.annotation != "" {
+				set.Annotations[api.FirstPassAnnotation] = row.annotation
+			}
+			s.CreateSet(set)
+			before := s.Data(t)
+			drydock(t, s)
+			s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+			status := s.ExpectResized(t, before)
+			for _, m := range status.Members {
+				if m.FirstPass != row.want {
+					t.Errorf("member %d was copied the way %q, want %q", m.Ordinal, m.FirstPass, row.want)
+				}
+			}
+			said := s.Kubectl(t, "", "get", "events", "-n", s.Namespace, "--field-selector", "reason="+string(api.NoFirstPass), "-o", "name")
+			if stopped := strings.TrimSpace(said) != ""; stopped != (row.stoppedCopy || row.want != "") {
+				t.Errorf("Events of reason %s: %q", api.NoFirstPass, said)
+			}
+		})
+	}
+}
