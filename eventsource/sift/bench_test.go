@@ -76,6 +76,7 @@ func TestHostileEventsTakeLittleMemory(t *testing.T) {
 		return `{"metadata":{"name":"web","namespace":"shop"},"spec":{"template":{"spec":{"containers":` + list + `}}}}`
 	}
 	const size = 250 << 10
+	moves := repeated(`{"claim":"a123456789012345678901234567890123456789"}`, size)
 	for name, row := range map[string]struct {
 		body  string
 		count int
@@ -86,8 +87,8 @@ func TestHostileEventsTakeLittleMemory(t *testing.T) {
 		"a record with moves of null":      {record(`"members":[{"claims":` + repeated("null", size) + `}]`), 20},
 		"a record with empty moves":        {record(`"members":[{"claims":` + repeated("{}", size) + `}]`), 20},
 		"a record with numbers as moves":   {record(`"members":[{"claims":` + repeated("1", size) + `}]`), 20},
-		"a record with small moves":        {record(`"members":[{"claims":` + repeated(`{"claim":"a123456789012345678901234567890123456789"}`, size) + `}]`), 20},
-		"a record of another set":          {strings.Replace(record(`"members":[{"claims":`+repeated(`{"claim":"a"}`, size)+`}]`), `\"web\"`, `\"db\"`, 1), 20},
+		"a record with small moves":        {record(`"members":[{"claims":` + moves + `}]`), 20},
+		"a record of another set":          {strings.Replace(record(`"members":[{"claims":`+moves+`}]`), `\"web\"`, `\"db\"`, 1), 20},
 		"an ordinary object of the length": {`{"metadata":{"name":"web","annotations":{"x":"` + strings.Repeat("y", size) + `"}}}`, 20},
 	} {
 		t.Run(name, func(t *testing.T) {

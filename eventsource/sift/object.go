@@ -6,13 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/kube"
 )
 
 // maxObject is the length of the longest object that an event may bring, in bytes. Drydock works with no longer StatefulSet. All
 // annotations of an object can have 256 KiB, and more as JSON, so a lower limit would lose the events of a resize of many claims.
-const maxObject = kube.MaxSet
+const maxObject = api.MaxSet
 
 // maxInFlight limits the objects that are decoded at the same time, in bytes of JSON. Any client in the cluster network may send events,
 // and a decoded object takes several times its length.

@@ -15,16 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
-
-// MaxSet is the length of the longest StatefulSet that Drydock works with, in bytes of JSON. Decoded, a set takes up to fifty times its
-// length, because a short entry of a list is a large struct. All annotations of a set can have 256 KiB, and its pod template has a few.
-const MaxSet = 512 << 10
 
 // observeSet reads the StatefulSet once, as JSON. A set that is created again from it keeps the fields that this build does not know.
 func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observed) error {
@@ -32,12 +27,12 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observ
 	if err != nil || text == nil {
 		return err
 	}
-	if len(text) > MaxSet {
+	if len(text) > api.MaxSet {
 		return fault.Permanent(fmt.Errorf("StatefulSet %s has %d bytes as JSON, Drydock works with at most %d; shorten its pod template or "+
-			"its annotations", ref, len(text), MaxSet))
+			"its annotations", ref, len(text), api.MaxSet))
 	}
 	set := &appsv1.StatefulSet{}
-	if err := bounded.JSON(text, set); err != nil {
+	if err := json.Unmarshal(text, set); err != nil {
 		return fmt.Errorf("reading StatefulSet %s: %w", ref, err)
 	}
 	manifest, err := api.ParseManifest(text, "apps/v1", "StatefulSet")
