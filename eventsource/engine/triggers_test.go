@@ -141,6 +141,9 @@ func TestAddressesRouteLikeExpressions(t *testing.T) {
 			ref.Purpose = purpose
 			list = append(list, events.NewStep(api.Restore, eventType, ref), events.NewFromUser(eventType, ref, "1"))
 		}
+		if events.IsOrder(eventType) {
+			continue // it is never sent again
+		}
 		letter := api.UndeliveredEvent{Type: eventType, Source: "s", ID: "1", Extensions: map[string]string{"concerns": "backup restore"}}
 		again, err := events.Resend(letter, web)
 		if err != nil {

@@ -11,11 +11,13 @@ package sift
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"golang.org/x/sync/semaphore"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -35,7 +37,9 @@ type Function struct {
 	settings   api.Settings
 	sender     Sender
 	log        *slog.Logger
-	sweeping   sync.Mutex
+	// inFlight has the bytes of the objects that may be decoded at the same time.
+	inFlight *semaphore.Weighted
+	sweeping sync.Mutex
 	// lastSweep is the start of the latest sweep without an error. The mutex sweeping guards it.
 	lastSweep time.Time
 }
@@ -46,7 +50,8 @@ func New(client *kube.Client, settings api.Settings, send Sender, log *slog.Logg
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all namespaces, in one list call
 	}
-	return &Function{client: client, namespaces: namespaces, settings: settings, sender: send, log: log}
+	return &Function{client: client, namespaces: namespaces, settings: settings, sender: send, log: log,
+		inFlight: semaphore.NewWeighted(maxInFlight)}
 }
 
 // Handle replies to a change with one event, or with none. It replies to a tick with none, and sends an event for each set that the sweep
@@ -59,6 +64,11 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		defer f.sweeping.Unlock()
 		return nil, f.sweep(ctx)
 	}
+	size := min(int64(len(e.Data())), maxObject) // a longer one is refused unread
+	if err := f.inFlight.Acquire(ctx, size); err != nil {
+		return nil, fmt.Errorf("waiting for room to read %d bytes: %w", size, err)
+	}
+	defer f.inFlight.Release(size)
 	n, err := Sift(e, time.Now(), f.settings.SleepRetry)
 	if err != nil {
 		return nil, fault.Permanent(err)

@@ -17,8 +17,10 @@ func Decide(in Input) plan.Plan {
 	if in.Set == nil {
 		return plan.Noop(api.SetGone)
 	}
-	if events.IsOrder(in.Letter.Type) && in.Letter.Code == orderRefusedCode {
-		return plan.Noop(api.OrderRefused) // otherwise anyone could write to the set by sending orders
+	if events.IsOrder(in.Letter.Type) {
+		// The letter of an order does not show who sent it, and any client can send an undelivered one. Sent again, it would have the
+		// rights of another sender. The first sender has the HTTP answer, and gives the order again.
+		return plan.Noop(api.OrderRefused)
 	}
 	if events.IsSource(in.Letter.Type) && !in.isKnownSource() {
 		return plan.Noop(api.UnknownSource) // likewise: only a sender that has seen the set knows its UID
@@ -61,9 +63,6 @@ func (in Input) isKnownSource() bool {
 	record := operation.Of(in.Set).Resize
 	return in.SetUID != "" && record != nil && record.HasIDOf(in.SetUID)
 }
-
-// orderRefusedCode is the HTTP status of package serve for an order without permission.
-const orderRefusedCode = 403
 
 // notListedReason returns why the event must not be listed on the set. It is empty if it may be listed.
 func notListedReason(in Input) string {

@@ -66,6 +66,8 @@ func TestDecide(t *testing.T) {
 		"the same letter in a full list":  {[]build.Option{listed(append(letters(7), testLetter())...)}, nil, "", ""},
 		"an unreadable list is kept":      {[]build.Option{build.Annotation(api.DeadLettersAnnotation, "{}")}, nil, "", ""},
 		"a refused order":                 {nil, func(l *api.UndeliveredEvent) { l.Type, l.Code = events.Sleep, 403 }, "", ""},
+		"an order that failed":            {nil, func(l *api.UndeliveredEvent) { l.Type, l.Code = events.Sleep, 500 }, "", ""},
+		"an order without an answer":      {nil, func(l *api.UndeliveredEvent) { l.Type, l.Code = events.Retry, 0 }, "", ""},
 		"a set that has not opted in":     {[]build.Option{build.Label(api.ManagedLabel, "")}, nil, "", ""},
 		"a set that is being deleted":     {[]build.Option{build.Deleting()}, nil, "", ""},
 		"the API server rejects the list": {nil, nil, "annotations too long", ""},

@@ -38,7 +38,7 @@ func setOf(e event.Event) (events.Ref, error) {
 		return targetOf(e, object)
 	}
 	metadata := &metav1.PartialObjectMetadata{}
-	unreadable := json.Unmarshal(e.Data(), metadata)
+	unreadable := bounded.JSON(e.Data(), metadata)
 	if object.Kind == events.KindStatefulSet {
 		ref, err := events.SetOf(e)
 		ref.UID = metadata.UID // "" if the data is unreadable

@@ -64,7 +64,7 @@ func TestResentEventEqualsTheOriginal(t *testing.T) {
 	for name, e := range map[string]event.Event{
 		"a step":   step(),
 		"a change": events.NewChanged(web, "uid-web/7", api.Backup, api.Restore),
-		"a retry":  events.NewFromUser(events.Retry, web, "id"),
+		"a check":  events.NewFromUser(events.ObjectChanged, web, "id", api.Backup),
 	} {
 		t.Run(name, func(t *testing.T) {
 			arrived := undelivered(e.Clone(), map[string]any{"knativebrokerttl": 254, "knativeerrordest": "http://backup",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // fixture returns a stored document. These files never change, because later versions must read stored documents. A new version of
@@ -50,7 +51,7 @@ func claimWith(label, link string) *corev1.PersistentVolumeClaim {
 
 func journalWith(raw []byte, recreate string) *appsv1.ControllerRevision {
 	revision := &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "drydock-0123456789ab"}, Data: runtime.RawExtension{Raw: raw},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "drydock-0123456789ab"}, Data: kruntime.RawExtension{Raw: raw},
 	}
 	if recreate != "" {
 		revision.Annotations = map[string]string{RecreateAnnotation: recreate}
@@ -453,6 +454,26 @@ func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 		}
 		if scale, err := LoadScale(set); scale != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, scale, err)
+		}
+	}
+}
+
+// TestHostileRecordTakesLittleMemory: a tenant may create a set with any text as its record.
+func TestHostileRecordTakesLittleMemory(t *testing.T) {
+	const size, mostTimes = 250 << 10, 40
+	for _, element := range []string{"null", "{}", "1", `""`, "[]", `{"claim":"a123456789012345678901234567890123456789"}`} {
+		for _, list := range []string{`"members":[{"claims":LIST}]`, `"members":LIST`, `"expansions":LIST`} {
+			elements := "[" + strings.TrimSuffix(strings.Repeat(element+",", size/(len(element)+1)), ",") + "]"
+			text := `{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Expanding","replaceSet":true,"set":{"name":"web"},` +
+				strings.Replace(list, "LIST", elements, 1) + `}`
+			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Annotations: map[string]string{StatusAnnotation: text}}}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := LoadResize(set)
+			runtime.ReadMemStats(&after)
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > mostTimes*size {
+				t.Errorf("%s of %s: reading %d bytes allocated %d, error %v", list, element, size, allocated, err)
+			}
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/bounded"
 )
 
 const (
@@ -69,7 +71,7 @@ func LoadDeadLetters(set *appsv1.StatefulSet) ([]UndeliveredEvent, error) {
 		return nil, nil
 	}
 	var list deadLetters
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	if err := bounded.Document([]byte(text), &list); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation to begin a new list",
 			DeadLettersAnnotation, set.Namespace, set.Name, err)
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -60,7 +59,7 @@ func LoadLink(obj metav1.Object) (*Link, error) {
 		return nil, nil
 	}
 	link := &Link{}
-	if err := json.Unmarshal([]byte(text), link); err != nil {
+	if err := bounded.Document([]byte(text), link); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w", OperationAnnotation, obj.GetNamespace(), obj.GetName(), err)
 	}
 	if link.Operation == "" || link.Set.Name == "" || link.Operation != obj.GetLabels()[OperationLabel] {
@@ -140,7 +139,7 @@ func LoadSleepRecord(revision *appsv1.ControllerRevision) (*SleepRecord, error) 
 
 // loadRevision decodes the data of a ControllerRevision into a document with this version and header.
 func loadRevision(revision *appsv1.ControllerRevision, into any, version *int, header *Header) error {
-	if err := bounded.JSON(revision.Data.Raw, into); err != nil {
+	if err := bounded.Document(revision.Data.Raw, into); err != nil {
 		return fmt.Errorf("reading journal %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
 	if *version != RecordVersion {

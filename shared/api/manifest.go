@@ -77,3 +77,7 @@ func LoadSetMetadata(revision *appsv1.ControllerRevision) (SetMetadata, error) {
 	}
 	return m, nil
 }
+
+// MaxSet is the length of the longest StatefulSet that Drydock works with, in bytes of JSON. Decoded, a set takes up to fifty times its
+// length, because a short entry of a list is a large struct. All annotations of a set can have 256 KiB, and its pod template has a few.
+const MaxSet = 512 << 10

@@ -1,12 +1,13 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"drydock.dev/shared/bounded"
 )
 
 // PauseVersion is the version of the Pause and PausedOwner documents that this code writes and reads.
@@ -52,7 +53,7 @@ func LoadPause(owner metav1.Object) (*Pause, error) {
 		return nil, nil
 	}
 	pause := &Pause{}
-	if err := json.Unmarshal([]byte(text), pause); err != nil {
+	if err := bounded.Document([]byte(text), pause); err != nil {
 		return nil, fmt.Errorf("reading annotation %s of %s/%s: %w; if no operation runs, restore the settings that the pause changed and "+
 			"remove the annotation", OwnerPausedAnnotation, owner.GetNamespace(), owner.GetName(), err)
 	}
@@ -86,7 +87,7 @@ func (p PausedOwner) Encode() []byte { return []byte(mustJSON(p)) }
 // LoadPausedOwner returns the record in the ControllerRevision.
 func LoadPausedOwner(revision *appsv1.ControllerRevision) (*PausedOwner, error) {
 	owner := &PausedOwner{}
-	if err := json.Unmarshal(revision.Data.Raw, owner); err != nil {
+	if err := bounded.Document(revision.Data.Raw, owner); err != nil {
 		return nil, fmt.Errorf("reading record %s/%s of a paused owner: %w", revision.Namespace, revision.Name, err)
 	}
 	if owner.Version != PauseVersion || owner.Resource == "" || owner.Name == "" {

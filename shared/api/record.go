@@ -119,18 +119,31 @@ func (h *Header) isOf(set *appsv1.StatefulSet) bool {
 	return h.Set.Name == set.Name && h.Set.UID == set.UID
 }
 
+// longestRecord is the limit for a record in an annotation, in bytes. The API server accepts no longer one, but the object of an event may
+// come from any client. A lower limit could make the record of a large resize unreadable while it runs.
+const longestRecord = 256 << 10
+
 // load reads a record of one of the kinds from the annotation into the given record. It returns false if there is no annotation. Unreadable
 // text, another version and a record without operation are errors, never "no operation": nothing may act on a state that it cannot read.
+//
+// It reads the header first. A user may have written any text, and the lists of a record take much more memory than the header. It decodes
+// the rest only if the header is valid and names a set of this name.
 func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *Header }, kinds ...Kind) (bool, error) {
 	text, ok := set.Annotations[annotation]
 	if !ok {
 		return false, nil
 	}
-	if err := bounded.Document([]byte(text), into); err != nil {
-		return false, fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
+	unreadable := func(err error) error {
+		return fmt.Errorf("reading annotation %s of StatefulSet %s/%s: %w; remove the annotation if no operation runs",
 			annotation, set.Namespace, set.Name, err)
 	}
-	header := into.Head()
+	if len(text) > longestRecord {
+		return false, unreadable(fmt.Errorf("it has %d bytes, at most %d are read", len(text), longestRecord))
+	}
+	header := &Header{}
+	if err := bounded.Document([]byte(text), header); err != nil {
+		return false, unreadable(err)
+	}
 	if err := header.validate(); err != nil {
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: %w", annotation, set.Namespace, set.Name, err)
 	}
@@ -141,6 +154,13 @@ func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *He
 	if !slices.Contains(Phases[header.Kind], header.Phase) {
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: a %s has no phase %q; remove the annotation if no operation runs",
 			annotation, set.Namespace, set.Name, header.Kind, header.Phase)
+	}
+	if header.Set.Name != set.Name {
+		*into.Head() = *header // the caller sees that it belongs to another set
+		return true, nil
+	}
+	if err := bounded.Document([]byte(text), into); err != nil {
+		return false, unreadable(err)
 	}
 	return true, nil
 }

@@ -1,6 +1,7 @@
-// Package bounded reads text that tenants write: annotations and ConfigMaps. Its cost in time and memory is proportional to the length of
-// the text, for any content. Other readers lack such a bound. A YAML anchor of 32 KiB that is repeated ten thousand times becomes 320 MiB,
-// and the quantity "1e-99999999" takes minutes to parse.
+// Package bounded reads text that tenants and senders of events write: annotations, ConfigMaps and objects. Its cost in time is
+// proportional to the length of the text, for any content. Its memory is at most a hundred times the length, and the length is limited.
+// Other readers lack such bounds. A YAML anchor of 32 KiB that is repeated ten thousand times becomes 320 MiB, a list of nulls becomes a
+// list of structs, and the quantity "1e-99999999" takes minutes to parse.
 package bounded
 
 import (
@@ -99,6 +100,9 @@ func Document(text []byte, into any) error {
 func JSON(text []byte, into any) error {
 	if len(text) > MaxJSON {
 		return fmt.Errorf("the document has %d bytes, at most %d are read", len(text), MaxJSON)
+	}
+	if err := checkElements(text); err != nil {
+		return err
 	}
 	if harmless(text) {
 		return json.Unmarshal(text, into)

@@ -104,6 +104,56 @@ func TestDocumentOfManySmallObjectsIsRefused(t *testing.T) {
 	}
 }
 
+// list returns a JSON list of elements that are all equal and take the given number of bytes in all.
+func list(element string, size int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(element+",", size/(len(element)+1)), ",") + "]"
+}
+
+// TestMemoryIsProportional decodes lists whose elements are short in the text and large in memory. The decoder makes a struct of each
+// element of a list, also of one with the wrong type.
+func TestMemoryIsProportional(t *testing.T) {
+	const size, mostTimes = 1 << 20, 100
+	for _, element := range []string{"null", "{}", "1", `""`, "[]", "true", ` { "name" : "A" } `, `{"name":"A12345678901234"}`} {
+		text := []byte(`{"spec":{"containers":` + list(element, size) + `}}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		pod := &corev1.Pod{}
+		err := JSON(text, pod)
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		t.Logf("%s: %d containers, %d bytes a byte, error %v", element, len(pod.Spec.Containers), allocated/size, err)
+		if allocated > mostTimes*size {
+			t.Errorf("%s: reading %d bytes allocated %d", element, len(text), allocated)
+		}
+	}
+}
+
+func TestNullInAListIsRefused(t *testing.T) {
+	for text, refused := range map[string]bool{
+		`{"list":[null]}`: true, `{"list":[{"Size":"1Gi"}, null ]}`: true, `{"x":[[{}],[1,null]]}`: true, `{"x":{"y":[ null]}}`: true,
+		`{"list":null}`: false, `{"list":[]}`: false, `{"list":[{"Size":null},{"Size":null}]}`: false, `{"x":"[null,null]"}`: false,
+		`{"x":["a\"[null,","null"]}`: false, `{"x":["a\\"],"y":null}`: false,
+	} {
+		err := JSON([]byte(text), &quantities{})
+		if is := err != nil && strings.Contains(err.Error(), "null as an element"); is != refused || !refused && err != nil {
+			t.Errorf("%s: error %v", text, err)
+		}
+	}
+}
+
+// TestListsOfOrdinaryObjectsAreRead: the limits are far from what objects of a cluster have.
+func TestListsOfOrdinaryObjectsAreRead(t *testing.T) {
+	for _, element := range []string{`{"name":"LOG_LEVEL","value":"info"}`, `"--a-flag-of-a-server=1"`} {
+		text := `{"x":` + list(element, 200<<10) + `}`
+		if err := JSON([]byte(text), &quantities{}); err != nil {
+			t.Errorf("%s: %v", element, err)
+		}
+	}
+	if err := JSON([]byte(`{"x":`+list("1", 500)+`}`), &quantities{}); err != nil {
+		t.Errorf("a short list: %v", err)
+	}
+}
+
 func TestEscapedQuantityIsRefused(t *testing.T) {
 	for _, text := range []string{
 		`{"one": "1\u0065-99999999"}`, `{"one": "1e\u002d99999999"}`, `{"one": "1e-9\u0039999999"}`, `{"one": "\u0031e-99999999"}`,

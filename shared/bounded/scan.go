@@ -1,6 +1,66 @@
 package bounded
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// smallElement is a lower limit for the average size of the elements of all lists in a document, in bytes, apart from the first
+// fewElements. A list of numbers or of empty objects has two or three bytes an element, and the decoder makes a whole struct of each,
+// also where it then reports that the type is wrong. The structs of Kubernetes have up to a kilobyte.
+const (
+	smallElement = 24
+	fewElements  = 256
+)
+
+// checkElements returns an error if the lists of the JSON text have more elements than any ordinary object of that size, or if one is null.
+// Neither Kubernetes nor Drydock writes a null into a list. Text that is no JSON has any result; the decoder reports it.
+func checkElements(text []byte) error {
+	var lists []bool // for each open bracket, whether it is a list
+	elements, begins := 0, false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == ' ' || c == '\t' || c == '\n' || c == '\r' {
+			continue
+		}
+		if begins && c != ']' {
+			if elements++; c == 'n' {
+				return errors.New("the document has null as an element of a list; remove it")
+			}
+		}
+		begins = false
+		switch c {
+		case '"':
+			i = endOfString(text, i)
+		case '[', '{':
+			lists = append(lists, c == '[')
+			begins = c == '['
+		case ']', '}':
+			lists = lists[:max(len(lists)-1, 0)]
+		case ',':
+			begins = len(lists) > 0 && lists[len(lists)-1]
+		}
+	}
+	if elements > fewElements+len(text)/smallElement {
+		return fmt.Errorf("the lists of the document have %d elements in %d bytes, more than in any ordinary object; shorten them", elements,
+			len(text))
+	}
+	return nil
+}
+
+// endOfString returns the index of the quote that ends the string, or the last index of the text.
+func endOfString(text []byte, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(text) - 1
+}
 
 // harmless reports whether resource.ParseQuantity is fast for every value of the JSON text. The text then has no number with an exponent of
 // three digits, no number with more than longestNumber digits, and no escape that could hide one. This is much cheaper than a check of each

@@ -57,10 +57,15 @@ func NewSource(eventType, source, id string, object *unstructured.Unstructured) 
 }
 
 // Resend returns the event of the letter, with its first id and source. A letter can be forged by any user who may annotate a StatefulSet.
-// Therefore the event always has the given set, not the one in the letter.
+// Therefore the event always has the given set, not the one in the letter, and it is never an order: that would be carried out with the
+// rights of the user who sends it again.
 func Resend(letter api.UndeliveredEvent, set Ref) (cloudevents.Event, error) {
 	if !IsOwn(letter.Type) {
 		return cloudevents.Event{}, fmt.Errorf("letter %s has type %q, which is not a type of Drydock", letter.Key(), letter.Type)
+	}
+	if IsOrder(letter.Type) {
+		return cloudevents.Event{}, fmt.Errorf("letter %s is an order (%s), which is not sent again; give the order yourself if you want it, "+
+			"and remove the letter from annotation %s", letter.Key(), letter.Type, api.DeadLettersAnnotation)
 	}
 	set.Operation = letter.Operation
 	e := newEvent("", letter.Type, set, letter.ID)

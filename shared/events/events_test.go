@@ -169,6 +169,10 @@ func TestForgedLetterYieldsNoOtherEvent(t *testing.T) {
 	for name, change := range map[string]func(*api.UndeliveredEvent){
 		"a foreign type":      func(l *api.UndeliveredEvent) { l.Type = "com.example.other" },
 		"a source event":      func(l *api.UndeliveredEvent) { l.Type = SourceUpdate },
+		"an order to sleep":   func(l *api.UndeliveredEvent) { l.Type = Sleep },
+		"an order to wake":    func(l *api.UndeliveredEvent) { l.Type = Wake },
+		"an order to retry":   func(l *api.UndeliveredEvent) { l.Type = Retry },
+		"an activity":         func(l *api.UndeliveredEvent) { l.Type = Activity },
 		"a letter without id": func(l *api.UndeliveredEvent) { l.ID = "" },
 	} {
 		l := letter()

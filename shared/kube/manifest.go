@@ -27,6 +27,10 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observ
 	if err != nil || text == nil {
 		return err
 	}
+	if len(text) > api.MaxSet {
+		return fault.Permanent(fmt.Errorf("StatefulSet %s has %d bytes as JSON, Drydock works with at most %d; shorten its pod template or "+
+			"its annotations", ref, len(text), api.MaxSet))
+	}
 	set := &appsv1.StatefulSet{}
 	if err := json.Unmarshal(text, set); err != nil {
 		return fmt.Errorf("reading StatefulSet %s: %w", ref, err)

@@ -8,9 +8,9 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// mostKept is the limit for the claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded, they
-// take twice as much. A thousand ordinary replicas need less. The users who create claims decide how much there is to read, and the
-// function serves other tenants at the same time.
+// mostKept is the limit for the claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded,
+// ordinary ones take twice as much, and hostile ones ten times. A thousand ordinary replicas need less. The users who create claims decide
+// how much there is to read, and the function serves other tenants at the same time.
 const mostKept = 16 << 20
 
 // observation is an Observed that is being read.

@@ -125,11 +125,19 @@ func (l *List) All() []Turn {
 	return all
 }
 
+// share returns how many movers one namespace may have at once.
+func (l *List) share() int { return (l.Limit() + 1) / 2 }
+
+// counted returns how many movers of the limit the operation takes. An operation whose members stop together needs all its movers at once.
+// If these are more than the share of its namespace, it takes the share and runs more. If it had to wait for the movers of the others,
+// or they for its end, one tenant could stop the resizes of all.
+func (l *List) counted(t Turn) int { return min(t.Movers, l.share()) }
+
 func (l *List) movers(counts func(Turn) bool) int {
 	n := 0
 	for _, t := range l.turns {
 		if counts(t) {
-			n += t.Movers
+			n += l.counted(t)
 		}
 	}
 	return n
@@ -138,8 +146,7 @@ func (l *List) movers(counts func(Turn) bool) int {
 // Next returns the waiting operations that may have their turn now, in their order. The next turn belongs to the namespace with the fewest
 // movers, then to the operation in the lowest round, then to the oldest one. If it needs more movers than are free, all
 // others wait, too, because otherwise it would wait forever. For the same reason, no operation overtakes another one of its namespace. A
-// namespace gets at most half of the movers: the resizes of one tenant may take days, and must not keep those of all others waiting. An
-// operation that needs more than that runs alone.
+// namespace gets at most half of the movers: the resizes of one tenant may take days, and must not keep those of all others waiting.
 func (l *List) Next() []Turn {
 	if l == nil {
 		return nil
@@ -147,18 +154,18 @@ func (l *List) Next() []Turn {
 	busy, movers := 0, map[string]int{}
 	for _, t := range l.turns {
 		if t.Taken() {
-			busy, movers[t.Namespace] = busy+t.Movers, movers[t.Namespace]+t.Movers
+			busy, movers[t.Namespace] = busy+l.counted(t), movers[t.Namespace]+l.counted(t)
 		}
 	}
 	waiting := l.waiting()
 	var next []Turn
 	for {
 		first := l.first(waiting, movers)
-		if first == nil || busy > 0 && busy+first.Movers > l.Limit() {
+		if first == nil || busy+l.counted(*first) > l.Limit() {
 			return next
 		}
 		turn := *first
-		busy, movers[turn.Namespace] = busy+turn.Movers, movers[turn.Namespace]+turn.Movers
+		busy, movers[turn.Namespace] = busy+l.counted(turn), movers[turn.Namespace]+l.counted(turn)
 		next = append(next, turn)
 		waiting = slices.DeleteFunc(waiting, func(t Turn) bool { return t.Operation == turn.Operation })
 	}
@@ -201,7 +208,6 @@ func (l *List) storeRounds(namespace string) {
 // first returns the operation whose turn is next, or nil. The operations are in the order of their rounds, and movers has the number of
 // movers of each namespace.
 func (l *List) first(waiting []Turn, movers map[string]int) *Turn {
-	share := (l.Limit() + 1) / 2
 	seen := map[string]bool{}
 	var first *Turn
 	for i, t := range waiting {
@@ -209,7 +215,7 @@ func (l *List) first(waiting []Turn, movers map[string]int) *Turn {
 			continue
 		}
 		seen[t.Namespace] = true
-		mayRun := movers[t.Namespace] == 0 || movers[t.Namespace]+t.Movers <= share
+		mayRun := movers[t.Namespace]+l.counted(t) <= l.share()
 		if mayRun && (first == nil || movers[t.Namespace] < movers[first.Namespace]) {
 			first = &waiting[i]
 		}
