@@ -167,5 +167,5 @@ func asleep(name string) *appsv1.StatefulSet {
 // hostile is text that a user of a namespace may write.
 func hostile() string {
 	return `<script>document.body.id="broken"</script>"'><img src=x onerror=alert(1)>` + "\u202Etxt.exe\u2066\r\ndata: forged\n\n" +
-		strings.Repeat("A", 64<<10)
+		strings.Repeat("A", 24<<10) // all of them together fit into the annotations of an object
 }
