@@ -78,8 +78,8 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 			t.Errorf("no span of %s for operation %s, only of %v", f, operation, slices.Collect(maps.Keys(functions)))
 		}
 	}
-	if len(linked) < 2 || writes < 10 {
-		t.Errorf("operation %s: woken by %d other traces, %d patches have a span; want several", operation, len(linked), writes)
+	if len(linked) < 1 || writes < 10 {
+		t.Errorf("operation %s: woken by %d other traces, %d patches have a span; want one and more, and ten and more", operation, len(linked), writes)
 	}
 }
 
