@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -73,7 +74,7 @@ func TestApplyKeepsThePreviousMoverImageAllowed(t *testing.T) {
 	kubectl := filepath.Join(t.TempDir(), "kubectl")
 	const script = `#!/bin/sh
 case "$*" in
-  *"get role drydock-mover-image"*) printf 'example.com/drydock@sha256:before' ;;
+  *"get role drydock-mover-image"*) printf '%s' "$ALLOWED" ;;
   *apply*) cat >>"$APPLIED" ;;
 esac
 `
@@ -82,22 +83,40 @@ esac
 	}
 	t.Setenv("KUBECTL", kubectl)
 	t.Setenv("APPLIED", applied)
-	if output, err := apply(t, "example.com/drydock"+digest, "scale-hooks"); err != nil {
+	const image, before = "example.com/drydock" + digest, "example.com/drydock@sha256:before"
+	t.Setenv("ALLOWED", before)
+	if output, err := apply(t, image, "scale-hooks"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	if text, err := os.ReadFile(applied); err != nil || strings.Contains(string(text), "drydock-mover-image") {
 		t.Errorf("the deployment of scale-hooks changes the image of movers: %v\n%s", err, text)
 	}
-	if output, err := apply(t, "example.com/drydock"+digest, "backup"); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	manifests, err := os.ReadFile(applied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, image := range []string{"example.com/drydock" + digest, "example.com/drydock@sha256:before"} {
-		if !strings.Contains(string(manifests), `      - "`+image+`"`) {
-			t.Errorf("image %s is not allowed for movers:\n%s", image, manifests)
-		}
+	for name, row := range map[string]struct{ allowed, want string }{
+		"first deployment":                         {"", image + " " + image},
+		"another image":                            {before, image + " " + before},
+		"another image, after two deployments":     {before + " example.com/older", image + " " + before},
+		"the same image, after one deployment":     {image, image + " " + image},
+		"the same image, after an interrupted run": {image + " " + before, image + " " + before},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("ALLOWED", row.allowed)
+			if err := os.Remove(applied); err != nil {
+				t.Fatal(err)
+			}
+			if output, err := apply(t, image, "backup"); err != nil {
+				t.Fatalf("%v\n%s", err, output)
+			}
+			manifests, err := os.ReadFile(applied)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var allowed []string
+			for _, match := range regexp.MustCompile(`      - "(.*)"\n`).FindAllStringSubmatch(string(manifests), -1) {
+				allowed = append(allowed, match[1])
+			}
+			if got := strings.Join(allowed, " "); got != row.want {
+				t.Errorf("movers may use %s, want %s\n%s", got, row.want, manifests)
+			}
+		})
 	}
 }
