@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -39,15 +38,14 @@ func saying(message string) corev1.ContainerStatus {
 }
 
 // evicted returns the Event of a kubelet that ends the pod because of a limit of its emptyDir.
-func evicted(uid types.UID) corev1.Event {
-	return corev1.Event{Reason: "Evicted", Message: `Usage of EmptyDir volume "tmp" exceeds the limit "1Mi".`,
-		InvolvedObject: corev1.ObjectReference{UID: uid}}
+func evicted() *corev1.Event {
+	return &corev1.Event{Reason: "Evicted", Message: `Usage of EmptyDir volume "tmp" exceeds the limit "1Mi".`}
 }
 
 // killed returns the input with an Event that the kubelet ended each cleanup pod.
 func killed(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{evicted(uid)}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = evicted()
 	}
 	return in
 }

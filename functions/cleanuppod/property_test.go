@@ -188,9 +188,9 @@ func (c generator) input() Input {
 		in.Pods = append(in.Pods, build.Pod("backup", []string{fmt.Sprintf("data-web-%d", c.IntN(7))}, c.status()))
 	}
 	in.Kills = build.NoKills(in.Pods...)
-	for uid := range in.Kills {
+	for uid := range in.Kills.Events {
 		if strings.HasPrefix(string(uid), "uid-cleaner-") && c.in(5) {
-			in.Kills[uid] = []corev1.Event{evicted(uid)}
+			in.Kills.Events[uid] = evicted()
 		}
 	}
 	if c.in(3) {
@@ -304,7 +304,7 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || len(in.Kills[p.UID]) > 0 || p.Status.Phase != corev1.PodSucceeded ||
+		if err != nil || link == nil || in.Kills.Events[p.UID] != nil || p.Status.Phase != corev1.PodSucceeded ||
 			p.Name != statefulset.PodName(in.Set, n) {
 			continue
 		}

@@ -70,9 +70,8 @@ func deletedPod(o metav1.Object) {
 
 // withKill returns the input with an Event of the kubelet that it ended the hook's pod.
 func withKill(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
-			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}
 	}
 	return in
 }

@@ -22,6 +22,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/golden"
@@ -381,15 +382,14 @@ func withDrainedPod(in Input) Input {
 
 // withKill returns the input with an Event of the kubelet that it ended the hook's pod.
 func withKill(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
-			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}
 	}
 	return in
 }
 
 func withoutPods(in Input) Input {
-	in.HookPods, in.Kills = nil, nil
+	in.HookPods, in.Kills = nil, podend.Kills{}
 	return in
 }
 

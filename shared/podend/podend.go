@@ -29,12 +29,19 @@ const (
 	killing    = "Killing"
 )
 
-// Reasons lists the reasons of the Events that tell of an early end.
-var Reasons = []string{evicted, preempting, killing}
+// Kills is what was read about early ends of pods.
+type Kills struct {
+	// Events has an entry for each pod whose Events were read: one that tells of an early end, or nil. The end of a pod without an entry
+	// proves nothing.
+	Events map[types.UID]*corev1.Event
+}
 
-// Kills has the Events with one of Reasons, by the UID of their pod. A pod without an entry was not asked about, and so its end proves
-// nothing.
-type Kills map[types.UID][]corev1.Event
+// Note keeps the Event if it tells of an early end of the pod. One such Event is enough.
+func (k Kills) Note(pod *corev1.Pod, e *corev1.Event) {
+	if k.Events[pod.UID] == nil && ends(pod, e) {
+		k.Events[pod.UID] = e.DeepCopy()
+	}
+}
 
 // NeedsKills reports whether the Events of the pod decide its success. Everything else speaks for it.
 func NeedsKills(pod *corev1.Pod) bool {
@@ -57,16 +64,16 @@ func Judge(pod *corev1.Pod, kills Kills) (succeeded bool, early string) {
 		return false, fmt.Sprintf("has not written %.80q, the value of its annotation %s, to the termination message of a container", want,
 			api.SuccessMessageAnnotation)
 	}
-	events, read := kills[pod.UID]
-	if early = traceInPod(pod); early == "" && !read {
-		early = "ended without known Events"
+	if trace := traceInPod(pod); trace != "" {
+		return false, trace
 	}
-	for i := range events {
-		if early == "" && ends(pod, &events[i]) {
-			early = "was ended by its kubelet: " + quoted(events[i].Reason, events[i].Message)
-		}
+	switch kill, read := kills.Events[pod.UID]; {
+	case kill != nil:
+		return false, "was ended by its kubelet: " + quoted(kill.Reason, kill.Message)
+	case !read:
+		return false, "ended without known Events"
 	}
-	return early == "", early
+	return true, ""
 }
 
 // JudgeJob judges the end of a Job that the Job controller counts as complete. Pods may have pods of other owners. If the Job's pod is
@@ -125,22 +132,32 @@ func traceInPod(pod *corev1.Pod) string {
 
 // ends reports whether the Event tells that the kubelet ended the pod, or a container before it had finished its work.
 func ends(pod *corev1.Pod, e *corev1.Event) bool {
-	if e.InvolvedObject.UID != pod.UID || !slices.Contains(Reasons, e.Reason) {
+	switch {
+	case e.InvolvedObject.UID != pod.UID:
 		return false
-	}
-	if e.Reason != killing {
-		return true
+	case e.Reason != killing:
+		return e.Reason == evicted || e.Reason == preempting
 	}
 	name := containerOf(e.InvolvedObject.FieldPath)
 	if isSidecar(pod, name) {
 		return false // the kubelet ends sidecars when the other containers have ended
 	}
 	// The kubelet restarts a container whose liveness probe has failed. Only the last run counts. Both times are of the same node. The
-	// Event has full seconds, so only a start in a later second is certain.
-	if start := lastStart(pod, name); !start.IsZero() && start.Truncate(time.Second).After(e.LastTimestamp.Time) {
-		return false
+	// Event may have full seconds, so only a start in a later second is certain.
+	start, told := lastStart(pod, name), ToldAt(e)
+	return start.IsZero() || told.IsZero() || !start.Truncate(time.Second).After(told)
+}
+
+// ToldAt returns the latest time that the writer of the Event gave it. Its fields depend on the API. It is zero if there is none.
+func ToldAt(e *corev1.Event) time.Time {
+	at := e.LastTimestamp.Time
+	if e.EventTime.After(at) {
+		at = e.EventTime.Time
 	}
-	return true
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
 }
 
 // containerOf returns the name of the container in a field path such as spec.containers{NAME}, or "".

@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/podend"
+	"drydock.dev/test/kit/build"
 )
 
 var ended = time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)
@@ -63,6 +64,15 @@ func told(reason, path string, before time.Duration) corev1.Event {
 		InvolvedObject: corev1.ObjectReference{UID: "uid-pod", FieldPath: path}, LastTimestamp: metav1.NewTime(ended.Add(-before))}
 }
 
+// toldAnew returns the Event as a writer of the API events.k8s.io stores it: told once, and for the last time later if that is not zero.
+func toldAnew(e corev1.Event, once, last time.Time) corev1.Event {
+	e.LastTimestamp, e.EventTime = metav1.Time{}, metav1.NewMicroTime(once)
+	if !last.IsZero() {
+		e.Series = &corev1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(last)}
+	}
+	return e
+}
+
 func about(uid types.UID, e corev1.Event) corev1.Event {
 	e.InvolvedObject.UID = uid
 	return e
@@ -95,6 +105,14 @@ func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
 			succeeded: true},
 		"killed and started at once": {pod: drained(), events: []corev1.Event{told("Killing", "spec.containers{drain}", 20*time.Second)},
 			early: "Killing"},
+		"an earlier run was killed, says an Event of events.k8s.io": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Minute), time.Time{})}, succeeded: true},
+		"it was killed, says an Event of events.k8s.io": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Second), time.Time{})}, early: "Killing"},
+		"an earlier run and this one were killed": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Minute), ended.Add(-time.Second))}, early: "Killing"},
+		"killed at an unknown time": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), time.Time{}, time.Time{})}, early: "Killing"},
 		"an earlier pod was evicted": {pod: drained(), events: []corev1.Event{about("uid-other", told("Evicted", "", 0))}, succeeded: true},
 		"an Event of another kind":   {pod: drained(), events: []corev1.Event{told("BackOff", "spec.containers{drain}", 0)}, succeeded: true},
 		"it says what was asked":     {pod: drained(asks, says("moved 8 of 8\nall shards moved \n")), succeeded: true},
@@ -108,9 +126,9 @@ func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			kills := podend.Kills{}
-			if podend.NeedsKills(row.pod) {
-				kills[row.pod.UID] = row.events
+			kills := build.NoKills(row.pod)
+			for i := range row.events {
+				kills.Note(row.pod, &row.events[i])
 			}
 			succeeded, early := podend.Judge(row.pod, kills)
 			if succeeded != row.succeeded || (early == "") != (row.early == "") || !strings.Contains(early, row.early) {
@@ -122,10 +140,10 @@ func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
 
 // TestUnreadEventsProveNoSuccess: the same pod has succeeded once its Events are read.
 func TestUnreadEventsProveNoSuccess(t *testing.T) {
-	if succeeded, early := podend.Judge(drained(), nil); succeeded || early != "ended without known Events" {
+	if succeeded, early := podend.Judge(drained(), podend.Kills{}); succeeded || early != "ended without known Events" {
 		t.Errorf("succeeded %t, %q", succeeded, early)
 	}
-	if succeeded, early := podend.Judge(drained(), podend.Kills{"uid-pod": nil}); !succeeded || early != "" {
+	if succeeded, early := podend.Judge(drained(), build.NoKills(drained())); !succeeded || early != "" {
 		t.Errorf("with Events: succeeded %t, %q", succeeded, early)
 	}
 }
@@ -153,7 +171,7 @@ func TestJobSucceedsByOnePodThatEndedByItself(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			succeeded, early := podend.JudgeJob(job, row.pods, podend.Kills{"uid-pod": nil})
+			succeeded, early := podend.JudgeJob(job, row.pods, build.NoKills(row.pods...))
 			if succeeded != row.succeeded || !strings.Contains(early, row.early) || succeeded && early != "" {
 				t.Errorf("succeeded %t, %q; want %t, %q", succeeded, early, row.succeeded, row.early)
 			}

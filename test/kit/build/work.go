@@ -170,10 +170,10 @@ func EndedPods(jobs ...*batchv1.Job) []*corev1.Pod {
 
 // NoKills returns the observation that no Event tells of an early end of the pods.
 func NoKills(pods ...*corev1.Pod) podend.Kills {
-	kills := podend.Kills{}
+	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
 		if podend.NeedsKills(pod) {
-			kills[pod.UID] = []corev1.Event{}
+			kills.Events[pod.UID] = nil
 		}
 	}
 	return kills
