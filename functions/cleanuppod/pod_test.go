@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/podend"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -48,6 +49,17 @@ func killed(in Input) Input {
 		in.Kills.Events[uid] = evicted()
 	}
 	return in
+}
+
+// unread returns the input if the Events about the cleanup pods cannot be read.
+func unread(in Input) Input {
+	in.Kills = podend.Kills{Unread: "reading the Events about pod web-1: the server is shutting down"}
+	return in
+}
+
+// restarted lets the container of a pod that has ended have this many failed runs before.
+func restarted(times int32) build.Option {
+	return build.Edit(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = times })
 }
 
 // disruptedByKubelet sets the condition of a pod that ends because its node shuts down.

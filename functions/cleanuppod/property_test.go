@@ -129,6 +129,11 @@ func (c generator) status() build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = one(c, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed,
 			corev1.PodUnknown)
+		if p.Status.Phase == corev1.PodSucceeded {
+			ago := one(c, 0, time.Minute, time.Minute, time.Minute, time.Hour)
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{terminated("drain", 0, ago)}
+			return
+		}
 		for range c.IntN(3) {
 			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
 				one(c, waits("drain", "ErrImagePull"), running("drain", int32(c.IntN(5))), terminated("drain", int32(c.IntN(2)), time.Minute)))
@@ -305,7 +310,7 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
 		if err != nil || link == nil || in.Kills.Events[p.UID] != nil || p.Status.Phase != corev1.PodSucceeded ||
-			p.Name != statefulset.PodName(in.Set, n) {
+			p.Name != statefulset.PodName(in.Set, n) || !p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Equal(&aMinuteAgo) {
 			continue
 		}
 		if link.Role == api.RoleCleaner && link.Operation == record.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&
@@ -315,6 +320,9 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	}
 	return "no cleanup pod has succeeded on it"
 }
+
+// aMinuteAgo is the only end of a generated pod that is neither too new nor too old to be judged.
+var aMinuteAgo = metav1.NewTime(build.Now.Add(-time.Minute))
 
 // wrongPod returns the reason why the created pod is not allowed, or "".
 func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podend"
 )
@@ -36,8 +37,9 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 }
 
 // Kills reads all Events about each pod whose success they decide, and keeps one that tells of an early end. Any user who may write Events
-// can have written it. A false Event makes a pod's work count as unfinished, so it is done again.
-func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, error) {
+// can have written it. A false Event makes a pod's work count as unfinished, so it is done again. A failed read is no error: it leaves the
+// pod to a later look.
+func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
 	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
 		if !podend.NeedsKills(pod) {
@@ -51,11 +53,12 @@ func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, e
 					kills.Note(pod, &l.Items[i])
 				}
 			})
-		if err != nil {
-			return kills, fmt.Errorf("reading the Events about the end of pod %s: %w", pod.Name, err)
+		if err != nil && kills.Events[pod.UID] == nil {
+			delete(kills.Events, pod.UID)
+			kills.Unread = fmt.Sprintf("reading the Events about pod %s: %s", pod.Name, fault.Words(err))
 		}
 	}
-	return kills, nil
+	return kills
 }
 
 // HappenedAt returns when the Event last happened.

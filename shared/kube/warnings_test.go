@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,30 @@ func TestForgedEventsHideNoEviction(t *testing.T) {
 		"an eviction behind them":    {append(forged, event("real", "Evicted", "")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kills, err := serve(t, build.Lists{"events": row.events}).Kills(t.Context(), []*corev1.Pod{pod})
-			if kill, read := kills.Events[pod.UID]; err != nil || !read || (kill != nil) != row.kill {
-				t.Errorf("read %t, Event %v, error %v", read, kill, err)
+			kills := serve(t, build.Lists{"events": row.events}).Kills(t.Context(), []*corev1.Pod{pod})
+			if kill, read := kills.Events[pod.UID]; kills.Unread != "" || !read || (kill != nil) != row.kill {
+				t.Errorf("read %t, Event %v; %s", read, kill, kills.Unread)
+			}
+		})
+	}
+}
+
+// TestFailedReadOfEventsIsReported: it is no error of the whole look, and the pod then counts as unread.
+func TestFailedReadOfEventsIsReported(t *testing.T) {
+	pod := build.Pod("web-2", nil, build.InPhase(corev1.PodSucceeded))
+	for name, row := range map[string]struct {
+		lists  build.Lists
+		read   bool
+		unread string
+	}{
+		"the API server has the list":  {build.Lists{"events": list{}}, true, ""},
+		"the API server fails to list": {nil, false, "reading the Events about pod web-2: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kills := serve(t, row.lists).Kills(t.Context(), []*corev1.Pod{pod})
+			if _, read := kills.Events[pod.UID]; read != row.read || !strings.HasPrefix(kills.Unread, row.unread) ||
+				(kills.Unread == "") != row.read {
+				t.Errorf("read %t, unread %q", read, kills.Unread)
 			}
 		})
 	}
