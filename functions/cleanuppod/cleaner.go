@@ -32,12 +32,14 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		p := plan.Do(api.ClaimsDeleted, append(in.store(withoutEntry(record, o.Number)).Actions(), plan.Delete(plan.Pods, pod))...)
 		p.Outcomes = []plan.Outcome{in.outcome(plan.Succeeded, pod)}
 		return p
-	case pod.DeletionTimestamp != nil, entry != nil && entry.Pod == pod.UID:
+	case entry != nil && entry.Pod == pod.UID, pod.DeletionTimestamp != nil && len(claims) == 0:
 		return removePod(pod)
 	case o.Wanted && cleanup.Cancels(in.Set):
 		p := removePod(pod)
-		p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
-			pod.Name, claimsAre(o)))
+		if pod.DeletionTimestamp == nil {
+			p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
+				pod.Name, claimsAre(o)))
+		}
 		return p
 	}
 	switch verdict {

@@ -191,6 +191,13 @@ func TestFailure(t *testing.T) {
 			cleanupPod(1, build.Age(10*time.Minute), waiting("ImagePullBackOff", "no such image"))),
 		"the pod does not end in time":   on(web(c), usedClaim("data-web-1"), cleanupPod(1, build.Age(26*time.Hour))),
 		"a user deletes the running pod": on(web(c), usedClaim("data-web-1"), cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod again": on(web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-x"), next(-time.Minute)))),
+			usedClaim("data-web-1"), cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod as often as allowed": on(
+			web(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"),
+			cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod, and the replica is needed again": on(web(build.Replicas(2), c), usedClaim("data-web-1"),
+			cleanupPod(1, build.Deleting())),
 		"a user deletes the running pod, and our finalizer is the second": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, build.Deleting(), build.Finalizers("a", api.CleanupFinalizer))),
 		"a user deletes the running pod, and our finalizer is removed": on(web(c), usedClaim("data-web-1"),
