@@ -15,7 +15,8 @@ import (
 // handlePod returns the next step for an ordinal with a cleanup pod.
 func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(record, o.Number)
-	succeeded, early := podend.Judge(pod, in.Kills)
+	verdict, why := podend.Judge(in.Now, pod, in.Kills)
+	succeeded := verdict == podend.Succeeded
 	claims := cleanup.Ordinal{Claims: cleanup.ClaimsOfLink(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
 	case hasGivenUp(entry):
@@ -31,16 +32,21 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 		p := plan.Do(api.ClaimsDeleted, append(in.store(withoutEntry(record, o.Number)).Actions(), plan.Delete(plan.Pods, pod))...)
 		p.Outcomes = []plan.Outcome{in.outcome(plan.Succeeded, pod)}
 		return p
-	case pod.DeletionTimestamp != nil, entry != nil && entry.Pod == pod.UID:
+	case entry != nil && entry.Pod == pod.UID, pod.DeletionTimestamp != nil && len(claims) == 0:
 		return removePod(pod)
 	case o.Wanted && cleanup.Cancels(in.Set):
 		p := removePod(pod)
-		p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
-			pod.Name, claimsAre(o)))
+		if pod.DeletionTimestamp == nil {
+			p.Actions = append(p.Actions, in.note(record, api.CleanupCanceled, false, "the member is needed again: pod %s is stopped, %s kept",
+				pod.Name, claimsAre(o)))
+		}
 		return p
 	}
-	if early != "" {
-		return in.countFailure(record, o, fmt.Sprintf("cleanup pod %s %s, so it may not have finished its work", pod.Name, early))
+	switch verdict {
+	case podend.Pending:
+		return plan.WaitSoon(api.CleanupRunning, "pod %s %s", pod.Name, why)
+	case podend.Unproven:
+		return in.countFailure(record, o, fmt.Sprintf("cleanup pod %s %s, so it may not have finished its work", pod.Name, why))
 	}
 	if trouble := in.tryFailure(entry, pod); trouble != "" {
 		return in.countFailure(record, o, trouble)

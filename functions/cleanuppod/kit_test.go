@@ -73,6 +73,9 @@ func render(in Input, p plan.Plan) string {
 	if p.Detail != "" {
 		fmt.Fprintf(&b, " (%s)", p.Detail)
 	}
+	if p.Soon {
+		b.WriteString(", soon")
+	}
 	b.WriteString("\n")
 	for _, a := range p.Actions {
 		fmt.Fprintf(&b, "- %s\n", a)
@@ -316,16 +319,18 @@ func failing(restarts int32, words string) build.Option {
 }
 
 var (
-	succeeded = build.InPhase(corev1.PodSucceeded)
-	failed    = build.InPhase(corev1.PodFailed)
-	pending   = build.InPhase(corev1.PodPending)
-	parallel  = build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
-	cancels   = build.Annotation(api.CleanupOnScaleUpAnnotation, "cancel")
-	onDelete  = build.Annotation(api.CleanupOnDeleteAnnotation, "true")
-	retry     = build.Annotation(api.RetryAnnotation, "")
-	abort     = build.Annotation(api.AbortAnnotation, "")
-	optOut    = build.Label(api.ManagedLabel, "")
-	held      = build.Finalizers("first", api.CleanupFinalizer, "last")
+	succeeded = build.Edit(func(p *corev1.Pod) {
+		p.Status.Phase, p.Status.ContainerStatuses = corev1.PodSucceeded, []corev1.ContainerStatus{terminated("drain", 0, time.Minute)}
+	})
+	failed   = build.InPhase(corev1.PodFailed)
+	pending  = build.InPhase(corev1.PodPending)
+	parallel = build.Edit(func(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement })
+	cancels  = build.Annotation(api.CleanupOnScaleUpAnnotation, "cancel")
+	onDelete = build.Annotation(api.CleanupOnDeleteAnnotation, "true")
+	retry    = build.Annotation(api.RetryAnnotation, "")
+	abort    = build.Annotation(api.AbortAnnotation, "")
+	optOut   = build.Label(api.ManagedLabel, "")
+	held     = build.Finalizers("first", api.CleanupFinalizer, "last")
 )
 
 // deletedOptions are the options of a set that is being deleted and has our finalizer.

@@ -50,9 +50,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, retry bool) (Inp
 	if err != nil || !found {
 		return in, err
 	}
-	if in.Kills, err = f.client.Kills(ctx, in.cleanupPods()); err != nil {
-		return in, err
-	}
+	in.Kills = f.client.Kills(ctx, in.cleanupPods())
 	held := set.DeletionTimestamp != nil && cleanup.HasFinalizer(set)
 	noneWanted := statefulset.CleanupAsked(set) && (held || statefulset.Replicas(set) == 0)
 	if noneWanted || statefulset.Controller(set) != nil && in.hasLeftovers() {

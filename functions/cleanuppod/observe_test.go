@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -75,6 +76,26 @@ func expectCleanupWithoutSleep(t *testing.T, objects ...metav1.Object) {
 	if p := Decide(observed(t, read(awake...))); p.Kind != plan.KindDo || p.Reason != api.CleanupStarted {
 		t.Errorf("the test is wrong: without a sleep, the claims must be cleaned up: %s", p)
 	}
+}
+
+// TestUnreadEventsStopNoOtherWork: the API server of the test has no list of Events.
+func TestUnreadEventsStopNoOtherWork(t *testing.T) {
+	lists := read(web(parallel, cleaning()), usedClaim("data-web-2"), usedClaim("data-web-1"), cleanupPod(2, endedNow))
+	in := observed(t, lists)
+	if p := Decide(in); in.Kills.Unread == "" || p.Reason != api.CleanupStarted {
+		t.Errorf("unread %q; %s", in.Kills.Unread, p)
+	}
+	lists["events"] = nil
+	in = observed(t, lists)
+	if p := Decide(in); in.Kills.Unread != "" || p.Reason != api.CleanupDone {
+		t.Errorf("with Events: unread %q; %s", in.Kills.Unread, p)
+	}
+}
+
+// endedNow lets a cleanup pod end by itself a minute ago.
+func endedNow(o metav1.Object) {
+	succeeded(o)
+	o.(*corev1.Pod).Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(time.Now().Add(-time.Minute))
 }
 
 var ref = events.Ref{Namespace: build.Namespace, Name: "web"}

@@ -96,6 +96,10 @@ func TestSuccess(t *testing.T) {
 		"the pod was evicted and exited with 0": killed(on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod())),
 		"the pod's node shut down and it exited with 0": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
 			pod(disruptedByKubelet)),
+		"the pod has just ended": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod(containers(nil, terminated("drain", 0, 0)))),
+		"the pod ended an hour ago": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
+			pod(containers(nil, terminated("drain", 0, time.Hour)))),
+		"the Events about the pod cannot be read": unread(on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod())),
 		"the pod asks for a message and has written none": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
 			pod(build.Annotation(api.SuccessMessageAnnotation, "drained"))),
 		"the pod has written the message and was evicted then": on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"),
@@ -134,7 +138,7 @@ func TestSuccess(t *testing.T) {
 				next(-time.Second)))), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod()),
 		"the deletion is rejected again": rejected(
 			on(two(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-cleaner-web-1"), next(-time.Second)))), usedClaim("data-web-1"),
-				usedClaim("logs-web-1"), pod(failing(2, "x")))),
+				usedClaim("logs-web-1"), pod(restarted(2)))),
 		"the cleanup succeeded after failures": on(
 			two(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Second)))), pod()),
 		"the replica is needed again after the cleanup succeeded": on(two(build.Replicas(2), c), usedClaim("data-web-1"),
@@ -187,6 +191,13 @@ func TestFailure(t *testing.T) {
 			cleanupPod(1, build.Age(10*time.Minute), waiting("ImagePullBackOff", "no such image"))),
 		"the pod does not end in time":   on(web(c), usedClaim("data-web-1"), cleanupPod(1, build.Age(26*time.Hour))),
 		"a user deletes the running pod": on(web(c), usedClaim("data-web-1"), cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod again": on(web(cleaning(entry(1, api.CleanupTried, tries(1), ofPod("uid-x"), next(-time.Minute)))),
+			usedClaim("data-web-1"), cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod as often as allowed": on(
+			web(cleaning(entry(1, api.CleanupTried, tries(2), ofPod("uid-x"), next(-time.Minute)))), usedClaim("data-web-1"),
+			cleanupPod(1, build.Deleting())),
+		"a user deletes the running pod, and the replica is needed again": on(web(build.Replicas(2), c), usedClaim("data-web-1"),
+			cleanupPod(1, build.Deleting())),
 		"a user deletes the running pod, and our finalizer is the second": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, build.Deleting(), build.Finalizers("a", api.CleanupFinalizer))),
 		"a user deletes the running pod, and our finalizer is removed": on(web(c), usedClaim("data-web-1"),
@@ -257,6 +268,7 @@ func TestSeveralOrdinals(t *testing.T) {
 		"Parallel: the limit is reached":                      claims(on(web(parallel, c), cleanupPod(3), cleanupPod(2)), "1", "2", "3"),
 		"Parallel: a lower one succeeds": claims(on(web(parallel, c), cleanupPod(3), cleanupPod(2, succeeded)), "1", "2",
 			"3"),
+		"Parallel: the end of one pod is not judged yet":      unread(claims(on(web(parallel, c), cleanupPod(3, succeeded)), "1", "2", "3")),
 		"Parallel: a failed ordinal does not stop the others": claims(on(web(parallel, cleaning(failed3))), "1", "2", "3"),
 		"Parallel: failed ordinals up to the limit end the cleanup": claims(
 			on(web(parallel, cleaning(failed3, entry(2, api.CleanupFailed, tries(3))))), "1", "2", "3"),

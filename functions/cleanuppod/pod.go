@@ -21,6 +21,8 @@ func (in Input) tryFailure(entry *api.OrdinalStatus, pod *corev1.Pod) string {
 	}
 	age := in.Now.Sub(pod.CreationTimestamp.Time)
 	switch {
+	case pod.DeletionTimestamp != nil:
+		return fmt.Sprintf("cleanup pod %s was deleted before it had finished its work", pod.Name)
 	case pod.Status.Phase == corev1.PodFailed:
 		return fmt.Sprintf("cleanup pod %s failed: %s", pod.Name, failureText(pod))
 	case failures(pod) > 0 && tries+failures(pod) >= in.Settings.CleanupTries:

@@ -12,10 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/podend"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -39,17 +39,27 @@ func saying(message string) corev1.ContainerStatus {
 }
 
 // evicted returns the Event of a kubelet that ends the pod because of a limit of its emptyDir.
-func evicted(uid types.UID) corev1.Event {
-	return corev1.Event{Reason: "Evicted", Message: `Usage of EmptyDir volume "tmp" exceeds the limit "1Mi".`,
-		InvolvedObject: corev1.ObjectReference{UID: uid}}
+func evicted() *corev1.Event {
+	return &corev1.Event{Reason: "Evicted", Message: `Usage of EmptyDir volume "tmp" exceeds the limit "1Mi".`}
 }
 
 // killed returns the input with an Event that the kubelet ended each cleanup pod.
 func killed(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{evicted(uid)}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = evicted()
 	}
 	return in
+}
+
+// unread returns the input if the Events about the cleanup pods cannot be read.
+func unread(in Input) Input {
+	in.Kills = podend.Kills{Unread: "reading the Events about pod web-1: the server is shutting down"}
+	return in
+}
+
+// restarted lets the container of a pod that has ended have this many failed runs before.
+func restarted(times int32) build.Option {
+	return build.Edit(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = times })
 }
 
 // disruptedByKubelet sets the condition of a pod that ends because its node shuts down.

@@ -129,6 +129,11 @@ func (c generator) status() build.Option {
 	return build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase = one(c, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed,
 			corev1.PodUnknown)
+		if p.Status.Phase == corev1.PodSucceeded {
+			ago := one(c, 0, time.Minute, time.Minute, time.Minute, time.Hour)
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{terminated("drain", 0, ago)}
+			return
+		}
 		for range c.IntN(3) {
 			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses,
 				one(c, waits("drain", "ErrImagePull"), running("drain", int32(c.IntN(5))), terminated("drain", int32(c.IntN(2)), time.Minute)))
@@ -188,9 +193,9 @@ func (c generator) input() Input {
 		in.Pods = append(in.Pods, build.Pod("backup", []string{fmt.Sprintf("data-web-%d", c.IntN(7))}, c.status()))
 	}
 	in.Kills = build.NoKills(in.Pods...)
-	for uid := range in.Kills {
+	for uid := range in.Kills.Events {
 		if strings.HasPrefix(string(uid), "uid-cleaner-") && c.in(5) {
-			in.Kills[uid] = []corev1.Event{evicted(uid)}
+			in.Kills.Events[uid] = evicted()
 		}
 	}
 	if c.in(3) {
@@ -304,8 +309,8 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || len(in.Kills[p.UID]) > 0 || p.Status.Phase != corev1.PodSucceeded ||
-			p.Name != statefulset.PodName(in.Set, n) {
+		if err != nil || link == nil || in.Kills.Events[p.UID] != nil || p.Status.Phase != corev1.PodSucceeded ||
+			p.Name != statefulset.PodName(in.Set, n) || !p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Equal(&aMinuteAgo) {
 			continue
 		}
 		if link.Role == api.RoleCleaner && link.Operation == record.Operation && link.Set == (api.SetRef{Name: in.Set.Name, UID: in.Set.UID}) &&
@@ -315,6 +320,9 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	}
 	return "no cleanup pod has succeeded on it"
 }
+
+// aMinuteAgo is the only end of a generated pod that is neither too new nor too old to be judged.
+var aMinuteAgo = metav1.NewTime(build.Now.Add(-time.Minute))
 
 // wrongPod returns the reason why the created pod is not allowed, or "".
 func (in Input) wrongPod(a plan.Action, seen metav1.Object) string {

@@ -49,9 +49,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			return plan.Plan{}, err
 		}
 		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings}
-		if in.Kills, err = f.client.Kills(ctx, in.endedHookPods()); err != nil {
-			return plan.Plan{}, err
-		}
+		in.Kills = f.client.Kills(ctx, in.endedHookPods())
 		in.recordFailure(failure)
 		if err := f.confirmNamespaceDeletion(ctx, &in, failure); err != nil {
 			return plan.Plan{}, err

@@ -23,10 +23,11 @@ type hookState int
 const (
 	hookDone       hookState = iota // it has succeeded, or the set has none
 	hookMissing                     // it has not been started
-	hookUnfinished                  // it is running, or the operation is given up because of it
+	hookUnfinished                  // it is running or not judged yet, or the operation is given up because of it
 )
 
-// hookStateOf returns the progress of the member's hook. The member waits for a running hook; a failed hook gives the operation up.
+// hookStateOf returns the progress of the member's hook. The member waits for a running hook, and for the judgement of
+// one that has ended. A failed hook gives the operation up.
 func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	template, err := resources.HookTemplate(w.Set, hook)
 	job := w.hookJob(hook, member)
@@ -36,11 +37,14 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	case template == nil:
 		return hookDone
 	case job != nil && jobCondition(job, batchv1.JobComplete) != nil:
-		succeeded, early := podend.JudgeJob(job, w.Pods, w.Kills)
-		if succeeded {
+		switch verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills); verdict {
+		case podend.Succeeded:
 			return hookDone
+		case podend.Pending:
+			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+		default:
+			w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, why))
 		}
-		w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, early))
 	case job == nil:
 		return hookMissing
 	case jobCondition(job, batchv1.JobFailed) != nil:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
@@ -39,7 +40,7 @@ func hookJob(hook resources.Hook, ordinal int, conditions ...batchv1.JobConditio
 			Reason: "BackoffLimitExceeded", Message: "too many"})
 	}
 	all := objects{job}
-	for _, pod := range build.EndedPods(job) {
+	for _, pod := range build.EndedPods(build.Now, job) {
 		all = append(all, pod)
 	}
 	return all
@@ -55,8 +56,8 @@ func hookPod(words string) objects {
 	return objects{pod}
 }
 
-// endedEarly returns a complete Job and its changed pod.
-func endedEarly(change build.Option) objects {
+// changedPod returns a complete Job and its changed pod.
+func changedPod(change build.Option) objects {
 	all := hookJob(beforeIt, 2, batchv1.JobComplete)
 	all[1] = build.With(all[1].(*corev1.Pod), change)
 	return all
@@ -68,11 +69,23 @@ func deletedPod(o metav1.Object) {
 	o.SetFinalizers([]string{batchv1.JobTrackingFinalizer})
 }
 
+// endedAgo lets the containers of a pod end so long ago.
+func endedAgo(ago time.Duration) build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(build.Now.Add(-ago))
+	})
+}
+
+// withUnread returns the input if the Events about the hooks' pods cannot be read.
+func withUnread(in Input) Input {
+	in.Kills = podend.Kills{Unread: "reading the Events about pod hook: the server is shutting down"}
+	return in
+}
+
 // withKill returns the input with an Event of the kubelet that it ended the hook's pod.
 func withKill(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
-			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}
 	}
 	return in
 }
@@ -118,10 +131,14 @@ func TestHookRunsBeforeMemberStops(t *testing.T) {
 		testCase{"16 the others must catch up before the hook runs", withCheck(at())},
 		testCase{"17 the others have fallen behind because of the hook",
 			with(withCheck(at(hookJob(beforeIt, 2, batchv1.JobComplete))), oneBehind)},
-		testCase{"18 the hook's pod was drained and exited with 0: the member is not stopped", at(endedEarly(deletedPod))},
+		testCase{"18 the hook's pod was drained and exited with 0: the member is not stopped", at(changedPod(deletedPod))},
 		testCase{"19 the hook's pod was evicted and exited with 0: the member is not stopped",
 			withKill(at(hookJob(beforeIt, 2, batchv1.JobComplete)))},
 		testCase{"20 the hook's pod is gone: the member is not stopped", at(hookJob(beforeIt, 2, batchv1.JobComplete)[:1])},
+		testCase{"21 the hook's pod has just ended: the member waits", at(changedPod(endedAgo(0)))},
+		testCase{"22 the hook's pod ended an hour ago: the member is not stopped", at(changedPod(endedAgo(time.Hour)))},
+		testCase{"23 the Events about the hook's pod cannot be read: the member waits",
+			withUnread(at(hookJob(beforeIt, 2, batchv1.JobComplete)))},
 	)
 }
 

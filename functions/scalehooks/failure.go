@@ -56,10 +56,13 @@ func latestFailedPod(known, pod *corev1.Pod, job *batchv1.Job) *corev1.Pod {
 }
 
 // containerFailure returns the exit code and termination message of the first failed container, as the end of a sentence. It is empty
-// without a failed pod.
+// without a failed pod, unless the pods could not be read.
 func (in Input) containerFailure() string {
 	pod := in.failedPod()
-	if pod == nil {
+	switch {
+	case pod == nil && in.Kills.Unread != "":
+		return "; how it ended is unknown: " + text.Line(in.Kills.Unread, maxContainerMessage)
+	case pod == nil:
 		return ""
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -29,10 +29,9 @@ type Input struct {
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
 	// AutoscalerError is why a write of an autoscaler failed during this event; empty if none did.
 	AutoscalerError string
-	// HookPods are the pods of the hook Job that has ended in the current phase. They are nil if there is no such Job, or the Job failed and
-	// pods could not be read.
+	// HookPods are the pods of the hook Job that has ended in the current phase.
 	HookPods []*corev1.Pod
-	// Kills has the Events about the ends of HookPods whose success they decide.
+	// Kills has the Events about the ends of HookPods whose success they decide, and says why HookPods may be incomplete.
 	Kills podend.Kills
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string

@@ -22,6 +22,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/golden"
@@ -51,6 +52,9 @@ func entry(p plan.Plan) string {
 	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
 	if p.Detail != "" {
 		fmt.Fprintf(&b, " (%s)", p.Detail)
+	}
+	if p.Soon {
+		b.WriteString(", soon")
 	}
 	b.WriteString("\n")
 	for _, a := range p.Actions {
@@ -366,7 +370,7 @@ func observed(objects ...metav1.Object) Input {
 
 // withHookPods returns the input with the pods of its complete Jobs, which have ended by themselves.
 func withHookPods(in Input) Input {
-	in.HookPods = build.EndedPods(in.Jobs...)
+	in.HookPods = build.EndedPods(in.Now, in.Jobs...)
 	in.Kills = build.NoKills(in.HookPods...)
 	return in
 }
@@ -381,15 +385,32 @@ func withDrainedPod(in Input) Input {
 
 // withKill returns the input with an Event of the kubelet that it ended the hook's pod.
 func withKill(in Input) Input {
-	for uid := range in.Kills {
-		in.Kills[uid] = []corev1.Event{{Reason: "Evicted", Message: "The node was low on resource: memory.",
-			InvolvedObject: corev1.ObjectReference{UID: uid}}}
+	for uid := range in.Kills.Events {
+		in.Kills.Events[uid] = &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}
+	}
+	return in
+}
+
+// withEnd returns the input if the hook's pod ended so long ago.
+func withEnd(in Input, ago time.Duration) Input {
+	for _, pod := range in.HookPods {
+		pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(build.Now.Add(-ago))
+	}
+	return in
+}
+
+// withUnread returns the input if the pods of the hook's Job, which ended just now, cannot be read.
+func withUnread(in Input) Input {
+	in = withoutPods(in)
+	in.Kills.Unread = "reading the pods of Job hook: the server is shutting down"
+	for i, job := range in.Jobs {
+		in.Jobs[i] = build.With(job.DeepCopy(), build.Edit(func(j *batchv1.Job) { j.Status.CompletionTime = ptr.To(metav1.NewTime(build.Now)) }))
 	}
 	return in
 }
 
 func withoutPods(in Input) Input {
-	in.HookPods, in.Kills = nil, nil
+	in.HookPods, in.Kills = nil, podend.Kills{}
 	return in
 }
 

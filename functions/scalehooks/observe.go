@@ -2,6 +2,7 @@ package scalehooks
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -53,15 +55,16 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeJobs(ctx, &in); err != nil {
 		return in, err
 	}
-	return in, f.observeHookPods(ctx, &in)
+	f.observeHookPods(ctx, &in)
+	return in, nil
 }
 
-// observeHookPods reads the pods of the hook Job that has ended, and the Events about their ends. Without permission to list pods, a
-// failure is reported without their exit codes. A success cannot be judged then.
-func (f *Function) observeHookPods(ctx context.Context, in *Input) error {
+// observeHookPods reads the pods of the hook Job that has ended, and the Events about their ends. If that fails, a failed hook is reported
+// without exit codes, and another hook is judged by a later look.
+func (f *Function) observeHookPods(ctx context.Context, in *Input) {
 	job := in.endedHook()
 	if job == nil {
-		return nil
+		return
 	}
 	err := kube.Pages(ctx, f.client, plan.Pods, in.Namespace, batchv1.JobNameLabel+"="+job.Name, &corev1.PodList{},
 		func(l *corev1.PodList) {
@@ -71,14 +74,10 @@ func (f *Function) observeHookPods(ctx context.Context, in *Input) error {
 				}
 			}
 		})
-	if apierrors.IsForbidden(err) && scale.EndCondition(job, batchv1.JobFailed) != nil {
-		return nil
-	}
+	in.Kills = f.client.Kills(ctx, in.HookPods)
 	if err != nil {
-		return err
+		in.Kills.Unread = fmt.Sprintf("reading the pods of Job %s: %s", job.Name, fault.Words(err))
 	}
-	in.Kills, err = f.client.Kills(ctx, in.HookPods)
-	return err
 }
 
 // observeAutoscalers reads the HorizontalPodAutoscaler named after the Scaler that scales the set, whatever its mode. An interrupted

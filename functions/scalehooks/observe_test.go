@@ -1,11 +1,16 @@
 package scalehooks
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
 	"drydock.dev/test/kit/build"
 )
 
@@ -34,5 +39,35 @@ func TestOnlyHookJobsOfTheSetAreObserved(t *testing.T) {
 		if got := isHook(row.job, "web"); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestUnreadPodsOfHookAreReported: the look goes on without them.
+func TestUnreadPodsOfHookAreReported(t *testing.T) {
+	job := hookJob("pre", completed)
+	for name, row := range map[string]struct {
+		drop, unread string
+		pods         int
+	}{
+		"all can be read":       {"", "", 1},
+		"pods cannot be read":   {"pods", "reading the pods of Job ", 0},
+		"Events cannot be read": {"events", "reading the Events about pod ", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists := build.EmptyLists()
+			lists["events"] = nil
+			lists["statefulsets"], lists["jobs"] = []metav1.Object{web(2, withRecord(api.PreScaling))}, []metav1.Object{job}
+			for _, pod := range build.EndedPods(build.Now, job) {
+				pod.Labels = map[string]string{batchv1.JobNameLabel: job.Name}
+				lists["pods"] = append(lists["pods"], pod)
+			}
+			delete(lists, row.drop)
+			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+			if err != nil || len(in.HookPods) != row.pods || !strings.HasPrefix(in.Kills.Unread, row.unread) ||
+				(in.Kills.Unread == "") != (row.unread == "") {
+				t.Errorf("%d pods, unread %q, error %v", len(in.HookPods), in.Kills.Unread, err)
+			}
+		})
 	}
 }

@@ -34,11 +34,9 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return next()
 	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // another Job follows when this one is deleted
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
+	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil && !failing:
+		return w.judgeHook(hook, job, next)
 	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil:
-		if succeeded, early := podend.JudgeJob(job, w.HookPods, w.Kills); !succeeded && !failing {
-			return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s may not have finished its work: Job %s is complete, but %s", hook, job.Name,
-				early))
-		}
 		return next()
 	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
 		return next()
@@ -54,6 +52,21 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return plan.Do(api.HookRunning, plan.Create(plan.Jobs, w.makeJob(hook, template)))
 	}
 	return w.wait(api.HookRunning, "Job %s is running", job.Name)
+}
+
+// judgeHook calls next if the complete Job has done the hook's work. If nothing proves that, the hook has failed.
+func (w work) judgeHook(hook string, job *batchv1.Job, next func() plan.Plan) plan.Plan {
+	switch verdict, why := podend.JudgeJob(w.Now, job, w.HookPods, w.Kills); verdict {
+	case podend.Succeeded:
+		return next()
+	case podend.Pending:
+		p := w.wait(api.HookRunning, "Job %s is complete, but %s", job.Name, why)
+		p.Soon = p.Kind == plan.KindWait
+		return p
+	default:
+		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s may not have finished its work: Job %s is complete, but %s", hook, job.Name,
+			why))
+	}
 }
 
 // makeJob builds the Job of the hook.

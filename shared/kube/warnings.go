@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podend"
 )
@@ -35,44 +36,35 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	return last, nil
 }
 
-// Kills reads the Events that tell of an early end of the pods, for each pod whose success they decide. Any user who may write Events can
-// have written them. A false Event makes a pod's work count as unfinished, so it is done again.
-func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, error) {
-	kills := podend.Kills{}
+// Kills reads all Events about each pod whose success they decide, and keeps one that tells of an early end. Any user who may write Events
+// can have written it. A false Event makes a pod's work count as unfinished, so it is done again. A failed read is no error: it leaves the
+// pod to a later look.
+func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
+	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
 		if !podend.NeedsKills(pod) {
 			continue
 		}
-		kills[pod.UID] = []corev1.Event{}
+		kills.Events[pod.UID] = nil
 		selector := fields.Set{"involvedObject.uid": string(pod.UID)}.String()
 		err := pages(ctx, c, plan.Events, pod.Namespace, metav1.ListOptions{FieldSelector: selector}, noEnd, &corev1.EventList{},
 			func(l *corev1.EventList) {
 				for i := range l.Items {
-					if slices.Contains(podend.Reasons, l.Items[i].Reason) && len(kills[pod.UID]) < maxKills {
-						kills[pod.UID] = append(kills[pod.UID], *l.Items[i].DeepCopy())
-					}
+					kills.Note(pod, &l.Items[i])
 				}
 			})
-		if err != nil {
-			return nil, fmt.Errorf("reading the Events about the end of pod %s: %w", pod.Name, err)
+		if err != nil && kills.Events[pod.UID] == nil {
+			delete(kills.Events, pod.UID)
+			kills.Unread = fmt.Sprintf("reading the Events about pod %s: %s", pod.Name, fault.Words(err))
 		}
 	}
-	return kills, nil
+	return kills
 }
 
-// maxKills limits the Events that are kept for a pod. Each one may decide, and a few are enough.
-const maxKills = 100
-
-// HappenedAt returns when the Event last happened. Its fields depend on the API that wrote it.
+// HappenedAt returns when the Event last happened.
 func HappenedAt(e *corev1.Event) time.Time {
-	at := e.LastTimestamp.Time
-	for _, t := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
-		if t.After(at) {
-			at = t
-		}
+	if at := podend.ToldAt(e); at.After(e.CreationTimestamp.Time) {
+		return at
 	}
-	if e.Series != nil && e.Series.LastObservedTime.After(at) {
-		at = e.Series.LastObservedTime.Time
-	}
-	return at
+	return e.CreationTimestamp.Time
 }

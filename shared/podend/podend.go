@@ -29,71 +29,114 @@ const (
 	killing    = "Killing"
 )
 
-// Reasons lists the reasons of the Events that tell of an early end.
-var Reasons = []string{evicted, preempting, killing}
+// A kubelet sends its Events asynchronously, so one may arrive after the status of the pod. An end is judged when it is older than
+// settling. The API server keeps Events for an hour by default (kube-apiserver --event-ttl). An end that is older than memory is too old.
+const (
+	settling = 5 * time.Second
+	memory   = 45 * time.Minute
+)
 
-// Kills has the Events with one of Reasons, by the UID of their pod. A pod without an entry was not asked about, and so its end proves
-// nothing.
-type Kills map[types.UID][]corev1.Event
+// Verdict says whether a pod or a Job has finished its work.
+type Verdict int
+
+const (
+	Open      Verdict = iota // the pod has not ended, or has failed
+	Pending                  // it has ended, and a later look judges it
+	Unproven                 // it has ended, and nothing proves that it finished its work
+	Succeeded                // it has finished its work
+)
+
+// Kills is what was read about early ends of pods.
+type Kills struct {
+	// Events has an entry for each pod whose Events were read: one that tells of an early end, or nil. The end of a pod without an entry
+	// proves nothing.
+	Events map[types.UID]*corev1.Event
+	// Unread says what could not be read, and why. It is empty if all was read.
+	Unread string
+}
+
+// Note keeps the Event if it tells of an early end of the pod. One such Event is enough.
+func (k Kills) Note(pod *corev1.Pod, e *corev1.Event) {
+	if k.Events[pod.UID] == nil && ends(pod, e) {
+		k.Events[pod.UID] = e.DeepCopy()
+	}
+}
 
 // NeedsKills reports whether the Events of the pod decide its success. Everything else speaks for it.
 func NeedsKills(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded && messageOf(pod) == "" && traceInPod(pod) == ""
 }
 
-// Judge reports whether the pod has finished its work. If it has ended with the phase Succeeded and this proves nothing, early says why,
-// as a predicate of the pod. For a pod that runs or has failed, early is empty.
+// Judge judges how the pod ended. For a verdict other than Open and Succeeded, why says the cause, as a predicate of the pod.
 //
 // A user who wants certainty gives the pod the annotation drydock.dev/success-message. Then the message of a container decides, and nothing
 // else.
-func Judge(pod *corev1.Pod, kills Kills) (succeeded bool, early string) {
+func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why string) {
 	if pod.Status.Phase != corev1.PodSucceeded {
-		return false, ""
+		return Open, ""
 	}
 	if want := messageOf(pod); want != "" {
 		if hasMessage(pod, want) {
-			return true, ""
+			return Succeeded, ""
 		}
-		return false, fmt.Sprintf("has not written %.80q, the value of its annotation %s, to the termination message of a container", want,
+		return Unproven, fmt.Sprintf("has not written %.80q, the value of its annotation %s, to the termination message of a container", want,
 			api.SuccessMessageAnnotation)
 	}
-	events, read := kills[pod.UID]
-	if early = traceInPod(pod); early == "" && !read {
-		early = "ended without known Events"
+	if trace := traceInPod(pod); trace != "" {
+		return Unproven, trace
 	}
-	for i := range events {
-		if early == "" && ends(pod, &events[i]) {
-			early = "was ended by its kubelet: " + quoted(events[i].Reason, events[i].Message)
-		}
+	kill, read := kills.Events[pod.UID]
+	end := endOf(pod)
+	switch age := now.Sub(end); {
+	case kill != nil:
+		return Unproven, "was ended by its kubelet: " + quoted(kill.Reason, kill.Message)
+	case end.IsZero():
+		return Unproven, "does not show when its containers ended"
+	case age+longestGrace(pod) > memory:
+		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s", end.UTC().Format(time.RFC3339), kills.because())
+	case age < settling:
+		return Pending, "has just ended"
+	case !read:
+		return Pending, "has ended, and Events about its end are unknown" + kills.because()
 	}
-	return early == "", early
+	return Succeeded, ""
 }
 
-// JudgeJob judges the end of a Job that the Job controller counts as complete. Pods may have pods of other owners. If the Job's pod is
-// gone, nothing proves that it did its work.
-func JudgeJob(job *batchv1.Job, pods []*corev1.Pod, kills Kills) (succeeded bool, early string) {
-	early = "its pod is gone, so nothing shows how it ended"
+// JudgeJob judges a Job that the Job controller counts as complete. Pods may have pods of other owners. One pod that has succeeded is enough.
+// If the Job's pod is gone, nothing proves that it did its work.
+func JudgeJob(now time.Time, job *batchv1.Job, pods []*corev1.Pod, kills Kills) (verdict Verdict, why string) {
+	verdict, why = Unproven, "its pod is gone, so nothing shows how it ended"
+	if at := job.Status.CompletionTime; kills.Unread != "" && at != nil && now.Sub(at.Time) < memory {
+		verdict, why = Pending, "its pod is unknown"+kills.because()
+	}
 	for _, pod := range pods {
 		if !metav1.IsControlledBy(pod, job) {
 			continue
 		}
-		done, why := Judge(pod, kills)
-		if done {
-			return true, ""
-		}
-		if why != "" {
-			early = fmt.Sprintf("pod %s %s", pod.Name, why)
+		switch of, cause := Judge(now, pod, kills); {
+		case of == Succeeded:
+			return Succeeded, ""
+		case of == Pending, of == Unproven && verdict != Pending:
+			verdict, why = of, fmt.Sprintf("pod %s %s", pod.Name, cause)
 		}
 	}
-	return false, early
+	return verdict, why
 }
 
-// quoted returns a reason and a message of the kubelet, which may be empty, on one line.
+// because returns Unread as the end of a sentence.
+func (k Kills) because() string {
+	if k.Unread == "" {
+		return ""
+	}
+	return ": " + quoted("", k.Unread)
+}
+
+// quoted returns a reason and a message, which may be empty, on one line.
 func quoted(reason, message string) string {
-	return strings.TrimRight(text.Line(reason+" "+message, maxMessage), " .")
+	return strings.TrimRight(text.Line(strings.TrimSpace(reason+" "+message), maxMessage), " .")
 }
 
-// maxMessage is how many bytes of a kubelet's message are quoted.
+// maxMessage is how many bytes of another program's message are quoted.
 const maxMessage = 200
 
 // messageOf returns the termination message that alone proves the pod's success, or "" if the user has not asked for one.
@@ -123,24 +166,64 @@ func traceInPod(pod *corev1.Pod) string {
 	return ""
 }
 
+// endOf returns when the last container ended. It is zero if the pod does not show that.
+func endOf(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for _, c := range pod.Status.ContainerStatuses {
+		if end := c.State.Terminated; end != nil && end.FinishedAt.After(last) {
+			last = end.FinishedAt.Time
+		}
+	}
+	return last
+}
+
+// longestGrace returns how much older than the end of the pod an Event about that end may be.
+func longestGrace(pod *corev1.Pod) time.Duration {
+	periods := []*int64{pod.Spec.TerminationGracePeriodSeconds}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
+			if probe != nil {
+				periods = append(periods, probe.TerminationGracePeriodSeconds)
+			}
+		}
+	}
+	longest := time.Duration(0)
+	for _, seconds := range periods {
+		if seconds != nil {
+			longest = max(longest, time.Duration(*seconds)*time.Second)
+		}
+	}
+	return longest
+}
+
 // ends reports whether the Event tells that the kubelet ended the pod, or a container before it had finished its work.
 func ends(pod *corev1.Pod, e *corev1.Event) bool {
-	if e.InvolvedObject.UID != pod.UID || !slices.Contains(Reasons, e.Reason) {
+	switch {
+	case e.InvolvedObject.UID != pod.UID:
 		return false
-	}
-	if e.Reason != killing {
-		return true
+	case e.Reason != killing:
+		return e.Reason == evicted || e.Reason == preempting
 	}
 	name := containerOf(e.InvolvedObject.FieldPath)
 	if isSidecar(pod, name) {
 		return false // the kubelet ends sidecars when the other containers have ended
 	}
 	// The kubelet restarts a container whose liveness probe has failed. Only the last run counts. Both times are of the same node. The
-	// Event has full seconds, so only a start in a later second is certain.
-	if start := lastStart(pod, name); !start.IsZero() && start.Truncate(time.Second).After(e.LastTimestamp.Time) {
-		return false
+	// Event may have full seconds, so only a start in a later second is certain.
+	start, told := lastStart(pod, name), ToldAt(e)
+	return start.IsZero() || told.IsZero() || !start.Truncate(time.Second).After(told)
+}
+
+// ToldAt returns the latest time that the writer of the Event gave it. Its fields depend on the API. It is zero if there is none.
+func ToldAt(e *corev1.Event) time.Time {
+	at := e.LastTimestamp.Time
+	if e.EventTime.After(at) {
+		at = e.EventTime.Time
 	}
-	return true
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
 }
 
 // containerOf returns the name of the container in a field path such as spec.containers{NAME}, or "".

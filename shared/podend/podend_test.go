@@ -15,9 +15,13 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/podend"
+	"drydock.dev/test/kit/build"
 )
 
-var ended = time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)
+var (
+	ended = time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)
+	now   = ended.Add(time.Minute)
+)
 
 // drained returns a pod in the phase Succeeded whose container "drain" has exited with 0.
 func drained(changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -63,6 +67,15 @@ func told(reason, path string, before time.Duration) corev1.Event {
 		InvolvedObject: corev1.ObjectReference{UID: "uid-pod", FieldPath: path}, LastTimestamp: metav1.NewTime(ended.Add(-before))}
 }
 
+// toldAnew returns the Event as a writer of the API events.k8s.io stores it: told once, and for the last time later if that is not zero.
+func toldAnew(e corev1.Event, once, last time.Time) corev1.Event {
+	e.LastTimestamp, e.EventTime = metav1.Time{}, metav1.NewMicroTime(once)
+	if !last.IsZero() {
+		e.Series = &corev1.EventSeries{Count: 2, LastObservedTime: metav1.NewMicroTime(last)}
+	}
+	return e
+}
+
 func about(uid types.UID, e corev1.Event) corev1.Event {
 	e.InvolvedObject.UID = uid
 	return e
@@ -95,6 +108,14 @@ func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
 			succeeded: true},
 		"killed and started at once": {pod: drained(), events: []corev1.Event{told("Killing", "spec.containers{drain}", 20*time.Second)},
 			early: "Killing"},
+		"an earlier run was killed, says an Event of events.k8s.io": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Minute), time.Time{})}, succeeded: true},
+		"it was killed, says an Event of events.k8s.io": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Second), time.Time{})}, early: "Killing"},
+		"an earlier run and this one were killed": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), ended.Add(-time.Minute), ended.Add(-time.Second))}, early: "Killing"},
+		"killed at an unknown time": {pod: drained(), events: []corev1.Event{
+			toldAnew(told("Killing", "spec.containers{drain}", 0), time.Time{}, time.Time{})}, early: "Killing"},
 		"an earlier pod was evicted": {pod: drained(), events: []corev1.Event{about("uid-other", told("Evicted", "", 0))}, succeeded: true},
 		"an Event of another kind":   {pod: drained(), events: []corev1.Event{told("BackOff", "spec.containers{drain}", 0)}, succeeded: true},
 		"it says what was asked":     {pod: drained(asks, says("moved 8 of 8\nall shards moved \n")), succeeded: true},
@@ -108,54 +129,114 @@ func TestOnlyPodThatEndedByItselfHasSucceeded(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			kills := podend.Kills{}
-			if podend.NeedsKills(row.pod) {
-				kills[row.pod.UID] = row.events
+			kills := build.NoKills(row.pod)
+			for i := range row.events {
+				kills.Note(row.pod, &row.events[i])
 			}
-			succeeded, early := podend.Judge(row.pod, kills)
-			if succeeded != row.succeeded || (early == "") != (row.early == "") || !strings.Contains(early, row.early) {
-				t.Errorf("succeeded %t, %q; want %t, %q", succeeded, early, row.succeeded, row.early)
+			want := podend.Open
+			switch {
+			case row.succeeded:
+				want = podend.Succeeded
+			case row.early != "":
+				want = podend.Unproven
+			}
+			verdict, why := podend.Judge(now, row.pod, kills)
+			if verdict != want || (why == "") != (row.early == "") || !strings.Contains(why, row.early) {
+				t.Errorf("verdict %d, %q; want %d, %q", verdict, why, want, row.early)
 			}
 		})
 	}
 }
 
-// TestUnreadEventsProveNoSuccess: the same pod has succeeded once its Events are read.
-func TestUnreadEventsProveNoSuccess(t *testing.T) {
-	if succeeded, early := podend.Judge(drained(), nil); succeeded || early != "ended without known Events" {
-		t.Errorf("succeeded %t, %q", succeeded, early)
+func withGrace(seconds int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
+}
+
+func withLivenessGrace(seconds int64) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: &seconds}
 	}
-	if succeeded, early := podend.Judge(drained(), podend.Kills{"uid-pod": nil}); !succeeded || early != "" {
-		t.Errorf("with Events: succeeded %t, %q", succeeded, early)
+}
+
+// TestEndIsJudgedWhileItsEventsAreKnown: Events arrive late, they expire, and a read of them may fail.
+func TestEndIsJudgedWhileItsEventsAreKnown(t *testing.T) {
+	unread := podend.Kills{Unread: "reading the Events about pod web-2: the server is shutting down"}
+	rows := map[string]struct {
+		pod    *corev1.Pod
+		after  time.Duration // from the end to the judgement
+		unread bool
+		want   podend.Verdict
+		why    string
+	}{
+		"at once":                   {drained(), 0, false, podend.Pending, "has just ended"},
+		"its node's clock is ahead": {drained(), -time.Minute, false, podend.Pending, "has just ended"},
+		"five seconds later":        {drained(), 5 * time.Second, false, podend.Succeeded, ""},
+		"half an hour later":        {drained(), 30 * time.Minute, false, podend.Succeeded, ""},
+		"an hour later":             {drained(), time.Hour, false, podend.Unproven, "may have expired"},
+		"half an hour later, and it ended for as long": {drained(withGrace(1800)), 30 * time.Minute, false, podend.Unproven, "may have expired"},
+		"half an hour later, and its container ended for as long": {drained(withLivenessGrace(1800)), 30 * time.Minute, false, podend.Unproven,
+			"may have expired"},
+		"an hour later, with a message": {drained(asks, says("all shards moved")), time.Hour, false, podend.Succeeded, ""},
+		"at once, with a message":       {drained(asks, says("all shards moved")), 0, true, podend.Succeeded, ""},
+		"its Events are unread":         {drained(), time.Minute, true, podend.Pending, "the server is shutting down"},
+		"its Events stay unread":        {drained(), time.Hour, true, podend.Unproven, "the server is shutting down"},
+		"it was deleted, unread":        {drained(deleted), time.Minute, true, podend.Unproven, "was deleted"},
+		"its end has no time": {drained(func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), time.Minute, false, podend.Unproven,
+			"does not show when"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[name]
+		t.Run(name, func(t *testing.T) {
+			kills := build.NoKills(row.pod)
+			if row.unread {
+				kills = unread
+			}
+			if verdict, why := podend.Judge(ended.Add(row.after), row.pod, kills); verdict != row.want || !strings.Contains(why, row.why) {
+				t.Errorf("verdict %d, %q; want %d, %q", verdict, why, row.want, row.why)
+			}
+		})
 	}
 }
 
 // TestJobSucceedsByOnePodThatEndedByItself: the Job controller counts every pod in the phase Succeeded.
 func TestJobSucceedsByOnePodThatEndedByItself(t *testing.T) {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "hook", UID: "uid-job"}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "hook", UID: "uid-job"},
+		Status: batchv1.JobStatus{CompletionTime: ptr.To(metav1.NewTime(ended))}}
 	of := func(uid types.UID, changes ...func(*corev1.Pod)) *corev1.Pod {
 		pod := drained(changes...)
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "hook", UID: uid, Controller: ptr.To(true)}}
 		return pod
 	}
+	fresh := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now.Add(-time.Second))
+	}
+	failed := inPhase(corev1.PodFailed)
 	rows := map[string]struct {
-		pods      []*corev1.Pod
-		succeeded bool
-		early     string
+		pods   []*corev1.Pod
+		unread string
+		at     time.Time
+		want   podend.Verdict
+		why    string
 	}{
-		"one pod":                        {[]*corev1.Pod{of("uid-job")}, true, ""},
-		"a failed pod before it":         {[]*corev1.Pod{of("uid-job", inPhase(corev1.PodFailed)), of("uid-job")}, true, ""},
-		"its pod was drained":            {[]*corev1.Pod{of("uid-job", deleted)}, false, "pod web-2 was deleted"},
-		"its pod is gone":                {nil, false, "its pod is gone"},
-		"a pod of an earlier Job":        {[]*corev1.Pod{of("uid-other")}, false, "its pod is gone"},
-		"drained beside an earlier fail": {[]*corev1.Pod{of("uid-job", inPhase(corev1.PodFailed)), of("uid-job", deleted)}, false, "was deleted"},
+		"one pod":                         {[]*corev1.Pod{of("uid-job")}, "", now, podend.Succeeded, ""},
+		"a failed pod before it":          {[]*corev1.Pod{of("uid-job", failed), of("uid-job")}, "", now, podend.Succeeded, ""},
+		"its pod was drained":             {[]*corev1.Pod{of("uid-job", deleted)}, "", now, podend.Unproven, "pod web-2 was deleted"},
+		"its pod is gone":                 {nil, "", now, podend.Unproven, "its pod is gone"},
+		"a pod of an earlier Job":         {[]*corev1.Pod{of("uid-other")}, "", now, podend.Unproven, "its pod is gone"},
+		"drained beside an earlier fail":  {[]*corev1.Pod{of("uid-job", failed), of("uid-job", deleted)}, "", now, podend.Unproven, "was deleted"},
+		"its pod has just ended":          {[]*corev1.Pod{of("uid-job", fresh)}, "", now, podend.Pending, "pod web-2 has just ended"},
+		"one pod drained, one just ended": {[]*corev1.Pod{of("uid-job", fresh), of("uid-job", deleted)}, "", now, podend.Pending, "just ended"},
+		"its pods are unread":             {nil, "reading the pods: refused", now, podend.Pending, "its pod is unknown: reading the pods: refused"},
+		"its pods stay unread":            {nil, "reading the pods: refused", ended.Add(time.Hour), podend.Unproven, "its pod is gone"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
 		t.Run(name, func(t *testing.T) {
-			succeeded, early := podend.JudgeJob(job, row.pods, podend.Kills{"uid-pod": nil})
-			if succeeded != row.succeeded || !strings.Contains(early, row.early) || succeeded && early != "" {
-				t.Errorf("succeeded %t, %q; want %t, %q", succeeded, early, row.succeeded, row.early)
+			kills := build.NoKills(row.pods...)
+			kills.Unread = row.unread
+			verdict, why := podend.JudgeJob(row.at, job, row.pods, kills)
+			if verdict != row.want || !strings.Contains(why, row.why) {
+				t.Errorf("verdict %d, %q; want %d, %q", verdict, why, row.want, row.why)
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func (p *hookPlayer) end(ctx context.Context, w *kit.World, members *podWatch, p
 	pod = pod.DeepCopy()
 	pod.Status.Phase = phase
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "sh",
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words}}}}
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: words, FinishedAt: kit.SettledEnd()}}}}
 	if _, err := w.Kube.CoreV1().Pods(w.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 		return // the watch delivers the pod again
 	}

@@ -84,7 +84,7 @@ func (h *scaleHooks) endAll(ctx context.Context, w *kit.World) {
 			!strings.HasSuffix(pod.Labels[batchv1.JobNameLabel], "-scaling") {
 			continue
 		}
-		end, phase := &corev1.ContainerStateTerminated{}, corev1.PodSucceeded
+		end, phase := &corev1.ContainerStateTerminated{FinishedAt: kit.SettledEnd()}, corev1.PodSucceeded
 		if pod.Spec.Containers[0].Image == h.fails {
 			end, phase = &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error",
 				Message: "web-1 has\x1b[1m shards\n"}, corev1.PodFailed

@@ -59,8 +59,13 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		}
 	}
 	status.Phase = corev1.PodSucceeded
+	status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: SettledEnd()}}}}
 	n.setStatus(ctx, pod, *status)
 }
+
+// SettledEnd returns the end of a container that is old enough to be judged at once.
+func SettledEnd() metav1.Time { return metav1.NewTime(time.Now().Add(-10 * time.Second)) }
 
 // crashPause is the time between two runs of a failing container. The kubelet waits for ten seconds and more. Without a pause, a client
 // that deletes the pod would never find it unchanged.

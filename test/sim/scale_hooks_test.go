@@ -54,7 +54,7 @@ func (h *scaleHooks) play() {
 		if !run.succeeded {
 			code, pod.Status.Phase = 3, corev1.PodFailed
 		}
-		ended := corev1.ContainerStateTerminated{ExitCode: code}
+		ended := corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: kit.SettledEnd()}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "hook", State: corev1.ContainerState{Terminated: &ended}}}
 		if _, err := pods.UpdateStatus(ctx, &pod, metav1.UpdateOptions{}); err != nil {
 			continue // the next round tries again

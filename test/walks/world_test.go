@@ -101,7 +101,7 @@ func (w *world) hasSleptWithScaler() bool {
 // scaleHooks takes a step of scale-hooks. It reports whether it had work.
 func (w *world) scaleHooks() bool {
 	in := scalehooks.Input{Now: w.now, Namespace: build.Namespace, Name: "web", Set: w.set, Jobs: w.jobs, Settings: build.Settings(),
-		HookPods: build.EndedPods(w.jobs...), Kills: build.NoKills(build.EndedPods(w.jobs...)...)}
+		HookPods: build.EndedPods(w.now, w.jobs...), Kills: build.NoKills(build.EndedPods(w.now, w.jobs...)...)}
 	if w.scaler != nil {
 		in.Scalers = []*v1alpha1.Scaler{w.scaler}
 	}

@@ -151,15 +151,18 @@ func Job(ordinal, attempt int, options ...Option) *batchv1.Job {
 // Complete adds the condition of a Job that succeeded.
 func Complete() Option { return condition(batchv1.JobComplete, "", "") }
 
-// EndedPods returns the pods of the complete Jobs. Each has ended by itself.
-func EndedPods(jobs ...*batchv1.Job) []*corev1.Pod {
+// EndedPods returns the pods of the complete Jobs. Each has ended by itself a minute before now.
+func EndedPods(now time.Time, jobs ...*batchv1.Job) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, job := range jobs {
 		complete := func(c batchv1.JobCondition) bool {
 			return c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue
 		}
 		if slices.ContainsFunc(job.Status.Conditions, complete) {
-			pods = append(pods, &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}, ObjectMeta: metav1.ObjectMeta{
+			ended := corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(now.Add(-time.Minute))}
+			status := corev1.PodStatus{Phase: corev1.PodSucceeded,
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "hook", State: corev1.ContainerState{Terminated: &ended}}}}
+			pods = append(pods, &corev1.Pod{Status: status, ObjectMeta: metav1.ObjectMeta{
 				Namespace: job.Namespace, Name: job.Name + "-x", UID: "uid-" + job.UID + "-x", CreationTimestamp: metav1.NewTime(Now),
 				Annotations:     job.Spec.Template.Annotations,
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}})
@@ -170,10 +173,10 @@ func EndedPods(jobs ...*batchv1.Job) []*corev1.Pod {
 
 // NoKills returns the observation that no Event tells of an early end of the pods.
 func NoKills(pods ...*corev1.Pod) podend.Kills {
-	kills := podend.Kills{}
+	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
 		if podend.NeedsKills(pod) {
-			kills[pod.UID] = []corev1.Event{}
+			kills.Events[pod.UID] = nil
 		}
 	}
 	return kills
