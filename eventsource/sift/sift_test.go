@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
-	"drydock.dev/shared/resize"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -73,7 +73,7 @@ func opts(options ...build.Option) []build.Option { return options }
 func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(s *api.Resize) {
-			s.Request, s.Reason, s.RefusalDigest = set.Annotations[api.ResizeAnnotation], reason, resize.RefusalDigest(set)
+			s.Request, s.Reason, s.RefusalDigest = set.Annotations[api.ResizeAnnotation], reason, operation.RefusalDigest(set)
 			s.Finished = &metav1.Time{Time: time.Now().Add(-ago)}
 		}))(set)
 	})

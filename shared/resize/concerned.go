@@ -92,7 +92,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 		return nil
 	case c.Records.Retried(set) && requested, set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case requested && IsRefusalOf(record, text) && (RefusalOutdated(set, record) || c.Swept && RefusalDue(c, record)):
+	case requested && IsRefusalOf(record, text) && (operation.RefusalOutdated(set, &record.Header) || RefusalDue(c, record)):
 		return detect
 	case !requested || world.Answered(record, text):
 		return nil

@@ -95,6 +95,25 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	}
 }
 
+// TestRefusedSleepBeginsWhenOwnerIsIgnored: no retry is needed, and until then the refusal is not written again.
+func TestRefusedSleepBeginsWhenOwnerIsIgnored(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 1, nil)
+	w.AddController("web")
+	drive := w.Drive(nil)
+	if sleep := w.UntilSleep(drive, "web", api.Refused); sleep.Reason != api.OwnerNotPausable {
+		t.Fatalf("%s: %s", sleep.Reason, sleep.Message)
+	}
+	before := w.Set("web").Annotations[api.SleepAnnotation]
+	must(t, drive.Tick(t.Context()))
+	if after := w.Set("web").Annotations[api.SleepAnnotation]; after != before {
+		t.Errorf("the refusal is written again: %s", after)
+	}
+	w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
+	w.UntilSleep(drive, "web", api.Asleep)
+}
+
 // createClassLike creates another class of the same provisioner. It ends with the test.
 func createClassLike(w *kit.World, model, name string) {
 	class, err := w.Kube.StorageV1().StorageClasses().Get(w.T.Context(), model, metav1.GetOptions{})
