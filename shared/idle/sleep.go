@@ -103,8 +103,8 @@ func (m Member) InvalidReported() bool {
 	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.InvalidMessage()
 }
 
-// RefusedByOwner reports whether pause-owner refused the sleep because of an owner. The refusal stands until pause-owner stores that its cause
-// is gone.
+// RefusedByOwner reports whether pause-owner refused the sleep because of an owner. The refusal stands until pause-owner stores that its
+// cause is gone.
 func RefusedByOwner(sleep *api.Sleep) bool {
 	return sleep != nil && sleep.Phase == api.Refused && slices.Contains(ownerReasons, sleep.Reason)
 }
