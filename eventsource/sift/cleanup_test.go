@@ -108,7 +108,7 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 			opts(withCleanupRecord(api.Refused, older)), wakes},
 		"a cleanup has failed":                              {updated, opts(failed), ""},
 		"a cleanup has failed, and a user asks for a retry": {updated, opts(retry, failed), wakes},
-		"a retry, and nothing has failed":                   {updated, opts(retry, ready), ""},
+		"a retry, and nothing has failed":                   {updated, opts(retry, ready), "detect-resize"},
 		"a cleanup has failed, and the set was scaled": {updated,
 			opts(withCleanupRecord(api.Failed, func(s *api.Cleanup) { s.Generation = 7 })), wakes},
 		"an abort without a cleanup":                      {updated, opts(abort, ready), ""},

@@ -212,7 +212,8 @@ func TestSweepFindsSetThatBecameReadyLate(t *testing.T) {
 	}
 	member := idle.NewMember(set, operation.Of(set))
 	member.Set = reducedSet(set) // as in sweepSets
-	if concerns := (idle.Group{member}).Concerned(build.Now, 10*time.Minute); len(concerns[0]) == 0 {
+	sweep := operation.Change{Now: build.Now, Swept: true, Retry: 10 * time.Minute}
+	if concerns := (idle.Group{member}).Concerned(sweep); len(concerns[0]) == 0 {
 		t.Error("no sweep finds the set: it never counts as ready, stays awake for ever, and DrydockOperationFailed never ends")
 	}
 }

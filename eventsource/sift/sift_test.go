@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
-	"drydock.dev/shared/resize"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -73,7 +73,7 @@ func opts(options ...build.Option) []build.Option { return options }
 func refusedFor(reason api.Reason, ago time.Duration) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(s *api.Resize) {
-			s.Request, s.Reason, s.RefusalDigest = set.Annotations[api.ResizeAnnotation], reason, resize.RefusalDigest(set)
+			s.Request, s.Reason, s.RefusalDigest = set.Annotations[api.ResizeAnnotation], reason, operation.RefusalDigest(set)
 			s.Finished = &metav1.Time{Time: time.Now().Add(-ago)}
 		}))(set)
 	})
@@ -119,7 +119,9 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		"another request after a failure": {updated, build.Operation(api.Failed),
 			opts(build.Resize("data=1Gi")), "detect-resize"},
 		"the same request after a success": {updated, build.Operation(api.Succeeded), opts(asks), "detect-resize"},
-		"a retry without a request":        {updated, build.Operation(api.Failed), opts(retry), ""},
+		"a retry without a request":        {updated, build.Operation(api.Failed), opts(retry), "detect-resize"},
+		"a retry of a refused sleep": {updated, nil, opts(retry, build.LastActivity(0),
+			build.WithSleep(build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, 0)))), ""},
 		"a status that cannot be read": {updated, nil, opts(build.Annotation(api.StatusAnnotation, "{")),
 			"detect-resize"},
 		"planned":                    {updated, build.Operation(api.Planned), nil, "pause-owner"},

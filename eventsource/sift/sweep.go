@@ -111,7 +111,8 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b events.Ref) int { return strings.Compare(a.String(), b.String()) }) {
 		group := groups[key].InWakeOrder() // complete only now that all sets were read
-		for i, concerns := range group.Concerned(now, f.settings.SleepRetry) {
+		for i, concerns := range group.Concerned(operation.Change{Now: now, Swept: true, PreviousSweep: f.lastSweep,
+			Retry: f.settings.SleepRetry}) {
 			found.add(noticeOf(group[i].Set, concerns))
 		}
 	}

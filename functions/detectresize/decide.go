@@ -54,7 +54,7 @@ func refuse(in Input, w *resize.Changes, found resize.Problem) plan.Plan {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	record := w.EmptyRecord(in.Input, api.Refused)
-	record.Trace, record.RefusalDigest = in.Trace, resize.RefusalDigest(in.Set)
+	record.Trace, record.RefusalDigest = in.Trace, operation.RefusalDigest(in.Set)
 	record.Reason, record.Message, record.Finished = found.Reason, found.Message, operation.Moment(in.Now)
 	patch := consumeRetry(in, operation.Store(in.Set, record))
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, record.Operation, found.Reason, found.Message))...).

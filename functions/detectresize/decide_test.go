@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 func refusedBecause(reason api.Reason, message string) build.Option {
 	return build.Edit(func(s *appsv1.StatefulSet) {
 		build.Status(build.Operation(api.Refused, func(r *api.Resize) {
-			r.Request, r.Reason, r.Message, r.RefusalDigest = s.Annotations[api.ResizeAnnotation], reason, message, resize.RefusalDigest(s)
+			r.Request, r.Reason, r.Message, r.RefusalDigest = s.Annotations[api.ResizeAnnotation], reason, message, operation.RefusalDigest(s)
 			r.Finished = operation.Moment(build.Now.Add(-time.Hour))
 		}))(s)
 	})

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 )
@@ -16,8 +17,8 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 		return wanted, plan.Plan{}
 	case err != nil:
 		return nil, plan.Do(reason, warn(in, "", reason, err.Error()))
-	case reason == api.UpToDate:
-		return nil, plan.Do(reason, consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
+	case reason == api.UpToDate, reason == api.NotRequested && !operation.Of(in.Set).SleepRests():
+		return nil, removeNeedlessRetry(in, reason)
 	}
 	return nil, plan.Noop(reason)
 }

@@ -1,6 +1,8 @@
 package detectresize
 
 import (
+	"fmt"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -13,6 +15,22 @@ func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
 		return patch
 	}
 	return patch.Unannotate(api.RetryAnnotation)
+}
+
+// removeNeedlessRetry removes a retry annotation that repeats nothing, and says in an Event where it belongs. It must not stay: the next
+// failure would be retried at once.
+func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
+	patch := consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set))
+	if patch.Empty() {
+		return plan.Noop(reason)
+	}
+	why := fmt.Sprintf("StatefulSet %s has no resize request, and no sleep or cleanup that failed or was refused", in.Set.Name)
+	if reason == api.UpToDate {
+		why = fmt.Sprintf("the volumes of StatefulSet %s are as requested", in.Set.Name)
+	}
+	message := fmt.Sprintf("annotation %s had no effect and was removed: %s%s", api.RetryAnnotation, why,
+		operation.RetriedOtherwise(in.Set, operation.Of(in.Set)))
+	return plan.Do(reason, append(patch.Actions(), warn(in, "", api.NothingFailed, message))...)
 }
 
 // waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first

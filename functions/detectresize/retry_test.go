@@ -39,3 +39,34 @@ func TestRetryOfCleanupIsLeftToCleanupPod(t *testing.T) {
 		}
 	}
 }
+
+// TestRetryThatRepeatsNothing is removed, and an Event says where it belongs. A retry that another function takes up stays.
+func TestRetryThatRepeatsNothing(t *testing.T) {
+	retry := build.Annotation(api.RetryAnnotation, "now")
+	web := func(options ...build.Option) Input {
+		options = append(options, build.Template("data", "64Mi", "fixed"), retry)
+		return given(objects{build.Set("web", options...)}, bothMembers())
+	}
+	scaling := func(scaler string) build.Option {
+		failed := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: "5ca1e0123456", Phase: api.Failed,
+			Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: scaler}}
+		return build.Annotation(api.ScaleAnnotation, failed.Encode())
+	}
+	sleep := func(phase api.Phase) build.Option { return build.WithSleep(build.Sleep(phase)) }
+	cleanup := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup, Operation: "c0ffee012345", Phase: api.Failed,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}}}
+	check(t,
+		row{"nothing has ever begun", web()},
+		row{"the resize failed, and its request was withdrawn", web(build.Status(build.Operation(api.Failed)))},
+		row{"a scaling failed", web(scaling("pilot"))},
+		row{"a scaling failed, and a user wrote the record", web(scaling("$(id)"))},
+		row{"every claim fulfils the request, and a sleep was refused", given(set(build.Resize("data=64Mi"), retry, sleep(api.Refused)))},
+		row{"a sleep was refused: idle-timeout takes the retry up", web(sleep(api.Refused))},
+		row{"a sleep failed: idle-timeout takes the retry up", web(sleep(api.Failed))},
+		row{"a sleep runs", web(sleep(api.Waking))},
+		row{"a sleep has ended", web(sleep(api.Succeeded))},
+		row{"a cleanup failed: cleanup-pod takes the retry up", web(build.Annotation(api.CleanupAnnotation, cleanup.Encode()),
+			build.Annotation(api.CleanupTemplateAnnotation, "{}"))},
+		row{"the set is not opted in", web(build.Label(api.ManagedLabel, ""))},
+	)
+}

@@ -44,6 +44,7 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 	}
 	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
 	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
+	sleep.RefusalDigest = operation.RefusalDigest(m.Set)
 	if m.Sleep != nil {
 		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
 	}

@@ -157,3 +157,48 @@ func TestNamespaceIsReadOnlyIfNeeded(t *testing.T) {
 		t.Errorf("%+v, %v", in.Owners, err)
 	}
 }
+
+// TestRefusedSleepAsksItsOwnersAgain: only a cause that changes is written, and nothing is written to the owners.
+func TestRefusedSleepAsksItsOwnersAgain(t *testing.T) {
+	mysql, keda := ownerWithPause(t), kedaScaler(t)
+	refuse := func(in Input) *api.Sleep { return build.StoredSleep(Decide(in)) }
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+	noConsent := refuse(sleepAsking(planned, []Owner{mysql.withoutConsent()}))
+	deletes := refuse(sleepAsking(planned, []Owner{ownerWithStop(t)}, build.WhenScaled("Delete")))
+	rejected := refuse(sleepAsking(planned, []Owner{mysql}).withDenial("mariadbs is forbidden"))
+	problem := mysql
+	problem.Problem = "mariadbs is forbidden"
+	unread := refuse(sleepAsking(planned, []Owner{problem}))
+	longAgo := rejected.Clone()
+	longAgo.Finished = operation.Moment(build.Now.Add(-build.SleepSettings().SleepRetry))
+	untried := func(sleep *api.Sleep) Input {
+		in := sleepAsking(sleep, []Owner{mysql})
+		in.Untried = true
+		return in
+	}
+	ended := func(reason api.Reason) *api.Sleep { return build.Sleep(api.Refused, build.SleepEnded(reason, 0)) }
+	ignore := build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
+	shop := build.InGroup("shop")
+	awake := refuse(sleepAsking(planned, []Owner{ownerWithStop(t)}, shop).withSiblings(build.Set("db")))
+	check(t, map[string]Input{
+		"the owner still does not allow a pause":         sleepAsking(noConsent, []Owner{mysql.withoutConsent()}),
+		"the owner allows a pause":                       sleepAsking(noConsent, []Owner{mysql}),
+		"owner-policy ignores the owner":                 sleepAsking(noConsent, []Owner{mysql.withoutConsent()}, ignore),
+		"the set has no owner any more":                  sleepAsking(noConsent, nil),
+		"another owner has another problem":              sleepAsking(noConsent, []Owner{mysql, keda.withoutConsent()}),
+		"the owner is being deleted now":                 sleepAsking(noConsent, []Owner{mysql.deleting()}),
+		"a stop still deletes claims":                    sleepAsking(deletes, []Owner{ownerWithStop(t)}, build.WhenScaled("Delete")),
+		"a stop deletes no claims any more":              sleepAsking(deletes, []Owner{ownerWithStop(t)}),
+		"the rights to read are back":                    sleepAsking(unread, []Owner{mysql}),
+		"the API server still rejects the pause":         sleepAsking(rejected, []Owner{mysql}).withDenial("mariadbs is forbidden"),
+		"the API server accepts the pause":               sleepAsking(rejected, []Owner{mysql}),
+		"the pause cannot be tried":                      untried(rejected),
+		"the pause cannot be tried, but it is time":      untried(longAgo),
+		"the operator's other set is still awake":        sleepAsking(awake, []Owner{ownerWithStop(t)}, shop).withSiblings(build.Set("db")),
+		"the operator's other set joins the group":       sleepAsking(awake, []Owner{ownerWithStop(t)}, shop).withSiblings(build.Set("db", shop)),
+		"the set is no longer opted in":                  sleepAsking(noConsent, []Owner{mysql}, build.Label(api.ManagedLabel, "")),
+		"the owner of an earlier sleep is resumed first": sleepAsking(noConsent, []Owner{mysql}).withRecords(mysql.recorded(owners.ByPause)),
+		"the sleep was refused for a probe":              sleepAsking(ended(api.ProbeFailed), []Owner{mysql}),
+		"the sleep was refused, and the cause is gone":   sleepAsking(ended(api.CauseGone), []Owner{mysql}),
+	})
+}

@@ -29,7 +29,11 @@ func Decide(in Input) plan.Plan {
 	if p := endTurn(in, operations); p.Kind != plan.KindNoop {
 		return p
 	}
-	return resumeAll(in, operations)
+	resumed := resumeAll(in, operations)
+	if resumed.Kind != plan.KindDo && in.refusedSleep(operations) != nil {
+		return judgeRefusal(in, operations.Sleep)
+	}
+	return resumed
 }
 
 // decidePlanned pauses the owners of the planned operation, one at a time, and then starts the operation or ends it.
@@ -57,16 +61,12 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	case statefulset.Controller(in.Set) != nil && len(in.Owners) == 0:
 		return plan.Noop(api.OwnerNotPausable) // the owners were read before the set had one
 	}
-	means := make([]owners.Means, len(in.Owners))
-	for i, o := range in.Owners { // first, because a stop that is given up has stopped the members for nothing
-		by, p := judgeOwner(in, planned, o)
-		if p.Kind != plan.KindNoop {
-			return p
-		}
-		means[i] = by
+	holds, p := judgeOwners(in, planned) // first, because a stop that is given up has stopped the members for nothing
+	if p.Kind != plan.KindNoop {
+		return p
 	}
 	for i, o := range in.Owners {
-		if p := recordAndHold(in, planned, o, means[i]); p.Kind != plan.KindNoop {
+		if p := recordAndHold(in, planned, o, holds[i]); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
@@ -82,6 +82,46 @@ func noteAddedMembers(in Input, planned operation.Record) plan.Plan {
 	next := sleep.Clone()
 	next.Replicas = statefulset.Replicas(in.Set)
 	return plan.Do(api.StatusUpdated, operation.Store(in.Set, next).Actions()...)
+}
+
+// hold is how an owner is kept from undoing the operation, with the writes to it. There are none if it is held already.
+type hold struct {
+	by      owners.Means
+	actions []plan.Action
+}
+
+// judgeOwners returns the holds of all owners. If an owner cannot be held, the plan gives the operation up, or waits.
+func judgeOwners(in Input, planned operation.Record) ([]hold, plan.Plan) {
+	holds := make([]hold, len(in.Owners))
+	for i, o := range in.Owners {
+		by, p := judgeOwner(in, planned, o)
+		if p.Kind != plan.KindNoop {
+			return nil, p
+		}
+		actions, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name})
+		if err != nil {
+			return nil, refuseOwner(in, planned, o, "%v", err)
+		}
+		holds[i] = hold{by, actions}
+	}
+	return holds, plan.Noop(api.OwnerConsents)
+}
+
+// judgeRefusal asks the owners of a refused sleep again. If none prevents the sleep any more, it stores so, and idle-timeout starts the
+// sleep. A dry run stands for the writes to the owners.
+func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
+	if ownersApply(in.Set) {
+		_, p := judgeOwners(in, refused)
+		switch {
+		case p.Kind == plan.KindDo || p.Reason == api.AlreadyRefused:
+			return p
+		case in.Untried && operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
+			return plan.Noop(api.AlreadyRefused)
+		}
+	}
+	next := refused.Clone()
+	next.Reason, next.Message = api.CauseGone, "nothing prevents the sleep any more"
+	return plan.Do(api.CauseGone, operation.Store(in.Set, next).Actions()...)
 }
 
 // judgeOwner returns how the owner is kept from undoing the operation. If it cannot be, the plan gives the operation up, or waits.

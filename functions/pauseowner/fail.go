@@ -19,8 +19,11 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 		next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, reason, message)
 		return plan.Do(reason, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 	case *api.Sleep:
+		if record.Phase == api.Refused {
+			return updateRefusal(in, record, reason, message)
+		}
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)
-		next.OwnerStops = false
+		next.OwnerStops, next.RefusalDigest = false, operation.RefusalDigest(in.Set)
 		if record.OwnerStops || statefulset.Controller(in.Set) != nil && mayBeStopped(in) { // for this sleep or another set's
 			next.KeepMembers = max(record.KeepMembers, record.Replicas, statefulset.Replicas(in.Set))
 		}
@@ -28,6 +31,20 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 			Then(events.OperationFailed, next.Operation)
 	}
 	return plan.Noop(api.NotOurPhase)
+}
+
+// updateRefusal stores the cause that a refused sleep has now. An Event reports only another reason.
+func updateRefusal(in Input, refused *api.Sleep, reason api.Reason, message string) plan.Plan {
+	if refused.Reason == reason && refused.Message == message {
+		return plan.Wait(api.AlreadyRefused, "%s", message)
+	}
+	next := refused.Clone()
+	next.Reason, next.Message = reason, message
+	actions := operation.Store(in.Set, next).Actions()
+	if refused.Reason != reason {
+		actions = append(actions, operation.NoteOf(in.Set, next, true))
+	}
+	return plan.Do(reason, actions...)
 }
 
 // refuseOwner gives up an operation whose owner would undo it.
@@ -71,7 +88,7 @@ func retryHint(in Input, planned operation.Record) string {
 	if resize, ok := planned.(*api.Resize); ok {
 		return "Then " + operation.HowToRetry(in.Set.Namespace, resize)
 	}
-	text := fmt.Sprintf("Drydock tries the sleep again after %s", in.Settings.SleepRetry)
+	text := fmt.Sprintf("Drydock tries the sleep again within %s", max(in.Settings.SleepRetry, operation.RefusalInterval))
 	if _, resized := in.Set.Annotations[api.ResizeAnnotation]; resized {
 		return text
 	}

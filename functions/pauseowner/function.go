@@ -3,7 +3,7 @@
 // the latest when the operation is over.
 //
 //	in    resize.detected, sleep.decided, wake.decided, scaled, restore.completed, operation.failed; StatefulSets with a
-//	      planned operation; records of paused owners whose operation is over; the tick
+//	      planned operation or a refused sleep; records of paused owners whose operation is over; the tick
 //	get   the StatefulSet, its owner, other sets of the owner, the Namespace; list ControllerRevisions, HorizontalPodAutoscalers
 //	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: pause it, restore its
 //	      previous settings
@@ -13,6 +13,7 @@
 package pauseowner
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -69,7 +70,7 @@ func (f *Function) handle(ctx context.Context, e event.Event, withTurns bool) (*
 			if err != nil {
 				return plan.Plan{}, err
 			}
-			in.Rejected, in.RejectedWrites = rejected, writes
+			in.Rejected, in.RejectedWrites = cmp.Or(rejected, in.Rejected), writes
 			if !withTurns {
 				in.Turns = nil
 			}

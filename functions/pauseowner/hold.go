@@ -10,26 +10,29 @@ import (
 
 // recordAndHold writes the record before it pauses or stops the owner. Whatever happens afterwards, the owner is found by the record and
 // resumed. A Noop means that the owner is ready for the operation.
-func recordAndHold(in Input, planned operation.Record, o Owner, by owners.Means) plan.Plan {
-	if by == owners.ByStop {
+func recordAndHold(in Input, planned operation.Record, o Owner, h hold) plan.Plan {
+	if h.by == owners.ByStop {
 		if p := prepareStop(in, planned, o); p.Kind != plan.KindNoop {
 			return p
 		}
 	}
-	actions, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name})
-	if err != nil {
-		return refuseOwner(in, planned, o, "%v", err)
-	}
-	if len(actions) == 0 {
+	writes := in.writesOf(planned, o, h)
+	if len(writes) == 0 {
 		return plan.Noop(api.OwnerConsents)
 	}
-	if !in.hasRecord(planned.Head().Operation, o) {
-		doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
-			Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: by == owners.ByStop,
-			KindBelow: operation.KindBelow(in.Set, o.Object.GetUID())}
-		actions = append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, actions...)
+	return plan.Do(api.OwnerPausing, writes...)
+}
+
+// writesOf returns the writes of the hold: the record, if there is none yet, and then the owner.
+func (in Input) writesOf(planned operation.Record, o Owner, h hold) []plan.Action {
+	id := planned.Head().Operation
+	if len(h.actions) == 0 || in.hasRecord(id, o) {
+		return h.actions
 	}
-	return plan.Do(api.OwnerPausing, actions...)
+	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
+		Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: h.by == owners.ByStop,
+		KindBelow: operation.KindBelow(in.Set, o.Object.GetUID())}
+	return append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, h.actions...)
 }
 
 // prepareStop stores that the operator scales the set, so that Drydock does not.

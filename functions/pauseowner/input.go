@@ -25,8 +25,10 @@ type Input struct {
 	OwnerRecords []OwnerRecord
 	// Turns is the list of turns. It is nil if no limit applies, or if the list does not matter.
 	Turns *turns.List
-	// Rejected is the error if the API server permanently rejected a write of this event, else nil.
+	// Rejected is the error if the API server permanently rejected a write of this event or a dry run, else nil.
 	Rejected error
+	// Untried is true if the dry run of a write to an owner was not possible. Only the sleep's next try shows the API server's answer.
+	Untried bool
 	// RejectedWrites has the errors of all writes of this event that the API server permanently rejected, by writeKey.
 	RejectedWrites map[string]error
 }

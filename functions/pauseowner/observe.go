@@ -60,8 +60,34 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			}
 		}
 	}
-	err = f.observeRecords(ctx, ref.Namespace, &in)
-	return in, err
+	if err := f.observeRecords(ctx, ref.Namespace, &in); err != nil {
+		return in, err
+	}
+	if refused := in.refusedSleep(records); refused != nil && ownersApply(set) {
+		if err := f.observeOwners(ctx, &in, refused); err != nil {
+			return in, err
+		}
+		in.Rejected, in.Untried = f.tryHold(ctx, in, refused)
+	}
+	return in, nil
+}
+
+// tryHold lets the API server check the records and pauses that a refused sleep would begin with. It returns the error if the API server
+// would reject one, and untried if a dry run is not possible.
+func (f *Function) tryHold(ctx context.Context, in Input, refused *api.Sleep) (rejected error, untried bool) {
+	holds, _ := judgeOwners(in, refused)
+	for i, h := range holds {
+		for _, a := range in.writesOf(refused, in.Owners[i], h) {
+			err := f.client.DryRun(ctx, a)
+			switch kube.DryRunResultOf(err) {
+			case kube.Denied:
+				return fmt.Errorf("%s: %w", a, err), false
+			case kube.Untried:
+				untried = true
+			}
+		}
+	}
+	return nil, untried
 }
 
 // observeTurns reads the list of turns. Without the right to read it, no limit applies, as without the list: the Roles may be older than

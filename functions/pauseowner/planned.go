@@ -7,8 +7,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 )
 
 // setOperations returns the records of the set's operations, or none if the set does not exist. Errors in a cleanup's record do not
@@ -29,6 +31,14 @@ func (in Input) plannedOperation(operations operation.Records) operation.Record 
 		}
 	}
 	return nil
+}
+
+// refusedSleep returns the refused sleep of the set whose owners are asked again, or nil.
+func (in Input) refusedSleep(operations operation.Records) *api.Sleep {
+	if in.Set == nil || in.Set.DeletionTimestamp != nil || !statefulset.Managed(in.Set) || !idle.RefusedByOwner(operations.Sleep) {
+		return nil
+	}
+	return operations.Sleep
 }
 
 // isSleep reports whether the record is of a sleep and not of a resize.

@@ -57,8 +57,9 @@ func Decide(in Input) plan.Plan {
 		return w.restoreFixedCount()
 	case record.Phase == api.Failed:
 		return w.decideFailed()
-	case scale.Retried(w.scaler):
-		return w.removeRetry()
+	}
+	if p := w.removeNeedlessRetry(); p.Kind == plan.KindDo {
+		return p
 	}
 	if p := w.deleteFinishedHooks(record); p.Kind == plan.KindDo {
 		return p

@@ -118,6 +118,8 @@ func TestSetWithoutActiveScaling(t *testing.T) {
 			"reported", withReportedStatus(observed(web(2, withEndedScaling(2)), pilot(withInvalidHooks)))},
 		row{"a hook template is invalid, and no scaling is needed", observed(web(3, withEndedScaling(3)), pilot(withInvalidHooks))},
 		row{"retry by annotation, nothing has failed", observed(web(3, withEndedScaling(3)), pilot(withRetry))},
+		row{"retry by annotation on a Scaler that does not scale the set", observed(web(3, withEndedScaling(3)), pilot(),
+			scaler("second", 3, withRetry))},
 		row{"retry by event, nothing has failed", withRetryEvent(withReportedStatus(observed(web(3, withEndedScaling(3)), pilot())))},
 		row{"a hook Job of the finished scaling still exists", observed(web(3, withRecord(api.Succeeded)), pilot(withHooks),
 			hookJob("post", completed))},

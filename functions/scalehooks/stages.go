@@ -122,7 +122,26 @@ func (w work) finishSucceeded() plan.Plan {
 		fmt.Sprintf("scaled from %d to %d", w.record.Previous, w.record.Target)))
 }
 
-// removeRetry removes the retry annotation from the Scaler, because the retry has begun or is not needed.
+// removeRetry removes the retry annotation from the Scaler, because the retry has begun.
 func (w work) removeRetry() plan.Plan {
 	return plan.Do(api.NothingFailed, plan.PatchOf(plan.Scalers, w.scaler).Unannotate(api.RetryAnnotation).Actions()...)
+}
+
+// removeNeedlessRetry removes a retry annotation that repeats nothing, and says in an Event where it belongs: no scaling waits for it, or
+// another Scaler scales the set.
+func (w work) removeNeedlessRetry() plan.Plan {
+	for _, s := range w.Scalers {
+		if !scale.Retried(s) || s.DeletionTimestamp != nil {
+			continue
+		}
+		why := fmt.Sprintf("No scaling waits for a retry. To retry a resize, sleep or cleanup of StatefulSet %s, run: "+
+			"kubectl drydock retry -n %s sts/%s", w.Name, w.Namespace, w.Name)
+		if s.UID != w.scaler.UID {
+			why = fmt.Sprintf("Scaler %s scales StatefulSet %s. To retry its scaling, run: kubectl annotate -n %s scaler %s %s=",
+				w.scaler.Name, w.Name, w.Namespace, w.scaler.Name, api.RetryAnnotation)
+		}
+		return plan.Do(api.NothingFailed, append(plan.PatchOf(plan.Scalers, s).Unannotate(api.RetryAnnotation).Actions(),
+			w.warn(api.NothingFailed, "annotation %s on Scaler %s was removed. %s", api.RetryAnnotation, s.Name, why))...)
+	}
+	return plan.Noop(api.NothingFailed)
 }

@@ -78,7 +78,8 @@ const (
 	// rules in the namespace's ConfigMap drydock-grow apply.
 	GrowAnnotation = Prefix + "grow"
 
-	// RetryAnnotation on a StatefulSet or a Scaler, with any value, retries a failed or refused operation. The retry removes it.
+	// RetryAnnotation on a StatefulSet or a Scaler, with any value, retries a failed or refused operation. The retry removes it. If there is
+	// nothing to retry, a Warning says what to do instead.
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on

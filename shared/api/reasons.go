@@ -240,8 +240,8 @@ const (
 const (
 	// RequestInvalid: The request cannot be read, or lacks a value.
 	RequestInvalid Reason = "RequestInvalid"
-	// CauseGone: A sleep was refused or failed, and the cause is gone: the annotations are valid again, the activity probe answers again, or
-	// the StatefulSet is ready at last.
+	// CauseGone: A sleep was refused or failed, and the cause is gone: the annotations are valid again, the activity probe answers again,
+	// the owner consents, or the StatefulSet is ready at last.
 	CauseGone Reason = "CauseGone"
 	// StatusInvalid: The stored record of an operation cannot be read.
 	StatusInvalid Reason = "StatusInvalid"

@@ -41,8 +41,6 @@ type Resize struct {
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
-	// RefusalDigest is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
-	RefusalDigest string `json:"judged,omitempty"`
 }
 
 // Expansion is a claim that grows, or gets another VolumeAttributesClass, on its present volume.

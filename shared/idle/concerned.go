@@ -17,12 +17,13 @@ func Concerned(c operation.Change) []api.Function {
 	return m.concerned(c, m.VerdictAlone(c.Now), m.Rules.Timeout)
 }
 
-// Concerned returns the functions that the sweep wakes, for each member of the group in its order.
-func (g Group) Concerned(now time.Time, retry time.Duration) [][]api.Function {
+// Concerned returns the functions that the sweep wakes, for each member of the group in its order. The change has no set.
+func (g Group) Concerned(c operation.Change) [][]api.Function {
 	timeout := g.Timeout()
 	all := make([][]api.Function, len(g))
-	for i, v := range g.Verdicts(now, time.Time{}) {
-		all[i] = g[i].concerned(operation.Change{Set: g[i].Set, Now: now, Swept: true, Retry: retry}, v, timeout)
+	for i, v := range g.Verdicts(c.Now, time.Time{}) {
+		c.Set = g[i].Set
+		all[i] = g[i].concerned(c, v, timeout)
 	}
 	return all
 }
@@ -41,6 +42,8 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 		return nil
 	case m.NeedsRenewal(), !m.Busy && m.hasWork(c, v, timeout):
 		return functions{api.IdleTimeout}
+	case !m.Busy && RefusedByOwner(m.Sleep) && operation.RefusalDue(c, &m.Sleep.Header):
+		return functions{api.PauseOwner}
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type Member struct {
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
 	Busy bool
+	// RefusalOutdated is true if the set has changed since its latest sleep was refused.
+	RefusalOutdated bool
 	// RetryRequested is true if an annotation requests another try of the sleep.
 	RetryRequested bool
 }
@@ -46,6 +48,8 @@ func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
+	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
+		operation.RefusalOutdated(set, &m.Sleep.Header)
 	if asCreated := set.Generation <= 1 && statefulset.Replicas(set) == 0; asCreated && statefulset.Controller(set) == nil {
 		m.Former = api.LoadFormerSleep(set)
 	}

@@ -2,6 +2,7 @@ package idle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,11 +103,20 @@ func (m Member) InvalidReported() bool {
 	return m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.Message == m.InvalidMessage()
 }
 
+// RefusedByOwner reports whether pause-owner refused the sleep because of an owner. The refusal stands until pause-owner stores that its
+// cause is gone.
+func RefusedByOwner(sleep *api.Sleep) bool {
+	return sleep != nil && sleep.Phase == api.Refused && slices.Contains(ownerReasons, sleep.Reason)
+}
+
+var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive}
+
 // IsBackingOff reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
-// if the user requests a retry.
+// if the user requests a retry, or has changed the set since a refusal.
 func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
-	if m.RetryRequested || sleep == nil || sleep.Finished == nil || !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
+	if m.RetryRequested || m.RefusalOutdated || sleep == nil || sleep.Finished == nil ||
+		!RefusedByOwner(sleep) && !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
 		return false
 	}
 	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid && sleep.Reason != api.CauseGone

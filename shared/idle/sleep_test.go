@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -79,7 +81,10 @@ func TestBackOff(t *testing.T) {
 		"it sleeps":                             {build.Sleep(api.Asleep), RequestIdle, false},
 		"it failed":                             {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, within)), RequestIdle, true},
 		"it failed long ago":                    {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, over)), RequestIdle, false},
-		"it was refused recently":               {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, within)), RequestIdle, true},
+		"its probe failed recently":             {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, within)), RequestIdle, true},
+		"its probe failed long ago":             {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, over)), RequestIdle, false},
+		"its owner refused a sleep long ago":    {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, over)), RequestIdle, true},
+		"its owner refused a sleep recently":    {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, within)), RequestIdle, true},
 		"an invalid annotation was corrected":   {build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, 0)), RequestIdle, false},
 		"it woke because it was needed":         {build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, 0)), RequestIdle, false},
 		"another client started it":             {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, 0)), RequestIdle, false},
@@ -91,6 +96,49 @@ func TestBackOff(t *testing.T) {
 		m := Member{Set: build.Set("web"), Sleep: row.sleep}
 		if got := m.IsBackingOff(Verdict{Request: row.request}, build.Now, retry); got != row.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestRefusedSleepIsJudgedWhenSetChanges: a change of what led to the refusal concerns idle-timeout at once. The sweep asks the owners
+// again, because another cause sends no event: each minute in the first hour, later every ten minutes.
+func TestRefusedSleepIsJudgedWhenSetChanges(t *testing.T) {
+	idleFor, used := build.LastActivity(2*time.Hour), build.LastActivity(0)
+	concerned := func(reason api.Reason, ended time.Duration, swept bool, options ...build.Option) string {
+		set := build.Set("web", build.IdleTimeout("1h"), idleFor, build.Annotation(api.ActivityProbeAnnotation, "tcp:80"))
+		refused := build.Sleep(api.Refused, build.SleepEnded(reason, ended))
+		refused.RefusalDigest = operation.RefusalDigest(set)
+		for _, option := range append([]build.Option{build.WithSleep(refused)}, options...) {
+			option(set)
+		}
+		c := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: swept, PreviousSweep: build.Now.Add(-time.Minute),
+			Retry: 10 * time.Minute}
+		found := Concerned(c)
+		if swept {
+			found = Group{MemberOf(set)}.Concerned(c)[0]
+		}
+		return fmt.Sprint(found)
+	}
+	resized := build.Status(build.Operation(api.Moving))
+	ignore, probe := build.Annotation(api.OwnerPolicyAnnotation, "ignore"), build.Annotation(api.ActivityProbeAnnotation, "tcp:81")
+	for name, row := range map[string]struct{ got, want string }{
+		"nothing changes":                      {concerned(api.OwnerNotPausable, time.Minute, false), "[]"},
+		"a foreign annotation changes":         {concerned(api.OwnerNotPausable, time.Minute, false, build.Annotation("a/b", "c")), "[]"},
+		"the owner is ignored":                 {concerned(api.OwnerNotPausable, time.Minute, false, ignore), "[idle-timeout]"},
+		"the set joins a group":                {concerned(api.OwnerNotPausable, time.Minute, false, build.InGroup("shop")), "[idle-timeout]"},
+		"the spec changes":                     {concerned(api.DeletesClaims, time.Minute, false, build.Generation(6)), "[idle-timeout]"},
+		"the probe changes":                    {concerned(api.ProbeFailed, time.Minute, false, probe), "[idle-timeout]"},
+		"the sweep":                            {concerned(api.OwnerNotPausable, time.Minute, true), "[pause-owner]"},
+		"the sweep, after the owner's policy":  {concerned(api.OwnerNotPausable, time.Minute, true, ignore), "[idle-timeout]"},
+		"the sweep of a set in use":            {concerned(api.OwnerNotPausable, time.Minute, true, used), "[pause-owner]"},
+		"the sweep after a probe that failed":  {concerned(api.ProbeFailed, time.Minute, true), "[]"},
+		"the sweep after the cause is gone":    {concerned(api.CauseGone, time.Minute, true), "[idle-timeout]"},
+		"a sweep long after the refusal":       {concerned(api.OwnerNotPausable, 61*time.Minute, true), "[]"},
+		"the sweep while the set is resized":   {concerned(api.OwnerNotPausable, time.Minute, true, resized), "[]"},
+		"the sweep of a set that is opted out": {concerned(api.OwnerNotPausable, time.Minute, true, build.Label(api.ManagedLabel, "")), "[]"},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s: concerns %s, want %s", name, row.got, row.want)
 		}
 	}
 }

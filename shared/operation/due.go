@@ -1,8 +1,16 @@
 package operation
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/statefulset"
 )
 
 // Due reports whether the sweep that reports the change checks something of this key, which is checked once in a period.
@@ -34,3 +42,39 @@ func Due(key string, every time.Duration, previousSweep, now time.Time) bool {
 
 // minute returns the number of the nearest minute.
 func minute(t time.Time) int64 { return t.Add(time.Minute/2).Unix() / 60 }
+
+// A refused request is judged again although the set has not changed: with each tick while the refusal is recent, later every ten minutes.
+const (
+	recentRefusal   = time.Hour
+	RefusalInterval = 10 * time.Minute
+)
+
+// RefusalDue reports whether this tick judges the refused request again, because a cause outside the set may be gone.
+func RefusalDue(c Change, refused *api.Header) bool {
+	return c.Swept && (IsRecentRefusal(refused, c.Now) || c.Due(string(c.Set.UID), RefusalInterval))
+}
+
+// IsRecentRefusal reports whether the request was refused within the last hour.
+func IsRecentRefusal(refused *api.Header, now time.Time) bool {
+	return refused.Finished != nil && now.Sub(refused.Finished.Time) < recentRefusal
+}
+
+// RefusalOutdated reports whether the set has changed since its request was refused.
+func RefusalOutdated(set *appsv1.StatefulSet, refused *api.Header) bool {
+	return refused.RefusalDigest != RefusalDigest(set)
+}
+
+// RefusalDigest returns a digest of everything on the set that can lead to a refusal. A refusal with another digest is out of date.
+func RefusalDigest(set *appsv1.StatefulSet) string {
+	h := sha256.New()
+	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
+		api.CutoverAnnotation, api.MaxStopAnnotation, api.FirstPassAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation,
+		api.AfterMemberAnnotation, api.MoverAnnotation, api.OwnerPolicyAnnotation, api.ActivityProbeAnnotation} {
+		fmt.Fprintf(h, "%q ", set.Annotations[key])
+	}
+	fmt.Fprintf(h, "%d %q %q", set.Generation, set.Finalizers, set.Labels[api.GroupLabel])
+	if owner := statefulset.Controller(set); owner != nil {
+		fmt.Fprintf(h, " %q", owner.UID)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

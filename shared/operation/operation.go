@@ -163,6 +163,11 @@ func (r Records) Retried(set *appsv1.StatefulSet) bool {
 	return asked && r.CleanupAwaitingRetry(set) == nil
 }
 
+// SleepRests reports whether the latest sleep has failed or was refused. It then waits for a retry, or for its time.
+func (r Records) SleepRests() bool {
+	return r.Sleep != nil && (r.Sleep.Phase == api.Failed || r.Sleep.Phase == api.Refused)
+}
+
 // CleanupRests reports whether the cleanup has failed or was refused. It then waits for a retry.
 func CleanupRests(cleanup *api.Cleanup) bool {
 	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
@@ -26,6 +27,22 @@ func HowToRetry(namespace string, resize *api.Resize) string {
 		return fmt.Sprintf("retry with kubectl drydock rollback -n %s sts/%s", namespace, resize.Set.Name)
 	}
 	return fmt.Sprintf("retry with kubectl drydock retry -n %s sts/%s", namespace, resize.Set.Name)
+}
+
+// RetriedOtherwise says how failed operations that a retry on the set does not repeat are tried again. It is empty if there are none.
+func RetriedOtherwise(set *appsv1.StatefulSet, records Records) (how string) {
+	if s := records.Scale; s != nil && s.Phase == api.Failed {
+		scaler := s.Scaler.Name
+		if len(validation.IsDNS1123Subdomain(scaler)) > 0 { // a user may have written the record
+			scaler = "NAME"
+		}
+		how += fmt.Sprintf(". Its scaling %s failed. Retry it with: kubectl annotate -n %s scaler %s %s=", s.Operation, set.Namespace, scaler,
+			api.RetryAnnotation)
+	}
+	if records.SleepRests() {
+		how += fmt.Sprintf(". Its sleep %s is %s. Drydock tries it again by itself", records.Sleep.Operation, records.Sleep.Phase)
+	}
+	return how
 }
 
 // TookTooLong returns the message for members that were not moved in time, with the latest obstacle.

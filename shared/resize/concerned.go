@@ -90,9 +90,9 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	switch {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case c.Records.Retried(set) && requested, set.Annotations[api.RollbackAnnotation] != "":
+	case c.Records.Retried(set) && (requested || !c.Records.SleepRests()), set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case requested && IsRefusalOf(record, text) && (RefusalOutdated(set, record) || c.Swept && RefusalDue(c, record)):
+	case requested && IsRefusalOf(record, text) && (operation.RefusalOutdated(set, &record.Header) || RefusalDue(c, record)):
 		return detect
 	case !requested || world.Answered(record, text):
 		return nil

@@ -4,45 +4,10 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
-
-func TestRefusalDigestCoversTheSet(t *testing.T) {
-	before := RefusalDigest(build.Set("web", build.Resize("data=1Gi")))
-	for name, row := range map[string]struct {
-		change build.Option
-		same   bool
-	}{
-		"no change":             {build.Edit(func(*appsv1.StatefulSet) {}), true},
-		"a foreign label":       {build.Label("team", "a"), true},
-		"the record":            {build.Annotation(api.StatusAnnotation, "{}"), true},
-		"the method":            {method(api.MethodCopy), false},
-		"the strategy":          {build.Annotation(api.StrategyAnnotation, "rolling"), false},
-		"the cutover":           {build.Annotation(api.CutoverAnnotation, "approve"), false},
-		"the longest stop":      {build.Annotation(api.MaxStopAnnotation, "30s"), false},
-		"the first pass":        {build.Annotation(api.FirstPassAnnotation, "off"), false},
-		"the member check":      {build.Annotation(api.MemberCheckAnnotation, "tcp:80"), false},
-		"a hook":                {build.Annotation(api.BeforeMemberAnnotation, "{}"), false},
-		"the options of movers": {build.Annotation(api.MoverAnnotation, "{}"), false},
-		"the parallelism":       {build.Annotation(api.ResizeParallelismAnnotation, "1"), false},
-		"the owner policy":      {build.Annotation(api.OwnerPolicyAnnotation, "ignore"), false},
-		"the spec":              {build.Generation(6), false},
-		"the finalizers":        {build.Finalizers("example.com/keep"), false},
-		"the owner":             {build.ControlledBy("Database", "main"), false},
-		"the request":           {build.Resize("data=2Gi"), false},
-		"the retry annotation":  {build.Annotation(api.RetryAnnotation, "now"), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := RefusalDigest(build.Set("web", build.Resize("data=1Gi"), row.change)); (got == before) != row.same {
-				t.Errorf("digest %s, before %s, want the same: %v", got, before, row.same)
-			}
-		})
-	}
-}
 
 func TestRefusalIsRepeatedLessOftenWithTime(t *testing.T) {
 	for name, row := range map[string]struct {

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/test/kit"
 )
 
 // TestTenantCannotPauseOperatorsResource: a StatefulSet can name any resource of its namespace as its controller.
-// Drydock writes to the resource only with the consent of the resource or of the namespace. After the consent a retry
-// succeeds.
+// Drydock writes to the resource only with the consent of the resource or of the namespace. After the consent, the refused
+// sleep begins by itself, and a retry of the failed resize succeeds.
 func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 	t.Parallel()
 	for name, allow := range map[string]func(*kit.World){
@@ -48,6 +49,10 @@ func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 			}
 			allow(w)
 			allowed := content(w.Custom(row, "Prometheus", "main"))
+			w.UntilSleep(drive, "cache", api.Asleep)
+			w.Annotate("cache", map[string]string{api.PausedAnnotation: "false"})
+			sendSetEvent(t, w, drive, events.Wake, "cache")
+			w.UntilSleep(drive, "cache", api.Succeeded)
 			w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
 			w.Eventually("the retry succeeds", func() string {
 				if err := drive.Tick(context.Background()); err != nil {

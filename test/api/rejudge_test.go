@@ -4,14 +4,17 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/test/kit"
 )
 
@@ -93,6 +96,68 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 			expectWhole(t, w, "web", 1, "data-web-0")
 		})
 	}
+}
+
+// TestRefusedSleepBeginsWhenOwnerIsIgnored: no retry is needed, and until then the refusal is not written again.
+func TestRefusedSleepBeginsWhenOwnerIsIgnored(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	idleSet(w, "web", 1, nil)
+	w.AddController("web")
+	drive := w.Drive(nil)
+	if sleep := w.UntilSleep(drive, "web", api.Refused); sleep.Reason != api.OwnerNotPausable {
+		t.Fatalf("%s: %s", sleep.Reason, sleep.Message)
+	}
+	before := w.Set("web").Annotations[api.SleepAnnotation]
+	must(t, drive.Tick(t.Context()))
+	if after := w.Set("web").Annotations[api.SleepAnnotation]; after != before {
+		t.Errorf("the refusal is written again: %s", after)
+	}
+	w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
+	w.UntilSleep(drive, "web", api.Asleep)
+}
+
+// TestRetryOnWrongObjectIsAnswered once, and does not stay for a later failure. The Event names the command for the other object.
+func TestRetryOnWrongObjectIsAnswered(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	drive := w.Drive(nil)
+	untilReady(w, drive, "web", 1)
+	answered := func(message string, retried func() map[string]string) {
+		t.Helper()
+		w.Eventually("the retry is removed", func() string {
+			must(t, drive.Tick(t.Context()))
+			return retried()[api.RetryAnnotation]
+		})
+		must(t, drive.Tick(t.Context()))
+		list, err := w.Kube.CoreV1().Events(w.Namespace).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "reason=" + string(api.NothingFailed)})
+		must(t, err)
+		count := 0
+		for _, e := range list.Items {
+			if strings.Contains(e.Message, message) {
+				count++
+			}
+		}
+		if count != 1 {
+			t.Errorf("%d Events say %q: %v", count, message, list.Items)
+		}
+	}
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	answered("StatefulSet web has no resize request", func() map[string]string { return w.Set("web").Annotations })
+	must(t, w.CreateScaler("pilot", v1alpha1.ScalerSpec{Target: "web"}))
+	w.Eventually("the Scaler is ready", func() string {
+		must(t, drive.Tick(t.Context()))
+		if s := w.Scaler("pilot"); s == nil || s.Status.Stage != v1alpha1.StageIdle {
+			return "not yet"
+		}
+		return ""
+	})
+	_, err := w.Scalers().Patch(t.Context(), "pilot", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"drydock.dev/retry":"now"}}}`), metav1.PatchOptions{})
+	must(t, err)
+	answered("kubectl drydock retry -n "+w.Namespace+" sts/web", func() map[string]string { return w.Scaler("pilot").Annotations })
 }
 
 // createClassLike creates another class of the same provisioner. It ends with the test.

@@ -105,12 +105,11 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
 	}
-	sleep := records.Sleep
-	if !requested && sleep != nil && (sleep.Phase == api.Failed || sleep.Phase == api.Refused) {
-		return sleep, nil
+	if !requested && records.SleepRests() {
+		return records.Sleep, nil
 	}
 	nothing := func(format string, args ...any) (operation.Record, error) {
-		why := fmt.Sprintf(format, args...) + retriedOtherwise(set, records)
+		why := fmt.Sprintf(format, args...) + operation.RetriedOtherwise(set, records)
 		return nil, fmt.Errorf("StatefulSet %s/%s: nothing to retry: %s", set.Namespace, set.Name, text.Printable(why))
 	}
 	switch {
@@ -130,18 +129,6 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
 	}
 	return status, nil
-}
-
-// retriedOtherwise says how failed operations that drydock.dev/retry on the set does not repeat are tried again; "" if there are none.
-func retriedOtherwise(set *appsv1.StatefulSet, records operation.Records) (how string) {
-	if s := records.Scale; s != nil && s.Phase == api.Failed {
-		how += fmt.Sprintf(". Its scaling %s failed. Retry it with: kubectl annotate -n %s scaler %s %s=", s.Operation, set.Namespace,
-			shellWord(text.Printable(s.Scaler.Name)), api.RetryAnnotation)
-	}
-	if s := records.Sleep; s != nil && (s.Phase == api.Failed || s.Phase == api.Refused) {
-		how += fmt.Sprintf(". Its sleep %s is %s. Drydock tries it again by itself", s.Operation, s.Phase)
-	}
-	return how
 }
 
 // outcomeWords returns one line about the state of an operation, with the reason.
