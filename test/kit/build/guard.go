@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
@@ -119,12 +120,21 @@ func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Objec
 		}
 	}
 	for _, object := range append(all, others...) {
+		if custom, is := object.(*unstructured.Unstructured); is && !isOf(custom, a.Resource) {
+			continue
+		}
 		_, autoscaler := object.(*autoscalingv2.HorizontalPodAutoscaler) // it has the name of its target
 		if autoscaler == (a.Resource == plan.Autoscalers) && object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
 			return object
 		}
 	}
 	return nil
+}
+
+// isOf reports whether the resource is in the group and version of the object.
+func isOf(object *unstructured.Unstructured, resource plan.Resource) bool {
+	gvr, custom := resource.Custom()
+	return custom && gvr.GroupVersion() == object.GroupVersionKind().GroupVersion()
 }
 
 func objects[T metav1.Object](list []T) []metav1.Object {
