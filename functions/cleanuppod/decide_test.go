@@ -150,7 +150,7 @@ func TestLongRejectionsAreClipped(t *testing.T) {
 	refused := on(web()).with(func(in *Input) { in.PodRejected = longText })
 	tried := on(web(cleaning()), usedClaim("data-web-1")).with(func(in *Input) { in.Rejected = longText })
 	for _, in := range []Input{refused, tried} {
-		if record := stored(Decide(in)); record == nil || len(record.Encode()) > 4<<10 {
+		if record := build.StoredCleanup(Decide(in)); record == nil || len(record.Encode()) > 4<<10 {
 			t.Errorf("%.1000s", Decide(in))
 		}
 	}
@@ -210,7 +210,7 @@ func TestRecordWithoutCleanup(t *testing.T) {
 		"at zero":          on(web(build.Replicas(0), settledRecord(0))),
 	})
 	t.Run("only so many are told", func(t *testing.T) {
-		if record := stored(Decide(many)); len(record.Ordinals) != maxReports || len(record.Encode()) > 20<<10 {
+		if record := build.StoredCleanup(Decide(many)); len(record.Ordinals) != maxReports || len(record.Encode()) > 20<<10 {
 			t.Errorf("%d ordinals in %d bytes", len(record.Ordinals), len(record.Encode()))
 		}
 	})

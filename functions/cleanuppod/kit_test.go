@@ -34,23 +34,23 @@ func check(t *testing.T, situations map[string]Input) {
 	for _, situation := range slices.Sorted(maps.Keys(situations)) {
 		t.Run(situation, func(t *testing.T) {
 			in := situations[situation]
-			expectGuarded(t, in)
-			file.Entry(t, situation, render(in, Decide(in)))
+			file.Entry(t, situation, render(in, guarded(t, in)))
 		})
 	}
 }
 
-// expectGuarded checks that the decision is repeatable, that its writes carry preconditions, and that it changes nothing observed.
-func expectGuarded(t *testing.T, in Input) {
+// guarded returns the decision. It checks the rules for every decision, and that the decision changes nothing observed.
+func guarded(t *testing.T, in Input) plan.Plan {
 	t.Helper()
-	before, p := encode(in), Decide(in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	before := encode(in)
+	p := build.Guard(t, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
 	if after := encode(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}
+	return p
 }
 
-// render returns the golden entry of a decision: the observed objects, the plan, and the record that the plan stores.
+// render returns the golden entry of a decision: the observed objects, and the plan.
 func render(in Input, p plan.Plan) string {
 	var b strings.Builder
 	if in.Set != nil {
@@ -58,10 +58,10 @@ func render(in Input, p plan.Plan) string {
 		if in.Set.DeletionTimestamp != nil {
 			b.WriteString(", deleted")
 		}
-		if record, err := api.LoadCleanup(in.Set); err == nil && record != nil {
-			fmt.Fprintf(&b, "; cleanup %s", summary(record))
-		}
 		b.WriteString("\n")
+		if record, err := api.LoadCleanup(in.Set); err == nil && record != nil {
+			fmt.Fprintf(&b, "has: %s\n", build.Words(record))
+		}
 	}
 	for _, c := range in.Claims {
 		fmt.Fprintf(&b, "claim %s\n", c.Name)
@@ -69,27 +69,7 @@ func render(in Input, p plan.Plan) string {
 	for _, pod := range in.Pods {
 		fmt.Fprintf(&b, "pod %s: %s\n", pod.Name, pod.Status.Phase)
 	}
-	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
-	if p.Detail != "" {
-		fmt.Fprintf(&b, " (%s)", p.Detail)
-	}
-	if p.Soon {
-		b.WriteString(", soon")
-	}
-	b.WriteString("\n")
-	for _, a := range p.Actions {
-		fmt.Fprintf(&b, "- %s\n", a)
-	}
-	if p.Announce != "" {
-		fmt.Fprintf(&b, "-> %s\n", strings.TrimPrefix(p.Announce, "dev.drydock."))
-	}
-	if record := stored(p); record != nil {
-		fmt.Fprintf(&b, "record: %s\n", summary(record))
-		if record.Message != "" {
-			fmt.Fprintf(&b, "says: %s\n", record.Message)
-		}
-	}
-	return b.String()
+	return b.String() + build.Plan(p, build.World(), objectsOf(in)...)
 }
 
 func encode(in Input) string {
@@ -112,59 +92,6 @@ func objectsOf(in Input) []metav1.Object {
 		all = append(all, p)
 	}
 	return all
-}
-
-// stored returns the record of a cleanup that the plan writes on the set, or nil.
-func stored(p plan.Plan) *api.Cleanup {
-	for _, a := range p.Actions {
-		for _, op := range a.Ops {
-			text, ok := op.Value.(string)
-			if !ok || a.Resource != plan.StatefulSets || op.Path != "/metadata/annotations/drydock.dev~1cleanup" {
-				continue
-			}
-			record, err := api.LoadCleanup(build.Set("web", build.Annotation(api.CleanupAnnotation, text)))
-			if err != nil {
-				panic(err)
-			}
-			return record
-		}
-	}
-	return nil
-}
-
-// summary renders a record without its messages. Times are relative to build.Now.
-func summary(s *api.Cleanup) string {
-	if s == nil {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)
-	if s.FailedAt != "" {
-		fmt.Fprintf(&b, " at %s", s.FailedAt)
-	}
-	fmt.Fprintf(&b, ", attempt %d, replicas %d", s.Attempt, s.Replicas)
-	if s.Span != nil {
-		fmt.Fprintf(&b, ", accounted %d-%d", s.Span.Start, s.Span.End)
-	}
-	if s.Finished != nil {
-		fmt.Fprintf(&b, ", finished %s", s.Finished.Sub(build.Now))
-	}
-	for _, o := range s.Ordinals {
-		fmt.Fprintf(&b, "; %d %s", o.Ordinal, o.Reason)
-		if o.Tries != 0 {
-			fmt.Fprintf(&b, ", tries %d", o.Tries)
-		}
-		if o.Pod != "" {
-			fmt.Fprintf(&b, ", of %s", o.Pod)
-		}
-		if o.NextTry != nil {
-			fmt.Fprintf(&b, ", next %s", o.NextTry.Sub(build.Now))
-		}
-		if o.Deadline != nil {
-			fmt.Fprintf(&b, ", due %s", o.Deadline.Sub(build.Now))
-		}
-	}
-	return b.String()
 }
 
 // settings returns round numbers, each with a different value.

@@ -106,7 +106,7 @@ func (in Input) startPod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	case entry != nil && entry.Tries > 0: // the obstacle is gone, and earlier failures still count
 		words = fmt.Sprintf(", after %d failures", entry.Tries)
 		next = withEntry(record, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: operation.Moment(in.Now),
-			Reason: api.CleanupTried, Message: entry.Message})
+			Reason: api.CleanupTried, Message: fmt.Sprintf("pod %s cleans up again%s", pod.Name, words)})
 	case entry != nil:
 		next = withoutEntry(record, o.Number)
 	}

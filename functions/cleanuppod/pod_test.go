@@ -180,7 +180,7 @@ func TestHostileOutputIsClippedAndPrintable(t *testing.T) {
 	for _, words := range []string{strings.Repeat("\x1b[2J\xff", 30<<10), strings.Repeat("\"\\\u2028", 30<<10),
 		strings.Repeat("%s%n", 30<<10)} {
 		p := Decide(on(web(cleaning()), usedClaim("data-web-1"), cleanupPod(1, failing(3, words))))
-		record := stored(p)
+		record := build.StoredCleanup(p)
 		if record == nil || len(record.Encode()) > 4<<10 {
 			t.Fatalf("%.1000s", p)
 		}

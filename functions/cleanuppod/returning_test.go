@@ -152,7 +152,7 @@ func TestCleanupContinuesDuringPauseOfEmptySet(t *testing.T) {
 		set = afterPlan(set, decideWith(t, set, scaler, 2))
 	}
 	if cleanup, _ := api.LoadCleanup(set); !cleanup.Active() {
-		t.Errorf("the pause ends the cleanup, but the Scaler requests no member: %s", summary(cleanup))
+		t.Errorf("the pause ends the cleanup, but the Scaler requests no member: %s", build.Words(cleanup))
 	}
 }
 
@@ -163,11 +163,11 @@ func TestCleanupStartsAfterPauseWithoutMembers(t *testing.T) {
 	in.Paused = true
 	set = afterPlan(set, Decide(in))
 	if cleanup, _ := api.LoadCleanup(set); cleanup.Active() {
-		t.Fatalf("the cleanup continues: %s", summary(cleanup))
+		t.Fatalf("the cleanup continues: %s", build.Words(cleanup))
 	}
 	set = afterPlan(set, Decide(on(set, usedClaim("data-web-0"), usedClaim("data-web-1"))))
 	if cleanup, _ := api.LoadCleanup(set); !cleanup.Active() {
-		t.Errorf("after the pause, the claims stay: %s", summary(cleanup))
+		t.Errorf("after the pause, the claims stay: %s", build.Words(cleanup))
 	}
 }
 
@@ -220,13 +220,13 @@ func TestEndOfPauseWakesCleanupPod(t *testing.T) {
 		set = afterPlan(set, Decide(on(set, usedClaim("data-web-0"), usedClaim("data-web-1"))))
 	}
 	if r, _ := api.LoadCleanup(set); !r.Active() {
-		t.Fatalf("no cleanup: %s", summary(r))
+		t.Fatalf("no cleanup: %s", build.Words(r))
 	}
 	in := on(set, usedClaim("data-web-0"), usedClaim("data-web-1"))
 	in.Paused = true
 	set = afterPlan(set, Decide(in))
 	if r, _ := api.LoadCleanup(set); r.Active() || r.Reason != api.SetPaused {
-		t.Fatalf("the cleanup continues: %s", summary(r))
+		t.Fatalf("the cleanup continues: %s", build.Words(r))
 	}
 	if p := Decide(on(set, usedClaim("data-web-0"), usedClaim("data-web-1"))); p.Reason != api.CleanupStarted {
 		t.Fatalf("Decide would start it: %s", p)

@@ -69,7 +69,7 @@ func refusedBecause(reason api.Reason, message string) build.Option {
 // TestRefusals: a refusal touches nothing, and the request is judged again each time.
 func TestRefusals(t *testing.T) {
 	nvme := build.Resize("data=128Mi@nvme")
-	unknown := build.StoredRecord(Decide(given(set(nvme), bothMembers()))).Head().Message
+	unknown := build.Stored(Decide(given(set(nvme), bothMembers()))).Message
 	deniedMover := func(in *Input) { in.PodRejected = "pods is forbidden: exceeded quota: team" }
 	deniedHook := func(in *Input) { in.HookDenied = "drydock.dev/before-member: pods is forbidden: violates PodSecurity" }
 	retry := build.Annotation(api.RetryAnnotation, "now")

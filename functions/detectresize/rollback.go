@@ -1,11 +1,10 @@
 package detectresize
 
 import (
-	"fmt"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/text"
 )
 
 // startRollback starts a rollback at the user's request. A refusal does not change the record, because the record belongs to the operation
@@ -25,7 +24,8 @@ func startRollback(in Input, operation string) plan.Plan {
 	}
 	record := changes.Record(in.Input)
 	record.Trace, record.Reason = in.Trace, api.ResizeDetected
-	record.Message = fmt.Sprintf("%d claims will get back their old volumes from operation %s", len(record.Moves()), operation)
+	record.Message = text.Number(len(record.Moves()), "claim will get back its old volume", "claims will get back their old volumes") +
+		" from operation " + operation
 	return handToPauseOwner(in, record)
 }
 

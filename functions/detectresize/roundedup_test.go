@@ -33,7 +33,7 @@ func TestRejectedExpansionOnRoundedVolumesIsNoShrink(t *testing.T) {
 		}
 	}
 	if record.Phase != api.Failed || record.Reason != api.Rejected {
-		t.Fatal(build.Summary(record))
+		t.Fatal(build.Words(record))
 	}
 	for _, request := range []string{"data=64Mi", "data=256Mi"} {
 		p := Decide(in(record, request))

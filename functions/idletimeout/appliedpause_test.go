@@ -31,7 +31,7 @@ func TestFormerSleepEndsNoAppliedPause(t *testing.T) {
 		c := newCluster(t, scaledByPilot(staleWeb(restored("web"), visited)), pilot)
 		handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 		if got := pausedPilot(t, c); got != applied {
-			t.Errorf("%s: paused is %t after the visit: %s", name, got, build.Summary(idle.MemberOf(c.set("web")).Sleep))
+			t.Errorf("%s: paused is %t after the visit: %s", name, got, build.Words(idle.MemberOf(c.set("web")).Sleep))
 		}
 	}
 }

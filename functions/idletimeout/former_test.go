@@ -37,18 +37,18 @@ func TestRestoredSetTakesOverItsSleep(t *testing.T) {
 	asleep := build.StoredSleep(p)
 	if asleep == nil || asleep.Phase != api.Asleep || asleep.Replicas != 3 || asleep.Set.UID != "uid-web" ||
 		asleep.WhenScaled != appsv1.DeletePersistentVolumeClaimRetentionPolicyType || p.Actions[0].Resource != plan.ControllerRevisions {
-		t.Fatalf("%s: %s", p, build.Summary(asleep))
+		t.Fatalf("%s: %s", p, build.Words(asleep))
 	}
 	if p := Decide(on(web(zero, build.WithSleep(asleep)))); p.Kind == plan.KindDo {
 		t.Errorf("nothing needs the set: %s", p)
 	}
 	woken := build.StoredSleep(Decide(on(web(zero, build.WithSleep(asleep), build.AwakeFor(time.Hour)))))
 	if woken == nil || woken.Phase != api.Waking || woken.Replicas != 3 {
-		t.Errorf("after a visit: %s", build.Summary(woken))
+		t.Errorf("after a visit: %s", build.Words(woken))
 	}
 	paused := build.StoredSleep(Decide(on(web(restored("web"), build.Paused()))))
 	if paused == nil || paused.Request != idle.RequestPaused {
-		t.Errorf("a paused set: %s", build.Summary(paused))
+		t.Errorf("a paused set: %s", build.Words(paused))
 	}
 }
 
@@ -64,7 +64,7 @@ func TestFormerSleepCountsOnlyAtCreation(t *testing.T) {
 		"the set has not opted in":                             build.With(web(restored("web")), build.Label(api.ManagedLabel, "false")),
 	} {
 		if record := build.StoredSleep(Decide(on(build.With(set, build.AwakeFor(time.Hour))))); record != nil {
-			t.Errorf("%s: %s", situation, build.Summary(record))
+			t.Errorf("%s: %s", situation, build.Words(record))
 		}
 	}
 }
@@ -75,10 +75,10 @@ func TestRestoredGroupWakesTogether(t *testing.T) {
 		build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))), member("db", shop, restored("db")))
 	handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	if db := c.set("db"); statefulset.Replicas(db) != 3 {
-		t.Errorf("db has %d replicas: %s", statefulset.Replicas(db), build.Summary(idle.MemberOf(db).Sleep))
+		t.Errorf("db has %d replicas: %s", statefulset.Replicas(db), build.Words(idle.MemberOf(db).Sleep))
 	}
 	if m := idle.MemberOf(c.set("web")); !m.Sleep.Active() || m.Sleep.Phase != api.Waking {
-		t.Errorf("web: %s", build.Summary(m.Sleep))
+		t.Errorf("web: %s", build.Words(m.Sleep))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestWakeOfRestoredSetIsNotLost(t *testing.T) {
 				}
 			}
 			if !woke {
-				t.Errorf("%s, %s: the set is needed and stays asleep: %s, last activity %s", kind, name, build.Summary(idle.MemberOf(set).Sleep),
+				t.Errorf("%s, %s: the set is needed and stays asleep: %s, last activity %s", kind, name, build.Words(idle.MemberOf(set).Sleep),
 					set.Annotations[api.LastActivityAnnotation])
 			}
 		}
@@ -159,7 +159,7 @@ func TestInterruptedTakeOverContinues(t *testing.T) {
 		in.Now = in.Now.Add(time.Minute)
 		p = Decide(in)
 		if s := build.StoredSleep(p); s == nil || s.Phase != api.Asleep {
-			t.Errorf("%s: nothing needs the set, but %s: %s", name, p, build.Summary(s))
+			t.Errorf("%s: nothing needs the set, but %s: %s", name, p, build.Words(s))
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestVisitOfRestoredSetWithoutItsRecord(t *testing.T) {
 		}
 		m := idle.MemberOf(c.set("web"))
 		if statefulset.Replicas(m.Set) != 3 {
-			t.Errorf("%s: no write of the replicas was rejected, and the set does not start: %s", name, build.Summary(m.Sleep))
+			t.Errorf("%s: no write of the replicas was rejected, and the set does not start: %s", name, build.Words(m.Sleep))
 		}
 		if scalers != nil && pausedPilot(t, c) {
 			t.Errorf("%s: the Scaler stays paused, so scale-hooks stops the set that is in use", name)
@@ -226,7 +226,7 @@ func TestTakeOverOfEndedPause(t *testing.T) {
 	asleep := build.StoredSleep(Decide(on(web(restored("web", build.SleepCause(idle.RequestPaused))))))
 	p := Decide(on(web(zero, build.WithSleep(asleep))))
 	if woken := build.StoredSleep(p); woken == nil || woken.Phase != api.Waking {
-		t.Errorf("the pause is over, and the set stays at zero: %s, after the take-over %s", p, build.Summary(asleep))
+		t.Errorf("the pause is over, and the set stays at zero: %s, after the take-over %s", p, build.Words(asleep))
 	}
 }
 
@@ -269,14 +269,14 @@ func TestRestoredSetThatWasWakingWakes(t *testing.T) {
 		in.Now = in.Now.Add(time.Duration(i) * time.Hour)
 		s := build.StoredSleep(Decide(in))
 		if s == nil {
-			t.Fatalf("the set was needed, and stays at zero: %s", build.Summary(in.Group[0].Sleep))
+			t.Fatalf("the set was needed, and stays at zero: %s", build.Words(in.Group[0].Sleep))
 		}
 		if s.Phase == api.Waking {
 			return
 		}
 		set = web(zero, build.WithSleep(s))
 	}
-	t.Errorf("the set was needed, and does not wake: %s", build.Summary(idle.MemberOf(set).Sleep))
+	t.Errorf("the set was needed, and does not wake: %s", build.Words(idle.MemberOf(set).Sleep))
 }
 
 // TestRestoredScalerIsNotTakenForAUsersPause: a namespace was restored from a backup of a sleeping set, the Scaler not after the set.
@@ -303,7 +303,7 @@ func TestRestoredScalerIsNotTakenForAUsersPause(t *testing.T) {
 			handle(t, c.function(build.SleepSettings()), newEvent(events.ObjectChanged, id, time.Now(), aboutWeb))
 		}
 		if pausedPilot(t, c) {
-			t.Errorf("%s: a visitor needs the set; it is left at zero: %s", name, build.Summary(idle.MemberOf(c.set("web")).Sleep))
+			t.Errorf("%s: a visitor needs the set; it is left at zero: %s", name, build.Words(idle.MemberOf(c.set("web")).Sleep))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestPauseThatComesAfterTheWakeUpEnds(t *testing.T) {
 		}
 	}
 	if s.sleepOf("web").Phase != api.Waking {
-		t.Fatal(build.Summary(s.sleepOf("web")))
+		t.Fatal(build.Words(s.sleepOf("web")))
 	}
 	// now the pause of the first process, and scale-hooks obeys it
 	s.sets[0] = scaledByPilot(build.With(s.sets[0], zero, build.ReplicaCounts(0, 0)))
@@ -51,6 +51,6 @@ func TestPauseThatComesAfterTheWakeUpEnds(t *testing.T) {
 		return a.Resource == plan.Scalers && slices.Contains(a.Words, "paused = false")
 	}
 	if next := build.StoredSleep(p); !slices.ContainsFunc(p.Actions, ends) || next == nil || next.Phase != api.Waking {
-		t.Errorf("the set is in use and stays at zero, because its Scaler stays paused by Drydock: %s; %s", p, build.Summary(next))
+		t.Errorf("the set is in use and stays at zero, because its Scaler stays paused by Drydock: %s; %s", p, build.Words(next))
 	}
 }

@@ -32,7 +32,7 @@ func TestSleepEndsNoPauseThatHasLostItsCount(t *testing.T) {
 		t.Helper()
 		sleep := idle.MemberOf(c.set("web")).Sleep
 		if sleep == nil || sleep.Phase != phase {
-			t.Fatalf("want the phase %s: %s", phase, build.Summary(sleep))
+			t.Fatalf("want the phase %s: %s", phase, build.Words(sleep))
 		}
 		return sleep
 	}

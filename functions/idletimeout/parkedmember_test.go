@@ -23,7 +23,7 @@ func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
 	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
 	s.step("db")
 	if record := s.sleepOf("db"); record.Phase != api.Failed || record.KeepMembers == 0 {
-		t.Fatal(build.Summary(record))
+		t.Fatal(build.Words(record))
 	}
 	s.sets[0] = build.With(s.sets[0], zero, build.ReplicaCounts(0, 0)) // the user scales the custom resource to zero
 	for range 3 {

@@ -228,7 +228,7 @@ func TestLaterMembersOfGroupAreProbed(t *testing.T) {
 	db := member("db", shop, probed, build.LastActivity(3*time.Hour))
 	record := build.StoredSleep(Decide(on(web(options...), db).withProbe("db", ProbeResult{})))
 	if record == nil || record.Request != idle.RequestAsked {
-		t.Fatalf("web does not fall asleep: %s", build.Summary(record))
+		t.Fatalf("web does not fall asleep: %s", build.Words(record))
 	}
 	record.Phase, record.ScaledToZeroAt, record.PodsGoneAt = api.Asleep, &record.Started, &record.Started
 	in := on(db, web(append(options, zero, build.WithSleep(record))...))

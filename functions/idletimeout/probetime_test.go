@@ -38,10 +38,10 @@ func TestLateEventBlamesNoProbe(t *testing.T) {
 	}
 	record, err := handleWithin("1", reservedForWrites-time.Second)
 	if err == nil || !strings.Contains(err.Error(), "waited too long") || asked != 0 || record != nil {
-		t.Fatalf("%d probes were sent, and the set says: %s (%v)", asked, build.Summary(record), err)
+		t.Fatalf("%d probes were sent, and the set says: %s (%v)", asked, build.Words(record), err)
 	}
 	record, err = handleWithin("2", reservedForWrites+time.Minute)
 	if err != nil || asked != 1 || record == nil || record.Phase != api.Planned {
-		t.Errorf("%d probes were sent, and the set says: %s (%v)", asked, build.Summary(record), err)
+		t.Errorf("%d probes were sent, and the set says: %s (%v)", asked, build.Words(record), err)
 	}
 }

@@ -89,7 +89,7 @@ func TestRecordHoldsReplicasBeforeScaleDown(t *testing.T) {
 	s.records[early.Revision.Name] = early
 	s.step("web")
 	if sleep := s.sleepOf("web"); sleep.Phase != api.Asleep || sleep.Replicas != 5 {
-		t.Fatalf("%s", build.Summary(sleep))
+		t.Fatalf("%s", build.Words(sleep))
 	}
 	for _, r := range s.records {
 		if record, err := api.LoadSleepRecord(r.Revision); err != nil || record.Sleep.Replicas != 5 {
@@ -247,6 +247,6 @@ func TestRecordThatKeepsMembersIsRenewed(t *testing.T) {
 	}
 	p := Decide(on(set))
 	if s := build.StoredSleep(p); s == nil || s.Set.UID != set.UID || s.KeepMembers != 3 {
-		t.Errorf("%s: %s", p, build.Summary(s))
+		t.Errorf("%s: %s", p, build.Words(s))
 	}
 }

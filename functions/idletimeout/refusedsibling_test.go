@@ -34,7 +34,7 @@ func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
 				}
 			}
 			if sleep := s.sleepOf("db"); sleep.Phase == api.Asleep {
-				t.Errorf("web is in use and stays at zero, because db stays asleep: %s", build.Summary(sleep))
+				t.Errorf("web is in use and stays at zero, because db stays asleep: %s", build.Words(sleep))
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestSleepEndsIfPolicyForbidsDelete(t *testing.T) {
 			}
 			m := idle.MemberOf(c.set("web"))
 			if m.Sleep.Active() || m.Sleep.WhenScaled != "" {
-				t.Errorf("the sleep does not end, or the rejected write will be repeated: %s", build.Summary(m.Sleep))
+				t.Errorf("the sleep does not end, or the rejected write will be repeated: %s", build.Words(m.Sleep))
 			}
 		})
 	}

@@ -27,6 +27,6 @@ func TestZeroOfOtherClusterIsRespected(t *testing.T) {
 	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
 	s.step("web")
 	if web := s.sets[1]; s.sleepOf("web").Reason != api.AtZeroAlready || statefulset.Replicas(web) != 0 {
-		t.Errorf("web has %d replicas, %s:\n%s", statefulset.Replicas(web), build.Summary(s.sleepOf("web")), strings.Join(s.log, "\n"))
+		t.Errorf("web has %d replicas, %s:\n%s", statefulset.Replicas(web), build.Words(s.sleepOf("web")), strings.Join(s.log, "\n"))
 	}
 }

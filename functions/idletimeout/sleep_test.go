@@ -225,7 +225,7 @@ func TestWaking(t *testing.T) {
 		sleep := build.StoredSleep(p)
 		if p.Announce != events.OperationFailed || sleep.Phase != api.Failed || sleep.Reason != api.Aborted || sleep.FailedAt != api.Stopping ||
 			sleep.Message != "it could not be" {
-			t.Errorf("%s: %s", p, build.Summary(sleep))
+			t.Errorf("%s: %s", p, build.Words(sleep))
 		}
 	})
 }
@@ -234,7 +234,7 @@ func TestWaking(t *testing.T) {
 func TestFailedSleepRecordsWhenSetWasReady(t *testing.T) {
 	p := Decide(on(web(sleep(api.Waking, build.AsleepFor(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
 	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.ReadyAt == nil || !sleep.ReadyAt.Time.Equal(build.Now) {
-		t.Errorf("%s", build.Summary(sleep))
+		t.Errorf("%s", build.Words(sleep))
 	}
 }
 
@@ -462,5 +462,5 @@ func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("the set stays at zero for thirty days: %s", build.Summary(idle.MemberOf(set).Sleep))
+	t.Errorf("the set stays at zero for thirty days: %s", build.Words(idle.MemberOf(set).Sleep))
 }

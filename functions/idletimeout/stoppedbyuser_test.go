@@ -35,7 +35,7 @@ func TestWakeUpEndsIfTheOperatorKeepsTheSetStopped(t *testing.T) {
 				s.now = s.now.Add(time.Minute)
 			}
 			if record := s.sleepOf("web"); starts > 1 || record.Active() {
-				t.Errorf("in a day, the pods were started %d times; %s", starts, build.Summary(record))
+				t.Errorf("in a day, the pods were started %d times; %s", starts, build.Words(record))
 			}
 		})
 	}

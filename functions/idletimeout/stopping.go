@@ -12,6 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 const (
@@ -40,8 +41,7 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return conclude(in, m, api.Succeeded, api.SetPaused,
 			"another client has paused its Scaler, so Drydock ends the sleep and leaves the pause")
 	case operation.Overdue(sleep, in.Now):
-		return failSleep(in, group, m, sleep, api.DeadlineExceeded, fmt.Sprintf("%d pods did not end within %s and their grace period, "+
-			"so the set is started again. Check the pods, their finalizers and their nodes", m.Set.Status.Replicas, in.Settings.QuiesceTimeout))
+		return failSleep(in, group, m, sleep, api.DeadlineExceeded, whyNotStopped(in, m))
 	case sleep.OwnerStops:
 		return plan.Wait(api.ScalingDown, "its operator scales it to zero, %d replicas are left", m.Set.Status.Replicas)
 	case scaled && in.Scalers[m.Set.Name] != nil:
@@ -59,6 +59,19 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	next := sleep.Clone()
 	next.Replicas = replicas
 	return scaleDown(in, m, next)
+}
+
+// whyNotStopped says what has not happened before the deadline of the stop.
+func whyNotStopped(in Input, m idle.Member) string {
+	switch limit := in.Settings.QuiesceTimeout; {
+	case m.Sleep.OwnerStops && statefulset.Replicas(m.Set) > 0:
+		return fmt.Sprintf("its operator did not scale the set to zero within %s and the grace period of its pods. Check the operator", limit)
+	case m.Sleep.ScaledToZeroAt == nil && !m.Sleep.OwnerStops:
+		return fmt.Sprintf("the set was not scaled to zero within %s and the grace period of its pods. Read the log of idle-timeout", limit)
+	default:
+		return fmt.Sprintf("%s did not end within %s and the grace period, so the set is started again. Check the pods, their "+
+			"finalizers and their nodes", text.Number(int(m.Set.Status.Replicas), "pod", "pods"), limit)
+	}
 }
 
 // handleStoppingByScaler waits until the Scaler has scaled the set to zero.

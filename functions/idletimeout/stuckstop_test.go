@@ -28,6 +28,6 @@ func TestStuckStopIsNoSuccess(t *testing.T) {
 		s.now = s.now.Add(time.Minute)
 	}
 	if record := s.sleepOf("web"); record.Phase == api.Succeeded {
-		t.Errorf("the set is in use and at zero, because Drydock's stop has not ended: %s (%s)", build.Summary(record), record.Message)
+		t.Errorf("the set is in use and at zero, because Drydock's stop has not ended: %s (%s)", build.Words(record), record.Message)
 	}
 }

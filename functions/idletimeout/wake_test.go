@@ -198,16 +198,16 @@ func TestAbortOfSetThatWaitsForDependency(t *testing.T) {
 	ready := member("db", shop, build.LastActivity(0))
 	waiting := build.StoredSleep(Decide(on(dependent(zero, asleep, abort), starting)))
 	if waiting == nil || waiting.Phase != api.Waking || waiting.Reason != api.DependencyFirst {
-		t.Fatalf("%s", build.Summary(waiting))
+		t.Fatalf("%s", build.Words(waiting))
 	}
 	started := build.StoredSleep(Decide(on(dependent(zero, build.WithSleep(waiting)), ready)))
 	if started == nil || started.Reason != api.WakingUp {
-		t.Fatalf("%s", build.Summary(started))
+		t.Fatalf("%s", build.Words(started))
 	}
 	ended := build.StoredSleep(Decide(on(dependent(build.WithSleep(started)), ready)))
 	if ended == nil || ended.Phase != api.Failed || ended.Reason != api.Aborted || ended.Failure != nil ||
 		!strings.Contains(ended.Message, "aborted at the user's request") {
-		t.Errorf("%s", build.Summary(ended))
+		t.Errorf("%s", build.Words(ended))
 	}
 }
 
@@ -231,7 +231,7 @@ func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
 	}
 	record := build.StoredSleep(Decide(on(ready)))
 	if record == nil || record.ReadyAt == nil || record.Phase != api.Failed {
-		t.Fatalf("the set is ready: %s", build.Summary(record))
+		t.Fatalf("the set is ready: %s", build.Words(record))
 	}
 	if p := Decide(on(web(build.WithSleep(record), used))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
 		t.Errorf("as soon as it is ready: %s", p)
@@ -257,15 +257,15 @@ func TestRejectedScaleDownCounts(t *testing.T) {
 	stopping := web(sleep(api.Stopping, build.SleepDue(time.Hour)))
 	waking := build.StoredSleep(Decide(on(stopping).withRejection("webhook denied")))
 	if waking == nil || waking.Phase != api.Waking {
-		t.Fatalf("%s", build.Summary(waking))
+		t.Fatalf("%s", build.Words(waking))
 	}
 	failed := build.StoredSleep(Decide(on(web(build.WithSleep(waking)))))
 	if failed == nil || failed.Phase != api.Failed || failed.FailedAt != api.Stopping {
-		t.Fatalf("%s", build.Summary(failed))
+		t.Fatalf("%s", build.Words(failed))
 	}
 	set := web(build.WithSleep(failed))
 	if records := operation.Of(set); records.Settled(records.Sleep) {
-		t.Errorf("the sleep has failed (%s), and its failure counts at no time", build.Summary(failed))
+		t.Errorf("the sleep has failed (%s), and its failure counts at no time", build.Words(failed))
 	}
 }
 
@@ -280,7 +280,7 @@ func TestMistakeInAnnotationsEndsNoSlowStart(t *testing.T) {
 	}
 	refused := build.StoredSleep(Decide(on(web(append(starting, build.WithSleep(late), build.Annotation(api.KeepWarmAnnotation, "x"))...))))
 	if refused == nil || refused.Phase != api.Refused {
-		t.Fatalf("with the mistake: %s", build.Summary(refused))
+		t.Fatalf("with the mistake: %s", build.Words(refused))
 	}
 	if p := Decide(on(web(append(starting, build.WithSleep(refused))...))); p.Reason == api.SleepDecided {
 		t.Errorf("after the correction, a set that is starting falls asleep: %s", p)
@@ -293,7 +293,7 @@ func TestCorrectedSetFallsAsleepAtOnce(t *testing.T) {
 	used := build.LastActivity(0)
 	corrected := build.StoredSleep(Decide(on(web(build.WithSleep(refused), used))))
 	if corrected == nil || corrected.Reason != api.CauseGone {
-		t.Fatalf("%s", build.Summary(corrected))
+		t.Fatalf("%s", build.Words(corrected))
 	}
 	asked := build.Annotation(api.SleepRequestedAnnotation, idle.FormatTime(build.Now))
 	old := build.LastActivity(5 * time.Second)
@@ -327,7 +327,7 @@ func TestRecoveredProbeEndsRefusal(t *testing.T) {
 		}
 	}
 	if records := operation.Of(used); !records.Settled(records.Sleep) {
-		t.Errorf("the probe finds the set in use, and its failure of an hour ago still counts: %s", build.Summary(records.Sleep))
+		t.Errorf("the probe finds the set in use, and its failure of an hour ago still counts: %s", build.Words(records.Sleep))
 	}
 }
 
@@ -376,7 +376,7 @@ func TestRequestedSleepOfGroupStays(t *testing.T) {
 	in.Now = in.Now.Add(5 * time.Second)
 	p = Decide(in)
 	if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
-		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Summary(s))
+		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Words(s))
 	}
 }
 
@@ -395,7 +395,7 @@ func TestReadyInTheSecondOfTheFailure(t *testing.T) {
 	}
 	set = web(build.WithSleep(s), build.ReplicaCounts(3, 3))
 	if r := operation.Of(set); !r.Settled(r.Sleep) {
-		t.Errorf("the alert DrydockOperationFailed never ends: %s, late %t", build.Summary(r.Sleep), r.Sleep.StartsLate)
+		t.Errorf("the alert DrydockOperationFailed never ends: %s, late %t", build.Words(r.Sleep), r.Sleep.StartsLate)
 	}
 }
 
@@ -419,6 +419,6 @@ func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
 	})
 	p := Decide(on(web(build.WithSleep(refused))))
 	if s := build.StoredSleep(p); s == nil || s.Reason != api.OwnerNotPausable || s.StartsLate {
-		t.Errorf("%s: %s", p, build.Summary(s))
+		t.Errorf("%s: %s", p, build.Words(s))
 	}
 }

@@ -64,7 +64,7 @@ func sleepOf(set *appsv1.StatefulSet) []string {
 	case sleep == nil:
 		return nil
 	}
-	return []string{"sleep of " + set.Name + ": " + build.Summary(sleep)}
+	return []string{"sleep of " + set.Name + ": " + build.Words(sleep)}
 }
 
 func line(name string, traits []string) string {

@@ -170,7 +170,7 @@ func refusedWith(t *testing.T, in Input, reason api.Reason) string {
 	}
 	if sleep.Phase != api.Refused || sleep.FailedAt != api.Planned || sleep.OwnerStops || sleep.Finished == nil || sleep.Deadline != nil ||
 		sleep.Replicas != 3 {
-		t.Errorf("%s", build.Summary(sleep))
+		t.Errorf("%s", build.Words(sleep))
 	}
 	for _, a := range p.Actions {
 		if a.Resource != plan.StatefulSets && a.Verb != plan.VerbEvent {
@@ -404,7 +404,7 @@ func TestStopNeverDeletesClaimsOfSibling(t *testing.T) {
 			p := Decide(sleepAsking(sleep, []Owner{o}).withSiblings(db))
 			if next := build.StoredSleep(p); next != nil && next.OwnerStops || strings.Contains(p.String(), "spec.pause = true") ||
 				strings.Contains(p.String(), "spec.shutdown = true") {
-				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
+				t.Errorf("%s: %s: %s", name, p, build.Words(next))
 			}
 		}
 	}
@@ -419,7 +419,7 @@ func TestWakingSiblingIsNotStopped(t *testing.T) {
 			next := build.StoredSleep(p)
 			if next != nil && next.OwnerStops || replicas == 0 && slices.ContainsFunc(p.Actions,
 				func(a plan.Action) bool { return a.Resource == o.Resource }) {
-				t.Errorf("%s: %s: %s", name, p, build.Summary(next))
+				t.Errorf("%s: %s: %s", name, p, build.Words(next))
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func TestTwoRejectedResumesAreReported(t *testing.T) {
 	}
 	stored := build.StoredSleep(Decide(in))
 	if stored == nil || !strings.Contains(stored.OwnerProblem, "for MariaDB") || !strings.Contains(stored.OwnerProblem, "for ScaledObject") {
-		t.Errorf("both owners stay paused, and the set does not say so: %s", build.Summary(stored))
+		t.Errorf("both owners stay paused, and the set does not say so: %s", build.Words(stored))
 	}
 }
 

@@ -19,6 +19,7 @@ func (w *work) handleStarting(member *api.Member) {
 	if pod != nil && pod.UID == member.Pod && (statefulset.Held(pod) || member.Locked) {
 		if !w.claimsBound(member) { // another process has deleted a claim since the swap
 			w.enterPhase(member, api.MemberSwapping)
+			member.ReleasedAt = nil
 			w.reason = api.SwapRunning
 			return
 		}

@@ -147,8 +147,12 @@ func (w *work) stopAgain(member *api.Member) {
 			member.Ordinal))
 		return
 	}
+	again := "It is stopped again later"
+	if w.record.Copies() {
+		again = "It is copied again and stopped later"
+	}
 	w.report(true, api.StartedByOthers, "pod %s-%d was started by another process, or another pod used its claims, before they were "+
-		"swapped. It is copied again and stopped later; this was try %d of at most %d to stop it", w.Name, member.Ordinal, member.Stops, maxStops)
+		"swapped. %s; this was try %d of at most %d to stop it", w.Name, member.Ordinal, again, member.Stops, maxStops)
 	if pod := w.MemberPod(member.Ordinal); pod != nil && (statefulset.Held(pod) && pod.UID == member.Pod ||
 		resources.IsHeldLockOf(pod, w.record.Operation)) {
 		w.do(api.StartedByOthers, release(pod)...)

@@ -418,7 +418,7 @@ func TestStageDeadlinesComeFromScaler(t *testing.T) {
 			4 * time.Minute, 10 * time.Minute},
 	} {
 		for option, want := range map[*build.Option]time.Duration{&own: row.own, &none: row.none} {
-			if got := storedRecord(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
+			if got := build.StoredScale(Decide(row.in(*option))).Deadline.Sub(build.Now); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
@@ -434,10 +434,10 @@ func TestEachRetryHasItsOwnOperation(t *testing.T) {
 			count = 2
 		}
 		for attempt := range 3 {
-			next := storedRecord(Decide(observed(web(count, withRecord(api.Failed, failedAt(phase),
+			next := build.StoredScale(Decide(observed(web(count, withRecord(api.Failed, failedAt(phase),
 				func(s *api.Scale) { s.Attempt = attempt })), pilot(withRetry))))
 			if next.Phase != phase || next.FailedAt != "" {
-				t.Errorf("%s: %s", phase, recordSummary(next))
+				t.Errorf("%s: %s", phase, build.Words(next))
 			}
 			if other, known := seen[next.Operation]; known && !strings.Contains(other, "attempt") {
 				t.Errorf("%s attempt %d has the operation of %s", phase, attempt, other)
@@ -454,8 +454,8 @@ func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
 		in = in.afterAction(a)
 	}
 	in.Set = build.With(in.Set, build.Label(api.ManagedLabel, "true"))
-	if next := storedRecord(Decide(withRetryEvent(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
-		t.Errorf("the retry stores %s", recordSummary(next))
+	if next := build.StoredScale(Decide(withRetryEvent(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
+		t.Errorf("the retry stores %s", build.Words(next))
 	}
 }
 

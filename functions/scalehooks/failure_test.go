@@ -153,7 +153,7 @@ func TestHTTPHookRunsInDrydockImage(t *testing.T) {
 		idle := in
 		idle.Set, idle.Scalers = web(2, withEndedScaling(2)), []*v1alpha1.Scaler{pilot(withHTTPHook(url))}
 		p := Decide(idle)
-		if record := storedRecord(p); record != nil {
+		if record := build.StoredScale(p); record != nil {
 			t.Errorf("%s: a scaling begins: %s", url, p)
 		}
 		checkHealthMessage(t, p, words)

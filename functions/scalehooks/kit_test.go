@@ -42,48 +42,24 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	file := golden.Open(t)
 	for _, row := range rows {
-		t.Run(row.says, func(t *testing.T) { file.Entry(t, row.says, entry(decideAndCheck(t, row.in))) })
+		t.Run(row.says, func(t *testing.T) { file.Entry(t, row.says, entry(row.in, decideAndCheck(t, row.in))) })
 	}
 }
 
-// entry renders a plan, the record that it stores, and the status that it gives the Scaler pilot.
-func entry(p plan.Plan) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
-	if p.Detail != "" {
-		fmt.Fprintf(&b, " (%s)", p.Detail)
+// entry renders the record of the set, and the plan.
+func entry(in Input, p plan.Plan) string {
+	has := ""
+	if in.Set != nil && recordIn(in) != nil {
+		has = "has: " + build.Words(recordIn(in)) + "\n"
 	}
-	if p.Soon {
-		b.WriteString(", soon")
-	}
-	b.WriteString("\n")
-	for _, a := range p.Actions {
-		b.WriteString("- " + a.String() + "\n")
-	}
-	if p.Announce != "" {
-		b.WriteString("-> " + strings.TrimPrefix(p.Announce, "dev.drydock.") + "\n")
-	}
-	if record := storedRecord(p); record != nil {
-		b.WriteString("record: " + recordSummary(record) + "\n")
-		if record.Message != "" {
-			b.WriteString("says: " + record.Message + "\n")
-		}
-	}
-	if status := reportedStatus(p, "pilot"); status != nil {
-		b.WriteString("status: " + statusSummary(status) + "\n")
-		for _, c := range status.Conditions {
-			fmt.Fprintf(&b, "- %s: %s\n", c.Type, c.Message)
-		}
-	}
-	return b.String()
+	return has + build.Plan(p, build.World(), objectsOf(in)...)
 }
 
-// decideAndCheck returns the decision. It applies the checks of build.Expect, and the checks for all decisions of this function.
+// decideAndCheck returns the decision. It applies the checks of build.Guard, and the checks for all decisions of this function.
 func decideAndCheck(t *testing.T, in Input) plan.Plan {
 	t.Helper()
 	before := toJSON(in)
-	p := Decide(in)
-	build.Expect(t, build.World(), func() plan.Plan { return Decide(in) }, p.String(), "", objectsOf(in)...)
+	p := build.Guard(t, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
 	if again := Decide(in); toJSON(again) != toJSON(p) {
 		t.Errorf("the same input, another plan:\n%s\n%s", toJSON(p), toJSON(again))
 	}
@@ -164,10 +140,10 @@ func checkHealthConditions(t *testing.T, in Input) {
 		failed := status.Stage == v1alpha1.StageFailed || status.Failed != nil
 		isTrue := func(kind string) bool { return meta.IsStatusConditionTrue(status.Conditions, kind) }
 		if failed && !isTrue(v1alpha1.ConditionFailed) || failed && isTrue(v1alpha1.ConditionHealthy) {
-			t.Errorf("Scaler %s has failed: %s", s.Name, statusSummary(&status))
+			t.Errorf("Scaler %s has failed: %s", s.Name, build.Words(&status))
 		}
 		if isTrue(v1alpha1.ConditionHealthy) && isTrue(v1alpha1.ConditionFailed) {
-			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, statusSummary(&status))
+			t.Errorf("Scaler %s is healthy and has failed: %s", s.Name, build.Words(&status))
 		}
 	}
 }
@@ -266,24 +242,6 @@ func objectsOf(in Input) []metav1.Object {
 	return all
 }
 
-// storedRecord returns the record that the plan writes to the set, or nil.
-func storedRecord(p plan.Plan) *api.Scale {
-	for _, a := range p.Actions {
-		for _, op := range a.Ops {
-			text, ok := op.Value.(string)
-			if !ok || op.Path != "/metadata/annotations/drydock.dev~1scale" {
-				continue
-			}
-			record, err := api.LoadScale(build.Set("web", build.Annotation(api.ScaleAnnotation, text)))
-			if err != nil {
-				panic(err)
-			}
-			return record
-		}
-	}
-	return nil
-}
-
 // reportedStatus returns the status that the plan writes to the Scaler, or nil.
 func reportedStatus(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
 	for _, a := range p.Actions {
@@ -296,58 +254,6 @@ func reportedStatus(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
 		}
 	}
 	return nil
-}
-
-// recordSummary renders a record without its message. Times are relative to build.Now.
-func recordSummary(s *api.Scale) string {
-	if s == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%s %s", s.Phase, s.Reason)
-	if s.FailedAt != "" {
-		text += fmt.Sprintf(" at %s", s.FailedAt)
-	}
-	text += fmt.Sprintf(", %d to %d for %s, attempt %d", s.Previous, s.Target, s.Scaler.UID, s.Attempt)
-	if s.Paused {
-		text += ", paused"
-	}
-	if s.KeepMembers > 0 {
-		text += fmt.Sprintf(", keeps %d", s.KeepMembers)
-	}
-	if s.HookRequests != nil {
-		text += fmt.Sprintf(", asked %d with %d keys", s.HookRequests.Times, len(s.HookRequests.Keys))
-	}
-	if s.CleansUp {
-		text += ", cleans up"
-	}
-	if s.Operation != build.ID {
-		text += ", new"
-	}
-	if s.Finished != nil {
-		text += fmt.Sprintf(", finished %s", s.Finished.Sub(build.Now))
-	}
-	if s.Deadline != nil {
-		text += fmt.Sprintf(", due %s", s.Deadline.Sub(build.Now))
-	}
-	return text
-}
-
-// statusSummary renders a status on one line.
-func statusSummary(s *v1alpha1.ScalerStatus) string {
-	if s == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%s %d", s.Stage, s.Replicas)
-	if s.Failed != nil {
-		text += fmt.Sprintf(", failed at %s %s", s.Failed.FailedAt, s.Failed.Reason)
-	}
-	for _, c := range s.Conditions {
-		text += fmt.Sprintf(", %s %s %s", c.Type, c.Status, c.Reason)
-	}
-	for _, h := range s.History {
-		text += fmt.Sprintf(", %s %d to %d", h.Result, h.From, h.To)
-	}
-	return text
 }
 
 // observed returns the input with the objects.

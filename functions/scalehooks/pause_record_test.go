@@ -52,8 +52,8 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Decide(c.in)
-			if record := storedRecord(p); record == nil || record.Paused != c.want {
-				t.Errorf("%s\nstores %s, want a record with paused = %t", p, recordSummary(record), c.want)
+			if record := build.StoredScale(p); record == nil || record.Paused != c.want {
+				t.Errorf("%s\nstores %s, want a record with paused = %t", p, build.Words(record), c.want)
 			}
 		})
 	}
@@ -62,9 +62,9 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 // TestScalerDeletedDuringPauseEndsScaling: an active record would block all other operations of the set forever.
 func TestScalerDeletedDuringPauseEndsScaling(t *testing.T) {
 	in := observed(web(0, withRecord(api.Scaling, pausedAtZero)))
-	record := storedRecord(Decide(in))
+	record := build.StoredScale(Decide(in))
 	if record == nil || record.Active() || !record.Paused || !record.Adopts {
-		t.Fatalf("%s\nstores %s, want a record that has ended, is paused and adopts", Decide(in), recordSummary(record))
+		t.Fatalf("%s\nstores %s, want a record that has ended, is paused and adopts", Decide(in), build.Words(record))
 	}
 	checkConverges(t, in)
 }
@@ -74,7 +74,7 @@ func TestEndOfFailedPauseStartsMembersAgain(t *testing.T) {
 	for _, at := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {
 		live := map[api.Phase]int32{api.PreScaling: 2}[at]
 		p := Decide(observed(web(live, withRecord(api.Failed, failedAt(at), pausedAtZero)), pilot()))
-		if record := storedRecord(p); record == nil || record.Phase != api.PreScaling || record.Target != 3 {
+		if record := build.StoredScale(p); record == nil || record.Phase != api.PreScaling || record.Target != 3 {
 			t.Errorf("failed at %s: %s, want a scaling to 3", at, p)
 		}
 		if p := Decide(withReportedStatus(observed(web(live, withRecord(api.Failed, failedAt(at), pausedAtZero)),
@@ -134,7 +134,7 @@ func TestPauseDoesNotWaitForCleanupHook(t *testing.T) {
 // TestPauseThatWouldDeleteClaimsFailsInsteadOfWaiting: a mere report would keep the record active forever.
 func TestPauseThatWouldDeleteClaimsFailsInsteadOfWaiting(t *testing.T) {
 	p := Decide(observed(web(1, deletesClaims, withRecord(api.Scaling, pausedAtZero, overdue)), pilot(pausedScaler)))
-	if record := storedRecord(p); record == nil || record.Phase != api.Failed || record.Reason != api.PauseDeletesClaims {
+	if record := build.StoredScale(p); record == nil || record.Phase != api.Failed || record.Reason != api.PauseDeletesClaims {
 		t.Errorf("%s, want that the scaling fails", p)
 	}
 }
@@ -155,8 +155,8 @@ func TestRecordedAnswerIsPrintable(t *testing.T) {
 		pilot(withPreHookByEvent),
 	)
 	in.Answer = &events.HookAnswer{Operation: build.ID, Hook: preHook, Key: key, Failed: true, Message: "\x1b[2J\u202eno\nroom"}
-	if record := storedRecord(Decide(in)); record == nil || strings.ContainsAny(record.Message, "\x1b\u202e\n") {
-		t.Errorf("the record quotes %s", recordSummary(record))
+	if record := build.StoredScale(Decide(in)); record == nil || strings.ContainsAny(record.Message, "\x1b\u202e\n") {
+		t.Errorf("the record quotes %s", build.Words(record))
 	}
 }
 
@@ -199,7 +199,7 @@ func TestAllMembersAreDrainedIfPauseEndsAtZero(t *testing.T) {
 	} {
 		end, hooks := playToEnd(t, observed(set, pilot(withPreHook, wants(0), withRetry)))
 		if record, err := api.LoadScale(end.Set); err != nil || !record.Paused && !slices.ContainsFunc(hooks, drained) {
-			t.Errorf("%s: %s, hooks %v, %v", name, recordSummary(record), hooks, err)
+			t.Errorf("%s: %s, hooks %v, %v", name, build.Words(record), hooks, err)
 		}
 	}
 }

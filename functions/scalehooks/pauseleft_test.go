@@ -66,7 +66,7 @@ func TestPauseOfFormerSleepEnds(t *testing.T) {
 					in = in.afterAction(a)
 				}
 				if record := operation.Of(in.Set).Scale; record.Active() && record.Target == 0 && row.ends {
-					t.Fatalf("the set is scaled to zero: %s", recordSummary(record))
+					t.Fatalf("the set is scaled to zero: %s", build.Words(record))
 				}
 			}
 			if paused := in.Scalers[0].Spec.Paused; ended != row.ends || paused == row.ends {

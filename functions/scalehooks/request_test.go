@@ -77,7 +77,7 @@ func TestHookRequestCarriesFactsAndSecretKey(t *testing.T) {
 	if got := toJSON(p.Data); got != toJSON(want) {
 		t.Errorf("the request is\n%s\nwant\n%s", got, toJSON(want))
 	}
-	record := storedRecord(p)
+	record := build.StoredScale(p)
 	if record.HookRequests.Keys[0] != hashOf("secret") || len(p.Actions) != 1 || p.Part != "pre/1" {
 		t.Errorf("%s stores %+v, part %q", p, record.HookRequests, p.Part)
 	}

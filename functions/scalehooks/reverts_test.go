@@ -1,9 +1,11 @@
 package scalehooks
 
 import (
-	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -41,9 +43,10 @@ func TestRepeatedRevertsSlowDown(t *testing.T) {
 		}
 	}
 	p := Decide(withCount(in, 5))
-	if got := statusSummary(reportedStatus(withFreshStatus(p, withCount(in, 5)), "pilot")); !strings.Contains(got,
-		"Healthy False CountContested") {
-		t.Errorf("%s: the status is %s", p, got)
+	status := reportedStatus(withFreshStatus(p, withCount(in, 5)), "pilot")
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionHealthy); c == nil || c.Status != metav1.ConditionFalse ||
+		c.Reason != string(api.CountContested) {
+		t.Errorf("%s: the status is %s", p, build.Words(status))
 	}
 	other := in
 	other.Set = in.Set.DeepCopy()
@@ -52,8 +55,8 @@ func TestRepeatedRevertsSlowDown(t *testing.T) {
 		t.Errorf("a third count is reported again: %s", p)
 	}
 	in = withCount(in, 3) // the other client stops
-	if got := statusSummary(reportedStatus(Decide(in), "pilot")); !strings.Contains(got, "Healthy True") {
-		t.Errorf("after the contest: %s", got)
+	if status = reportedStatus(Decide(in), "pilot"); !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy) {
+		t.Errorf("after the contest: %s", build.Words(status))
 	}
 	in.Now = in.Now.Add(contestWindow)
 	if again, _ := contendForCount(in, time.Minute); len(again) != quickReverts {
@@ -113,7 +116,7 @@ func TestRevertCountSurvivesNewScaling(t *testing.T) {
 		s.Previous, s.Target, s.Reverts = 2, 2,
 			&api.Reverts{Count: 2}
 	})), pilot())
-	if next := storedRecord(Decide(in)); next == nil || next.Phase != api.PreScaling || next.Reverts == nil || next.Reverts.Count != 2 {
+	if next := build.StoredScale(Decide(in)); next == nil || next.Phase != api.PreScaling || next.Reverts == nil || next.Reverts.Count != 2 {
 		t.Errorf("%+v", next)
 	}
 }

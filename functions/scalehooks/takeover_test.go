@@ -34,12 +34,12 @@ func TestTakeOverByPausedScalerKeepsClaims(t *testing.T) {
 		}
 		for _, o := range cleanup.Ordinals(in.Set, claims, nil, 0) {
 			if !o.Wanted {
-				t.Errorf("after %s: the claim of member %d is not kept: %s", p, o.Number, recordSummary(record))
+				t.Errorf("after %s: the claim of member %d is not kept: %s", p, o.Number, build.Words(record))
 			}
 		}
 	}
 	if record := operation.Of(in.Set).Scale; record == nil || !record.Paused || record.PausedCount != 3 {
-		t.Errorf("the pause does not remember the members that come back: %s, count %d", recordSummary(record), record.PausedCount)
+		t.Errorf("the pause does not remember the members that come back: %s, count %d", build.Words(record), record.PausedCount)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestPauseEndsBeforeItsScaling(t *testing.T) {
 	end.Scalers[0].Spec.Paused = false
 	end, _ = playToEnd(t, end)
 	if r := recordIn(end); r.Paused {
-		t.Errorf("the set has its member, and no cleanup ever runs: %s", recordSummary(r))
+		t.Errorf("the set has its member, and no cleanup ever runs: %s", build.Words(r))
 	}
 }
 
@@ -119,7 +119,7 @@ func TestReplacedScalerKeepsTheCountBeforeThePause(t *testing.T) {
 	})
 	end, _ := playToEnd(t, observed(web(0, before), pilot(withoutCount, oneToTen)))
 	if n := statefulset.Replicas(end.Set); n != 3 {
-		t.Errorf("the set had 3 members before the pause, now %d: %s", n, recordSummary(recordIn(end)))
+		t.Errorf("the set had 3 members before the pause, now %d: %s", n, build.Words(recordIn(end)))
 	}
 }
 
@@ -128,7 +128,7 @@ func TestReplacedScalerKeepsTheCountBeforeThePause(t *testing.T) {
 func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	end, _ := playToEnd(t, observed(web(0), pilot(wants(0), withHooks, byHPA)))
 	if r := recordIn(end); r.Paused {
-		t.Errorf("cleanup-pod never cleans up: %s, count %d", recordSummary(r), r.PausedCount)
+		t.Errorf("cleanup-pod never cleans up: %s, count %d", build.Words(r), r.PausedCount)
 	}
 	end.Scalers[0] = pilot(wants(1), withHooks, byHPA)
 	for range 10 {
@@ -137,7 +137,7 @@ func TestScalerAtZeroIsNotPaused(t *testing.T) {
 		}
 	}
 	if r := recordIn(end); r.Target > 1 {
-		t.Errorf("the user requests 1 member, and %d start: %s", r.Target, recordSummary(r))
+		t.Errorf("the user requests 1 member, and %d start: %s", r.Target, build.Words(r))
 	}
 }
 
@@ -155,7 +155,7 @@ func TestPauseWithLostCountAsksForIt(t *testing.T) {
 		t.Errorf("condition Healthy: %+v", healthy)
 	}
 	end.Scalers[0] = build.With(end.Scalers[0], wants(3))
-	if p := Decide(end); storedRecord(p) == nil || storedRecord(p).PausedCount != 3 {
+	if p := Decide(end); build.StoredScale(p) == nil || build.StoredScale(p).PausedCount != 3 {
 		t.Errorf("with a count: %s", p)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/text"
 )
 
 // NoteOf returns a Kubernetes Event with the reason and message of the record.
@@ -99,11 +100,11 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 		return fmt.Sprintf("%s back; the replaced volumes with the newer data are kept for %s",
 			claims(moved, "has its old volume", "have their old volumes"), retention)
 	case resize.GrowsWhileStopped() && done != "":
-		return done + ", " + number(moved, "has grown while its member was stopped", "have grown while their members were stopped")
+		return done + ", " + text.Number(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case resize.GrowsWhileStopped():
 		return claims(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case done != "" && moved > 0:
-		return fmt.Sprintf("%s, %s; the old volumes are kept for %s", done, number(moved, "is on a new volume", "are on new volumes"), retention)
+		return fmt.Sprintf("%s, %s; the old volumes are kept for %s", done, text.Number(moved, "is on a new volume", "are on new volumes"), retention)
 	case done != "":
 		return done
 	case moved > 0:
@@ -121,7 +122,7 @@ func Announcement(resize *api.Resize) string {
 	grow := inPlace(resize, false)
 	switch {
 	case resize.GrowsWhileStopped() && grow != "":
-		return grow + ", then " + number(moved, "will grow while its member is stopped", "will grow while their members are stopped")
+		return grow + ", then " + text.Number(moved, "will grow while its member is stopped", "will grow while their members are stopped")
 	case resize.GrowsWhileStopped():
 		return claims(moved, "will grow while its member is stopped", "will grow while their members are stopped")
 	case moved == 0 && grow == "":
@@ -131,7 +132,7 @@ func Announcement(resize *api.Resize) string {
 	case moved == 0:
 		return grow
 	}
-	return grow + ", then " + number(moved, "will be copied to a new volume", "will be copied to new volumes")
+	return grow + ", then " + text.Number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
 // inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. The text
@@ -168,13 +169,5 @@ func inPlace(resize *api.Resize, done bool) string {
 
 // claims returns a number of claims with the predicate that agrees with it.
 func claims(n int, one, many string) string {
-	return number(n, "claim "+one, "claims "+many)
-}
-
-// number returns the number with the words that agree with it.
-func number(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return text.Number(n, "claim "+one, "claims "+many)
 }

@@ -1,4 +1,5 @@
-// Package text makes untrusted text fit for messages, records, logs and terminals: printable, valid UTF-8 and of limited length.
+// Package text makes untrusted text fit for messages, records, logs and terminals: printable, valid UTF-8 and of limited length. It also
+// makes words agree with a number.
 package text
 
 import (
@@ -106,4 +107,12 @@ func tail(text string, n int) string {
 		from++
 	}
 	return text[from:]
+}
+
+// Number returns the number with the words that agree with it.
+func Number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

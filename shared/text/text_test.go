@@ -80,3 +80,11 @@ func TestEscapesKeepTheValues(t *testing.T) {
 		t.Errorf("%q", escaped)
 	}
 }
+
+func TestNumberAgreesWithItsWords(t *testing.T) {
+	for n, want := range map[int]string{0: "0 pods", 1: "1 pod", 2: "2 pods"} {
+		if got := Number(n, "pod", "pods"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -10,15 +10,17 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestDocsNameEveryReasonOfAResize: the pages about a resize explain each reason of an Event or a record of a resize. The reasons come
-// from the golden files of the functions' tests.
+// TestDocsNameEveryReasonOfAResize: the pages about a resize explain each reason of an Event or of a failed resize. The reasons come from
+// the golden files of the functions' tests.
 func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 	root := kit.Root(t)
 	var docs strings.Builder
 	for _, page := range []string{"resize.md", "resize-details.md", "troubleshooting.md"} {
 		docs.Write(readFile(t, "docs", page))
 	}
-	given := regexp.MustCompile(`(?m)^(?:- event|record: (?:Reverting|Failed|Refused)) ([A-Z][A-Za-z]+)`)
+	event := regexp.MustCompile(`(?m)^- event ([A-Z]\w+)`)
+	record := regexp.MustCompile(`(?m)^  status\.reason: (?:\w+ -> )?([A-Z]\w+)$`)
+	fails := regexp.MustCompile(`(?m)^(?:has: \w+ |  status\.phase: (?:\w+ -> )?)(?:Reverting|Failed|Refused)\b`)
 	reasons := map[string]bool{}
 	for _, function := range []string{"backup", "detectresize", "restore"} {
 		files, err := filepath.Glob(filepath.Join(root, "functions", function, "testdata", "*.golden"))
@@ -30,8 +32,14 @@ func TestDocsNameEveryReasonOfAResize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range given.FindAllStringSubmatch(string(text), -1) {
-				reasons[m[1]] = true
+			for entry := range strings.SplitSeq(string(text), "\n## ") {
+				given := event.FindAllStringSubmatch(entry, -1)
+				if fails.MatchString(entry) {
+					given = append(given, record.FindAllStringSubmatch(entry, -1)...)
+				}
+				for _, m := range given {
+					reasons[m[1]] = true
+				}
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,8 +11,7 @@ import (
 	"drydock.dev/test/golden"
 )
 
-// Case is a situation and a decision. Its golden entry shows the situation, the plan and the record that the plan
-// stores.
+// Case is a situation and a decision. Its golden entry shows the situation, the plan, and how its writes change records.
 type Case struct {
 	// Sentence is the situation as a sentence.
 	Sentence string
@@ -27,14 +25,14 @@ type Case struct {
 	Others []metav1.Object
 }
 
-// Golden compares the cases with the golden file of the test. It checks each decision as Expect does.
+// Golden compares the cases with the golden file of the test. It checks each decision as Guard does.
 func Golden(t *testing.T, cases []Case) {
 	t.Helper()
 	file := golden.Open(t)
 	for _, c := range cases {
 		t.Run(c.Sentence, func(t *testing.T) {
 			t.Helper()
-			file.Entry(t, c.Sentence, entry(c, judge(t, c.World, c.Decide, c.Others...)))
+			file.Entry(t, c.Sentence, entry(c, Guard(t, c.World, c.Decide, c.Others...)))
 		})
 	}
 }
@@ -45,36 +43,6 @@ func entry(c Case, p plan.Plan) string {
 	for _, line := range append(Situation(c.World), c.Facts...) {
 		b.WriteString(line + "\n")
 	}
-	b.WriteString(renderPlan(p))
-	record := StoredRecord(p)
-	if next := Summary(record); next != "" {
-		b.WriteString("record: " + next + "\n")
-		if says := record.Head().Message; says != "" {
-			b.WriteString("says: " + says + "\n")
-		}
-	}
-	return b.String()
-}
-
-// renderPlan renders a plan with one action per line.
-func renderPlan(p plan.Plan) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "plan: %s %s", p.Kind, p.Reason)
-	if p.Detail != "" {
-		fmt.Fprintf(&b, " (%s)", p.Detail)
-	}
-	if p.Soon {
-		b.WriteString(", soon")
-	}
-	b.WriteString("\n")
-	for _, a := range p.Actions {
-		b.WriteString("- " + a.String() + "\n")
-	}
-	if p.Announce != "" {
-		b.WriteString("-> " + strings.TrimPrefix(p.Announce, "dev.drydock.") + "\n")
-	}
-	if p.Wakes != nil {
-		fmt.Fprintf(&b, "-> wakes %s/%s\n", p.Wakes.Namespace, p.Wakes.Name)
-	}
+	b.WriteString(Plan(p, c.World, c.Others...))
 	return b.String()
 }

@@ -127,14 +127,7 @@ func recordOf(o *world.Observed) string {
 	case record == nil:
 		return "no record"
 	}
-	words := fmt.Sprintf("%s %s", strings.ToLower(string(record.Kind)), Summary(record))
-	if record.Strategy == api.StrategyRolling {
-		words = "rolling " + words
-	}
-	if record.ReplaceSet {
-		words += "; replaces the set"
-	}
-	return words
+	return Words(record)
 }
 
 func traitsOfJournal(r *appsv1.ControllerRevision) []string {

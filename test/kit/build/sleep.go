@@ -1,7 +1,6 @@
 package build
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -128,31 +127,6 @@ func InGroup(name string) Option { return Label(api.GroupLabel, name) }
 // DependsOn names the sets of the group that must be ready before this set starts.
 func DependsOn(names ...string) Option {
 	return Annotation(api.DependsOnAnnotation, strings.Join(names, ","))
-}
-
-// summaryOfSleep renders the record of a sleep without its message. Times are relative to Now.
-func summaryOfSleep(s *api.Sleep) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", s.Phase, s.Reason)
-	if s.FailedAt != "" {
-		fmt.Fprintf(&b, " at %s", s.FailedAt)
-	}
-	fmt.Fprintf(&b, ", %s, attempt %d, round %d, replicas %d", s.Request, s.Attempt, s.Round, s.Replicas)
-	if s.WhenScaled != "" {
-		fmt.Fprintf(&b, ", whenScaled %s", s.WhenScaled)
-	}
-	if s.OwnerStops {
-		b.WriteString(", its owner stops it")
-	}
-	for _, moment := range []struct {
-		word string
-		at   *metav1.Time
-	}{{"stopping", s.ScaledToZeroAt}, {"quiesced", s.PodsGoneAt}, {"ready", s.ReadyAt}, {"finished", s.Finished}, {"due", s.Deadline}} {
-		if moment.at != nil {
-			fmt.Fprintf(&b, ", %s %s", moment.word, moment.at.Sub(Now))
-		}
-	}
-	return b.String()
 }
 
 // PausedByDrydock pauses a Scaler. Its managedFields name Drydock as the client that did so.

@@ -135,13 +135,8 @@ func StoredCleanup(p plan.Plan) *api.Cleanup {
 	return stored(p, api.LoadCleanup, api.CleanupAnnotation)
 }
 
-// StoredRecord returns the record of a resize or a sleep that the plan writes on the set, or nil.
-func StoredRecord(p plan.Plan) operation.Record {
-	if sleep := StoredSleep(p); sleep != nil {
-		return sleep
-	}
-	return Stored(p)
-}
+// StoredScale returns the record of a scaling that the plan writes on the set, or nil.
+func StoredScale(p plan.Plan) *api.Scale { return stored(p, api.LoadScale, api.ScaleAnnotation) }
 
 func stored[R any](p plan.Plan, load func(*appsv1.StatefulSet) (*R, error), key string) *R {
 	for _, a := range p.Actions {

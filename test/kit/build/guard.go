@@ -8,29 +8,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
 
-// Expect checks the plan on one line, and the stored record as Summary renders it. It also checks the rules for every
-// decision:
-//
-// It is a pure function that leaves its input unchanged. Each write carries the UID and the version of an object of the world, or of the
-// others. Each stored record is a valid next step according to operation.States.
-func Expect(t testing.TB, o *world.Observed, decide func() plan.Plan, want, next string, others ...metav1.Object) {
-	t.Helper()
-	p := judge(t, o, decide, others...)
-	if got := p.String(); got != want {
-		t.Errorf("plan\ngot  %s\nwant %s", got, want)
-	}
-	if got := Summary(StoredRecord(p)); got != next {
-		t.Errorf("stored status\ngot  %s\nwant %s", got, next)
-	}
-}
-
-// judge returns the decision after it has checked the rules for every decision, see Expect.
-func judge(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
+// Guard returns the decision. It checks the rules for every decision: it is a pure function that leaves its input unchanged, each write
+// carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next step according to
+// operation.States.
+func Guard(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
 	p := decide()
@@ -133,12 +120,21 @@ func find(o *world.Observed, others []metav1.Object, a plan.Action) metav1.Objec
 		}
 	}
 	for _, object := range append(all, others...) {
+		if custom, is := object.(*unstructured.Unstructured); is && !isOf(custom, a.Resource) {
+			continue
+		}
 		_, autoscaler := object.(*autoscalingv2.HorizontalPodAutoscaler) // it has the name of its target
 		if autoscaler == (a.Resource == plan.Autoscalers) && object.GetName() == a.Name && object.GetNamespace() == a.Namespace {
 			return object
 		}
 	}
 	return nil
+}
+
+// isOf reports whether the resource is in the group and version of the object.
+func isOf(object *unstructured.Unstructured, resource plan.Resource) bool {
+	gvr, custom := resource.Custom()
+	return custom && gvr.GroupVersion() == object.GroupVersionKind().GroupVersion()
 }
 
 func objects[T metav1.Object](list []T) []metav1.Object {
