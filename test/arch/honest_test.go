@@ -17,19 +17,12 @@ import (
 
 // accepted are the tests that have a reason to end early. An entry that is not needed any more must be deleted.
 var accepted = map[string]string{
-	"TestDocsListEveryRow":                        "with -update it writes the page",
-	"TestEveryFunctionThatWouldActIsWoken":        "the flag for one seed ends it",
-	"TestForgedRecordWritesToNoForeignVolume":     "the flag for one seed ends it",
-	"TestFinalPassEqualsSourceAfterRandomChanges": "the flag for one seed ends it",
-	"TestHugePageNumberIsRefused":                 "a refusal is the success; without one, a panic is looked for",
-	"TestTwoPassesOverSourceInUse":                "to mend: the mover may find nothing that has settled",
-	"TestAttributesWaitForNoFileSystem":           "to mend with detect-resize",
-	"TestSizeWithdrawnByAbortIsNoSuccess":         "to mend with the withdrawal of sizes",
-	"TestGrownVolumeDoesNotCountAsWithdrawn":      "to mend with the withdrawal of sizes",
-	"TestAbortKeepsPendingGrowth":                 "to mend with the withdrawal of sizes",
-	"TestRetryWithSmallerRequestRestartsNoPod":    "to mend with the withdrawal of sizes",
-	"TestGrowthAfterWithdrawalWithOldResizer":     "to mend with the withdrawal of sizes",
-	"TestWithdrawalThatWaitsSaysWhy":              "to mend with the withdrawal of sizes",
+	"TestSizeWithdrawnByAbortIsNoSuccess":      "to mend with the withdrawal of sizes",
+	"TestGrownVolumeDoesNotCountAsWithdrawn":   "to mend with the withdrawal of sizes",
+	"TestAbortKeepsPendingGrowth":              "to mend with the withdrawal of sizes",
+	"TestRetryWithSmallerRequestRestartsNoPod": "to mend with the withdrawal of sizes",
+	"TestGrowthAfterWithdrawalWithOldResizer":  "to mend with the withdrawal of sizes",
+	"TestWithdrawalThatWaitsSaysWhy":           "to mend with the withdrawal of sizes",
 }
 
 // failing are the methods of testing.T that report a failure.

@@ -30,15 +30,15 @@ const worlds = 2500
 
 // TestForgedRecordWritesToNoForeignVolume prints the seed of a fixture that fails.
 func TestForgedRecordWritesToNoForeignVolume(t *testing.T) {
+	first, last := uint64(1), uint64(worlds)
 	if *seed != 0 {
-		attack(t, *seed)
-		return
+		first, last = *seed, *seed
 	}
 	writes := 0
-	for s := uint64(1); s <= worlds && !t.Failed(); s++ {
+	for s := first; s <= last && !t.Failed(); s++ {
 		writes += attack(t, s)
 	}
-	if writes < worlds/20 {
+	if writes < worlds/20 && *seed == 0 {
 		t.Errorf("only %d writes to the set's own volumes: the fixtures are too unrealistic to show anything", writes)
 	}
 }

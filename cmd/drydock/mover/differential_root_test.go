@@ -33,7 +33,7 @@ func TestFinalPassEqualsSourceAfterRandomChanges(t *testing.T) {
 		must(t, os.Mkdir(to, 0o755))
 		trusted += differentialRound(t, rand.New(rand.NewPCG(seed, 2)), from, to)
 		if t.Failed() {
-			return
+			break
 		}
 		must(t, os.RemoveAll(from))
 		must(t, os.RemoveAll(to))
