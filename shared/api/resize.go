@@ -41,6 +41,9 @@ type Resize struct {
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
+	// TurnReturned is true while the members wait for an approval or a window without a turn. Until the resize has a turn again, no mover
+	// runs and no member stops.
+	TurnReturned bool `json:"turnReturned,omitempty"`
 	// RefusalDigest is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
 	RefusalDigest string `json:"judged,omitempty"`
 }

@@ -33,6 +33,9 @@ func summaryOfResize(s *api.Resize) string {
 	if s.Deadline != nil {
 		fmt.Fprintf(&b, ", due in %s", s.Deadline.Sub(Now))
 	}
+	if s.TurnReturned {
+		b.WriteString(", without turn")
+	}
 	for _, e := range s.Expansions {
 		what := "grows"
 		if e.Attributes != nil {
