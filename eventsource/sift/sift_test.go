@@ -91,6 +91,8 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		})
 	}
 	copying, swapping := moving(api.MemberCopying), moving(api.MemberSwapping)
+	withoutTurn := moving(api.MemberWaiting)
+	withoutTurn.TurnReturned = true
 	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"),
 		func(s *api.Resize) { s.Set.UID = "" })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
@@ -128,15 +130,17 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		"expanding: the claims grow": {updated, build.Operation(api.Expanding), nil, ""},
 		"expanding: a user aborts": {updated, build.Operation(api.Expanding), opts(abort),
 			"detect-resize restore"},
-		"moving: members wait for their turn":                      {updated, moving(api.MemberPending), nil, "backup"},
-		"moving: a member is copied":                               {updated, copying, nil, "backup"},
-		"moving: a member waits for the gate":                      {updated, moving(api.MemberWaiting), nil, "backup restore"},
-		"moving: a member must stop":                               {updated, moving(api.MemberStopping), nil, "restore"},
-		"moving: the final pass":                                   {updated, moving(api.MemberFinalPass), nil, "backup restore"},
-		"moving: the claims of a member are swapped":               {updated, swapping, nil, "restore"},
-		"moving: a member starts":                                  {updated, moving(api.MemberStarting), nil, "restore"},
-		"moving: all members have moved":                           {updated, moving(api.MemberMoved, api.MemberMoved), nil, "restore"},
-		"moving: no member needs to move":                          {updated, moving(), nil, "restore"},
+		"moving: members wait for their turn":        {updated, moving(api.MemberPending), nil, "backup"},
+		"moving: a member is copied":                 {updated, copying, nil, "backup"},
+		"moving: a member waits for the gate":        {updated, moving(api.MemberWaiting), nil, "backup restore"},
+		"moving: a member must stop":                 {updated, moving(api.MemberStopping), nil, "restore"},
+		"moving: the final pass":                     {updated, moving(api.MemberFinalPass), nil, "backup restore"},
+		"moving: the claims of a member are swapped": {updated, swapping, nil, "restore"},
+		"moving: a member starts":                    {updated, moving(api.MemberStarting), nil, "restore"},
+		"moving: all members have moved":             {updated, moving(api.MemberMoved, api.MemberMoved), nil, "restore"},
+		"moving: no member needs to move":            {updated, moving(), nil, "restore"},
+		"moving: without a turn while it waits for an approval": {updated, withoutTurn, nil,
+			"backup restore pause-owner"},
 		"moving: one member has moved, another waits for its turn": {updated, moving(api.MemberMoved, api.MemberPending), nil, "backup"},
 		"moving: one member starts, another is copied": {updated, moving(api.MemberStarting, api.MemberCopying), nil,
 			"backup restore"},

@@ -170,7 +170,7 @@ func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
 }
 
 // stepWaiting checks that a live mover waits beside the pod of a member that is to be stopped. While the cutover is shut, which may take
-// days, no mover waits. When it opens, a new mover first brings the copy up to date.
+// days, no mover waits. When it opens and the resize has its turn, a new mover first brings the copy up to date.
 func (w *work) stepWaiting(member *api.Member) {
 	switch {
 	case resize.ShouldYield(w.Observed, w.record, member):
@@ -188,7 +188,7 @@ func (w *work) stepWaiting(member *api.Member) {
 	m := w.moverOf(member)
 	pod := w.MemberPod(member.Ordinal)
 	switch {
-	case resize.CutoverObstacle(w.Observed, w.record) != "" && (m.job == nil || !m.finished()):
+	case (w.record.TurnReturned || resize.CutoverObstacle(w.Observed, w.record) != "") && (m.job == nil || !m.finished()):
 		w.deleteMovers(member, 0)
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
 		w.replaceMover(member, m)

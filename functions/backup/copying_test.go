@@ -34,6 +34,7 @@ func TestFirstPasses(t *testing.T) {
 		return append(set(moving(api.MemberWaiting, append([]func(*api.Resize){provisioned}, options...)...)),
 			append(journal(web0), append(source(web0), target(web0)...)...)...)
 	}
+	withoutTurn := func(r *api.Resize) { r.TurnReturned = true }
 	approve := func(operation string) func(*Input) {
 		return func(in *Input) {
 			in.Set = build.With(in.Set, build.Annotation(api.CutoverAnnotation, api.CutoverApprove),
@@ -75,6 +76,9 @@ func TestFirstPasses(t *testing.T) {
 		},
 		row{"20 the cutover is shut, and no mover waits", with(given(waiting(), pod(0)), approve("another"))},
 		row{"21 the cutover is approved: a new mover brings the copy up to date", with(given(waiting(), pod(0)), approve(build.ID))},
+		row{"21 the cutover is approved, and the resize has no turn: it waits",
+			with(given(waiting(withoutTurn), pod(0), moverPod(1, build.FirstPassConverged())), approve(build.ID))},
+		row{"21 a resize without a turn copies nothing", given(copying(withoutTurn), pod(0))},
 		row{"22 the cutover is shut, and another process signalled the mover: its volume is not used again",
 			with(
 				given(waiting(), pod(0), moverPod(1, build.FinalPassSucceeded(moverreport.Signal{Hold: "uid-before", Attempt: 1}))),
@@ -210,6 +214,8 @@ func TestOrderOfMembers(t *testing.T) {
 			with(given(two(api.MemberPending, api.MemberWaiting, build.Rolling), waits1), primary1)},
 		row{"rolling: the waiting primary is the last member",
 			with(given(two(api.MemberMoved, api.MemberWaiting, build.Rolling), waits1), primary1)},
+		row{"rolling: one has yielded, and the resize has no turn", given(two(api.MemberPending, api.MemberMoved, build.Rolling,
+			func(r *api.Resize) { r.TurnReturned = true }))},
 		row{"whole: all start", given(two(api.MemberPending, api.MemberPending))},
 		row{"whole, parallelism 1: one mover at a time", with(given(two(api.MemberCopying, api.MemberCopying)), single)},
 		row{"whole, parallelism 1: the second member waits while the first one's mover runs",

@@ -56,7 +56,9 @@ func (w *work) stepMembers() {
 				w.renewLease(member, m)
 			}
 		case api.MemberCopying:
-			w.stepCopying(member)
+			if !w.record.TurnReturned {
+				w.stepCopying(member)
+			}
 		}
 	}
 }
@@ -126,6 +128,9 @@ func (w *work) plan() plan.Plan {
 
 // startMembers starts the pending members: one at a time in a rolling resize, otherwise all.
 func (w *work) startMembers() {
+	if w.record.TurnReturned {
+		return
+	}
 	if w.record.Strategy != api.StrategyRolling {
 		for i := range w.record.Members {
 			if member := &w.record.Members[i]; member.Phase == api.MemberPending {

@@ -26,6 +26,9 @@ func Decide(in Input) plan.Plan {
 		}
 		return p
 	}
+	if p := exchangeTurn(in, operations.Resize); p.Kind == plan.KindDo {
+		return p
+	}
 	if p := endTurn(in, operations); p.Kind != plan.KindNoop {
 		return p
 	}

@@ -6,20 +6,28 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/turns"
 )
 
-// needsTurns reports whether the list of turns matters: a planned resize needs a turn, or the turn of an ended one must end.
+// needsTurns reports whether the list of turns matters: a resize needs a turn, or the turn of an ended one must end.
 func needsTurns(in Input, records operation.Records) bool {
-	return !records.Resize.Active() || neededTurn(in, in.plannedOperation(records)) != nil
+	return !records.Resize.Active() || neededTurn(in, in.plannedOperation(records)) != nil || returnsTurn(records.Resize)
 }
 
-// neededTurn returns the turn that the planned operation needs, or nil. A user could write a record with the id of an operation of another
-// set, and so take its place in the list. backup gives such a record up before it creates a mover. An aborted or overdue operation needs no
-// turn, so that it ends even if the list cannot be read.
+// returnsTurn reports whether the resize has given its turn back while its members wait for an approval or a window.
+func returnsTurn(resize *api.Resize) bool {
+	return resize.Active() && resize.Phase == api.Moving && resize.TurnReturned
+}
+
+// neededTurn returns the turn that the operation needs, or nil. A user could write a record with the id of an operation of another
+// set, and so take its place in the list. backup gives such a record up before it creates a mover. The id of a resize that has created its
+// set again comes from the former UID: its journal counts. An aborted or overdue operation needs no turn, so that it ends even if the list
+// cannot be read.
 func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	resize, ok := planned.(*api.Resize)
-	if !ok || !resize.HasIDOf(in.Set.UID) || operation.Aborted(in.Set) || operation.Overdue(resize, in.Now) {
+	genuine := ok && (resize.HasIDOf(in.Set.UID) || in.Journal(resize.Operation) != nil)
+	if !genuine || operation.Aborted(in.Set) || operation.Overdue(resize, in.Now) {
 		return nil
 	}
 	turn, needed := turns.Of(in.Set.Namespace, resize)
@@ -29,8 +37,8 @@ func neededTurn(in Input, planned operation.Record) *turns.Turn {
 	return &turn
 }
 
-// takeTurn lets the planned resize wait for its turn. Until then its owners are not paused, and there is no deadline. A Noop means that the
-// resize has its turn, or needs none.
+// takeTurn lets the resize wait for its turn. Until then there is no deadline, and the owners of a planned resize are not paused. A Noop
+// means that the resize has its turn, or needs none.
 func takeTurn(in Input, planned operation.Record) plan.Plan {
 	resize, ok := planned.(*api.Resize)
 	if !ok {
@@ -61,7 +69,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 // beginTurn takes the turn. A resize that has waited continues by the event of its record, so that the answer can wake the next set.
 func beginTurn(in Input, resize *api.Resize, list *turns.List) plan.Plan {
 	taken := in.ifSetUnchanged(list.Store())
-	if resize.Reason != api.TurnWaits {
+	if !waited(resize) {
 		return plan.Do(api.TurnBegins, taken...)
 	}
 	return wakeNext(plan.Do(api.TurnBegins, append(taken, storeBegin(in, resize)...)...), list)
@@ -69,17 +77,42 @@ func beginTurn(in Input, resize *api.Resize, list *turns.List) plan.Plan {
 
 // beginAfterWait lets a resize continue that has its turn, but whose record says that it waits.
 func beginAfterWait(in Input, resize *api.Resize) plan.Plan {
-	if resize.Reason != api.TurnWaits {
+	if !waited(resize) {
 		return plan.Noop(api.TurnBegins)
 	}
 	return plan.Do(api.TurnBegins, storeBegin(in, resize)...)
 }
 
+// waited reports whether the record says that the resize has no turn.
+func waited(resize *api.Resize) bool { return resize.Reason == api.TurnWaits || resize.TurnReturned }
+
 // storeBegin gives the resize the deadline back that it did not have while it waited.
 func storeBegin(in Input, resize *api.Resize) []plan.Action {
-	next := operation.Enter(resize, api.Planned, in.Now, in.Settings.PlanTimeout)
-	next.Reason, next.Message = api.TurnBegins, "the resize has its turn"
+	limit := in.Settings.PlanTimeout
+	if resize.Phase == api.Moving {
+		limit = in.Settings.CopyTimeout
+	}
+	next := operation.Enter(resize, resize.Phase, in.Now, limit)
+	next.Reason, next.Message, next.TurnReturned = api.TurnBegins, "the resize has its turn", false
 	return operation.Store(in.Set, next).Actions()
+}
+
+// exchangeTurn ends the turn of a resize that has given it back, and takes a turn again when the members may stop.
+func exchangeTurn(in Input, record *api.Resize) plan.Plan {
+	switch {
+	case !returnsTurn(record) || in.Set.DeletionTimestamp != nil || operation.Aborted(in.Set) || operation.Overdue(record, in.Now):
+		return plan.Noop(api.NotOurPhase)
+	case resize.CutoverObstacle(in.Observed, record) == "":
+		return takeTurn(in, record)
+	case in.Turns == nil:
+		return plan.Noop(api.NotOurPhase)
+	}
+	list := in.Turns.Without(func(t turns.Turn) bool { return t.Namespace == in.Namespace && t.Set == in.Name })
+	actions := list.Store()
+	if len(actions) == 0 {
+		return plan.Noop(api.NotOurPhase)
+	}
+	return wakeNext(plan.Do(api.TurnEnds, in.ifSetUnchanged(actions)...), list)
 }
 
 // endTurn ends the turns of the set's operations that are over, and wakes the set that is next.

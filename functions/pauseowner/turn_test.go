@@ -121,6 +121,47 @@ func TestTurnEndsWithTheResize(t *testing.T) {
 	})
 }
 
+// TestResizeReturnsItsTurn shows a resize whose members wait for an approval. Others have its turn until then.
+func TestResizeReturnsItsTurn(t *testing.T) {
+	waiting := build.Operation(api.Moving, build.Members(api.MemberWaiting, "data-web-0"), build.DerivedID, build.Due(time.Hour),
+		func(r *api.Resize) { r.TurnReturned = true })
+	approve := build.Annotation(api.CutoverAnnotation, api.CutoverApprove)
+	approved := build.Annotation(api.ApproveAnnotation, waiting.Operation)
+	in := func(record *api.Resize, list *turns.List, options ...build.Option) Input {
+		set := build.Set("web", append([]build.Option{build.Status(record), approve}, options...)...)
+		return Input{Observed: build.World(set), Namespace: build.Namespace, Settings: build.Settings(), Turns: list}
+	}
+	taken, own := turn(waiting.Operation, build.Namespace, "web", 1, true), turn(waiting.Operation, build.Namespace, "web", 1, false)
+	own.UID = "uid-web"
+	next := turn("3", "b", "y", 1, false)
+	full := func(own ...turns.Turn) *turns.List {
+		return turnsOf(t, append([]turns.Turn{turn("1", "a", "x", 1, true), turn("2", "b", "y", 1, true)}, own...)...)
+	}
+	keeps := waiting.Clone()
+	keeps.TurnReturned = false
+	stored := build.Stored(Decide(in(waiting, full(), approved)))
+	recreated := waiting.Clone()
+	recreated.Operation = build.ID
+	journal := in(recreated, full(), build.Annotation(api.ApproveAnnotation, build.ID))
+	journal.Journals = append(journal.Journals, build.Journal(recreated))
+	check(t, map[string]Input{
+		"the approval is missing":                                   in(waiting, turnsOf(t, taken, next)),
+		"the approval is missing, and another resize is next":       in(waiting, turnsOf(t, turn("1", "a", "x", 1, true), taken, next)),
+		"the approval is missing, and the turn has ended":           in(waiting, turnsOf(t, next)),
+		"the approval is missing again while it waits for its turn": in(waiting, full(own)),
+		"the approval is missing, and there is no list":             in(waiting, nil),
+		"it is aborted without an approval":                         in(waiting, turnsOf(t, taken), build.Annotation(api.AbortAnnotation, "")),
+		"a member is under way":                                     in(keeps, turnsOf(t, taken, next)),
+		"it is approved, and a turn is free":                        in(waiting, turnsOf(t), approved),
+		"it is approved, and the limit is reached":                  in(waiting, full(), approved),
+		"it is approved, and still waits":                           in(stored, full(own), approved),
+		"it is approved, and its turn has come":                     in(stored, turnsOf(t, own), approved),
+		"it is approved before its turn has ended":                  in(waiting, full(taken), approved),
+		"it is approved, and there is no list":                      in(waiting, nil, approved),
+		"it has created its set again, and waits like the others":   journal,
+	})
+}
+
 // TestTurnsAreReadOnlyWhereTheyMatter: most events of pause-owner concern no copy.
 func TestTurnsAreReadOnlyWhereTheyMatter(t *testing.T) {
 	members := build.Members(api.MemberPending, "data-web-0")
@@ -134,7 +175,9 @@ func TestTurnsAreReadOnlyWhereTheyMatter(t *testing.T) {
 			false},
 		"a forged id":    {build.Status(build.Operation(api.Planned, members)), false},
 		"a running copy": {build.Status(build.Operation(api.Moving, members)), false},
-		"an ended copy":  {build.Status(build.Operation(api.Succeeded, members)), true},
+		"a copy that has returned its turn": {build.Status(build.Operation(api.Moving, members, func(r *api.Resize) { r.TurnReturned = true })),
+			true},
+		"an ended copy": {build.Status(build.Operation(api.Succeeded, members)), true},
 	} {
 		in := Input{Observed: build.World(build.Set("web", row.set))}
 		if got := needsTurns(in, operation.Of(in.Set)); got != row.want {

@@ -85,13 +85,24 @@ func (w *work) reportStop(members []*api.Member) {
 		maxStops, api.HoldFinalizer, until)
 }
 
-// cutoverOpen reports whether the user allows stops now. If not, the record says why.
+// cutoverOpen reports whether the user allows stops now. If not, the record says why, and the resize gives its turn back: the user may take
+// days. Afterwards it needs a turn again, because movers update the copies before the stop.
 func (w *work) cutoverOpen() bool {
 	condition := resize.CutoverObstacle(w.Observed, w.record)
-	if condition != "" {
+	switch {
+	case condition != "":
 		w.blockStop("%s; the stop waits for %s", stopReadiness(w.record), condition)
+		w.record.TurnReturned = w.record.TurnReturned ||
+			w.record.Copies() && len(w.record.Members) > 0 && !slices.ContainsFunc(w.record.Members, isUnderWay)
+	case w.record.TurnReturned:
+		w.waitFor(false, "the resize needs its turn again")
 	}
-	return condition == ""
+	return condition == "" && !w.record.TurnReturned
+}
+
+// isUnderWay reports whether the member has a mover, or is stopped.
+func isUnderWay(member api.Member) bool {
+	return !slices.Contains([]api.MemberPhase{api.MemberPending, api.MemberWaiting, api.MemberMoved, api.MemberKept}, member.Phase)
 }
 
 // replaceSet creates the set again with its new templates before the first member stops. From then on, every claim that the StatefulSet

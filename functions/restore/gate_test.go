@@ -159,7 +159,13 @@ func TestStopWaitsForCutover(t *testing.T) {
 	cutover := func(text string) build.Option { return build.Annotation(api.CutoverAnnotation, text) }
 	again := at(cutover("approve"))
 	templatesOnly := build.Operation(api.Moving, build.ReplacesSet, build.DerivedID)
-	again.Set = build.With(again.Set, build.Status(movingOne(api.MemberWaiting, func(r *api.Resize) {
+	withoutTurn := func(r *api.Resize) { r.TurnReturned = true }
+	rolling := func(other api.MemberPhase) Input {
+		all := twoTogether(build.Rolling, build.Members(api.MemberWaiting, web1), build.Members(other, web0))
+		build.With(all[0].(*appsv1.StatefulSet), cutover("approve"))
+		return situation(all, pod(0), pod(1))
+	}
+	again.Set = build.With(again.Set, build.Status(movingOne(api.MemberWaiting, withoutTurn, func(r *api.Resize) {
 		r.Reason = api.GateClosed
 		r.Message = "the copies have converged; the stop waits for an approval: kubectl drydock approve -n shop sts/web, or the " +
 			"annotation drydock.dev/approve=" + id
@@ -168,6 +174,11 @@ func TestStopWaitsForCutover(t *testing.T) {
 		testCase{"automatic", at(cutover("auto"))},
 		testCase{"an approval is missing: the record says so", at(cutover("approve"))},
 		testCase{"an approval is missing: the record says so only once", again},
+		testCase{"an approval is missing, and the other member has yet to move: the resize gives its turn back", rolling(api.MemberPending)},
+		testCase{"an approval is missing, and the other member still starts: the resize keeps its turn", rolling(api.MemberStarting)},
+		testCase{"the stop is approved, and the resize has no turn yet",
+			situation(setWith(movingOne(api.MemberWaiting, withoutTurn), cutover("approve"), build.Annotation(api.ApproveAnnotation, id)),
+				journalOf(web0), source(web0), target(web0), pod(0))},
 		testCase{"another operation was approved", at(cutover("approve"), build.Annotation(api.ApproveAnnotation, "ba9876543210"))},
 		testCase{"the stop is approved", at(cutover("approve"), build.Annotation(api.ApproveAnnotation, id))},
 		testCase{"inside the window", at(cutover("Sun 11:00-13:00 UTC"))},

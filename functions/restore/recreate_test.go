@@ -141,11 +141,13 @@ func TestRecreatedSetKeepsUnknownFields(t *testing.T) {
 	status := movingOne(api.MemberWaiting, build.ReplacesSet)
 	in := situation(setWithOldTemplate(status), journalOf(web0), pod(0), source(web0), target(web0))
 	future := [][]string{{"spec", "futureSetField"}, {"spec", "template", "spec", "futurePodField"}, {"metadata", "futureField"}}
+	sent := in.Manifest()
 	for _, path := range future {
-		if err := unstructured.SetNestedField(in.Manifest.Object, "kept", path...); err != nil {
+		if err := unstructured.SetNestedField(sent.Object, "kept", path...); err != nil {
 			t.Fatal(err)
 		}
 	}
+	in.SetJSON = build.JSON(sent)
 	order := storedOrder(t, journalOf(web0)[0].(*appsv1.ControllerRevision), Decide(in))
 	p := Decide(situation(objects{order}, source(web0), target(web0)))
 	made := p.Actions[0].Object.(*unstructured.Unstructured)

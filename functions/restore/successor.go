@@ -39,7 +39,7 @@ func (s swap) create() step {
 	if volume == nil || s.Set == nil || statefulset.Template(s.Set, s.move.Template) == nil {
 		return wait("claim %s was deleted; its data is on volume %s", s.move.Claim, s.move.OldVolume)
 	}
-	claim := resources.MakeClaim(s.Manifest, s.move.Template, s.move.Claim)
+	claim := resources.MakeClaim(s.Manifest(), s.move.Template, s.move.Claim)
 	return act(s.ifClaimUnchanged(reservation(volume, resources.MakeSuccessor(claim, volume, target, s.successor()))))
 }
 

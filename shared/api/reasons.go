@@ -43,7 +43,7 @@ const (
 	TurnWaits Reason = "TurnWaits"
 	// TurnBegins: The resize has its turn, and continues.
 	TurnBegins Reason = "TurnBegins"
-	// TurnEnds: A resize is over, and so is its turn. The next one may begin.
+	// TurnEnds: A resize is over, or waits for an approval or a window. The next one may begin.
 	TurnEnds Reason = "TurnEnds"
 	// OwnerPausing: The operator that owns the StatefulSet is being paused.
 	OwnerPausing Reason = "OwnerPausing"

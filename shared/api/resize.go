@@ -41,6 +41,9 @@ type Resize struct {
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
+	// TurnReturned is true while the members wait for an approval or a window without a turn. Until the resize has a turn again, no mover
+	// runs and no member stops.
+	TurnReturned bool `json:"turnReturned,omitempty"`
 }
 
 // Expansion is a claim that grows, or gets another VolumeAttributesClass, on its present volume.

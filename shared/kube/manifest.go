@@ -22,7 +22,7 @@ import (
 )
 
 // observeSet reads the StatefulSet once, as JSON. A set that is created again from it keeps the fields that this build does not know.
-func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observed) error {
+func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *observation) error {
 	text, err := c.getJSON(ctx, plan.StatefulSets, ref.Namespace, ref.Name)
 	if err != nil || text == nil {
 		return err
@@ -35,11 +35,8 @@ func (c *Client) observeSet(ctx context.Context, ref events.Ref, o *world.Observ
 	if err := json.Unmarshal(text, set); err != nil {
 		return fmt.Errorf("reading StatefulSet %s: %w", ref, err)
 	}
-	manifest, err := api.ParseManifest(text, "apps/v1", "StatefulSet")
-	if err != nil {
-		return err
-	}
-	o.Set, o.Manifest = set, manifest
+	o.Set, o.SetJSON = set, text
+	o.kept.Add(int64(len(text)))
 	joinTrace(ctx, set)
 	return nil
 }

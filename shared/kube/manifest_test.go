@@ -54,8 +54,8 @@ func TestObserveReadsManifestsOfReplacedClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(o.Claims) != 2 || o.Manifest == nil || o.Manifest.GetKind() != "StatefulSet" || o.Manifest.GetName() != "web" {
-				t.Fatalf("%d claims, set %v", len(o.Claims), o.Manifest)
+			if len(o.Claims) != 2 || o.Manifest().GetKind() != "StatefulSet" || o.Manifest().GetName() != "web" {
+				t.Fatalf("%d claims, set %v", len(o.Claims), o.Manifest())
 			}
 			read := o.ClaimManifest(o.Claims[0])
 			if row.want != (read != nil) || row.want && read.Object["future"] != "kept" || len(o.ClaimManifests) > 1 {

@@ -8,7 +8,7 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// mostKept is the limit for the claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded,
+// mostKept is the limit for the set, claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded,
 // ordinary ones take twice as much, and hostile ones ten times. A thousand ordinary replicas need less. The users who create claims decide
 // how much there is to read, and the function serves other tenants at the same time.
 const mostKept = 16 << 20
@@ -29,6 +29,6 @@ func (l *observation) checkSize() error {
 	if l.kept.Load() <= mostKept {
 		return nil
 	}
-	return fault.Permanent(fmt.Errorf("its claims, their pods, and the Jobs and ControllerRevisions of its operations have more than %d MiB; "+
+	return fault.Permanent(fmt.Errorf("the set, its claims, their pods, and the Jobs and ControllerRevisions of its operations have more than %d MiB; "+
 		"remove large labels and annotations from objects with names of its claims", mostKept>>20))
 }

@@ -30,7 +30,7 @@ func (c *Client) Observe(ctx context.Context, ref events.Ref) (*world.Observed, 
 // ObserveIf reads only the StatefulSet if matters returns false for it. Otherwise it does the same as Observe.
 func (c *Client) ObserveIf(ctx context.Context, ref events.Ref, matters func(*world.Observed) bool) (*world.Observed, error) {
 	o := &observation{Observed: &world.Observed{Now: time.Now(), Name: ref.Name, Volumes: map[string]*corev1.PersistentVolume{}}}
-	if err := c.observeSet(ctx, ref, o.Observed); err != nil {
+	if err := c.observeSet(ctx, ref, o); err != nil {
 		return nil, err
 	}
 	if !matters(o.Observed) {

@@ -5,18 +5,21 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/world"
@@ -308,6 +311,71 @@ func TestObjectsOfOtherSetsDoNotCount(t *testing.T) {
 				t.Errorf("observed %s", got)
 			}
 		})
+	}
+}
+
+// TestSetHasLargestSize: a tenant decides how large a set is, and functions hold several sets at once.
+func TestSetHasLargestSize(t *testing.T) {
+	sized := func(size int) *appsv1.StatefulSet {
+		set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Annotation("notes", ""))
+		return build.With(set, build.Annotation("notes", strings.Repeat("x", size-len(build.JSON(set))-len("\n"))))
+	}
+	observed := func(set *appsv1.StatefulSet, pods int) (*world.Observed, error) {
+		lists := build.EmptyLists()
+		lists["statefulsets"] = list{set}
+		for i := range pods {
+			lists["pods"] = append(lists["pods"], build.With(build.PodOf("web", i, "data"),
+				build.Annotation("notes", strings.Repeat("x", 256<<10))))
+		}
+		return serve(t, lists).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+	}
+	small := len(build.JSON(build.Set("web")))
+	const half = mostKept / (512 << 10)
+	for name, row := range map[string]struct {
+		set       *appsv1.StatefulSet
+		pods      int
+		want, why string
+	}{
+		"the largest set":          {sized(api.MaxSet), 0, "web", ""},
+		"a larger set":             {sized(api.MaxSet + 1), 0, "", "StatefulSet shop/web has 524289 bytes as JSON"},
+		"a set with many pods":     {sized(small + 1000), 2*half - 1, "web", ""},
+		"a large set with so many": {sized(api.MaxSet), 2*half - 1, "", "the set, its claims, their pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := observed(row.set, row.pods)
+			switch {
+			case row.why == "" && (err != nil || o.Set == nil || o.Set.Name != row.want):
+				t.Errorf("%v", err)
+			case row.why != "" && (err == nil || !strings.Contains(err.Error(), row.why) || !fault.IsPermanent(err)):
+				t.Errorf("%v, want the permanent error %q", err, row.why)
+			}
+		})
+	}
+}
+
+// TestSetIsDecodedOnce: as JSON of any content, a set takes ten times the memory of the typed set. Only its creation needs that.
+func TestSetIsDecodedOnce(t *testing.T) {
+	set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Edit(func(s *appsv1.StatefulSet) {
+		for range 20_000 {
+			env := &s.Spec.Template.Spec.Containers[0].Env
+			*env = append(*env, corev1.EnvVar{Name: "A"})
+		}
+	}))
+	client := serve(t, build.Lists{"statefulsets": list{set}})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	o, err := client.Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if err != nil || len(o.Set.Spec.Template.Spec.Containers[0].Env) != 20_000 {
+		t.Fatal(err)
+	}
+	if most, kept := 12*len(o.SetJSON), int(after.HeapAlloc)-int(before.HeapAlloc); kept > most {
+		t.Errorf("a set of %d bytes takes %d", len(o.SetJSON), kept)
+	}
+	if containers, _, _ := unstructured.NestedSlice(o.Manifest().Object, "spec", "template", "spec", "containers"); len(containers) == 0 {
+		t.Error("the manifest has no containers")
 	}
 }
 

@@ -38,6 +38,9 @@ func functionsOfMembers(record *api.Resize) []api.Function {
 		record.Set.UID == "" {
 		turn = append(turn, api.Restore)
 	}
+	if record.TurnReturned {
+		turn = append(turn, api.PauseOwner)
+	}
 	return turn
 }
 

@@ -83,6 +83,35 @@ func TestMoversOfClusterHaveLimit(t *testing.T) {
 	})
 }
 
+// TestAwaitedApprovalTakesNoTurn: the namespace may have one mover. While one resize waits for an approval, another one has the turn. The
+// first one needs it again after the approval.
+func TestAwaitedApprovalTakesNoTurn(t *testing.T) {
+	w := kit.NewWorld(t)
+	w.Settings.Movers = 2
+	w.CreateSet(kit.WorldSet("patient", 1, "64Mi", "data"))
+	w.CreateSet(kit.WorldSet("quick", 1, "64Mi", "data"))
+	drive := w.Drive(nil)
+	w.Annotate("patient", map[string]string{api.ResizeAnnotation: "data=128Mi", api.CutoverAnnotation: api.CutoverApprove})
+	w.Eventually("one resize waits for its approval", func() string {
+		_ = drive.Tick(t.Context())
+		if status := w.Status("patient"); status == nil || status.Reason != api.GateClosed || !status.TurnReturned {
+			return describe(status)
+		}
+		return ""
+	})
+	w.Annotate("quick", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	expectPhase(t, w.Finish(drive, "quick"), api.Succeeded)
+	if status := w.Status("patient"); status.Phase != api.Moving || status.Members[0].Phase != api.MemberWaiting {
+		t.Errorf("it goes on without its approval: %s", describe(status))
+	}
+	w.Annotate("patient", map[string]string{api.ApproveAnnotation: w.Status("patient").Operation})
+	status := w.Finish(drive, "patient")
+	expectPhase(t, status, api.Succeeded)
+	if status.TurnReturned {
+		t.Error("it has ended without a turn")
+	}
+}
+
 // TestKeysOfAConfigMapAreWrittenIndependently: many operations begin to wait for their turns at once. Each writes its key to any version of
 // the list, but replaces only the value that it has read. A patch that does not fit is a conflict.
 func TestKeysOfAConfigMapAreWrittenIndependently(t *testing.T) {

@@ -53,7 +53,7 @@ func attack(t *testing.T, seed uint64) int {
 		record := w.forge()
 		w.observed.Set = build.Set("web", build.Status(record), build.Template("data", "128Mi", build.Class),
 			build.Replicas([]int32{0, 0, 3}[w.random.IntN(3)]))
-		w.observed.Manifest = build.Untyped(w.observed.Set)
+		w.observed.SetJSON = build.JSON(w.observed.Set)
 		w.changeOtherObjects()
 		for range 12 {
 			plans := []plan.Plan{

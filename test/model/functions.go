@@ -155,7 +155,7 @@ func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan
 func (w *World) observe() *world.Observed {
 	o := &world.Observed{Now: w.now, Name: setName, Volumes: map[string]*corev1.PersistentVolume{}, Nodes: map[string]*corev1.Node{}}
 	if o.Set = w.set(); o.Set != nil {
-		o.Manifest = w.objects[key{plan.StatefulSets, setName}].asManifest("apps/v1", "StatefulSet")
+		o.SetJSON = w.objects[key{plan.StatefulSets, setName}].asJSON()
 	}
 	o.Claims = all[*corev1.PersistentVolumeClaim](w, plan.Claims)
 	o.Pods = all[*corev1.Pod](w, plan.Pods)

@@ -55,15 +55,23 @@ type entry struct {
 	text   []byte // as JSON, without resourceVersion
 	digest [16]byte
 
-	manifest *unstructured.Unstructured // computed on first use
+	sent     []byte // computed on first use, like the following
+	manifest *unstructured.Unstructured
 	record   *api.Resize
+}
+
+// asJSON returns the object as the API server sends it.
+func (e *entry) asJSON() []byte {
+	if e.sent == nil {
+		e.sent, _ = json.Marshal(e.object)
+	}
+	return e.sent
 }
 
 // asManifest returns the object with all its fields, as restore reads it.
 func (e *entry) asManifest(apiVersion, kind string) *unstructured.Unstructured {
 	if e.manifest == nil {
-		text, _ := json.Marshal(e.object)
-		e.manifest, _ = api.ParseManifest(text, apiVersion, kind)
+		e.manifest, _ = api.ParseManifest(e.asJSON(), apiVersion, kind)
 	}
 	return e.manifest
 }

@@ -106,7 +106,7 @@ func (f *Forecast) set() ([]plan.Action, []Check) {
 			Message: "ResourceQuota " + full + " has no room for one more StatefulSet. Raise count/statefulsets.apps by one until the resize has " +
 				"ended"}}
 	}
-	set := resources.SetFields(resources.MakeSet(f.in.Manifest, f.record.Templates, f.record), f.record.Fields)
+	set := resources.SetFields(resources.MakeSet(f.in.Manifest(), f.record.Templates, f.record), f.record.Fields)
 	set.SetUID("")
 	set.SetResourceVersion("")
 	return []plan.Action{plan.Create(plan.StatefulSets, set)}, nil

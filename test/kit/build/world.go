@@ -23,7 +23,7 @@ func World(objects ...metav1.Object) *world.Observed {
 	for _, object := range objects {
 		switch object := object.(type) {
 		case *appsv1.StatefulSet:
-			o.Set, o.Name, o.Manifest = object, object.Name, Untyped(object)
+			o.Set, o.Name, o.SetJSON = object, object.Name, JSON(object)
 		case *corev1.PersistentVolumeClaim:
 			o.Claims = append(o.Claims, object)
 			o.ClaimManifests[object.Name] = Untyped(object)
@@ -65,13 +65,18 @@ func Untyped(object metav1.Object) *unstructured.Unstructured {
 	if _, ok := object.(*appsv1.StatefulSet); ok {
 		apiVersion, kind = "apps/v1", "StatefulSet"
 	}
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	raw, err := api.ParseManifest(text, apiVersion, kind)
+	raw, err := api.ParseManifest(JSON(object), apiVersion, kind)
 	if err != nil {
 		panic(err)
 	}
 	return raw
+}
+
+// JSON returns the object as the API server sends it.
+func JSON(object any) []byte {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
