@@ -157,6 +157,9 @@ func summary(s *api.Cleanup) string {
 		if o.Pod != "" {
 			fmt.Fprintf(&b, ", of %s", o.Pod)
 		}
+		if o.Succeeded != "" {
+			fmt.Fprintf(&b, ", %s succeeded", o.Succeeded)
+		}
 		if o.NextTry != nil {
 			fmt.Fprintf(&b, ", next %s", o.NextTry.Sub(build.Now))
 		}

@@ -55,6 +55,9 @@ func summaryOfMember(m *api.Member) string {
 	if m.Pod != "" {
 		fmt.Fprintf(&b, " pod %s", m.Pod)
 	}
+	if m.Hook != "" {
+		fmt.Fprintf(&b, " hook %s succeeded", m.Hook)
+	}
 	if m.Locked {
 		b.WriteString(" locked")
 	}
