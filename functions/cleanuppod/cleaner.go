@@ -16,7 +16,7 @@ import (
 func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	pod, entry := o.Pod, entryOf(record, o.Number)
 	verdict, why := podend.Judge(in.Now, pod, in.Kills)
-	succeeded := verdict == podend.Succeeded
+	succeeded := verdict == podend.Succeeded || entry != nil && entry.Succeeded == pod.UID
 	claims := cleanup.Ordinal{Claims: cleanup.ClaimsOfLink(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
 	case hasGivenUp(entry):

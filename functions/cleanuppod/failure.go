@@ -22,6 +22,9 @@ func (in Input) waitForObstacle(record *api.Cleanup, o cleanup.Ordinal, reason a
 		if entry != nil {
 			next.Tries, next.Pod = entry.Tries, entry.Pod
 		}
+		if reason == api.ClaimBusy && o.Pod != nil { // only a pod that has succeeded waits for its claims
+			next.Succeeded = o.Pod.UID
+		}
 		return plan.Do(reason, append(in.store(withEntry(record, next)).Actions(), in.note(record, reason, true, "%s", message))...)
 	case entry.Deadline != nil && in.Now.After(entry.Deadline.Time):
 		return in.giveUpOrdinal(record, o, api.OrdinalStatus{Tries: entry.Tries, Reason: reason, Message: message})

@@ -125,6 +125,9 @@ func TestSuccess(t *testing.T) {
 			build.Pod("backup", []string{"logs-web-1"})),
 		"another pod used a claim and is gone": on(two(cleaning(entry(1, api.ClaimBusy, due(time.Hour)))), usedClaim("data-web-1"),
 			usedClaim("logs-web-1"), pod()),
+		"another pod used a claim for an hour after the cleanup succeeded": on(
+			two(cleaning(entry(1, api.ClaimBusy, due(time.Hour), func(e *api.OrdinalStatus) { e.Succeeded = "uid-cleaner-web-1" }))),
+			usedClaim("data-web-1"), usedClaim("logs-web-1"), pod(containers(nil, terminated("drain", 0, time.Hour)))),
 		"another pod uses a claim until the deadline": on(two(cleaning(entry(1, api.ClaimBusy, due(-time.Hour)))),
 			usedClaim("data-web-1"), usedClaim("logs-web-1"), pod(), build.Pod("backup", []string{"logs-web-1"})),
 		"the cleanup was given up: the pod is removed": on(two(cleaning(entry(1, api.ClaimBusy))), usedClaim("data-web-1"),

@@ -12,11 +12,11 @@ import (
 // otherwise all members stop together.
 func (w *work) stopWaitingMembers() {
 	next, complete := w.waitingMembers()
+	hooks, ready := w.hooksBefore(next) // also while the gate is closed: the pod of a hook that has succeeded may be gone when it opens
 	if !complete || len(next) == 0 && (len(w.record.Members) > 0 || !w.needsReplacement(w.record)) || !w.cutoverOpen() ||
 		w.stopBlocked(next) {
 		return
 	}
-	hooks, ready := w.hooksBefore(next)
 	if !ready || slices.ContainsFunc(next, func(member *api.Member) bool { return !w.othersCaughtUp(member) }) {
 		return
 	}
@@ -34,6 +34,7 @@ func (w *work) stopWaitingMembers() {
 
 // waitingMembers returns the members that wait to be stopped. It reports false if all members stop together and one is not copied yet.
 func (w *work) waitingMembers() (next []*api.Member, complete bool) {
+	complete = true
 	for i := range w.record.Members {
 		switch member := &w.record.Members[i]; {
 		case member.Phase == api.MemberWaiting:
@@ -41,12 +42,10 @@ func (w *work) waitingMembers() (next []*api.Member, complete bool) {
 		case w.anotherWaitsToStop() && member.Phase == api.MemberSwapping:
 		case member.Phase != api.MemberMoved:
 			w.waitFor(false, "pod %s-%d must be %s first", w.Name, member.Ordinal, prepared(w.record))
-			if w.record.Strategy == api.StrategyWhole {
-				return nil, false
-			}
+			complete = complete && w.record.Strategy != api.StrategyWhole
 		}
 	}
-	return next, true
+	return next, complete
 }
 
 // stopBlocked reports whether one of the members must not be stopped now. The record then says why.

@@ -32,6 +32,8 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	template, err := resources.HookTemplate(w.Set, hook)
 	job := w.hookJob(hook, member)
 	switch {
+	case member.Hook == w.hookName(hook, member):
+		return hookDone
 	case err != nil:
 		w.override = w.hookFailed(hook, member, err.Error())
 	case template == nil:
@@ -39,6 +41,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	case job != nil && jobCondition(job, batchv1.JobComplete) != nil:
 		switch verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills); verdict {
 		case podend.Succeeded:
+			member.Hook, w.reason = job.Name, api.HookEnded
 			return hookDone
 		case podend.Pending:
 			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
@@ -55,9 +58,14 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	return hookUnfinished
 }
 
+// hookName returns the name of the Job of the member's hook in this attempt.
+func (w *work) hookName(hook resources.Hook, member *api.Member) string {
+	return api.HookName(w.record.Operation, string(hook), member.Ordinal, member.Attempt)
+}
+
 // hookJob returns the Job of the member's hook in this attempt, or nil.
 func (w *work) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
-	name := api.HookName(w.record.Operation, string(hook), member.Ordinal, member.Attempt)
+	name := w.hookName(hook, member)
 	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, w.record.Operation, api.RoleHook) }
 	if i := slices.IndexFunc(w.Jobs, isHook); i >= 0 {
 		return w.Jobs[i]

@@ -139,6 +139,13 @@ func TestHookRunsBeforeMemberStops(t *testing.T) {
 		testCase{"22 the hook's pod ended an hour ago: the member is not stopped", at(changedPod(endedAgo(time.Hour)))},
 		testCase{"23 the Events about the hook's pod cannot be read: the member waits",
 			withUnread(at(hookJob(beforeIt, 2, batchv1.JobComplete)))},
+		testCase{"24 the hook had succeeded, and its pod is gone now: the member is stopped", hooks(situation(lastOfThree(api.MemberWaiting,
+			build.EditMember(2, func(m *api.Member) { m.Hook = api.HookName(id, "before", 2, 1) })), otherMembers(), pod(2),
+			hookJob(beforeIt, 2, batchv1.JobComplete)[:1]))},
+		testCase{"25 the hook had succeeded in an earlier attempt, and its pod is gone now: it runs again", hooks(situation(
+			lastOfThree(api.MemberWaiting, build.EditMember(2, func(m *api.Member) {
+				m.Hook, m.Attempt = api.HookName(id, "before", 2, 1), 2
+			})), otherMembers(), pod(2), hookJob(beforeIt, 2, batchv1.JobComplete)[:1]))},
 	)
 }
 
@@ -159,6 +166,13 @@ func TestHooksRunBeforeMembersStopTogether(t *testing.T) {
 	check(t,
 		testCase{"all hooks start", at()},
 		testCase{"one hook is still running", at(both(done, nil)...)},
+		testCase{"one hook had succeeded, and its pod is gone while the other runs", hooks(situation(
+			twoTogether(build.Members(api.MemberWaiting, web0, web1),
+				build.EditMember(0, func(m *api.Member) { m.Hook = api.HookName(id, "before", 0, 1) })), pod(0), pod(1),
+			hookJob(beforeIt, 0, done...)[:1], both(done, nil)[1]))},
+		testCase{"one hook has succeeded, and the other member is copied again", hooks(situation(
+			twoTogether(build.Members(api.MemberWaiting, web0, web1), build.EditMember(1, func(m *api.Member) { m.Phase = api.MemberCopying })),
+			pod(0), pod(1), hookJob(beforeIt, 0, done...)))},
 		testCase{"the process died between the two", at(hookJob(beforeIt, 0, batchv1.JobComplete))},
 		testCase{"one hook has failed while the other runs", at(both([]batchv1.JobConditionType{batchv1.JobFailed}, nil)...)},
 		testCase{"all hooks have succeeded: the members are stopped", at(both(done, done)...)},

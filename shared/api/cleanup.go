@@ -33,6 +33,8 @@ type OrdinalStatus struct {
 	Tries int `json:"tries,omitempty"`
 	// Pod is the latest failed pod, so that it is counted once.
 	Pod types.UID `json:"pod,omitempty"`
+	// Succeeded is the pod that has finished its work, while another pod still uses its claims.
+	Succeeded types.UID `json:"succeeded,omitempty"`
 	// NextTry is when the next cleanup pod is created, or nil.
 	NextTry *metav1.Time `json:"nextTry,omitempty"`
 	// Deadline is when Drydock stops waiting until the obstacle to the cleanup is gone.

@@ -56,6 +56,8 @@ type Member struct {
 	StoppedAt  *metav1.Time `json:"stopped,omitempty"`
 	ReleasedAt *metav1.Time `json:"released,omitempty"`
 	ReadyAt    *metav1.Time `json:"ready,omitempty"`
+	// Hook is the name of the Job of the latest hook that has succeeded. Its pod may be gone before the step ends.
+	Hook string `json:"hook,omitempty"`
 	// CheckedAt is when the member checks of all other members began to succeed without interruption. It is set while this member waits.
 	CheckedAt *metav1.Time `json:"checked,omitempty"`
 	// Deadline is when the operation gives up the present phase of the member.
