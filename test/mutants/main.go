@@ -1,163 +1,123 @@
-// Command mutants disables the guards of backup and restore, one at a time, and runs the tests of their package, then the model's tests.
-// A guard is the condition of an if or of a case. If no test detects a disabled guard, redundant.txt must list the guard with a reason.
+// Command mutants changes one condition of a package at a time, and runs the package's tests. A mutant with which all tests pass is
+// undetected: it is a missing test, or code that does nothing. undetected.txt has their number for each package, which may only shrink.
 //
-//	go run ./test/model/mutants [-only 'hold.go stopping'] [-quick]
+//	go run ./test/mutants [-record] ./shared/window ./functions/restore
+//
+// The result must not depend on time or chance, so a package whose tests fail now and then cannot be measured.
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// guarded lists the files whose guards protect data, the most dangerous first.
-var guarded = []string{
-	"functions/restore/swap.go", "functions/restore/nextstep.go", "functions/restore/freenew.go", "functions/restore/replace.go",
-	"functions/restore/reserve.go", "functions/restore/hold.go", "functions/restore/pods.go", "functions/restore/phase.go",
-	"functions/restore/release.go", "functions/restore/partialrollback.go", "functions/restore/swapping.go",
-	"functions/restore/starting.go", "functions/restore/moving.go", "functions/restore/stalehold.go", "functions/restore/successor.go",
-	"functions/restore/fit.go", "functions/restore/volumerole.go", "functions/restore/gate.go", "functions/restore/stopblocker.go",
-	"functions/restore/pin.go", "functions/restore/movers.go", "functions/restore/revert.go", "functions/restore/finishing.go",
-	"functions/restore/transition.go", "functions/restore/recreate.go", "functions/restore/trust.go", "functions/restore/retire.go",
-	"functions/restore/tidy.go", "functions/restore/check.go", "functions/restore/identity.go", "functions/restore/input.go",
-	"shared/statefulset/hold.go",
-	"functions/backup/final.go", "functions/backup/copying.go", "functions/backup/startmover.go", "functions/backup/mover.go",
-	"functions/backup/moverpod.go", "functions/backup/lease.go", "functions/backup/decide.go", "functions/backup/recordcheck.go",
-	"functions/backup/work.go", "functions/backup/target.go", "functions/backup/binding.go", "functions/backup/sources.go",
-	"functions/backup/stall.go", "functions/backup/foreign.go",
-}
-
-const redundantFile = "test/model/mutants/redundant.txt"
-
-// The results for a guard that no suite detects: with or without a line in redundantFile.
-const (
-	redundant  = "redundant"
-	undetected = "UNDETECTED"
-)
+const recordFile = "test/mutants/undetected.txt"
 
 func main() {
-	only := flag.String("only", "", "disable only guards whose name matches the `expression`; a name begins with the path")
-	quick := flag.Bool("quick", false, "skip the model's tests that take minutes")
+	record := flag.Bool("record", false, "write smaller numbers, and those of new packages, to "+recordFile)
 	flag.Parse()
-	if err := judge(*only, *quick); err != nil {
+	if err := run(flag.Args(), *record); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func judge(only string, quick bool) error {
-	chosen, err := regexp.Compile(only)
+func run(patterns []string, record bool) error {
+	root, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	guards, err := readGuards(guarded)
+	text, err := os.ReadFile(recordFile)
 	if err != nil {
 		return err
 	}
-	guards = slices.DeleteFunc(guards, func(g guard) bool { return !chosen.MatchString(g.name()) })
-	reasons, err := readRedundant(redundantFile)
+	allowed, err := parse(string(text))
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "mutants")
+	targets, err := list(patterns...)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	found, err := tryAll(dir, guards, reasons, quick)
-	if err != nil {
-		return err
-	}
-	return report(guards, found, reasons, only)
-}
-
-// tryAll returns the result for each guard, in the order of the guards.
-func tryAll(dir string, guards []guard, reasons map[string]string, quick bool) ([]string, error) {
-	suites, err := build(dir, guards, quick)
-	if err != nil {
-		return nil, err
-	}
-	found, problems := make([]string, len(guards)), make([]error, len(guards))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for i := range next {
-				g := guards[i]
-				_, listed := reasons[g.name()]
-				found[i], problems[i] = try(g, suites, listed)
-				fmt.Fprintf(os.Stderr, "%d of %d: %s %s\n", i+1, len(guards), found[i], g.name())
-			}
-		})
-	}
-	for i := range guards {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	return found, errors.Join(problems...)
-}
-
-// try disables one guard and returns the kind of test that detects it. For listed guards it skips the thorough tests.
-func try(g guard, suites []suite, listed bool) (string, error) {
-	for _, s := range suites {
-		if !s.reached[g.number] || s.thorough && listed {
+	var wrong []string
+	for _, p := range targets {
+		name, err := filepath.Rel(root, p.Dir)
+		if err != nil {
+			return err
+		}
+		total, missed, err := p.undetected()
+		if err != nil { // the other packages can still be measured
+			wrong = append(wrong, err.Error())
 			continue
 		}
-		if passed, err := s.without(g); err != nil || !passed {
-			return s.how, err
+		fmt.Printf("%s: %d of %d mutants undetected\n", name, len(missed), total)
+		for _, m := range missed {
+			fmt.Printf("  %s/%s\n", name, m)
+		}
+		before, known := allowed[name]
+		if record && (!known || len(missed) < before) {
+			allowed[name], before, known = len(missed), len(missed), true
+			if err := os.WriteFile(recordFile, []byte(render(allowed)), 0o600); err != nil {
+				return err
+			}
+		}
+		if problem := judge(name, len(missed), before, known); problem != "" {
+			wrong = append(wrong, problem)
 		}
 	}
-	return undetected, nil
-}
-
-// report prints the figures of each file. It returns an error with all undetected guards that redundant.txt does not list, and with all
-// wrong entries of redundant.txt.
-func report(guards []guard, found []string, reasons map[string]string, only string) error {
-	var wrong []string
-	figures, total := map[string]map[string]int{}, map[string]int{}
-	for i, g := range guards {
-		how := found[i]
-		_, listed := reasons[g.name()]
-		switch {
-		case how == undetected && listed:
-			how = redundant
-		case how == undetected:
-			wrong = append(wrong, fmt.Sprintf("UNDETECTED %s:%d\n\t%s", g.path, g.line, g.name()))
-		case listed:
-			wrong = append(wrong, fmt.Sprintf("%s is listed as redundant, but its absence is detected by %s", g.name(), how))
-		}
-		delete(reasons, g.name())
-		if figures[g.path] == nil {
-			figures[g.path] = map[string]int{}
-		}
-		figures[g.path][how]++
-		total[how]++
-	}
-	for _, name := range slices.Sorted(maps.Keys(reasons)) {
-		if only == "" {
-			wrong = append(wrong, name+" is listed as redundant, but does not exist")
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(figures)) {
-		fmt.Println(line(path, figures[path]))
-	}
-	fmt.Println(line(fmt.Sprintf("%d files", len(figures)), total))
 	if len(wrong) > 0 {
-		return fmt.Errorf("%s\n%d problems. Add a test for each undetected guard, or list it in %s with a reason",
-			strings.Join(wrong, "\n"), len(wrong), redundantFile)
+		return fmt.Errorf("%s", strings.Join(wrong, "\n"))
 	}
 	return nil
 }
 
-func line(of string, n map[string]int) string {
-	return fmt.Sprintf("%-34s %4d guards: %4d detected by unit tests, %3d by the model, %3d redundant, %3d undetected", of,
-		n[byUnit]+n[byModel]+n[redundant]+n[undetected], n[byUnit], n[byModel], n[redundant], n[undetected])
+// judge compares the undetected mutants of a package with the number in the file. It returns what to do, or an empty string.
+func judge(name string, now, before int, known bool) string {
+	switch {
+	case !known:
+		return fmt.Sprintf("%s has no number in %s. Write it with -record", name, recordFile)
+	case now > before:
+		return fmt.Sprintf("%s has %d undetected mutants, and %s allows %d. Test the new conditions, or remove those that do nothing",
+			name, now, recordFile, before)
+	case now < before:
+		return fmt.Sprintf("%s has only %d undetected mutants, and %s says %d. Lower the number with -record", name, now, recordFile, before)
+	}
+	return ""
 }
+
+// parse reads the file. A line is a package and its number; a line that begins with # is a comment.
+func parse(text string) (map[string]int, error) {
+	all := map[string]int{}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		var name string
+		var n int
+		if _, err := fmt.Sscanf(line, "%s %d", &name, &n); err != nil || n < 0 {
+			return nil, fmt.Errorf("%s: %q is no package with a number: %v", recordFile, line, err)
+		}
+		if _, twice := all[name]; twice {
+			return nil, fmt.Errorf("%s names %s twice", recordFile, name)
+		}
+		all[name] = n
+	}
+	return all, nil
+}
+
+func render(all map[string]int) string {
+	text := header
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text += fmt.Sprintf("%s %d\n", name, all[name])
+	}
+	return text
+}
+
+const header = `# The number of undetected mutants of each package, see test/mutants. A number may only shrink.
+# A package that is not listed was not measured yet: make mutants PKG=./functions/x RECORD=1
+`
