@@ -102,11 +102,11 @@ endif
 
 test: test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e ## all but Knative's
 
-model: ## checks every interleaving of a resize without a time limit, and 2,000 random walks (test/model, test/walks)
-	DRYDOCK_MODEL_TIME=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model ./test/walks
+model: ## checks every interleaving of a resize without a limit, and 2,000 random walks (test/model, test/walks)
+	DRYDOCK_MODEL_STATES=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model ./test/walks
 
-mutants: ## removes each guard of backup and restore, and reports the guards that no test needs (half an hour)
-	go run ./test/model/mutants
+mutants: ## changes one condition at a time, and counts those that no test of the package needs (PKG=./shared/turns, RECORD=1; all: a night)
+	go run ./test/mutants $(if $(RECORD),-record) $(or $(PKG),./functions/... ./shared/...)
 
 traces: ## records the actions of real controllers in a resize, which the model replays
 	$(CLUSTER) up --size=control-plane

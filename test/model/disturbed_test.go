@@ -1,9 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"os"
+	"strconv"
 	"testing"
-	"time"
 
 	"drydock.dev/shared/api"
 )
@@ -25,24 +26,26 @@ func finish(w *World) (story []string, problem string) {
 	return append(story, "=> "+w.summary()), "the run does not end"
 }
 
-// until returns the time limit, or the zero time for none. DRYDOCK_MODEL_TIME overrides the default; 0 means no limit.
-func until(t *testing.T, limit time.Duration) time.Time {
+// noLimit is more than the states that fit into memory.
+const noLimit = 20_000_000
+
+// statesToVisit returns the number of states that an exploration visits: as many on a slow machine as on a fast one. DRYDOCK_MODEL_STATES
+// overrides the default; 0 means no limit.
+func statesToVisit(t *testing.T) int {
 	t.Helper()
-	if text := os.Getenv("DRYDOCK_MODEL_TIME"); text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		limit = d
+	text := os.Getenv("DRYDOCK_MODEL_STATES")
+	if text == "" {
+		return 4000
 	}
-	if limit == 0 {
-		return time.Time{}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return time.Now().Add(limit)
+	return cmp.Or(n, noLimit)
 }
 
 // The test inserts one fault after each step of a fair run, then continues fairly to the end. It tries one of 24 faults, or all of them
-// with DRYDOCK_MODEL_TIME=0.
+// with DRYDOCK_MODEL_STATES=0.
 func TestOneDisturbanceAnywhereKeepsInvariants(t *testing.T) {
 	for _, s := range []Scenario{
 		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
@@ -53,7 +56,7 @@ func TestOneDisturbanceAnywhereKeepsInvariants(t *testing.T) {
 	} {
 		t.Run(s.Name, func(t *testing.T) {
 			runs, one := 0, 24
-			if until(t, time.Hour).IsZero() {
+			if statesToVisit(t) == noLimit {
 				one = 1
 			}
 			found := map[string]bool{}
@@ -79,6 +82,9 @@ func TestOneDisturbanceAnywhereKeepsInvariants(t *testing.T) {
 				w, story = w.after(step), append(story, step.String())
 			}
 			t.Logf("%d runs, up to step %d: %s", runs, len(story), w.summary())
+			if runs < 80 || w.record().Phase != api.Succeeded {
+				t.Errorf("%d runs with a fault in %d steps are not enough to show anything", runs, len(story))
+			}
 		})
 	}
 }

@@ -4,14 +4,7 @@ import (
 	"fmt"
 	"math/rand"
 	"slices"
-	"time"
 )
-
-// Bounds limits an exploration.
-type Bounds struct {
-	States int       // maximum number
-	Until  time.Time // zero: no limit
-}
 
 // Result describes an exploration.
 type Result struct {
@@ -40,8 +33,8 @@ type graph struct {
 	good    []int32   // valid end states
 }
 
-// Explore visits all reachable states, breadth first.
-func Explore(s Scenario, bounds Bounds) Result {
+// Explore visits the reachable states, breadth first, until it has found the given number of them.
+func Explore(s Scenario, states int) Result {
 	g := &graph{numbers: map[[16]byte]int32{}}
 	root := s.World()
 	g.add(root, 0, 0)
@@ -49,7 +42,7 @@ func Explore(s Scenario, bounds Bounds) Result {
 	for at := int32(0); len(queue) > 0; at++ {
 		w := queue[0]
 		queue[0], queue = nil, queue[1:]
-		if len(g.parent) >= bounds.States || !bounds.Until.IsZero() && time.Now().After(bounds.Until) {
+		if len(g.parent) >= states {
 			return g.result(s, result, -1, "")
 		}
 		steps := w.next()

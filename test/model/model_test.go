@@ -4,13 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"drydock.dev/shared/api"
 )
 
 // The test explores every interleaving of all steps, within the bounds of each scenario. The exploration visits the nearest states first,
-// so that a run with a time limit also finds the shortest story.
+// so that a run with a limit also finds the shortest story.
 func TestEveryInterleavingKeepsInvariants(t *testing.T) {
 	for _, s := range []Scenario{
 		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling},
@@ -23,8 +22,13 @@ func TestEveryInterleavingKeepsInvariants(t *testing.T) {
 		{Name: "one member, rolling, two faults, a prompt platform", Members: 1, Strategy: api.StrategyRolling, Faults: 2, Prompt: true},
 	} {
 		t.Run(s.Name, func(t *testing.T) {
-			r := Explore(s, Bounds{States: 20_000_000, Until: until(t, 8*time.Second)})
+			states := statesToVisit(t)
+			r := Explore(s, states)
 			t.Log(r)
+			// A fault of the model can end the exploration after a few states. The smallest scenario has more than a thousand.
+			if r.Problem == "" && (r.States < 1000 || r.States < states && !r.Complete || r.Complete && r.Ends == 0) {
+				t.Errorf("explored %s, which is not enough to show anything", r)
+			}
 			if r.Problem != "" {
 				logStory(t, r.Story)
 				t.Error(r.Problem)
