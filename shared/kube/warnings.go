@@ -15,8 +15,9 @@ import (
 	"drydock.dev/shared/podend"
 )
 
-// LastWarning returns the latest Warning Event for the object with the UID, or nil. Reasons restrict it to Events with one of them. Any
-// user who may write Events can have written it. So it is shown, and decides at most whether a copy is made before or after a stop.
+// LastWarning returns the latest Warning Event about the object with the UID, or nil. If reasons are given, the Event has one of them. Any
+// user with the right to create Events may forge one. So an Event is shown to users, and may only choose whether a copy is made before or
+// after the pod stops.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
 	var last *corev1.Event
@@ -35,8 +36,8 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	return last, nil
 }
 
-// Kills reads the Events that tell of an early end of the pods, for each pod whose success they decide. Any user who may write Events can
-// have written them. A false Event makes a pod's work count as unfinished, so it is done again.
+// Kills reads the Events that report that a pod was killed, for each pod whose success depends on them. Any user with the right to create
+// Events may forge one. A forged Event makes the pod's work count as unfinished, so it is repeated.
 func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, error) {
 	kills := podend.Kills{}
 	for _, pod := range pods {
@@ -60,10 +61,10 @@ func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) (podend.Kills, e
 	return kills, nil
 }
 
-// maxKills limits the Events that are kept for a pod. Each one may decide, and a few are enough.
+// maxKills limits the Events that are kept for a pod. One is enough to decide.
 const maxKills = 100
 
-// HappenedAt returns when the Event last happened. Its fields depend on the API that wrote it.
+// HappenedAt returns the last time of the Event. Which field has it depends on the API that created the Event.
 func HappenedAt(e *corev1.Event) time.Time {
 	at := e.LastTimestamp.Time
 	for _, t := range []time.Time{e.EventTime.Time, e.CreationTimestamp.Time} {
