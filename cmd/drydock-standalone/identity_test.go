@@ -26,10 +26,9 @@ func endedProcess(t *testing.T) int {
 
 func TestOnlyLeaseOfEndedLocalProcessIsReleased(t *testing.T) {
 	own, ended := identity(), endedProcess(t)
-	if processSpace() == "" && runtime.GOOS != "linux" {
-		t.Skip("this system does not report its boot and pid namespace")
-	} else if processSpace() == "" {
-		t.Fatal("this system does not report its boot and pid namespace")
+	knowsSpace := processSpace() != "" // elsewhere, no lease is released
+	if !knowsSpace && runtime.GOOS == "linux" {
+		t.Fatal("the process space is unknown on Linux")
 	}
 	for name, row := range map[string]struct {
 		holder string
@@ -43,7 +42,7 @@ func TestOnlyLeaseOfEndedLocalProcessIsReleased(t *testing.T) {
 		"not a process id":                   {strings.Replace(holderWith(own, ended), fmt.Sprintf("_%d_", ended), "_-1_", 1), false},
 		"no holder":                          {"", false},
 	} {
-		if got := isEndedProcess(row.holder, own); got != row.want {
+		if got := isEndedProcess(row.holder, own); got != (row.want && knowsSpace) {
 			t.Errorf("%s (%s): ended %t", name, row.holder, got)
 		}
 	}

@@ -10,15 +10,15 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// claimProtection is Kubernetes' own finalizer on a claim. It stays while a pod names the claim (kubernetes pkg/volume/util,
+// claimProtection is the finalizer that Kubernetes puts on a claim. It stays while a pod uses the claim (kubernetes pkg/volume/util,
 // PVCProtectionFinalizer).
 const claimProtection = "kubernetes.io/pvc-protection"
 
-// pins returns the member's mover pods if all of them are pins, else none. A pin has made its copies and only keeps the volumes attached
-// to the node, so that the member finds them there. Restore does not wait for the pins to release the claims, because nothing in them
-// writes. Once a claim without protection is being deleted, the kubelet starts no container on it (kubernetes
-// pkg/kubelet/volumemanager/populator, getPVCExtractPV). A claim with access mode ReadWriteOncePod allows no pin, because no second pod
-// could use it. Nor does a member that gets no first pass: its node may refuse to mount a volume in two pods.
+// pins returns the member's mover pods if all of them are pins, otherwise nil. A pin has finished its copies. It only keeps the volumes
+// attached to the node, where the member starts next. Restore deletes claims while pins use them, because a pin does not write. The
+// kubelet starts no container on a terminating claim without protection (kubernetes pkg/kubelet/volumemanager/populator,
+// getPVCExtractPV). There are no pins in two cases. A claim with access mode ReadWriteOncePod admits no second pod. And if the member gets
+// no first pass, its node may refuse to mount a volume in two pods.
 func (s swap) pins() []*corev1.Pod {
 	if resize.NoFirstPass(s.Observed, s.member) != "" {
 		return nil
@@ -46,8 +46,8 @@ func (s swap) pins() []*corev1.Pod {
 // pinned reports whether the member has pins.
 func (s swap) pinned() bool { return len(s.pins()) > 0 }
 
-// heldOnlyByPins reports whether only pins hold a terminating temporary claim. This is checked after the deletion: the scheduler places
-// no pod on such a claim, so no new user can have come.
+// heldOnlyByPins reports whether pins are the only pods that use a terminating temporary claim. Call it after the
+// deletion: the scheduler places no pod on a terminating claim, so no other pod can start to use it.
 func (s swap) heldOnlyByPins(target *corev1.PersistentVolumeClaim) bool {
 	pins := s.pins()
 	others := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
@@ -57,14 +57,14 @@ func (s swap) heldOnlyByPins(target *corev1.PersistentVolumeClaim) bool {
 	return len(pins) > 0 && !others && slices.Contains(target.Finalizers, claimProtection) && len(target.Finalizers) == 1
 }
 
-// keptOnlyByPins reports whether another process has deleted the claim and only pins keep it. The claim is then replaced while the
-// member's name is locked, so that the StatefulSet controller creates no empty one.
+// keptOnlyByPins reports whether another process has deleted the claim and only pins keep it from going. The claim is then replaced while
+// the lock pod has the member's name. Otherwise, the StatefulSet controller would create an empty claim.
 func (s swap) keptOnlyByPins() bool {
 	own := s.MemberPod(s.member.Ordinal)
 	return s.claim != nil && s.claim.DeletionTimestamp != nil && s.pinned() && (own == nil || own.Spec.NodeName == "")
 }
 
-// deletionHolder returns what keeps a terminating claim.
+// deletionHolder names the pod or finalizer that keeps a terminating claim.
 func deletionHolder(in Input, claim *corev1.PersistentVolumeClaim) string {
 	for _, pod := range in.Pods {
 		if statefulset.Mounts(pod, claim.Name) {

@@ -16,8 +16,9 @@ import (
 	"drydock.dev/shared/podend"
 )
 
-// LastWarning returns the latest Warning Event for the object with the UID, or nil. Reasons restrict it to Events with one of them. Any
-// user who may write Events can have written it. So it is shown, and decides at most whether a copy is made before or after a stop.
+// LastWarning returns the latest Warning Event about the object with the UID, or nil. If reasons are given, the Event has one of them. Any
+// user with the right to create Events may forge one. So an Event is shown to users, and may only choose whether a copy is made before or
+// after the pod stops.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
 	var last *corev1.Event
@@ -36,9 +37,9 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 	return last, nil
 }
 
-// Kills reads all Events about each pod whose success they decide, and keeps one that tells of an early end. Any user who may write Events
-// can have written it. A false Event makes a pod's work count as unfinished, so it is done again. A failed read is no error: it leaves the
-// pod to a later look.
+// Kills reads the Events about each pod whose success depends on them, and keeps one that reports that the pod was killed. Any user with
+// the right to create Events may forge one. A forged Event makes the pod's work count as unfinished, so it is repeated. If a read fails, the
+// pod is judged at a later look.
 func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
 	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
@@ -61,7 +62,7 @@ func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
 	return kills
 }
 
-// HappenedAt returns when the Event last happened.
+// HappenedAt returns the last time of the Event. Which field has it depends on the API that created the Event.
 func HappenedAt(e *corev1.Event) time.Time {
 	if at := podend.ToldAt(e); at.After(e.CreationTimestamp.Time) {
 		return at

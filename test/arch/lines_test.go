@@ -3,7 +3,6 @@ package arch
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,24 +16,14 @@ import (
 // maxLine is the longest allowed line, in characters.
 const maxLine = 140
 
-// TestLinesAreShort checks the tracked Go, Markdown and YAML files and the Makefile. Generated files and test data may have long lines.
+// TestLinesAreShort checks the Go, Markdown and YAML files and the Makefile. Generated files and test data may have long lines.
 func TestLinesAreShort(t *testing.T) {
 	root := kit.Root(t)
-	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("the tracked files are known only in a git repository")
-	}
-	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-z").Output()
-	if err != nil {
-		t.Fatalf("listing the tracked files: %v", err)
-	}
-	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
+	for _, name := range kit.Files(t) {
 		if !limitsLines(name) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if os.IsNotExist(err) {
-			continue // deleted, and not committed yet
-		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package arch
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -16,11 +15,7 @@ import (
 // TestLinksLeadSomewhere checks every relative link of the Markdown pages: the file exists, and it has the heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	root := kit.Root(t)
-	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := strings.Fields(string(out))
+	pages := kit.Files(t, "*.md")
 	read := func(name string) (string, bool) {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 		return string(text), err == nil

@@ -2,10 +2,8 @@ package arch
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"drydock.dev/test/kit"
@@ -20,14 +18,6 @@ var (
 // TestDocsNameExistingTests checks that every test that a Markdown page names exists.
 func TestDocsNameExistingTests(t *testing.T) {
 	root := kit.Root(t)
-	files := func(pattern string) []string {
-		t.Helper()
-		out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard", pattern).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Fields(string(out))
-	}
 	read := func(name string) string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
@@ -37,12 +27,12 @@ func TestDocsNameExistingTests(t *testing.T) {
 		return string(text)
 	}
 	declared := map[string]bool{}
-	for _, file := range files("*_test.go") {
+	for _, file := range kit.Files(t, "*_test.go") {
 		for _, match := range declaresTest.FindAllStringSubmatch(read(file), -1) {
 			declared[match[1]] = true
 		}
 	}
-	for _, page := range files("*.md") {
+	for _, page := range kit.Files(t, "*.md") {
 		for _, name := range namesTest.FindAllString(read(page), -1) {
 			if !declared[name] {
 				t.Errorf("%s names %s, but no such test exists. Name the present one", page, name)

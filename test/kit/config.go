@@ -2,7 +2,10 @@ package kit
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +55,22 @@ func Root(t testing.TB) string {
 	}
 	t.Fatal("no func.yaml above the working folder")
 	return ""
+}
+
+// Files returns the files of the repository that match a pattern of git, with paths relative to Root. Ignored files are not among them.
+func Files(t testing.TB, patterns ...string) []string {
+	t.Helper()
+	root := Root(t)
+	arguments := append([]string{"-C", root, "ls-files", "-z", "-co", "--exclude-standard", "--"}, patterns...)
+	out, err := exec.CommandContext(t.Context(), "git", arguments...).Output()
+	if err != nil {
+		t.Fatalf("git cannot list the files: %v. Run this test in a clone of the repository", err)
+	}
+	names := strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
+	return slices.DeleteFunc(names, func(name string) bool { // deleted, and not committed yet
+		_, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+		return err != nil
+	})
 }
 
 // Settings returns the default settings with shorter times, which a busy machine can still meet. A test of a limit sets

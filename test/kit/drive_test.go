@@ -13,7 +13,7 @@ import (
 	"drydock.dev/shared/telemetry"
 )
 
-// handlerFunc is a function that only notes what it receives.
+// handlerFunc is a handler that passes each event to the func and never fails.
 type handlerFunc func(event.Event)
 
 func (f handlerFunc) Handle(_ context.Context, e event.Event) (*event.Event, error) {
@@ -21,8 +21,8 @@ func (f handlerFunc) Handle(_ context.Context, e event.Event) (*event.Event, err
 	return nil, nil
 }
 
-// TestDriveDeliversToSubscribers: Drive delivers every event of Drydock to exactly the functions whose Triggers in deploy/ select it.
-// Otherwise, a function that reacts to an event in a cluster is never called in test/api and test/sim.
+// TestDriveDeliversToSubscribers: Drive delivers an event to the functions whose Triggers in deploy/ select it, and to no others. So
+// test/api and test/sim call the same functions as a cluster.
 func TestDriveDeliversToSubscribers(t *testing.T) {
 	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
 	step := func(eventType, purpose string) event.Event {
@@ -34,11 +34,11 @@ func TestDriveDeliversToSubscribers(t *testing.T) {
 		event event.Event
 		want  []api.Function
 	}{
-		"restore has changed a member":   {step(events.MemberChanged, ""), []api.Function{api.Backup}},
+		"restore has changed a replica":  {step(events.MemberChanged, ""), []api.Function{api.Backup}},
 		"the owner consents to a sleep":  {step(events.OwnerPaused, "sleep"), []api.Function{api.IdleTimeout}},
 		"the owner consents to a resize": {step(events.OwnerPaused, "resize"), []api.Function{api.Backup}},
-		"an object concerns two":         {events.NewChanged(web, "s", api.Restore, api.CleanupPod), []api.Function{api.CleanupPod, api.Restore}},
-		"nobody waits for a cleanup":     {step(events.CleanupCompleted, ""), nil},
+		"a change of two concerns":       {events.NewChanged(web, "s", api.Restore, api.CleanupPod), []api.Function{api.CleanupPod, api.Restore}},
+		"no function handles a cleanup":  {step(events.CleanupCompleted, ""), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []api.Function

@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A first pass keeps hashes of the big files in the target, in the memory of its process. The next pass of this process
-// compares them with the source, and reads only those units of the target that differ.
+// A first pass hashes the big files of the target and keeps the hashes in memory. The next pass of the same process compares them
+// with the source, and reads only those units of the target that differ.
 //
-// The hashes are of contents that were read from the target's device after a flush. They say nothing of the source, so it
-// does not matter whether the source changed at that time, or whether the copy was right. They hold while the target's inode
-// has not changed, see trustedFileSystems. A patch uses them once: if it is cancelled, it may leave the inode as it was, because
-// small inodes show only seconds.
+// The contents are read from the target's device after a flush. The hashes describe the target only, so they are valid even if the
+// source changed meanwhile or the copy was wrong. They are valid until the target's inode changes, see trustedFileSystems. A patch
+// uses them once. A cancelled patch may write without a visible change of the inode, because small inodes store whole seconds only.
 
-// keptFor returns the hashes of an open file of the target, if they are valid for its inode.
+// keptFor returns the kept hashes of an open file of the target, or nil if its inode has changed or a patch has used them.
 func (c *copier) keptFor(e *entry, out int) *keptHashes {
 	if c.last == nil || c.twoPass.id.boot == "" || c.isInSubvolume(&e.meta) {
 		return nil
@@ -32,8 +31,8 @@ func (c *copier) keptFor(e *entry, out int) *keptHashes {
 	return k
 }
 
-// keepHashes reads the big files of the target that the next pass will have to compare, from their device, unless this pass
-// has their hashes. Errors do not matter: such a file is compared on both sides.
+// keepHashes hashes the big files of the target that the next pass must compare and that this pass has not hashed. It ignores errors:
+// the next pass then reads the file on both sides.
 func (c *copier) keepHashes(ctx context.Context, k *firstPassState) {
 	if c.twoPass.id.boot == "" || !c.tree.hasBig {
 		return
@@ -74,12 +73,12 @@ func (c *copier) keepFile(ctx context.Context, k *firstPassState, d *dir, e *ent
 	}
 	p := c.keeper.patchOf(e.meta.inode())
 	switch {
-	case p != nil && p.targetAfter == have: // nothing has changed it since
+	case p != nil && p.targetAfter == have: // unchanged since the patch
 		err = p.rehash(ctx, c.limit, file, have.size, sums)
 	case old != nil && old.meta == have && !old.used.Load():
 		copy(sums, old.sums)
 	case k.isRecorded(&e.meta):
-		err = errChanged // it was not read by this process; the next pass does not read it, either
+		err = errChanged // this process has not read it, and the next pass does not read it
 	default:
 		calls := hashing{read: func(n int64) { c.limit.wait(ctx, n) }, unit: func(i int64, u sum) { sums[i] = u }}
 		_, err = hashContents(ctx, file, have.size, dataBytes(&st), calls)

@@ -9,7 +9,7 @@ func policies(f Facts) []Finding {
 	return []Finding{fences(f.Policies), edited(f)}
 }
 
-// fences checks the ValidatingAdmissionPolicies. A policy without a binding that denies rejects nothing.
+// fences checks that the ValidatingAdmissionPolicies are installed and have a binding that denies. Without one, a policy rejects nothing.
 func fences(p Policies) Finding {
 	const subject = "policies"
 	switch {
@@ -54,7 +54,7 @@ func both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
 }
 
-// edited says whether applied manifests become requests. That is optional: a request can always be an annotation.
+// edited checks whether applying an edited manifest requests a resize. This is optional, because an annotation can request it, too.
 func edited(f Facts) Finding {
 	const subject = "edited manifests"
 	version, apply := f.Server.Mutating, f.Policies.Apply

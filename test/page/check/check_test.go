@@ -2,7 +2,6 @@ package check
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,19 +16,9 @@ func TestPagesNameOnlyWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("the tracked files are known only in a git repository")
-	}
-	out, err := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := strings.Fields(string(out))
+	pages := kit.Files(t, "*.md")
 	for _, name := range pages {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
-		if os.IsNotExist(err) {
-			continue // deleted, and not committed yet
-		}
 		if err != nil {
 			t.Fatal(err)
 		}

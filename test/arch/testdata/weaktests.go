@@ -1,5 +1,5 @@
-// Package pretences has tests that the check of test/arch refuses, and one that it accepts.
-package pretences
+// Package weaktests has functions with one weakness each, and TestSound without any.
+package weaktests
 
 import "testing"
 
@@ -10,7 +10,7 @@ func TestReturns(t *testing.T) {
 	t.Error("not reached")
 }
 
-func TestOnlyInLoop(t *testing.T) {
+func TestAssertsInLoop(t *testing.T) {
 	for _, a := range decide().Actions {
 		if a == "delete" {
 			t.Errorf("%s", a)
@@ -18,14 +18,27 @@ func TestOnlyInLoop(t *testing.T) {
 	}
 }
 
-func TestEndsWithMessage(t *testing.T) {
+func TestLogsPlan(t *testing.T) {
 	if decide() == nil {
 		t.Fatal("no plan")
 	}
 	t.Logf("%s", decide())
 }
 
-func TestHonest(t *testing.T) {
+func TestSkips(t *testing.T) {
+	if decide() == nil {
+		t.Skip("no plan")
+	}
+	t.Error("no plan")
+}
+
+func helperSkips(tb testing.TB) {
+	if decide() == nil {
+		tb.Skipf("no plan")
+	}
+}
+
+func TestSound(t *testing.T) {
 	for _, a := range decide().Actions {
 		if func() bool { return a == "delete" }() {
 			t.Errorf("%s", a)
