@@ -20,6 +20,9 @@ type root struct {
 	noOpenat2 atomic.Bool
 	noFlags   atomic.Bool // the file system has no inode flags
 	kind      int64       // of the file system, as in statfs; 0 if it is unknown
+
+	settings   settings // of the root directory
+	noSettings bool     // the file system has no settings
 }
 
 // isTrusted reports whether the file system is one of trustedFileSystems.
@@ -42,6 +45,8 @@ func openRoot(path string, s side) (*root, error) {
 	if err := ignoringEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err == nil {
 		r.kind = int64(fs.Type)
 	}
+	r.settings, err = readSettings(fd)
+	r.noSettings = err != nil
 	return r, nil
 }
 
