@@ -23,6 +23,8 @@ type root struct {
 
 	settings   settings // of the root directory
 	noSettings bool     // the file system has no settings
+
+	unknown *unknownIDs
 }
 
 // isTrusted reports whether the file system is one of trustedFileSystems.
@@ -47,6 +49,10 @@ func openRoot(path string, s side) (*root, error) {
 	}
 	r.settings, err = readSettings(fd)
 	r.noSettings = err != nil
+	if r.unknown, err = readUnknownIDs(r.mount); err != nil {
+		unix.Close(fd)
+		return nil, &fault{side: s, op: "reading the id mappings of the directory", path: path, err: err}
+	}
 	return r, nil
 }
 
