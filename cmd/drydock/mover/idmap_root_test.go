@@ -15,8 +15,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// mappedIDs are the ids that the tests' user namespaces map, each to itself.
-const mappedIDs = 50_000
+// mappedIDs are the ids that user namespaces of pods map. The overflow id is one of them.
+const mappedIDs = 65_536
 
 var idMapping = []syscall.SysProcIDMap{{Size: mappedIDs}}
 
