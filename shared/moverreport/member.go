@@ -36,7 +36,7 @@ type MemberReport struct {
 }
 
 // ClaimReport is the result for one claim. Report describes its numbers. In the first stage they are sums over all
-// passes, except Skipped, Total, Changed, Recorded and Trusted, which describe the last pass.
+// passes, except Skipped, Total, Changed, Recorded and Trusted, which describe the last pass. Warnings are those of all passes.
 type ClaimReport struct {
 	Name          string   `json:"name"` // of the volume claim template
 	Bytes         int64    `json:"bytes,omitempty"`

@@ -40,6 +40,26 @@ func TestFirstPassesConverge(t *testing.T) {
 	}
 }
 
+// A pass warns of what it copies. Later passes skip these files, and the report still has the warning.
+func TestWarningsOfAllPassesAreReported(t *testing.T) {
+	m := newMember(t, 64, "data")
+	m.write("data/log", "x")
+	runCommand(t, "fallocate", "--keep-size", "--length", "1M", m.source("data/log"))
+	time.Sleep(2 * settled)
+	o := m.options()
+	o.MaxStop = time.Nanosecond
+	changes := 0
+	o.Progress = onPhase(moverreport.PhaseCopy, func(moverreport.Progress) {
+		changes++
+		m.write("data/big", strings.Repeat(fmt.Sprint(changes), 2_000_000))
+	})
+	r := First(context.Background(), o)
+	want := `the preallocated space (fallocate) of 1 entry is not copied. First: "log"`
+	if r.Passes < 3 || strings.Join(r.Claims[0].Warnings, "; ") != want {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A file that is constantly written to keeps the forecast high, however much time passes.
 func TestFirstPassesDoNotConvergeForBusyFile(t *testing.T) {
 	m := newMember(t, 64, "data")

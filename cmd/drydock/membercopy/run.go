@@ -5,6 +5,7 @@ package membercopy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"drydock.dev/cmd/drydock/mover"
@@ -127,6 +128,11 @@ func (c *claim) addResult(result mover.Result, err error) {
 		Skipped: one.Skipped, Total: one.Total, Digest: one.Digest, Changed: one.Changed,
 		RecordedFiles: one.RecordedFiles, RecordedBytes: one.RecordedBytes,
 		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
-		Count: one.Count, Problems: one.Problems, Warnings: one.Warnings,
+		Count: one.Count, Problems: one.Problems, Warnings: earlier.Warnings,
+	}
+	for _, w := range one.Warnings { // a later pass does not look again at what an earlier one has copied
+		if !slices.Contains(c.report.Warnings, w) {
+			c.report.Warnings = append(c.report.Warnings, w)
+		}
 	}
 }

@@ -50,23 +50,25 @@ func (c *copier) openSource(at pair, e *entry) (input, error) {
 	if err != nil {
 		return input{}, at.fault(source, "opening", e, err)
 	}
-	data, err := c.checkUnchanged(at, e, in)
+	st, err := c.checkUnchanged(at, e, in)
 	if err != nil {
 		unix.Close(in)
+		return input{}, err
 	}
-	return input{in, data}, err
+	c.noteFileLosses(in, &st, at.dir, e)
+	return input{in, dataBytes(&st)}, nil
 }
 
-// checkUnchanged fails if an open source file has changed since the scan. It returns the number of its data bytes.
-func (c *copier) checkUnchanged(at pair, e *entry, in int) (int64, error) {
+// checkUnchanged fails if an open source file has changed since the scan. It returns the file's stat.
+func (c *copier) checkUnchanged(at pair, e *entry, in int) (unix.Stat_t, error) {
 	st, err := fstat(in)
 	if err == nil && metaOf(&st) != e.meta {
 		err = errChanged
 	}
 	if err != nil {
-		return 0, at.fault(source, "reading", e, err)
+		err = at.fault(source, "reading", e, err)
 	}
-	return dataBytes(&st), nil
+	return st, err
 }
 
 // createTemp creates a file that no other process may open until it is complete.
@@ -119,7 +121,7 @@ func (c *copier) writeTemp(ctx context.Context, at pair, e *entry, in input, out
 // notCarried returns a function that records attributes of a name that are not copied.
 func (c *copier) notCarried(d *dir, name string) func(attribute string) {
 	return func(attribute string) {
-		c.problems.omit("the extended attribute "+quote(attribute), strings.TrimSuffix(d.join(name), "/"))
+		c.problems.omit("the extended attribute "+quote(attribute), notCopied, strings.TrimSuffix(d.join(name), "/"))
 	}
 }
 

@@ -16,8 +16,8 @@
 // security.selinux, which the platform sets. Inode flags (chattr) as far as the target supports them.
 //
 // Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, extent size
-// hints, preallocation, access and birth times belong to a file system and stay there. The report warns of lost extended
-// attributes and inode flags. Reading a source that is mounted writable changes its access times.
+// hints, preallocation, access and birth times belong to a file system and stay there. The report warns of all these except
+// the times, see losses.go, and of lost inode flags. Reading a source that is mounted writable changes its access times.
 //
 // An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
 // mount point below the root fails the run (CodeNotFaithful).

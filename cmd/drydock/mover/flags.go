@@ -93,7 +93,12 @@ func (c *copier) setDirFlags(fd int, d *dir) error {
 				return &fault{target, "using the directory with the inode flag " + f.name, "", errNotKept}
 			}
 		}
+		if more := have &^ d.flags; more != 0 {
+			c.warn("the target's root directory keeps the inode flag %s (chattr), which the source's root directory does not have",
+				flagNames(more))
+		}
 		d.flags |= have
+		c.noteRootLosses()
 	}
 	return c.setFlags(fd, d.path(), d.flags)
 }
@@ -124,11 +129,11 @@ func (c *copier) setFlags(fd int, path string, want uint32) error {
 			if f.needed {
 				return &fault{target, "setting the inode flag " + f.name + " on", path, errNotKept}
 			}
-			what := "the inode flag "
+			outcome := notCopied
 			if remove {
-				what = "the lack of the inode flag "
+				outcome = notRemoved
 			}
-			c.problems.omit(what+f.name+" (chattr)", path)
+			c.problems.omit("the inode flag "+f.name+" (chattr)", outcome, path)
 			c.unsetFlags.Or(f.bit)
 		}
 	}

@@ -163,7 +163,11 @@ func TestRootOfTargetKeepsFlagsOfPlatform(t *testing.T) {
 				runCommand(t, "chattr", "+C", dst.dir)
 			}
 			for range 2 {
-				copyTree(t, Options{Source: src.dir, Target: dst.dir})
+				r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
+				kept := `the target's root directory keeps the inode flag C (chattr), which the source's root directory does not have`
+				if got := strings.Join(r.Warnings, "; "); got != map[bool]string{true: "", false: kept}[project] {
+					t.Errorf("the warnings are %q", got)
+				}
 				if got, want := flagLetters(t, dst.dir), map[bool]string{true: "SP", false: "SC"}[project]; got != want {
 					t.Errorf("the root has the flags %q, not %q", got, want)
 				}

@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,19 @@ import (
 func (c child) run(t *testing.T, uid uint32) moverreport.Report {
 	t.Helper()
 	cmd, out := c.command(t, uid)
+	return report(t, cmd, out)
+}
+
+// runIn is run with other attributes of the process.
+func (c child) runIn(t *testing.T, attributes *syscall.SysProcAttr) moverreport.Report {
+	t.Helper()
+	cmd, out := c.command(t, 0)
+	cmd.SysProcAttr = attributes
+	return report(t, cmd, out)
+}
+
+func report(t *testing.T, cmd *exec.Cmd, out *bytes.Buffer) moverreport.Report {
+	t.Helper()
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)

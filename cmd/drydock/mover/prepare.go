@@ -159,6 +159,9 @@ func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {
 		return nil, &fault{source, "opening the directory", d.path(), err}
 	}
 	defer unix.Close(fd)
+	if d.parent != nil {
+		c.noteLosses(fd, d.path)
+	}
 	attrs, err := opened(fd).xattrs(c.notCarried(d, ""))
 	if err != nil {
 		return nil, &fault{source, "reading extended attributes of", d.path(), err}

@@ -5,7 +5,6 @@ package mover
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -26,7 +25,7 @@ type problems struct {
 	changed int64 // changes that were tolerated
 
 	warnings []string
-	omitted  map[string]*omission // by the kind of attribute
+	omitted  map[omissionKind]*omission
 
 	selinuxCause func(*fault) string // see copier.selinuxCause; may be nil
 	selinux      string              // the context of this process if SELinux caused a fault, else ""
@@ -76,38 +75,48 @@ func (p *problems) forget() {
 	p.count, p.first, p.changed, p.selinux = [kinds]int{}, [kinds][]string{}, 0, ""
 }
 
-// omission counts the entries that lack an attribute in the copy.
+// omissionKind says in what the copies of some entries differ from the source.
+type omissionKind struct{ what, outcome string }
+
+// Outcomes of an omissionKind.
+const (
+	notCopied  = "is not copied"
+	notRemoved = "cannot be removed from the copy"
+)
+
+// omission counts the entries with such a difference.
 type omission struct {
 	count int
 	first string // a path
 }
 
-// omit records an attribute that the copy of an entry lacks. It becomes a warning.
-func (p *problems) omit(what, path string) {
+// omit records a difference that does not fail the copy. All differences of a kind become one warning.
+func (p *problems) omit(what, outcome, path string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.omitted == nil {
-		p.omitted = map[string]*omission{}
+		p.omitted = map[omissionKind]*omission{}
 	}
-	o := p.omitted[what]
+	key := omissionKind{what, outcome}
+	o := p.omitted[key]
 	if o == nil {
 		o = &omission{first: path}
-		p.omitted[what] = o
+		p.omitted[key] = o
 	}
 	o.count++
 	o.first = min(o.first, path)
 }
 
-// allWarnings returns the warnings, followed by one for each omitted attribute.
+// allWarnings returns the warnings, followed by one for each kind of omission.
 func (p *problems) allWarnings() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := slices.Clone(p.warnings)
-	for _, what := range slices.Sorted(maps.Keys(p.omitted)) {
-		o := p.omitted[what]
-		all = append(all, fmt.Sprintf("%s of %s is not copied. First: %s", what, countOf(o.count), quote(o.first)))
+	var omissions []string
+	for k, o := range p.omitted {
+		omissions = append(omissions, fmt.Sprintf("%s of %s %s. First: %s", k.what, countOf(o.count), k.outcome, quote(o.first)))
 	}
-	return all
+	slices.Sort(omissions)
+	return append(slices.Clone(p.warnings), omissions...)
 }
 
 // isStale reports whether a network file system lost a source file because another process deleted it.

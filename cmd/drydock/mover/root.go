@@ -20,6 +20,11 @@ type root struct {
 	noOpenat2 atomic.Bool
 	noFlags   atomic.Bool // the file system has no inode flags
 	kind      int64       // of the file system, as in statfs; 0 if it is unknown
+
+	settings   settings // of the root directory
+	noSettings bool     // the file system has no settings
+
+	unknown *unknownIDs
 }
 
 // isTrusted reports whether the file system is one of trustedFileSystems.
@@ -41,6 +46,12 @@ func openRoot(path string, s side) (*root, error) {
 	var fs unix.Statfs_t
 	if err := ignoringEINTR(func() error { return unix.Fstatfs(fd, &fs) }); err == nil {
 		r.kind = int64(fs.Type)
+	}
+	r.settings, err = readSettings(fd)
+	r.noSettings = err != nil
+	if r.unknown, err = readUnknownIDs(r.mount); err != nil {
+		unix.Close(fd)
+		return nil, &fault{side: s, op: "reading the id mappings of the directory", path: path, err: err}
 	}
 	return r, nil
 }

@@ -3,6 +3,7 @@
 package mover
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -137,13 +138,18 @@ func (s *scanner) open(d *dir) (int, error) {
 		err = errMountHere
 	}
 	if err == nil { // for the root, which is an entry of no directory
-		err = st.uncopyableReason()
+		err = s.uncopyableReason(&st)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
+}
+
+// uncopyableReason returns why an entry cannot be copied, or nil.
+func (s *scanner) uncopyableReason(st *fileStat) error {
+	return cmp.Or(st.uncopyableReason(), s.root.unknown.checkOwner(&st.Stat_t))
 }
 
 // addEntry adds a name to the entries of a directory.
@@ -155,7 +161,7 @@ func (s *scanner) addEntry(p *packer, d *dir, fd int, names nameList, i int) err
 		err = errMountHere
 	}
 	if err == nil {
-		err = st.uncopyableReason()
+		err = s.uncopyableReason(&st)
 	}
 	name := names.at(i).name
 	if err != nil {

@@ -46,6 +46,9 @@ func (o object) xattrs(skipped func(name string)) ([]xattr, error) {
 		if err != nil {
 			return nil, &xattrError{name, err}
 		}
+		if err := checkACL(name, value); err != nil {
+			return nil, &xattrError{name, err}
+		}
 		list = append(list, xattr{name, value})
 	}
 	return list, nil

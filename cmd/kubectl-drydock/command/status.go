@@ -178,6 +178,7 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	for _, record := range operation.Of(set).Others() {
 		lines = append(lines, strings.ToLower(string(record.Head().Kind))+": "+outcomeWords(record))
 	}
+	lines = append(lines, warningLines(d)...)
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
@@ -205,6 +206,29 @@ func changeLines(d *progress.Document, said *operationLine) []string {
 			line += ", waits for " + m.Waits
 		}
 		lines = append(lines, text.Printable(line))
+	}
+	return lines
+}
+
+// shownWarnings is the number of different warnings that the status prints. The document has all.
+const shownWarnings = 5
+
+// warningLines returns the different warnings of the copies, each with the first claim that has it.
+func warningLines(d *progress.Document) []string {
+	var lines []string
+	seen := map[string]bool{}
+	for _, m := range d.Members {
+		for _, c := range m.Claims {
+			for _, w := range c.Warnings {
+				if !seen[w] && len(seen) < shownWarnings {
+					lines = append(lines, text.Printable(fmt.Sprintf("warning: the copy of claim %s: %s", c.Name, w)))
+				}
+				seen[w] = true
+			}
+		}
+	}
+	if more := len(seen) - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more warnings. Show all with -o yaml", more))
 	}
 	return lines
 }

@@ -56,6 +56,22 @@ func TestStatusShowsEachMember(t *testing.T) {
 	golden.Equal(t, statusText(d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep)))))
 }
 
+// TestStatusShowsWarningsOfCopies: each different warning once, and not more than the limit.
+func TestStatusShowsWarningsOfCopies(t *testing.T) {
+	lost := "the preallocated space (fallocate) of 2 entries is not copied. First: \"wal\x1b/0001\""
+	d := &progress.Document{Set: "web", Members: []progress.Member{
+		{Claims: []progress.Claim{{Name: "data-web-0", Warnings: []string{lost}}, {Name: "logs-web-0"}}},
+		{Claims: []progress.Claim{{Name: "data-web-1", Warnings: []string{lost, "another"}}}},
+	}}
+	golden.Equal(t, strings.Join(warningLines(d), "\n")+"\n")
+	for i := range 10 {
+		d.Members[0].Claims[0].Warnings = append(d.Members[0].Claims[0].Warnings, fmt.Sprint("warning ", i))
+	}
+	if lines := warningLines(d); len(lines) != shownWarnings+1 || lines[shownWarnings] != "7 more warnings. Show all with -o yaml" {
+		t.Errorf("%q", lines)
+	}
+}
+
 // TestStatusFitsTheScreen: nothing that a user needs is cut on a narrow terminal, neither the waits nor the operation's id.
 func TestStatusFitsTheScreen(t *testing.T) {
 	t.Setenv("TERM", "xterm")
