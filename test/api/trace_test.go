@@ -79,7 +79,8 @@ func expectOneTrace(t *testing.T, spans []sdktrace.ReadOnlySpan, operation, trac
 		}
 	}
 	if len(linked) < 1 || writes < 10 {
-		t.Errorf("operation %s: woken by %d other traces, %d patches have a span; want one and more, and ten and more", operation, len(linked), writes)
+		t.Errorf("operation %s: woken by %d other traces, %d patches have a span; want one and more, and ten and more",
+			operation, len(linked), writes)
 	}
 }
 
