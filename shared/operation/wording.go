@@ -104,7 +104,8 @@ func summaryOfVolumes(resize *api.Resize, retention time.Duration) string {
 	case resize.GrowsWhileStopped():
 		return claims(moved, "has grown while its member was stopped", "have grown while their members were stopped")
 	case done != "" && moved > 0:
-		return fmt.Sprintf("%s, %s; the old volumes are kept for %s", done, text.Number(moved, "is on a new volume", "are on new volumes"), retention)
+		return fmt.Sprintf("%s, %s; the old volumes are kept for %s", done,
+			text.Number(moved, "is on a new volume", "are on new volumes"), retention)
 	case done != "":
 		return done
 	case moved > 0:

@@ -130,7 +130,7 @@ var laws = []law{
 	{
 		of:      "shared/operation",
 		why:     "the operations on a set are computed from its records only",
-		own:     []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world"},
+		own:     []string{"shared/api", "shared/plan", "shared/statefulset", "shared/text", "shared/world"},
 		others:  []string{kubeAPI, machinery},
 		never:   []string{"context", "net", "os", "math/rand"},
 		nowhere: []string{clientGo},
