@@ -16,7 +16,8 @@ import (
 )
 
 // LastWarning returns the latest Warning Event for the object with the UID, or nil. Reasons restrict it to Events with one of them. Any
-// user who may write Events can have written it. So it is shown, and decides at most whether a copy is made before or after a stop.
+// user who may write Events can have written it. A forged Event is shown, and can make a stop as long as the whole copy, or let a
+// mover's pod mount the source volumes writable. It changes no data: the mover's containers mount them read-only.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
 	var last *corev1.Event
