@@ -77,8 +77,8 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 func (w *work) skipFirstPass(member *api.Member, pod *corev1.Pod) {
 	if pod != nil {
 		w.record.Reason = api.NoFirstPass
-		w.record.Message = fmt.Sprintf("pod %s is copied only while it is stopped, so its stop lasts as long as the whole copy (%s)", pod.Name,
-			w.noMoverReason(member, pod))
+		w.record.Message = fmt.Sprintf("pod %s is copied only while it is stopped: %s. %s", pod.Name, w.noMoverReason(member, pod),
+			w.priceOfStop(member))
 		w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, false))
 	}
 	member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
@@ -112,13 +112,15 @@ func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 		w.renewLease(member, m)
 	case w.refusedSource(member, m) != nil:
 		w.changeFirstPass(member, m, w.refusedSource(member, m))
+	case w.noAttachSlot(m) != "":
+		w.copyElsewhere(member, m, w.noAttachSlot(m))
 	default:
 		w.updateProgress(member, m)
 	}
 }
 
-// refusedAfter is how long the kubelet must fail to mount a source volume before the mount counts as refused. A restart of the storage
-// driver takes less.
+// refusedAfter is how long the node must fail to mount a source volume, or to attach a new one, before that counts as refused. A restart of
+// the storage driver takes less.
 const refusedAfter = time.Minute
 
 // Reasons of the kubelet's Events about volumes that it cannot mount (kubernetes pkg/kubelet/events).
@@ -144,6 +146,53 @@ func (w *work) refusedSource(member *api.Member, m mover) *api.Move {
 	return nil
 }
 
+// Texts about a node whose attach limit is reached: the scheduler's, if the limit is known (kubernetes
+// pkg/scheduler/framework/plugins/nodevolumelimits), and the gRPC code that CSI prescribes for an attachment beyond it.
+const (
+	limitReached  = "node(s) exceed max volume count"
+	limitExceeded = "code = ResourceExhausted"
+)
+
+// noAttachSlot returns why the member's node cannot attach another volume for the mover, or "". The source volumes are attached there
+// already. Like that of a refused source, the Event can be forged.
+func (w *work) noAttachSlot(m mover) string {
+	if m.pod == nil || m.pod.DeletionTimestamp != nil || hasStarted(m.pod) || hasSandbox(m.pod) ||
+		w.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
+		return ""
+	}
+	warning := w.Warnings[m.pod.Name]
+	switch _, detail := pendingReason(m.pod, Warning{}); {
+	case m.pod.Spec.NodeName == "" && strings.Contains(detail, limitReached):
+		return detail
+	case m.pod.Spec.NodeName != "" && warning.Reason == "FailedAttachVolume" && strings.Contains(warning.Message, limitExceeded):
+		return warning.Message
+	}
+	return ""
+}
+
+// copyElsewhere has the member copied after its stop, when its mover may run on another node.
+func (w *work) copyElsewhere(member *api.Member, m mover, cause string) {
+	member.FirstPass = api.FirstPassNoSlot
+	w.replaceMover(member, m)
+	member.Stalled, member.StalledSince = "", nil
+	w.record.Reason = api.NoAttachSlot
+	w.record.Message = fmt.Sprintf("pod %s-%d is copied only while it is stopped: its node cannot attach another volume (%s). %s",
+		w.Name, member.Ordinal, text.Line(cause, maxCause), w.priceOfStop(member))
+	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
+}
+
+// priceOfStop says how long the stop of a member without a first pass takes, and what to do about it.
+func (w *work) priceOfStop(member *api.Member) string {
+	price := "The stop lasts as long as the whole copy"
+	if whole := resize.WholeCopy(member); whole > 0 {
+		price += fmt.Sprintf(", about %d min if the volumes are full", int(whole.Minutes()))
+	}
+	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short {
+		return price + fmt.Sprintf(". A stop is undone after %s: raise %s", 2*limit, api.MaxStopAnnotation)
+	}
+	return price + fmt.Sprintf(". To choose its time, set %s=%s", api.CutoverAnnotation, api.CutoverApprove)
+}
+
 // hasSandbox reports whether the kubelet has mounted all volumes of the pod: it creates the sandbox afterwards.
 func hasSandbox(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -156,16 +205,16 @@ func hasSandbox(pod *corev1.Pod) bool {
 func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
 	claim := w.Claim(refused.Claim)
 	writable := member.FirstPass == "" && claim != nil && !statefulset.IsBlock(claim) && resources.MayMountWritable(w.Set, w.record.Admitted)
-	next := "is copied only while it is stopped, so its stop lasts as long as the whole copy"
+	next, price := "is copied only while it is stopped", ". "+w.priceOfStop(member)
 	member.FirstPass = api.FirstPassRefused
 	if writable {
-		member.FirstPass, next = api.FirstPassWritable, "gets a mover that mounts its volumes writable and does not write to them"
+		member.FirstPass, next, price = api.FirstPassWritable, "gets a mover that mounts its volumes writable and does not write to them", ""
 	}
 	w.replaceMover(member, m)
 	member.Stalled, member.StalledSince = "", nil
 	w.record.Reason = api.NoFirstPass
-	w.record.Message = fmt.Sprintf("pod %s-%d %s: its node refuses to mount the volume of claim %s in a second pod (%s)", w.Name,
-		member.Ordinal, next, refused.Claim, text.Line(w.Warnings[m.pod.Name].Message, maxCause))
+	w.record.Message = fmt.Sprintf("pod %s-%d %s: its node refuses to mount the volume of claim %s in a second pod (%s)%s", w.Name,
+		member.Ordinal, next, refused.Claim, text.Line(w.Warnings[m.pod.Name].Message, maxCause), price)
 	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
 }
 

@@ -235,6 +235,56 @@ func TestMemberCopiedAgainForgetsItsMemberCheck(t *testing.T) {
 	}
 }
 
+// TestMemberWithoutAttachSlotIsCopiedAfterItsStop: the member's node cannot attach the new volume beside the present ones. Either the
+// scheduler knows the limit, or the driver's limit is lower than the scheduler's. After the stop, the mover may run on another node.
+func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
+	const limit = "0/3 nodes are available: 1 node(s) exceed max volume count, 2 node(s) didn't match Pod's node affinity/selector."
+	const exhausted = `AttachVolume.Attach failed for volume "pv-new-data-web-0" : rpc error: code = ResourceExhausted desc = at most 4`
+	unplaced := func(message string) build.Option {
+		return build.Edit(func(p *corev1.Pod) {
+			p.Spec.NodeName = ""
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable",
+				Message: message}}
+		})
+	}
+	for name, row := range map[string]struct {
+		age             time.Duration
+		reason, message string
+		pod             []build.Option
+		want            bool
+	}{
+		"the scheduler knows the limit": {2 * time.Minute, "", "", []build.Option{unplaced(limit)}, true},
+		"the attachment fails":          {2 * time.Minute, "FailedAttachVolume", exhausted, nil, true},
+		"not for a minute":              {50 * time.Second, "FailedAttachVolume", exhausted, nil, false},
+		"the scheduler lacks CPU":       {2 * time.Minute, "", "", []build.Option{unplaced("1 Insufficient cpu.")}, false},
+		"the attachment fails for another cause": {2 * time.Minute, "FailedAttachVolume",
+			strings.ReplaceAll(exhausted, "ResourceExhausted", "Internal"), nil, false},
+		"another Event has the code": {2 * time.Minute, "FailedMount", exhausted, nil, false},
+	} {
+		mover := moverPod(1, append(row.pod, build.InPhase(corev1.PodPending), build.Age(row.age))...)
+		in := given(set(moving(api.MemberCopying, provisioned)), journal(web0), pod(0), source(web0), target(web0), mover)
+		in.Warnings = map[string]Warning{mover[1].GetName(): {Reason: row.reason, Message: row.message, At: build.Now}}
+		p := Decide(in)
+		next := build.Stored(p)
+		if !row.want {
+			if next != nil && next.Members[0].FirstPass != "" {
+				t.Errorf("%s: the mover is given up: %s", name, p)
+			}
+			continue
+		}
+		if next == nil || next.Members[0].FirstPass != api.FirstPassNoSlot || next.Reason != api.NoAttachSlot ||
+			!strings.Contains(next.Message, "about 1 min") {
+			t.Errorf("%s: %s, %+v", name, p, next)
+			continue
+		}
+		// the record alone leads on
+		p = Decide(given(set(next), journal(web0), pod(0), source(web0), target(web0)))
+		if next = build.Stored(p); next == nil || next.Members[0].Phase != api.MemberWaiting || next.Members[0].Node != "" {
+			t.Errorf("%s: it is not handed to restore without a node: %s", name, p)
+		}
+	}
+}
+
 // TestRefusedSourceIsCopiedInAnotherWay: the kubelet cannot mount the member's volume in the mover's pod. What decides is that the pod has
 // not started for a minute, and that the Event about this pod names the source volume.
 func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {

@@ -40,7 +40,7 @@ type Member struct {
 	Stops int `json:"stops,omitempty"`
 	// Attempt counts the movers created for the member, from 1. It makes their names unique.
 	Attempt int `json:"attempt,omitempty"`
-	// FirstPass is how the member is copied beside its pod after its node refused to mount a source volume read-only. It is empty before.
+	// FirstPass is how the member is copied after its node could not run a mover with read-only source volumes. It is empty before.
 	FirstPass FirstPassWay `json:"firstPass,omitempty"`
 	// FinalTries counts the movers that ended before the final pass of the present stop.
 	FinalTries int `json:"finalTries,omitempty"`

@@ -75,6 +75,9 @@ const (
 	// NoFirstPass: A mover cannot copy beside a running pod; the message has the cause and the next way. If the pod is copied only while
 	// it is stopped, its stop lasts as long as the whole copy.
 	NoFirstPass Reason = "NoFirstPass"
+	// NoAttachSlot: A mover cannot copy beside a running pod, because the node cannot attach another volume. The pod is copied while it is
+	// stopped, and its mover may run on another node.
+	NoAttachSlot Reason = "NoAttachSlot"
 	// CopyRunning: The claims are being copied.
 	CopyRunning Reason = "CopyRunning"
 	// MoverStalled: A mover cannot continue; the message has the cause.

@@ -17,8 +17,8 @@ import (
 )
 
 // LastWarning returns the latest Warning Event about the object with the UID, or nil. If reasons are given, the Event has one of them. Any
-// user with the right to create Events may forge one. So an Event is shown to users, and may only choose whether a copy is made before or
-// after the pod stops.
+// user with the right to create Events may forge one. A forged Event is shown to users, and can make a stop as long as the whole copy, or
+// let a mover's pod mount the source volumes writable. It changes no data: the mover's containers mount them read-only.
 func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UID, reasons ...string) (*corev1.Event, error) {
 	selector := fields.Set{"involvedObject.uid": string(uid), "type": corev1.EventTypeWarning}.String()
 	var last *corev1.Event

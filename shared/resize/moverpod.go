@@ -1,8 +1,11 @@
 package resize
 
 import (
+	"math"
 	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
@@ -35,8 +38,11 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 	if o.Set != nil && o.Set.Annotations[api.FirstPassAnnotation] == api.FirstPassOff { // a lost set is nil: its operation is undone
 		return api.FirstPassAnnotation + "=" + api.FirstPassOff
 	}
-	if member.FirstPass == api.FirstPassRefused {
+	switch member.FirstPass {
+	case api.FirstPassRefused:
 		return "its node refuses to mount its volumes in a second pod"
+	case api.FirstPassNoSlot:
+		return "its node cannot attach another volume"
 	}
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {
@@ -44,6 +50,27 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 		}
 	}
 	return ""
+}
+
+// CopyRate is the assumed rate of a copy with its verification, in bytes per second for each claim.
+const CopyRate = 100e6
+
+// WholeCopy returns how long the copy of the member's claims takes if they are full, in whole minutes.
+func WholeCopy(member *api.Member) time.Duration {
+	bytes := int64(0)
+	for i := range member.Claims {
+		if move := &member.Claims[i]; !move.Moved && !move.InPlace {
+			bytes += move.From.Value()
+		}
+	}
+	return time.Duration(math.Ceil(float64(bytes)/CopyRate/60)) * time.Minute
+}
+
+// StopTooShort reports whether the stop of a member without a first pass may be undone before its copy is complete, and returns max-stop. A
+// stop is undone after twice that time.
+func StopTooShort(set *appsv1.StatefulSet, strategy api.Strategy, member *api.Member) (limit time.Duration, short bool) {
+	limit, _ = api.MaxStop(set, strategy) // the preflight refuses an invalid value
+	return limit, limit > 0 && WholeCopy(member)/2 > limit
 }
 
 // succeeded reports whether the init container ended with exit code 0.

@@ -116,12 +116,27 @@ func (f *Forecast) addWarnings(d *Document) {
 		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
 			"replaces it only after the member has started. Drydock then starts the member at once, on its old volumes")
 	}
+	warned := false // of a stop that becomes longer than max-stop allows. All members have about the same volumes
 	for _, m := range d.Members {
-		if m.NoFirstPass != "" && m.Pod != "" {
-			d.Warnings = append(
-				d.Warnings,
-				fmt.Sprintf("pod %s gets no first pass (%s): its stop lasts as long as the whole copy", m.Pod, m.NoFirstPass),
-			)
+		if m.Pod == "" || f.record.GrowsWhileStopped() {
+			continue
+		}
+		recorded := f.record.Member(m.Ordinal)
+		limit, short := resize.StopTooShort(f.in.Set, f.record.Strategy, recorded)
+		minutes := int(resize.WholeCopy(recorded).Minutes())
+		undone := fmt.Sprintf("about %d min if the volumes are full. A stop is undone after %s: raise %s", minutes, 2*limit,
+			api.MaxStopAnnotation)
+		switch {
+		case m.NoFirstPass != "" && short:
+			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop lasts as long as the whole copy, %s", m.Pod,
+				m.NoFirstPass, undone))
+		case m.NoFirstPass != "":
+			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop lasts as long as the whole copy", m.Pod,
+				m.NoFirstPass))
+		case short && !warned:
+			warned = true
+			d.Warnings = append(d.Warnings, fmt.Sprintf("if the node of pod %s cannot attach or mount a volume for a second pod, its stop lasts as "+
+				"long as the whole copy, %s", m.Pod, undone))
 		}
 	}
 }

@@ -131,3 +131,24 @@ func TestStrategyOfTheFlagIsForecast(t *testing.T) {
 		t.Errorf("%s: %s", d.Verdict, reasons(d.Refused))
 	}
 }
+
+// TestPlanWarnsOfMaxStop: max-stop does not allow the whole copy, which is made while the member is stopped if its node refuses a mover.
+func TestPlanWarnsOfMaxStop(t *testing.T) {
+	off, short := build.Annotation(api.FirstPassAnnotation, "off"), build.Annotation(api.MaxStopAnnotation, "10s")
+	long := build.Annotation(api.MaxStopAnnotation, "1m")
+	const undone = "A stop is undone after 20s: raise " + api.MaxStopAnnotation
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    int // warnings of a stop that is undone
+	}{
+		"a node may refuse a mover":         {[]build.Option{short}, 1},
+		"the set wants no first pass":       {[]build.Option{short, off}, 2},
+		"a longer stop is allowed":          {[]build.Option{long, off}, 0},
+		"the length of a stop has no limit": {[]build.Option{off}, 0},
+	} {
+		warnings := strings.Join(New(given("data=128Mi", set(row.options...), claims("fixed"), pods())).Document(nil, nil).Warnings, "\n")
+		if got := strings.Count(warnings, undone); got != row.want {
+			t.Errorf("%s: %d warnings, want %d:\n%s", name, got, row.want, warnings)
+		}
+	}
+}

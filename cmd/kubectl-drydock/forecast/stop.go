@@ -5,12 +5,10 @@ import (
 	"time"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
-
-// Rate is the assumed rate of a copy with its verification, in bytes per second for each claim.
-const Rate = 100e6
 
 // stop has the facts for the estimate of a Stop.
 type stop struct {
@@ -127,7 +125,7 @@ func (s stop) copy(d *Stop) (least, most time.Duration) {
 		}
 	}
 	d.Assumed = append(d.Assumed, fmt.Sprintf("claims copied only while their member is stopped: %d, %d at a time, each with %d MB/s "+
-		"including verification", len(s.withoutFirstPass), s.parallel, int(Rate/1e6)))
+		"including verification", len(s.withoutFirstPass), s.parallel, int(resize.CopyRate/1e6)))
 	if unmeasured > 0 {
 		d.Assumed = append(d.Assumed, fmt.Sprintf("%d of them may be empty or full, because their usage is not measured", unmeasured))
 	}
@@ -144,7 +142,7 @@ func (s stop) copyTime(bytes []int64) time.Duration {
 		sum = largest
 	}
 	most := max(float64(largest), float64(sum)/float64(max(s.parallel, 1)))
-	return time.Duration(most / Rate * float64(time.Second))
+	return time.Duration(most / resize.CopyRate * float64(time.Second))
 }
 
 // seconds returns the whole seconds, rounded up.
