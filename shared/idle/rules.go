@@ -46,7 +46,7 @@ const (
 // maxRuleBytes limits an annotation, in bytes, because the sweep holds the rules of every opted-in set of the cluster at once.
 const maxRuleBytes = 4 << 10
 
-// maxQuotedBytes and maxProblemBytes limit the error about an invalid annotation, which the sweep holds, too. A quoted byte can become four.
+// maxQuotedBytes and maxProblemBytes limit the error about an invalid annotation. The sweep holds it, too.
 const (
 	maxQuotedBytes  = 64
 	maxProblemBytes = 256
