@@ -210,8 +210,7 @@ func TestSweepFindsSetThatBecameReadyLate(t *testing.T) {
 	if whole := idle.MemberOf(set); !whole.BecameReadyLate() {
 		t.Fatal("the test is wrong: the set is not ready")
 	}
-	member := idle.NewMember(set, operation.Of(set))
-	member.Set = reducedSet(set) // as in sweepSets
+	member := idle.NewMember(set, operation.Of(set)).Reduced() // as in sweepSets
 	sweep := operation.Change{Now: build.Now, Swept: true, Retry: 10 * time.Minute}
 	if concerns := (idle.Group{member}).Concerned(sweep); len(concerns[0]) == 0 {
 		t.Error("no sweep finds the set: it never counts as ready, stays awake for ever, and DrydockOperationFailed never ends")

@@ -9,39 +9,11 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
-	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
 // A sweep remembers every opted-in set until it has read all of them, and a tenant can make a set as large as 1.5 MiB. It therefore
 // remembers only the fields that it needs later, whose size does not depend on the tenant.
-
-// longestWakeReady limits the text of wake-ready in a sweep, in bytes. A valid text is shorter.
-const longestWakeReady = 16
-
-// reducedSet returns a copy of the set with only the fields that decide about its sleep group.
-func reducedSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
-	reduced := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Generation: set.Generation,
-		CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp,
-		Labels: map[string]string{}, Annotations: map[string]string{},
-	}}
-	for _, key := range []string{api.ManagedLabel, api.GroupLabel} {
-		if value, ok := set.Labels[key]; ok {
-			reduced.Labels[key] = value
-		}
-	}
-	if operation.Aborted(set) {
-		reduced.Annotations[api.AbortAnnotation] = "" // only its presence counts
-	}
-	if value, ok := set.Annotations[api.WakeReadyAnnotation]; ok {
-		reduced.Annotations[api.WakeReadyAnnotation] = text.Clip(value, longestWakeReady)
-	}
-	reduced.Spec.Replicas = set.Spec.Replicas
-	reduced.Status = set.Status
-	reduced.Status.Conditions = nil
-	return reduced
-}
 
 // unmetRequest is a set whose claims must be compared with its resize request.
 type unmetRequest struct {

@@ -101,9 +101,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) && claimsDue(change) {
 				unmet[set.Namespace] = append(unmet[set.Namespace], request)
 			}
-			member := idle.NewMember(set, change.Records)
-			member.Set = reducedSet(set)
-			groups[groupOf(set)] = append(groups[groupOf(set)], member)
+			groups[groupOf(set)] = append(groups[groupOf(set)], idle.NewMember(set, change.Records).Reduced())
 		}
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package statuspage
 import (
 	"context"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,8 +24,8 @@ const optedIn = api.ManagedLabel + "=true"
 // setFacts are the objects that the page of one set shows.
 type setFacts struct {
 	*world.Observed
-	group  []*appsv1.StatefulSet // the opted-in sets of its group, or only the set
-	events []corev1.Event        // the latest first
+	group  []overview.Facts // the opted-in sets of its group, or only the set
+	events []corev1.Event   // the latest first
 }
 
 // readOverview reads every opted-in set of the namespaces that this Drydock serves.
@@ -35,11 +34,11 @@ func (p *Page) readOverview(ctx context.Context) (overview.Document, error) {
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
-	var sets []*appsv1.StatefulSet
+	var sets []overview.Facts
 	for _, namespace := range namespaces {
 		err := kube.Pages(ctx, p.client, plan.StatefulSets, namespace, optedIn, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 			for i := range l.Items {
-				sets = append(sets, reduced(&l.Items[i]))
+				sets = append(sets, overview.FactsOf(&l.Items[i]).Reduced())
 			}
 		})
 		if err != nil {
@@ -47,22 +46,6 @@ func (p *Page) readOverview(ctx context.Context) (overview.Document, error) {
 		}
 	}
 	return overview.New(sets, p.now()), nil
-}
-
-// reduced returns a copy with the fields that the overview needs, because a cluster may have thousands of sets.
-func reduced(set *appsv1.StatefulSet) *appsv1.StatefulSet {
-	small := &appsv1.StatefulSet{}
-	small.Namespace, small.Name, small.UID, small.Labels = set.Namespace, set.Name, set.UID, set.Labels
-	small.CreationTimestamp, small.DeletionTimestamp, small.Generation = set.CreationTimestamp, set.DeletionTimestamp, set.Generation
-	small.Annotations = map[string]string{}
-	for key, value := range set.Annotations {
-		if strings.HasPrefix(key, api.Prefix) && key != api.CleanupTemplateAnnotation && key != api.MoverAnnotation {
-			small.Annotations[key] = value
-		}
-	}
-	small.Spec.Replicas, small.Status = set.Spec.Replicas, set.Status
-	small.Status.Conditions = nil
-	return small
 }
 
 // readSet reads what the page of one set shows.
@@ -88,8 +71,8 @@ func (p *Page) readSet(ctx context.Context, v view) (setFacts, error) {
 }
 
 // readGroup reads the opted-in sets of the set's group. A set without a group is alone.
-func (p *Page) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]*appsv1.StatefulSet, error) {
-	group := []*appsv1.StatefulSet{set}
+func (p *Page) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]overview.Facts, error) {
+	group := []overview.Facts{overview.FactsOf(set)}
 	name := set.Labels[api.GroupLabel]
 	if name == "" {
 		return group, nil
@@ -98,7 +81,7 @@ func (p *Page) readGroup(ctx context.Context, set *appsv1.StatefulSet) ([]*appsv
 	err := kube.Pages(ctx, p.client, plan.StatefulSets, set.Namespace, selector, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			if l.Items[i].Name != set.Name {
-				group = append(group, reduced(&l.Items[i]))
+				group = append(group, overview.FactsOf(&l.Items[i]).Reduced())
 			}
 		}
 	})

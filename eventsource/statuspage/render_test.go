@@ -40,7 +40,7 @@ func TestListShowsEverySet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Equal(t, string(renderList(v, overview.New(sets, build.Now), build.Now).html))
+	golden.Equal(t, string(renderList(v, overview.New(overviewFacts(sets...), build.Now), build.Now).html))
 }
 
 func TestSetShowsOperationMembersAndTimeline(t *testing.T) {
@@ -89,7 +89,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 		"events": {event("bad", corev1.EventTypeWarning, hostile(), hostile(), time.Minute)}})
 	v := view{page: 1, search: `"><script>`}
 	for name, f := range map[string]fragment{"set": renderSet(facts),
-		"list": renderList(view{page: 1}, overview.New([]*appsv1.StatefulSet{set}, build.Now), build.Now)} {
+		"list": renderList(view{page: 1}, overview.New(overviewFacts(set), build.Now), build.Now)} {
 		html := string(renderDocument(v, f))
 		for _, forbidden := range []string{"<script>", "<img", "\u202E", "\u2066", strings.Repeat("A", 1000)} {
 			if strings.Contains(html, forbidden) {
@@ -108,7 +108,7 @@ func TestLargeListIsPaged(t *testing.T) {
 	for i := range 10_000 {
 		sets = append(sets, build.Set(fmt.Sprintf("set-%05d", i)))
 	}
-	document := overview.New(sets, build.Now)
+	document := overview.New(overviewFacts(sets...), build.Now)
 	for query, row := range map[string]struct{ first, pages, next string }{
 		"":                     {"set-00000", "Page 1 of 100", `href="/?page=2"`},
 		"page=100":             {"set-09900", "Page 100 of 100", ""},
@@ -169,6 +169,14 @@ func TestFragmentOnlyChangesWithTheCluster(t *testing.T) {
 	}
 }
 
+func overviewFacts(sets ...*appsv1.StatefulSet) []overview.Facts {
+	var facts []overview.Facts
+	for _, set := range sets {
+		facts = append(facts, overview.FactsOf(set))
+	}
+	return facts
+}
+
 // TestReducedSetHasTheSameOverview: the list drops what the overview does not need.
 func TestReducedSetHasTheSameOverview(t *testing.T) {
 	c := newCluster(t, resizing(0))
@@ -179,7 +187,7 @@ func TestReducedSetHasTheSameOverview(t *testing.T) {
 	}
 	for _, set := range []*appsv1.StatefulSet{o.Set, asleep("nightly"), build.Set("db", build.InGroup("shop"), build.DependsOn("web"),
 		build.LastActivity(time.Minute), build.IdleTimeout("1h"), build.Annotation(api.CleanupTemplateAnnotation, "{}"))} {
-		whole, small := overview.New([]*appsv1.StatefulSet{set}, build.Now), overview.New([]*appsv1.StatefulSet{reduced(set)}, build.Now)
+		whole, small := overview.New(overviewFacts(set), build.Now), overview.New([]overview.Facts{overview.FactsOf(set).Reduced()}, build.Now)
 		a, b := renderList(view{page: 1}, whole, build.Now), renderList(view{page: 1}, small, build.Now)
 		if !a.equal(b) {
 			t.Errorf("%s: the overview differs:\n%s\n%s", set.Name, a.html, b.html)

@@ -26,7 +26,7 @@ import (
 const (
 	// maxSummaryBytes bounds the summary of a kubelet. The summary of a node with 500 pods has about 5 MiB.
 	maxSummaryBytes = 16 << 20
-	// parallelKubelets is the number of kubelets that the process asks at the same time, for all events: a summary can fill its memory.
+	// parallelKubelets is the number of kubelets that the process asks at the same time, for all events.
 	parallelKubelets = 4
 )
 
@@ -62,11 +62,11 @@ func (f *Function) usageFromKubelets(ctx context.Context, in Input) (map[string]
 		}
 		group.Go(func() {
 			defer func() { <-f.kubelets }()
-			body, err := f.summary(ctx, client, token, name)
+			found, err := f.summary(ctx, client, token, name, in)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				err = grow.ReadSummary(body, in.Set.Namespace, usage)
+			for claim, u := range found {
+				grow.Add(usage, claim, u)
 			}
 			if err != nil {
 				failed = append(failed, fmt.Errorf("asking the kubelet of node %s: %w", name, err))
@@ -93,8 +93,8 @@ func (f *Function) nodesOf(ctx context.Context, in Input) ([]string, error) {
 	return names, err
 }
 
-// summary returns the body of the kubelet's /stats/summary.
-func (f *Function) summary(ctx context.Context, client *http.Client, token, name string) ([]byte, error) {
+// summary returns the usage of the set's claims from the kubelet's /stats/summary.
+func (f *Function) summary(ctx context.Context, client *http.Client, token, name string, in Input) (map[string]grow.Usage, error) {
 	node := &corev1.Node{}
 	found, err := f.client.Get(ctx, kube.Nodes, "", name, node)
 	switch {
@@ -120,11 +120,12 @@ func (f *Function) summary(ctx context.Context, client *http.Client, token, name
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the kubelet answers %s", response.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxSummaryBytes+1))
-	if err == nil && len(body) > maxSummaryBytes {
-		err = fmt.Errorf("the summary has more than %d bytes", maxSummaryBytes)
+	usage, body := map[string]grow.Usage{}, &io.LimitedReader{R: response.Body, N: maxSummaryBytes + 1}
+	err = grow.ReadSummary(body, in.Set.Namespace, func(claim string) bool { return in.Claim(claim) != nil }, usage)
+	if body.N <= 0 {
+		return nil, fmt.Errorf("the summary has more than %d bytes", maxSummaryBytes)
 	}
-	return body, err
+	return usage, err
 }
 
 // kubeletAddress returns the host and port of the kubelet from the node's status.

@@ -1,6 +1,9 @@
 package grow_test
 
 import (
+	"bytes"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,57 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
+
+func all(string) bool { return true }
+
+// TestHostileSummaryTakesLittleMemory: root on a node decides what its kubelet answers.
+func TestHostileSummaryTakesLittleMemory(t *testing.T) {
+	const size = 2 << 20
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
+	fill := func(head, element, tail string) string {
+		return head + strings.Repeat(element+",", size/len(element)) + element + tail
+	}
+	report := `{"capacityBytes":9,"availableBytes":1,"pvcRef":{"namespace":"shop","name":"data-web-0"}}`
+	for name, row := range map[string]struct {
+		body string
+		want int // claims
+	}{
+		"volumes that are null": {fill(`{"pods":[{"volume":[`, "null", `]}]}`), 0},
+		"pods that are null":    {fill(`{"pods":[`, "null", `]}`), 0},
+		"empty volumes":         {fill(`{"pods":[{"volume":[`, "{}", `]}]}`), 0},
+		"many other values":     {fill(`{"node":[`, "1", `],"pods":[{"volume":[`+report+`]}]}`), 1},
+		"one claim repeatedly":  {fill(`{"pods":[{"volume":[`, report, `]}]}`), 1},
+		"nested lists":          {`{"node":` + strings.Repeat("[", size), 0},
+	} {
+		usage := map[string]grow.Usage{}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		most, stop := uint64(0), make(chan struct{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					runtime.ReadMemStats(&after)
+					most = max(most, after.HeapAlloc)
+				}
+			}
+		}()
+		_ = grow.ReadSummary(strings.NewReader(row.body), "shop", all, usage)
+		close(stop)
+		<-done
+		if len(usage) != row.want {
+			t.Errorf("%s: %d claims, want %d", name, len(usage), row.want)
+		}
+		if most > before.HeapAlloc+4*size {
+			t.Errorf("%s: %d MiB beside a summary of %d MiB", name, (most-before.HeapAlloc)>>20, size>>20)
+		}
+	}
+}
 
 // TestReadSummaryMergesReportsOfClaims: it reads only the claims of the namespace.
 func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
@@ -27,7 +81,7 @@ func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":200,"pvcRef":{"name":"shared","namespace":"shop"}},
 	  {"time":"2026-03-01T12:01:00Z","availableBytes":30,"capacityBytes":100,"pvcRef":{"name":"shared","namespace":"shop"}}]}]}`
 	usage := map[string]grow.Usage{}
-	if err := grow.ReadSummary([]byte(body), "shop", usage); err != nil || len(usage) != 2 {
+	if err := grow.ReadSummary(strings.NewReader(body), "shop", all, usage); err != nil || len(usage) != 2 {
 		t.Fatalf("%v, %v", usage, err)
 	}
 	want := grow.Usage{Capacity: 100, Free: 30, Used: 80, Inodes: 50, InodesFree: 5, MeasuredAt: build.Now}
@@ -38,9 +92,14 @@ func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 	if u := usage["shared"]; u != (grow.Usage{}) {
 		t.Errorf("contradictory reports: %+v", u)
 	}
-	for _, broken := range []string{"", "[]", `{"pods":[{"volume":[{"capacityBytes":"x"}]}]}`,
+	one := map[string]grow.Usage{}
+	err := grow.ReadSummary(strings.NewReader(body), "shop", func(claim string) bool { return claim == "shared" }, one)
+	if _, ok := one["shared"]; err != nil || !ok || len(one) != 1 {
+		t.Errorf("only claim shared is wanted: %v, %v", one, err)
+	}
+	for _, broken := range []string{"", "[]", body[:len(body)-2], body + "{}", `{"pods":[{"volume":[{"capacityBytes":"x"}]}]}`,
 		`{"pods":[{"volume":[{"capacityBytes":1e99}]}]}`} {
-		if err := grow.ReadSummary([]byte(broken), "shop", usage); err == nil {
+		if err := grow.ReadSummary(strings.NewReader(broken), "shop", all, usage); err == nil {
 			t.Errorf("%q was read", broken)
 		}
 	}
@@ -48,7 +107,9 @@ func TestReadSummaryMergesReportsOfClaims(t *testing.T) {
 
 func FuzzReadSummary(f *testing.F) {
 	f.Add([]byte(`{"pods":[{"volume":[{"availableBytes":10,"capacityBytes":100,"pvcRef":{"name":"a","namespace":"shop"}}]}]}`))
-	f.Fuzz(func(_ *testing.T, body []byte) { _ = grow.ReadSummary(body, "shop", map[string]grow.Usage{}) })
+	f.Fuzz(func(_ *testing.T, body []byte) {
+		_ = grow.ReadSummary(bytes.NewReader(body), "shop", all, map[string]grow.Usage{})
+	})
 }
 
 // TestEachSetIsMeasuredOncePerPeriod: the sets are spread over the minutes of the period.

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 	"drydock.dev/shared/window"
 )
 
@@ -54,6 +56,39 @@ func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 		m.Former = api.LoadFormerSleep(set)
 	}
 	return m
+}
+
+// longestWakeReady limits the text of wake-ready in a reduced set, in bytes. A valid text is shorter.
+const longestWakeReady = 16
+
+// Reduced returns the member without the fields of its set that do not decide about its sleep group. A tenant can make a set as large as
+// 1.5 MiB, and a process that remembers all sets of the cluster must not depend on that.
+func (m Member) Reduced() Member {
+	m.Set = reducedSet(m.Set)
+	return m
+}
+
+func reducedSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
+	reduced := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, Generation: set.Generation,
+		CreationTimestamp: set.CreationTimestamp, DeletionTimestamp: set.DeletionTimestamp,
+		Labels: map[string]string{}, Annotations: map[string]string{},
+	}}
+	for _, key := range []string{api.ManagedLabel, api.GroupLabel} {
+		if value, ok := set.Labels[key]; ok {
+			reduced.Labels[key] = value
+		}
+	}
+	if operation.Aborted(set) {
+		reduced.Annotations[api.AbortAnnotation] = "" // only its presence counts
+	}
+	if value, ok := set.Annotations[api.WakeReadyAnnotation]; ok {
+		reduced.Annotations[api.WakeReadyAnnotation] = text.Clip(value, longestWakeReady)
+	}
+	reduced.Spec.Replicas = set.Spec.Replicas
+	reduced.Status = set.Status
+	reduced.Status.Conditions = nil
+	return reduced
 }
 
 // verdict returns the verdict on the member. kept says why a member keeps the group awake, or is empty.

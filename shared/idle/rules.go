@@ -14,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/probe"
+	"drydock.dev/shared/text"
 	"drydock.dev/shared/window"
 )
 
@@ -45,20 +46,27 @@ const (
 // maxRuleBytes limits an annotation, in bytes, because the sweep holds the rules of every opted-in set of the cluster at once.
 const maxRuleBytes = 4 << 10
 
+// maxQuotedBytes and maxProblemBytes limit the error about an invalid annotation. The sweep holds it, too.
+const (
+	maxQuotedBytes  = 64
+	maxProblemBytes = 256
+)
+
 // ParseRules parses the annotations. Its error lists every invalid annotation. The rules are then unreliable.
 func ParseRules(set *appsv1.StatefulSet) (Rules, error) {
 	var r Rules
 	read := func(key string, parse func(text string) error) error {
-		text, ok := set.Annotations[key]
+		value, ok := set.Annotations[key]
 		if !ok {
 			return nil
 		}
-		if len(text) > maxRuleBytes {
+		if len(value) > maxRuleBytes {
 			return fmt.Errorf("%s on StatefulSet %s/%s has %d bytes, and at most %d are allowed; shorten it",
-				key, set.Namespace, set.Name, len(text), maxRuleBytes)
+				key, set.Namespace, set.Name, len(value), maxRuleBytes)
 		}
-		if err := parse(text); err != nil {
-			return fmt.Errorf("%s=%q on StatefulSet %s/%s: %w", key, text, set.Namespace, set.Name, err)
+		if err := parse(value); err != nil {
+			return fmt.Errorf("%s=%q on StatefulSet %s/%s: %s", key, text.Clip(value, maxQuotedBytes), set.Namespace, set.Name,
+				text.Clip(err.Error(), maxProblemBytes))
 		}
 		return nil
 	}

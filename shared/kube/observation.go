@@ -29,6 +29,6 @@ func (l *observation) checkSize() error {
 	if l.kept.Load() <= mostKept {
 		return nil
 	}
-	return fault.Permanent(fmt.Errorf("the set, its claims, their pods, and the Jobs and ControllerRevisions of its operations have more than %d MiB; "+
-		"remove large labels and annotations from objects with names of its claims", mostKept>>20))
+	return fault.Permanent(fmt.Errorf("the set, its claims, their pods, and the Jobs and ControllerRevisions of its operations have "+
+		"more than %d MiB; remove large labels and annotations from objects with names of its claims", mostKept>>20))
 }

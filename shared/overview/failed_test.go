@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -59,7 +58,7 @@ func TestListShowsEveryOperationThatAnAlertCounts(t *testing.T) {
 		"a resize and a cleanup have failed": {[]build.Option{resize(api.Failed), cleanup(api.Failed)}, "Resize Failed, Cleanup Failed"},
 	} {
 		var shown []string
-		for _, o := range New([]*appsv1.StatefulSet{build.Set("web", row.options...)}, build.Now).Sets[0].Operations {
+		for _, o := range New(factsOf(build.Set("web", row.options...)), build.Now).Sets[0].Operations {
 			shown = append(shown, string(o.Kind)+" "+string(o.Phase))
 		}
 		if got := strings.Join(shown, ", "); got != row.want {

@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // Version is the version of the documents. New fields do not change it.
@@ -69,22 +70,52 @@ type Operation struct {
 	Message string     `json:"message,omitempty"`
 }
 
+// Facts are what the overview needs of a set.
+type Facts struct {
+	member      idle.Member
+	operations  []Operation
+	deadLetters int
+}
+
+// FactsOf returns the facts of a set.
+func FactsOf(set *appsv1.StatefulSet) Facts {
+	records := operation.Of(set)
+	return Facts{idle.NewMember(set, records), operationsOf(records), deadLettersOf(set)}
+}
+
+// Reduced returns the facts without the set's other fields. A process that remembers all sets of the cluster must not depend on their size.
+func (f Facts) Reduced() Facts {
+	f.member = f.member.Reduced()
+	for i := range f.operations {
+		o := &f.operations[i]
+		o.Request, o.Message = text.Clip(o.Request, longestText), text.Clip(o.Message, longestText)
+	}
+	return f
+}
+
+// longestText limits the request and the message of an operation in reduced facts, in bytes.
+const longestText = 2 << 10
+
 // New returns the overview of the sets, sorted by namespace and name. The list must contain every set of each group.
-func New(sets []*appsv1.StatefulSet, now time.Time) Document {
+func New(sets []Facts, now time.Time) Document {
 	type key struct{ namespace, group, single string }
 	groups := map[key]idle.Group{}
-	for _, set := range sets {
+	facts := map[[2]string]Facts{} // by namespace and name
+	for _, f := range sets {
+		set := f.member.Set
 		k := key{set.Namespace, set.Labels[api.GroupLabel], ""}
 		if k.group == "" {
 			k.single = set.Name
 		}
-		groups[k] = append(groups[k], idle.MemberOf(set))
+		groups[k] = append(groups[k], f.member)
+		facts[[2]string{set.Namespace, set.Name}] = f
 	}
 	d := Document{Version: Version, Sets: []Set{}}
 	for _, group := range groups {
 		group = group.InWakeOrder() // an error in the order keeps the group awake
 		for i, verdict := range group.Verdicts(now, time.Time{}) {
-			d.Sets = append(d.Sets, setOf(group[i], verdict))
+			set := group[i].Set
+			d.Sets = append(d.Sets, setOf(group[i], facts[[2]string{set.Namespace, set.Name}], verdict))
 		}
 	}
 	slices.SortFunc(d.Sets, func(a, b Set) int {
@@ -93,9 +124,9 @@ func New(sets []*appsv1.StatefulSet, now time.Time) Document {
 	return d
 }
 
-func setOf(m idle.Member, verdict idle.Verdict) Set {
+func setOf(m idle.Member, f Facts, verdict idle.Verdict) Set {
 	s := Set{Namespace: m.Set.Namespace, Name: m.Set.Name, Group: m.Set.Labels[api.GroupLabel], Ready: m.Set.Status.ReadyReplicas,
-		Replicas: statefulset.Replicas(m.Set), Operations: operationsOf(m.Set), State: Awake, Why: verdict.Why, DeadLetters: deadLettersOf(m.Set)}
+		Replicas: statefulset.Replicas(m.Set), Operations: f.operations, State: Awake, Why: verdict.Why, DeadLetters: f.deadLetters}
 	switch sleep := m.Sleep; {
 	case m.SleepErr != nil:
 		s.Why = m.SleepErr.Error()
@@ -140,8 +171,7 @@ func stateOf(sleep *api.Sleep) State {
 }
 
 // operationsOf returns the operations to show for the set, the most urgent first.
-func operationsOf(set *appsv1.StatefulSet) []Operation {
-	records := operation.Of(set)
+func operationsOf(records operation.Records) []Operation {
 	var active, unread, unsuccessful []Operation
 	for _, record := range records.All() {
 		switch isSleep := record.Head().Kind == api.KindSleep; {

@@ -2,6 +2,8 @@ package overview
 
 import (
 	"encoding/json"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,51 @@ import (
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
+
+func factsOf(sets ...*appsv1.StatefulSet) []Facts {
+	var facts []Facts
+	for _, set := range sets {
+		facts = append(facts, FactsOf(set))
+	}
+	return facts
+}
+
+// TestReducedFactsOfHostileSetsAreSmall: the status page holds the facts of all sets of the cluster. A tenant decides how large these are.
+func TestReducedFactsOfHostileSetsAreSmall(t *testing.T) {
+	long := strings.Repeat("\x01", 4<<10)
+	hostile := func(i int) *appsv1.StatefulSet {
+		record := build.Operation(api.Failed, build.ReplacesSet)
+		record.Message = strings.Repeat("m", 40<<10)
+		set := build.Set(fmt.Sprintf("web-%d", i), build.Label("notes", strings.Repeat("x", 60)), build.Annotation("example.com/x", long))
+		record.Set = api.SetRef{Name: set.Name, UID: set.UID}
+		for _, key := range []string{api.IdleTimeoutAnnotation, api.KeepWarmAnnotation, api.AwakeUntilAnnotation, api.DependsOnAnnotation,
+			api.LastActivityAnnotation, api.WakeReadyAnnotation, api.WakeReplicasAnnotation, api.ActivityProbeAnnotation} {
+			build.Annotation(key, long)(set)
+		}
+		return build.With(set, build.Resize(record.Request), build.Status(record), build.Annotation(api.MoverAnnotation, long))
+	}
+	held := func(facts func(*appsv1.StatefulSet) Facts) int {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		var all []Facts
+		for i := range 100 {
+			all = append(all, facts(hostile(i)))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if document := New(all, build.Now); len(document.Sets) != 100 || len(document.Sets[0].Operations) != 1 {
+			t.Fatalf("%+v", document.Sets[0])
+		}
+		return (int(after.HeapAlloc) - int(before.HeapAlloc)) / len(all)
+	}
+	if whole := held(FactsOf); whole < 64<<10 {
+		t.Errorf("the test is wrong: the facts of a set with all its fields take %d bytes", whole)
+	}
+	if small := held(func(set *appsv1.StatefulSet) Facts { return FactsOf(set).Reduced() }); small > 16<<10 {
+		t.Errorf("the reduced facts of a set take %d bytes", small)
+	}
+}
 
 // TestListShowsWhoSleepsAndWhatKeepsOthersAwake: the reasons are those of idle-timeout.
 func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
@@ -42,7 +89,7 @@ func TestListShowsWhoSleepsAndWhatKeepsOthersAwake(t *testing.T) {
 		resize("resized", api.Succeeded),
 		build.Set("garbled", build.Annotation(api.StatusAnnotation, "{"), build.Annotation(api.DeadLettersAnnotation, "{")),
 	}
-	text, err := json.MarshalIndent(New(sets, build.Now), "", "  ")
+	text, err := json.MarshalIndent(New(factsOf(sets...), build.Now), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +107,7 @@ func TestListSaysThatInvalidDependenciesKeepTheGroupAwake(t *testing.T) {
 			t.Fatal("control: idle-timeout keeps the group awake")
 		}
 	}
-	for _, s := range New([]*appsv1.StatefulSet{db, web}, build.Now).Sets {
+	for _, s := range New(factsOf(db, web), build.Now).Sets {
 		if !strings.Contains(s.Why, "invalid") {
 			t.Errorf("%s is %s, why: %q", s.Name, s.State, s.Why)
 		}

@@ -81,8 +81,8 @@ func (o *Observed) Claim(name string) *corev1.PersistentVolumeClaim {
 	return o.Claims[i]
 }
 
-// Manifest returns the set with all its fields, also fields that this build does not know. Only the creation of a set needs it, and it takes
-// ten times the memory of Set.
+// Manifest returns the set with all its fields, also fields that this build does not know. Only the creation of a set needs it. It takes
+// several times the memory of Set.
 func (o *Observed) Manifest() *unstructured.Unstructured {
 	manifest, err := api.ParseManifest(o.SetJSON, "apps/v1", "StatefulSet")
 	if err != nil {

@@ -69,14 +69,14 @@ func (o *listing) run(ctx context.Context) error {
 	if o.all {
 		s.namespace = metav1.NamespaceAll
 	}
-	var sets []*appsv1.StatefulSet
+	var sets []overview.Facts
 	paused := map[string]bool{}   // by namespace and name
 	matching := map[string]bool{} // by namespace and name; others may belong to the same groups
 	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, api.ManagedLabel+"=true", &appsv1.StatefulSetList{},
 		func(l *appsv1.StatefulSetList) {
 			for i := range l.Items {
 				set := &l.Items[i]
-				sets = append(sets, set)
+				sets = append(sets, overview.FactsOf(set))
 				paused[set.Namespace+"/"+set.Name] = idle.MemberOf(set).Rules.Paused
 				matching[set.Namespace+"/"+set.Name] = selector.Matches(labels.Set(set.Labels))
 			}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,7 +29,7 @@ func (s *session) measure(ctx context.Context, nodes []string) (measured map[str
 			err = fmt.Errorf("it does not exist")
 		}
 		if err == nil {
-			err = grow.ReadSummary(body, s.namespace, measured)
+			err = grow.ReadSummary(bytes.NewReader(body), s.namespace, func(string) bool { return true }, measured)
 		}
 		if err != nil {
 			unread = append(unread, fmt.Sprintf("the usage of the volumes on node %s is unknown, because its kubelet's summary cannot be read: %s",

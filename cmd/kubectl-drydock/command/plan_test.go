@@ -61,14 +61,14 @@ func TestUsageIsReadFromTheKubeletsSummary(t *testing.T) {
 		{"podRef":{"name":"web-0","namespace":"other"},"volume":[
 			{"pvcRef":{"name":"data-web-1","namespace":"other"},"usedBytes":7,"availableBytes":3,"capacityBytes":10}]},
 		{"podRef":{"name":"idle","namespace":"shop"}}]}`
-	measured := map[string]grow.Usage{}
-	if err := grow.ReadSummary([]byte(text), "shop", measured); err != nil {
+	measured, every := map[string]grow.Usage{}, func(string) bool { return true }
+	if err := grow.ReadSummary(strings.NewReader(text), "shop", every, measured); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]forecast.Usage{"data-web-0": {Used: 5, Capacity: 10}}, used(measured)); diff != "" {
 		t.Error(diff)
 	}
-	if err := grow.ReadSummary([]byte("<html>"), "shop", measured); err == nil {
+	if err := grow.ReadSummary(strings.NewReader("<html>"), "shop", every, measured); err == nil {
 		t.Error("an HTML page is read as a summary")
 	}
 }
