@@ -7,54 +7,44 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
-// confirm verifies the files that a first pass may record, and records the equal ones. It reads both sides, and the
-// target from its device. It skips files that were changed recently. The source is in use, so most differences are no
-// errors. The exception is a file with different contents but equal attributes.
+// confirm verifies a first pass with the verifier of the final pass, so that it fails before the stop for what would fail that pass. The
+// source is in use, which makes three differences:
+//
+//   - A change of the source since the scan is no error.
+//   - Contents are compared only where a difference proves that the target is wrong, see comparesContents.
+//   - Entries that the pass could not read are not compared, see noteChange.
+//
+// Equal files are recorded.
 func (c *copier) confirm(ctx context.Context) error {
+	if st, err := fstat(c.src.fd); err == nil && metaOf(&st) == c.tree.top.self.meta && !c.tree.top.unread.Load() {
+		if err := c.problems.collect(c.verifyRoot()); err != nil { // before the record writer changes the time of the root
+			return err
+		}
+	}
 	s := c.newHasher()
-	all := func(*dir, *block) bool { return false }
-	return c.eachBlock(ctx, all, func(ctx context.Context, d *dir, entries []entry) error { return c.confirmChunk(ctx, s, d, entries) })
+	s.first = c
+	return s.run(ctx, c.workers)
 }
 
-// errWrongContents means that the contents differ although the attributes are equal. A write to the source would have
-// changed its modification time, so the copy is wrong.
-var errWrongContents = fmt.Errorf("%w: its contents differ", errMismatch)
-
-func (c *copier) confirmChunk(ctx context.Context, s *treeHasher, d *dir, entries []entry) error {
-	defer c.cost.check.task(time.Now())
-	fds, err := s.open(d)
-	defer closeAll(fds)
-	if err != nil {
-		s.judge(d, nil, err)
-		return c.tolerateMissing(err)
+// comparesContents reports whether a verification compares the contents of an entry. A first pass compares settled files. Where change
+// times are not trusted, the source may have changed without a trace, so it compares the target with the copied bytes, if their hash is
+// kept.
+func (s *treeHasher) comparesContents(d *dir, e *entry) bool {
+	if s.first == nil {
+		return true
 	}
-	var ahead prefetcher
-	var seen trustedFiles
-	defer func() { seen.addTo(s) }()
-	for i := range entries {
-		e := &entries[i]
-		if e.sub != nil {
-			continue
-		}
-		if c.isRecordable(d, e) && !c.confirmKnown(s, d, e, fds, &seen) {
-			ahead.advance(s, fds, entries, i, func(e *entry) bool { return c.isRecordable(d, e) && s.mustRead(e) })
-			err := c.confirmEntry(ctx, s, d, e, fds, ahead.isFresh(e))
-			s.judge(d, e, err)
-			if err := c.tolerateMissing(err); err != nil {
-				return err
-			}
-		}
-		c.meter.files.Add(1)
+	if s.first.twoPass.current == nil {
+		_, known := e.copiedSum()
+		return known
 	}
-	return nil
+	return s.first.isRecordable(d, e)
 }
 
 // isRecordable reports whether a first pass may record an entry. Of several names of an inode, it records only one.
 func (c *copier) isRecordable(d *dir, e *entry) bool {
-	if !c.isSettled(e) {
+	if c.twoPass.current == nil || !c.isSettled(e) {
 		return false
 	}
 	g := c.tree.groupOf(e)
@@ -63,8 +53,8 @@ func (c *copier) isRecordable(d *dir, e *entry) bool {
 
 // confirmKnown takes a file over from an earlier record, after one stat of the target. It returns false if that is not
 // possible.
-func (c *copier) confirmKnown(s *treeHasher, d *dir, e *entry, fds []int, seen *trustedFiles) bool {
-	if c.twoPass.earlier == nil || e.meta.nlink != 1 {
+func (c *copier) confirmKnown(d *dir, e *entry, fds []int, seen *trustedFiles) bool {
+	if c.twoPass.earlier == nil || e.meta.nlink != 1 || !c.isRecordable(d, e) {
 		return false
 	}
 	have, err := statIn(fds[target], e)
@@ -84,42 +74,57 @@ func (c *copier) confirmKnown(s *treeHasher, d *dir, e *entry, fds []int, seen *
 	return true
 }
 
-// tolerateMissing collects an error, and ignores a difference other than errWrongContents. The target may lack an entry
-// that is new in the source, or have an earlier version of a changed file.
-func (c *copier) tolerateMissing(err error) error {
-	if err != nil && kindOf(err) == kindDiffers && !errors.Is(err, errWrongContents) {
-		return nil
-	}
-	return c.problems.collect(err)
-}
-
-// confirmEntry compares an entry in both trees, and records it if they are equal. If only the contents differ, the next run
-// copies the entry again.
-//
-// The source has not changed since the scan. So if this pass has written the target's file, other attributes are not those of an
-// earlier version: something alters them after the copy, for example the node or a server. The final pass would meet the same
-// difference, after the stop. Names of hard links may be missing in the target because their directories changed.
-func (c *copier) confirmEntry(ctx context.Context, s *treeHasher, d *dir, e *entry, fds []int, fresh bool) error {
-	both, err := s.readSides(ctx, d, e, fds, fresh)
-	if err != nil {
-		return err
-	}
-	src, dst := &both[source], &both[target]
-	if src.content != dst.content && sameAttributes(&src.meta, &dst.meta) {
-		c.invalidate(fds[target], e)
-		return &fault{target, "comparing", d.join(e.name), errWrongContents}
-	}
-	g := c.tree.groupOf(e)
-	if err := differenceError(func() string { return d.join(e.name) }, src, dst, g); err != nil {
-		if g == nil && !dst.meta.ctime().before(unixTimeOf(c.scanBegan)) {
-			return &fault{target, "keeping the attributes of", d.join(e.name),
-				fmt.Errorf("%w: %s", errNotKept, strings.Join(differences(src, dst, g), ", "))}
-		}
-		return err
+// confirmEqual records a file whose sides are equal.
+func (c *copier) confirmEqual(d *dir, e *entry, both *[2]snapshot) {
+	if !c.isRecordable(d, e) {
+		return
 	}
 	if c.hooks.confirmed != nil {
 		c.hooks.confirmed(d.join(e.name))
 	}
+	src, dst := &both[source], &both[target]
 	c.twoPass.current.add(recordedFile(&e.meta, &dst.meta, src.content, len(src.attrs) == 0), src.data)
-	return nil
+}
+
+// alteredError returns the error for other attributes in a first pass: the source has not changed since the scan, so something alters
+// them after the copy, for example the node or a server. A retry does not help.
+func alteredError(path string, differences []string) error {
+	return &fault{target, "keeping the attributes of", path, fmt.Errorf("%w: %s", errNotKept, strings.Join(differences, ", "))}
+}
+
+// noteChange marks the directory of an entry whose copy failed because the source changed. Such a change shows in the stat of the entry,
+// so the verification does not compare the entry. The exceptions have another error: a directory that was renamed for a while, a lease, or
+// a stale handle of a network file system.
+func (c *copier) noteChange(d *dir, err error) {
+	if c.pass == PassFirst && err != nil && (kindOf(err) == kindChanged && !errors.Is(err, errChanged) || isStale(err)) {
+		d.unread.Store(true)
+	}
+}
+
+// mayLack reports whether a first pass may have left out an entry of the directory, or a name of its group.
+func (s *treeHasher) mayLack(d *dir, e *entry) bool {
+	if s.first == nil {
+		return false
+	}
+	if d.unread.Load() {
+		return true
+	}
+	if e == nil {
+		return false
+	}
+	g := s.tree.groupOf(e)
+	if g == nil {
+		return false
+	}
+	for _, m := range g.names {
+		if m.dir.unread.Load() || m.dir.excluded {
+			return true
+		}
+	}
+	return false
+}
+
+// isDifference reports whether a comparison failed because the target differs.
+func isDifference(err error) bool {
+	return kindOf(err) == kindDiffers || errors.Is(err, errNotKept)
 }

@@ -9,10 +9,10 @@ const maxCopiedSums = 1 << 20
 // the hash of a file without holes that has one name and fits in one buffer. The verification then reads only the target. So
 // such files of the source, which is in use, are read once.
 //
-// This proves as much as a second read of the source: only settled files are verified, and a later write changes their
-// inode, see beginTwoPass.
+// This proves as much as a second read of the source: only settled files are recorded, and a later write changes their
+// inode, see beginTwoPass. Where change times are not trusted, nothing is recorded, and the hashes are all that a first pass compares.
 func (c *copier) reserveCopiedSums() {
-	if c.twoPass.current == nil || c.twoPass.earlier != nil { // with an earlier record, few files are copied
+	if c.pass != PassFirst || c.twoPass.earlier != nil { // with an earlier record, few files are copied
 		return
 	}
 	left := maxCopiedSums
@@ -31,7 +31,7 @@ func (c *copier) reserveCopiedSums() {
 
 // keepCopied keeps the hash of contents that were read to copy them, if they are the whole file.
 func (c *copier) keepCopied(e *entry, contents []byte) {
-	if e.copied != nil && e.meta.nlink == 1 && int64(len(contents)) == e.meta.size && c.isSettled(e) {
+	if e.copied != nil && e.meta.nlink == 1 && int64(len(contents)) == e.meta.size && (c.twoPass.current == nil || c.isSettled(e)) {
 		*e.copied = hashBytes(contents)
 	}
 }

@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// differenceError returns an error that lists how an entry of the target differs from the source, or nil. It calls path only
-// for an error.
-func differenceError(path func() string, src, dst *snapshot, g *group) error {
-	found := differences(src, dst, g)
-	if len(found) == 0 {
+// differenceError returns an error for an entry of the target with differences, or nil if there are none.
+func differenceError(path string, differences []string) error {
+	if len(differences) == 0 {
 		return nil
 	}
-	return &fault{target, "comparing", path(), mismatch(strings.Join(found, ", "))}
+	return &fault{target, "comparing", path, mismatch(strings.Join(differences, ", "))}
 }
 
 // differences lists in phrases how an entry of the target differs from the source.

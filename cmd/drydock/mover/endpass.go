@@ -11,11 +11,8 @@ import (
 	"drydock.dev/shared/moverreport"
 )
 
-// endFirstPass verifies and records all files that can be recorded.
+// endFirstPass verifies the copy, and records all files that can be recorded.
 func (c *copier) endFirstPass(ctx context.Context) error {
-	if c.twoPass.current == nil {
-		return nil
-	}
 	c.meter.enter(moverreport.PhaseVerify)
 	if err := c.cost.check.measure(c.limit, func() error { return c.confirm(ctx) }); err != nil {
 		return err
@@ -23,7 +20,10 @@ func (c *copier) endFirstPass(ctx context.Context) error {
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	if c.voidRecordAfterStep(); c.twoPass.current == nil {
+	if c.twoPass.current != nil {
+		c.voidRecordAfterStep()
+	}
+	if c.twoPass.current == nil {
 		return nil
 	}
 	for _, d := range c.tree.dirs {

@@ -90,6 +90,7 @@ type dir struct {
 	flags    uint32      // inode flags that are carried; after its preparation the root also has those of the target's root
 	presumed bool        // the target's directory was not looked at, see presumesDir
 	written  atomic.Bool // something may have been written in the target's directory
+	unread   atomic.Bool // see noteChange
 	excluded bool        // later steps skip it: the target's directory cannot be used, for a collected reason
 }
 

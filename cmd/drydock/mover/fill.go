@@ -23,6 +23,7 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	}
 	at, err := c.openPair(d)
 	if err != nil {
+		c.noteChange(d, err)
 		c.failLeaders(d, entries)
 		return c.problems.collect(err)
 	}
@@ -40,6 +41,7 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 		if err != nil && g != nil {
 			g.failed.Store(true)
 		}
+		c.noteChange(d, err)
 		if err := c.problems.collect(err); err != nil {
 			return err
 		}

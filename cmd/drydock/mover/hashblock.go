@@ -56,7 +56,7 @@ func (s *treeHasher) withDir(d *dir, f func(fds []int) error) error {
 	fds, err := s.open(d)
 	defer closeAll(fds)
 	if err != nil {
-		return s.collectOf(d, err)
+		return s.collectOf(d, nil, err)
 	}
 	return f(fds)
 }
@@ -68,13 +68,17 @@ func (s *treeHasher) run(ctx context.Context, workers int) error {
 // visit reads a directory. If it has several blocks, other workers read them while this one compares the names.
 func (s *treeHasher) visit(p *pool, n *node) task {
 	return func(ctx context.Context) error {
+		if n.dir.excluded {
+			s.finishNode(n)
+			return nil
+		}
 		fds, err := s.open(n.dir)
 		defer closeAll(fds)
-		if err == nil {
-			err = s.readDir(n, fds)
-		}
 		if err != nil {
-			return s.collectOf(n.dir, err)
+			return s.collectOf(n.dir, nil, err)
+		}
+		if err := s.collectOf(n.dir, nil, s.readDir(n, fds)); err != nil {
+			return err
 		}
 		n.blocks = make([]nodeBlock, len(n.dir.blocks))
 		for side := range s.sides {
@@ -91,6 +95,6 @@ func (s *treeHasher) visit(p *pool, n *node) task {
 		if err != nil {
 			return err
 		}
-		return s.collectOf(n.dir, s.compareNames(n.dir, fds))
+		return s.collectOf(n.dir, nil, s.compareNames(n.dir, fds))
 	}
 }

@@ -5,6 +5,7 @@ package mover
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -33,7 +34,11 @@ func (s *treeHasher) readDir(n *node, fds []int) error {
 	if len(fds) < 2 || d.parent == nil {
 		return nil
 	}
-	return s.collectOf(d, differenceError(d.path, &n.snapshots[source], &n.snapshots[target], nil))
+	found := differences(&n.snapshots[source], &n.snapshots[target], nil)
+	if len(found) > 0 && s.first != nil {
+		return alteredError(d.path(), found)
+	}
+	return differenceError(d.path(), found)
 }
 
 // compareNames finds names in the target that the source does not have, and the lack of names that it has. All names of the
@@ -65,20 +70,40 @@ func (s *treeHasher) compareNames(d *dir, fds []int) error {
 		if s.isOwnName != nil && s.isOwnName(d, name.name) {
 			continue
 		}
+		if s.first != nil && d.parent == nil && strings.HasPrefix(name.name, tempPrefix) {
+			continue // the record writer creates it, and deletes it at once
+		}
 		if d.isLostFound(name.name) {
 			if state, err := lostFoundIn(fd); err == nil && state != lostFoundOrdinary {
 				continue
 			}
 		}
-		if err := s.collectOf(d, &fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")}); err != nil {
+		if err := s.collectOf(d, nil, &fault{target, "comparing", d.join(name.name), mismatch("the source has no such entry")}); err != nil {
 			return err
 		}
 	}
-	if found == d.count() {
+	if found == d.count() || s.first != nil && !findsOtherNames(d, fd, names) {
 		return nil
 	}
-	return s.collectOf(d, &fault{target, "comparing", d.path(), mismatch(fmt.Sprintf(
+	return s.collectOf(d, nil, &fault{target, "comparing", d.path(), mismatch(fmt.Sprintf(
 		"it has only %d of the %d names of the source; it may ignore the case of names", found, d.count()))})
+}
+
+// findsOtherNames reports whether a lookup in a directory of the target finds a name of the source that the directory does not list.
+func findsOtherNames(d *dir, fd int, names nameList) bool {
+	listed := map[string]bool{}
+	for name := range names.all() {
+		listed[name.name] = true
+	}
+	for e := range d.all() {
+		if listed[e.name] {
+			continue
+		}
+		if _, err := lstatat(fd, e.name); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, error) {
@@ -100,6 +125,9 @@ func (s *treeHasher) readDirAttributes(side side, fd int, d *dir) (snapshot, err
 // readChunk reads a piece of a block.
 func (s *treeHasher) readChunk(ctx context.Context, n *node, block int, fds []int, entries []entry, piece [2]int) error {
 	defer s.finishPiece(n, block)
+	if s.effort != nil {
+		defer s.effort.task(time.Now())
+	}
 	var seen trustedFiles
 	defer func() { seen.addTo(s) }()
 	var ahead prefetcher
@@ -111,6 +139,10 @@ func (s *treeHasher) readChunk(ctx context.Context, n *node, block int, fds []in
 		if i%16 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if s.first != nil && s.first.confirmKnown(n.dir, e, fds, &seen) {
+			s.meter.files.Add(1)
+			continue
+		}
 		if record, ok := s.readTrusted(fds, e, &seen); ok {
 			for k := range fds {
 				n.blocks[block].records[k][i] = record
@@ -118,10 +150,10 @@ func (s *treeHasher) readChunk(ctx context.Context, n *node, block int, fds []in
 			s.meter.files.Add(1)
 			continue
 		}
-		ahead.advance(s, fds, entries[:piece[1]], i, s.mustRead)
+		ahead.advance(s, fds, entries[:piece[1]], i,
+			func(e *entry) bool { return s.comparesContents(n.dir, e) && s.mustRead(e) })
 		err := s.readEntry(ctx, n, block, fds, i, e, &ahead)
-		s.judge(n.dir, e, err)
-		if err := s.problems.collect(err); err != nil {
+		if err := s.collectOf(n.dir, e, err); err != nil {
 			return err
 		}
 		s.meter.files.Add(1)
@@ -134,16 +166,28 @@ func (s *treeHasher) readEntry(ctx context.Context, n *node, block int, fds []in
 	if err != nil {
 		return err
 	}
-	for k := range fds {
-		n.blocks[block].records[k][i] = both[k].record(e.name)
+	if s.first == nil {
+		for k := range fds {
+			n.blocks[block].records[k][i] = both[k].record(e.name)
+		}
 	}
 	if len(fds) < 2 {
 		return nil
 	}
-	if both[source].content != both[target].content {
+	same := both[source].content == both[target].content
+	if !same {
 		s.invalidate(fds[target], e)
 	}
-	return differenceError(func() string { return n.dir.join(e.name) }, &both[source], &both[target], s.tree.groupOf(e))
+	found := differences(&both[source], &both[target], s.tree.groupOf(e))
+	switch {
+	case len(found) > 0 && same && s.first != nil:
+		return alteredError(n.dir.join(e.name), found)
+	case len(found) > 0:
+		return differenceError(n.dir.join(e.name), found)
+	case s.first != nil:
+		s.first.confirmEqual(n.dir, e, &both)
+	}
+	return nil
 }
 
 // readSides reads an entry on all sides. fresh says that the target's contents in memory were just read from the device.
@@ -160,7 +204,10 @@ func (s *treeHasher) readSides(ctx context.Context, d *dir, e *entry, fds []int,
 			return s.readPatched(ctx, d, e, fds, both, p)
 		}
 	}
-	known := s.knownContents(d, e, g, both)
+	known := &sum{}
+	if !e.meta.isRegular() || s.comparesContents(d, e) {
+		known = s.knownContents(d, e, g, both)
+	}
 	rest := func(k int) (err error) {
 		if copied, ok := e.copiedSum(); ok && known == nil && k == int(source) {
 			both[k].content = copied

@@ -111,10 +111,13 @@ func (c *copier) finishDirs(ctx context.Context, dirs []*dir) error {
 						return err
 					}
 					c.meter.steps.Add(1)
-					if d := dirs[i]; d.excluded || d.presumed && !d.written.Load() {
+					d := dirs[i]
+					if d.excluded || d.presumed && !d.written.Load() {
 						continue
 					}
-					if err := c.problems.collect(c.finishDir(dirs[i])); err != nil {
+					err := c.finishDir(d)
+					c.noteChange(d, err)
+					if err := c.problems.collect(err); err != nil {
 						return err
 					}
 				}

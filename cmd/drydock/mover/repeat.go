@@ -40,6 +40,7 @@ func (c *copier) forget() {
 	}
 	for _, d := range c.tree.dirs {
 		d.fresh, d.presumed, d.excluded = false, false, false
+		d.unread.Store(false)
 	}
 	if c.twoPass.current != nil {
 		c.twoPass.current.close()

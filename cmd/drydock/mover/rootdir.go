@@ -114,7 +114,7 @@ func (c *copier) verifyRoot() error {
 		return err
 	}
 	if by.isRoot() {
-		return differenceError(c.tree.top.path, &both[source], &both[target], nil)
+		return differenceError("", differences(&both[source], &both[target], nil))
 	}
 	return notKeptError(rootDifferences(both[source], both[target], by))
 }

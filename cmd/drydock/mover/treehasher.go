@@ -19,6 +19,7 @@ type treeHasher struct {
 	problems *problems
 	content  [2]sum
 
+	first       *copier                                  // of a first pass, which tolerates changes of the source, see confirm; or nil
 	isOwnName   func(d *dir, name string) bool           // names in the target that belong to the mover; may be nil
 	verified    func(e *entry, have meta) (known, bool)  // the result of an earlier pass; may be nil
 	expected    func(src *meta) bool                     // whether verified will probably know a file; may be nil
@@ -116,9 +117,12 @@ func (s *treeHasher) judge(d *dir, e *entry, err error) {
 	}
 }
 
-// collectOf judges and collects an error of a directory.
-func (s *treeHasher) collectOf(d *dir, err error) error {
-	s.judge(d, nil, err)
+// collectOf judges and collects an error of an entry, or of the directory itself if e is nil.
+func (s *treeHasher) collectOf(d *dir, e *entry, err error) error {
+	s.judge(d, e, err)
+	if err != nil && isDifference(err) && s.mayLack(d, e) {
+		return nil
+	}
 	return s.problems.collect(err)
 }
 

@@ -319,33 +319,78 @@ func TestFirstPassFailsOnPermanentErrors(t *testing.T) {
 	copyFails(t, o, moverreport.CodeIO)
 }
 
-// The node, or a server, alters attributes of the target's files after they were written. The final pass would fail for it, so the
-// first pass does.
-func TestFirstPassFailsForAttributesThatTargetAlters(t *testing.T) {
+// The node, or a server, alters entries of the target after they were written. The final pass would fail for it, so the first pass does,
+// also where it records nothing.
+func TestFirstPassFailsForWhatFailsTheFinalPass(t *testing.T) {
+	altered, wrong := moverreport.CodeNotFaithful, moverreport.CodeMismatch
 	for name, c := range map[string]struct {
-		alter func(path string) error
-		want  string // "" if nothing is wrong
+		alter func(dir string) error
+		code  int
+		want  string
 	}{
-		"nothing":              {func(string) error { return nil }, ""},
-		"an attribute appears": {func(p string) error { return unix.Setxattr(p, "security.ima", []byte("x"), 0) }, "extended attributes differ"},
-		"another mode":         {func(p string) error { return os.Chmod(p, 0o600) }, "its mode is 0600, not 0644"},
-		"another flag":         {func(p string) error { return exec.Command("chattr", "+d", p).Run() }, `inode flags (chattr) are "d"`},
+		"nothing": {func(string) error { return nil }, moverreport.CodeOK, ""},
+		"an attribute appears": {func(d string) error { return unix.Setxattr(d+"/f", "security.ima", []byte("x"), 0) }, altered,
+			"extended attributes differ"},
+		"another mode": {func(d string) error { return os.Chmod(d+"/f", 0o600) }, altered, "its mode is 0600, not 0644"},
+		"another flag": {func(d string) error { return exec.Command("chattr", "+d", d+"/f").Run() }, altered,
+			`inode flags (chattr) are "d"`},
+		"mode of a directory": {func(d string) error { return os.Chmod(d+"/dir", 0o700) }, altered, "its mode is 0700, not 0755"},
+		"attribute of a directory": {func(d string) error { return unix.Setxattr(d+"/dir", "user.a", []byte("x"), 0) }, altered,
+			"extended attributes differ"},
+		"attribute of the root": {func(d string) error { return unix.Setxattr(d, "user.a", []byte("x"), 0) }, wrong,
+			"extended attributes differ"},
+		"owner of a link": {func(d string) error { return os.Lchown(d+"/link", 5, 5) }, altered, "its owner is 5:5, not 0:0"},
+		"owner of a fifo": {func(d string) error { return os.Lchown(d+"/fifo", 5, 5) }, altered, "its owner is 5:5, not 0:0"},
+		"lost hard link":  {func(d string) error { return os.Remove(d + "/dir/hard") }, altered, "it has 1 names, not 2"},
+		"separate hard link": {func(d string) error {
+			return runAll("cp -a "+d+"/dir/hard "+d+"/dir/new", "mv "+d+"/dir/new "+d+"/dir/hard")
+		}, altered, "it has 1 names, not 2"},
+		"extra name": {func(d string) error { return os.WriteFile(d+"/dir/extra", nil, 0o644) }, wrong, "the source has no such entry"},
+		"contents": {func(d string) error {
+			return runAll("touch -r "+d+"/f "+d+"/stamp", "sh -c 'printf y >'"+d+"/f", "touch -r "+d+"/stamp "+d+"/f", "rm "+d+"/stamp")
+		}, wrong, "its contents differ"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			src, dst := newVolume(t, 64), newVolume(t, 64)
-			write(t, src.dir+"/f", "x")
-			waitSettled()
-			o := firstPass(src.dir, dst.dir)
-			o.hooks.synced = func() { must(t, c.alter(dst.dir+"/f")) }
-			if c.want == "" {
-				runFirstPass(t, o)
-				return
-			}
-			if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, c.want) {
-				t.Error(e)
-			}
-		})
+		for _, trusted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, trusted %v", name, trusted), func(t *testing.T) {
+				src, dst := newVolume(t, 64), newVolume(t, 64)
+				must(t, os.Mkdir(src.dir+"/dir", 0o755))
+				write(t, src.dir+"/f", "x")
+				write(t, src.dir+"/dir/f", "x")
+				must(t, os.Link(src.dir+"/dir/f", src.dir+"/dir/hard"))
+				must(t, os.Symlink("f", src.dir+"/link"))
+				must(t, unix.Mkfifo(src.dir+"/fifo", 0o644))
+				waitSettled()
+				o := firstPass(src.dir, dst.dir)
+				if !trusted {
+					o.hooks.fileSystem = func(side) int64 { return unix.TMPFS_MAGIC }
+				}
+				o.hooks.synced = func() { // the times of the directories stay, so that they are not the difference
+					root, dir := mtime(t, dst.dir).UnixNano(), mtime(t, dst.dir+"/dir").UnixNano()
+					must(t, c.alter(dst.dir))
+					setTime(t, dst.dir+"/dir", dir)
+					setTime(t, dst.dir, root)
+				}
+				if c.code == moverreport.CodeOK {
+					if r := runFirstPass(t, o); (r.RecordedFiles > 0) != trusted {
+						t.Errorf("%+v", r)
+					}
+					return
+				}
+				if e := copyFails(t, o, c.code); !strings.Contains(e.Message, c.want) {
+					t.Error(e)
+				}
+			})
+		}
 	}
+}
+
+func runAll(commands ...string) error {
+	for _, c := range commands {
+		if out, err := exec.Command("sh", "-c", c).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", c, err, out)
+		}
+	}
+	return nil
 }
 
 // A bit that changes on the device before it was recorded fails the first pass. The next pass repairs it.
