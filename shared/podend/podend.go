@@ -93,7 +93,8 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 	case end.IsZero():
 		return Unproven, "does not show when its containers ended"
 	case age+longestGrace(pod) > memory:
-		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s", end.UTC().Format(time.RFC3339), kills.because())
+		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s",
+			end.UTC().Format(time.RFC3339), kills.because())
 	case age < settling:
 		return Pending, "has just ended"
 	case !read:
