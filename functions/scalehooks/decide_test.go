@@ -150,9 +150,11 @@ func TestPreScaling(t *testing.T) {
 			hookJob("pre", completed)))},
 		row{"the hook's pod was evicted and exited with 0", withKill(observed(web(2, started), pilot(withHooks), hookJob("pre", completed)))},
 		row{"the hook's pod is gone", withoutPods(observed(web(2, started), pilot(withHooks), hookJob("pre", completed)))},
-		row{"the hook's pod has just ended", withReportedStatus(withEnd(observed(web(2, started), pilot(withHooks), hookJob("pre", completed)), 0))},
+		row{"the hook's pod has just ended", withReportedStatus(
+			withEnd(observed(web(2, started), pilot(withHooks), hookJob("pre", completed)), 0))},
 		row{"the hook's pod ended an hour ago", withEnd(observed(web(2, started), pilot(withHooks), hookJob("pre", completed)), time.Hour)},
-		row{"the hook's pods cannot be read", withReportedStatus(withUnread(observed(web(2, started), pilot(withHooks), hookJob("pre", completed))))},
+		row{"the hook's pods cannot be read", withReportedStatus(
+			withUnread(observed(web(2, started), pilot(withHooks), hookJob("pre", completed))))},
 		row{"the hook has failed, and its pods cannot be read", withUnread(observed(web(2, started), pilot(withHooks), hookJob("pre", failed)))},
 		row{"the hook is complete after the deadline", observed(web(2, late), pilot(withHooks), hookJob("pre", completed))},
 		row{"the hook has failed", observed(web(2, started), pilot(withHooks), hookJob("pre", failed))},

@@ -71,6 +71,9 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would treat the "+
 			"cleanup pod as a member and delete it; give the template other labels", key)
 	}
+	if why := api.SuccessMessageProblem(template.Annotations); why != "" {
+		return nil, problem(api.TemplateInvalid, "annotation %s: %s", key, why)
+	}
 	for _, claim := range set.Spec.VolumeClaimTemplates {
 		if slices.ContainsFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
 			return nil, problem(api.TemplateInvalid, "annotation %s: volume %q has the name of a volumeClaimTemplate; remove it, because the "+

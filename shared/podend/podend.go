@@ -93,7 +93,8 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 	case end.IsZero():
 		return Unproven, "does not show when its containers ended"
 	case age+longestGrace(pod) > memory:
-		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s", end.UTC().Format(time.RFC3339), kills.because())
+		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s", end.UTC().Format(time.RFC3339),
+			kills.because())
 	case age < settling:
 		return Pending, "has just ended"
 	case !read:
@@ -102,8 +103,8 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 	return Succeeded, ""
 }
 
-// JudgeJob judges a Job that the Job controller counts as complete. Pods may have pods of other owners. One pod that has succeeded is enough.
-// If the Job's pod is gone, nothing proves that it did its work.
+// JudgeJob judges a Job that the Job controller counts as complete. Pods may have pods of other owners. One pod that has succeeded is
+// enough. If the Job's pod is gone, nothing proves that it did its work.
 func JudgeJob(now time.Time, job *batchv1.Job, pods []*corev1.Pod, kills Kills) (verdict Verdict, why string) {
 	verdict, why = Unproven, "its pod is gone, so nothing shows how it ended"
 	if at := job.Status.CompletionTime; kills.Unread != "" && at != nil && now.Sub(at.Time) < memory {

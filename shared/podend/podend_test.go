@@ -218,16 +218,18 @@ func TestJobSucceedsByOnePodThatEndedByItself(t *testing.T) {
 		want   podend.Verdict
 		why    string
 	}{
-		"one pod":                         {[]*corev1.Pod{of("uid-job")}, "", now, podend.Succeeded, ""},
-		"a failed pod before it":          {[]*corev1.Pod{of("uid-job", failed), of("uid-job")}, "", now, podend.Succeeded, ""},
-		"its pod was drained":             {[]*corev1.Pod{of("uid-job", deleted)}, "", now, podend.Unproven, "pod web-2 was deleted"},
-		"its pod is gone":                 {nil, "", now, podend.Unproven, "its pod is gone"},
-		"a pod of an earlier Job":         {[]*corev1.Pod{of("uid-other")}, "", now, podend.Unproven, "its pod is gone"},
-		"drained beside an earlier fail":  {[]*corev1.Pod{of("uid-job", failed), of("uid-job", deleted)}, "", now, podend.Unproven, "was deleted"},
+		"one pod":                 {[]*corev1.Pod{of("uid-job")}, "", now, podend.Succeeded, ""},
+		"a failed pod before it":  {[]*corev1.Pod{of("uid-job", failed), of("uid-job")}, "", now, podend.Succeeded, ""},
+		"its pod was drained":     {[]*corev1.Pod{of("uid-job", deleted)}, "", now, podend.Unproven, "pod web-2 was deleted"},
+		"its pod is gone":         {nil, "", now, podend.Unproven, "its pod is gone"},
+		"a pod of an earlier Job": {[]*corev1.Pod{of("uid-other")}, "", now, podend.Unproven, "its pod is gone"},
+		"drained beside an earlier fail": {[]*corev1.Pod{of("uid-job", failed), of("uid-job", deleted)}, "", now,
+			podend.Unproven, "was deleted"},
 		"its pod has just ended":          {[]*corev1.Pod{of("uid-job", fresh)}, "", now, podend.Pending, "pod web-2 has just ended"},
 		"one pod drained, one just ended": {[]*corev1.Pod{of("uid-job", fresh), of("uid-job", deleted)}, "", now, podend.Pending, "just ended"},
-		"its pods are unread":             {nil, "reading the pods: refused", now, podend.Pending, "its pod is unknown: reading the pods: refused"},
-		"its pods stay unread":            {nil, "reading the pods: refused", ended.Add(time.Hour), podend.Unproven, "its pod is gone"},
+		"its pods are unread": {nil, "reading the pods: refused", now, podend.Pending,
+			"its pod is unknown: reading the pods: refused"},
+		"its pods stay unread": {nil, "reading the pods: refused", ended.Add(time.Hour), podend.Unproven, "its pod is gone"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]

@@ -91,6 +91,8 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 		return "its labels match the StatefulSet's selector, so the set would adopt the pod as a member. Give the template other labels"
 	case hasOwnKey(template.Labels) || hasOwnKey(template.Annotations):
 		return "it has labels or annotations that begin with " + api.Prefix + ", other than " + api.SuccessMessageAnnotation + ". Remove them"
+	case api.SuccessMessageProblem(template.Annotations) != "":
+		return api.SuccessMessageProblem(template.Annotations)
 	case slices.ContainsFunc(template.Spec.Volumes, usesClaim):
 		return "it mounts a claim of the StatefulSet and could change the data during the copy. Remove the volume"
 	}
