@@ -38,8 +38,8 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 }
 
 // Kills reads the Events about each pod whose success depends on them, and keeps one that reports that the pod was killed. Any user with
-// the right to create Events may forge one. A forged Event makes the pod's work count as unfinished, so it is repeated. If a read fails, the
-// pod is judged at a later look.
+// the right to create Events may forge one. A forged Event makes the pod's work count as unfinished, so it is repeated. If a read fails,
+// the pod is judged at a later look.
 func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
 	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
 	for _, pod := range pods {
