@@ -477,3 +477,24 @@ func TestHostileRecordTakesLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestTemplateIsNoRecord: the StatefulSet controller copies the link of a set onto its revisions, and one of its names can look like that
+// of a record. After kubectl delete --cascade=orphan, the revision has no controller. A damaged record stays a record.
+func TestTemplateIsNoRecord(t *testing.T) {
+	const operation = "0123456789ab"
+	for data, want := range map[string]bool{
+		`{"spec":{"template":{"$patch":"replace"}}}`:                  false,
+		`{"version":1,"apiVersion":"apps/v1","spec":{}}`:              true,
+		`{"version":1,"apiVersion":"example.com/v1","name":"orders"}`: true,
+		`{"version":`: true,
+	} {
+		revision := journalWith([]byte(data), "")
+		revision.Name = ownerPrefix(operation) + "d54767df"
+		revision.Labels = map[string]string{OperationLabel: operation}
+		revision.Annotations = map[string]string{OperationAnnotation: `{"version":1,"operation":"` + operation +
+			`","role":"owner","set":{"name":"web"}}`}
+		if got := RevisionLink(revision) != nil; got != want {
+			t.Errorf("with data %s, the revision is a record: %t, want %t", data, got, want)
+		}
+	}
+}

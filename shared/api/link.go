@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -76,11 +77,13 @@ func HasLink(obj metav1.Object, operation string, role Role) bool {
 }
 
 // RevisionLink returns the link of a ControllerRevision that is Drydock's record of an operation, and nil for every other revision. A link
-// alone proves nothing, because the StatefulSet controller copies labels and annotations of a set onto its revisions. The name must derive
-// from the operation and role, as no controller names a revision, and the revision must have no controller.
+// alone proves nothing, because the StatefulSet controller copies the labels and annotations of a set onto its revisions. The name must
+// derive from the operation and role, the revision must have no controller, and its data must not be a template. The StatefulSet
+// controller's names end in hexadecimal digits, too, and kubectl delete --cascade=orphan removes the controller.
 func RevisionLink(revision *appsv1.ControllerRevision) *Link {
 	link, err := LoadLink(revision)
-	if err != nil || link == nil || !IsOperationID(link.Operation) || metav1.GetControllerOf(revision) != nil {
+	if err != nil || link == nil || !IsOperationID(link.Operation) || metav1.GetControllerOf(revision) != nil ||
+		isTemplate(revision.Data.Raw) {
 		return nil
 	}
 	named := false
@@ -96,6 +99,16 @@ func RevisionLink(revision *appsv1.ControllerRevision) *Link {
 		return nil
 	}
 	return link
+}
+
+// isTemplate reports whether the data of a ControllerRevision is a pod template, as the StatefulSet controller stores it. All records of
+// Drydock have a version. Unreadable data is no template: it may be a damaged record.
+func isTemplate(data []byte) bool {
+	var document struct {
+		Version int             `json:"version"`
+		Spec    json.RawMessage `json:"spec"`
+	}
+	return json.Unmarshal(data, &document) == nil && document.Version == 0 && document.Spec != nil
 }
 
 // Journal is the durable record of a resize outside of the StatefulSet, the data of a ControllerRevision. It is written before the first
