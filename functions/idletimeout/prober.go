@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -164,23 +165,26 @@ func askHTTP(ctx context.Context, pod *corev1.Pod, probe probe.Probe) (bool, err
 // askTCP reports whether the pod has established connections to the port. It reads the tables in the first container, because all
 // containers of a pod share its network. Connections from peers do not count.
 func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, port int, peers map[string]bool) (bool, error) {
-	table, err := p.readFile(ctx, pod, "/proc/net/tcp")
-	if err != nil {
-		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
-	}
-	six, err := p.readFile(ctx, pod, "/proc/net/tcp6")
+	found := &connections{port: port, peers: peers}
+	err := p.readFile(ctx, pod, "/proc/net/tcp", found)
 	var ended exec.CodeExitError
-	if err != nil && !errors.As(err, &ended) { // without IPv6 the file does not exist and cat fails, which is no error here
-		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
+	if err == nil {
+		// Without IPv6 the file does not exist and cat fails, which is no error here.
+		if err = p.readFile(ctx, pod, "/proc/net/tcp6", found); errors.As(err, &ended) {
+			err = nil
+		}
 	}
-	n, err := countConnections(string(table)+string(six), port, peers)
+	n := 0
+	if err == nil {
+		n, err = found.count()
+	}
 	if err != nil {
 		return false, fmt.Errorf("reading the connections of pod %s: %w", pod.Name, err)
 	}
 	return n > 0, nil
 }
 
-// readFile returns the content of the file in the first container of the pod.
-func (p *prober) readFile(ctx context.Context, pod *corev1.Pod, path string) ([]byte, error) {
-	return p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, "cat", path)
+// readFile writes the content of the file in the first container of the pod to out.
+func (p *prober) readFile(ctx context.Context, pod *corev1.Pod, path string, out io.Writer) error {
+	return p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, out, "cat", path)
 }

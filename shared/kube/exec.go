@@ -13,14 +13,11 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// mostOutput is the limit for the output of a command in a pod, in bytes.
-const mostOutput = 4 << 20
-
-// Exec runs a command in a container and returns its output. It returns an error if the command fails.
-func (c *Client) Exec(ctx context.Context, namespace, pod, container string, command ...string) ([]byte, error) {
+// Exec runs a command in a container, and writes its output to out. It returns an error if the command or out fails.
+func (c *Client) Exec(ctx context.Context, namespace, pod, container string, out io.Writer, command ...string) error {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request := client.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("exec").
 		Param("container", container).Param("stdout", "true").Param("stderr", "true")
@@ -29,13 +26,13 @@ func (c *Client) Exec(ctx context.Context, namespace, pod, container string, com
 	}
 	executor, err := remotecommand.NewWebSocketExecutor(rest.CopyConfig(c.config), "GET", request.URL().String())
 	if err != nil {
-		return nil, fmt.Errorf("running %s in pod %s/%s: %w", command[0], namespace, pod, err)
+		return fmt.Errorf("running %s in pod %s/%s: %w", command[0], namespace, pod, err)
 	}
-	out, problems := &limited{left: mostOutput}, &limited{left: 1 << 10}
+	problems := &limited{left: 1 << 10}
 	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: problems}); err != nil {
-		return nil, fmt.Errorf("running %s in pod %s/%s: %w %s", command[0], namespace, pod, fault.FromAPI(err), problems.Bytes())
+		return fmt.Errorf("running %s in pod %s/%s: %w %s", command[0], namespace, pod, fault.FromAPI(err), problems.Bytes())
 	}
-	return out.Bytes(), nil
+	return nil
 }
 
 // limited is a buffer that fails after a number of bytes.
