@@ -346,8 +346,8 @@ func TestExistingNameIsFoundLast(t *testing.T) {
 	})
 }
 
-// TestPlanChecksStorageCapacity: if the driver publishes its capacity, a plan compares it with the new volumes, and
-// changes nothing.
+// TestPlanChecksStorageCapacity: a plan compares the new volumes with the capacity that their driver publishes, and with the volumes that
+// the node can attach. It changes nothing.
 func TestPlanChecksStorageCapacity(t *testing.T) {
 	w, _ := growingWorld(t, kit.WorldSet("web", 1, "64Mi", "data"))
 	storage := w.Kube.StorageV1()
@@ -376,5 +376,32 @@ func TestPlanChecksStorageCapacity(t *testing.T) {
 	must(t, err)
 	if d, _ := runPlan(t, w, "--resize", "data=128Mi@"+class); mentions(fmt.Sprint(d.Refused), string(api.NoCapacity)) {
 		t.Errorf("there is room: %v", d.Refused)
+	}
+
+	pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(t.Context(), "web-0", metav1.GetOptions{})
+	must(t, err)
+	node := pod.Spec.NodeName
+	_, err = storage.CSINodes().Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: class, NodeID: node,
+			Allocatable: &storagev1.VolumeNodeResources{Count: ptr.To[int32](1)}}}}}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = storage.CSINodes().Delete(context.Background(), node, metav1.DeleteOptions{}) })
+	noFirstPass := func() string {
+		d, _ := runPlan(t, w, "--resize", "data=128Mi@"+class)
+		if len(d.Members) != 1 {
+			t.Fatalf("the plan has the members %+v", d.Members)
+		}
+		return d.Members[0].NoFirstPass
+	}
+	if why := noFirstPass(); why != "" {
+		t.Errorf("one volume can be attached, but the plan says: %s", why)
+	}
+	attached := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: class, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("other")}}}
+	_, err = storage.VolumeAttachments().Create(t.Context(), attached, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = storage.VolumeAttachments().Delete(context.Background(), class, metav1.DeleteOptions{}) })
+	if why, want := noFirstPass(), "node "+node+" has 1 of at most 1 volumes of "+class+" attached"; why != want {
+		t.Errorf("the plan says %q of the first pass, want %q", why, want)
 	}
 }

@@ -3,6 +3,8 @@ package forecast
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 )
 
 // Storage is the capacity that drivers publish. What could not be read is empty.
@@ -20,6 +23,33 @@ type Storage struct {
 	Capacities []storagev1.CSIStorageCapacity
 	// Nodes are the labels of nodes, by name.
 	Nodes map[string]map[string]string
+	// Slots are the attach slots of nodes, by node and driver. A driver without a limit has none.
+	Slots map[string]map[string]Slots
+}
+
+// Slots are how many volumes of a driver a node may have attached (CSINode, allocatable.count), and how many it has (VolumeAttachments).
+type Slots struct{ Limit, Attached int }
+
+// noAttachSlot says why the member's node cannot attach the new volumes beside the present ones; empty if it can, or if that is unknown.
+func (f *Forecast) noAttachSlot(m *api.Member) string {
+	pod := f.in.MemberPod(m.Ordinal)
+	if pod == nil {
+		return ""
+	}
+	added := map[string]int{} // volumes by driver
+	for _, c := range f.claims(nil) {
+		class := f.in.Cluster.Classes[cmp.Or(c.NewClass, c.Class)]
+		if _, ordinal, _ := statefulset.ParseClaimName(f.in.Set, c.Name); class != nil && c.Method == api.MethodCopy && ordinal == m.Ordinal {
+			added[class.Provisioner]++
+		}
+	}
+	for _, driver := range slices.Sorted(maps.Keys(added)) {
+		slots, limited := f.Storage.Slots[pod.Spec.NodeName][driver]
+		if limited && slots.Attached+added[driver] > slots.Limit {
+			return fmt.Sprintf("node %s has %d of at most %d volumes of %s attached", pod.Spec.NodeName, slots.Attached, slots.Limit, driver)
+		}
+	}
+	return ""
 }
 
 // compareCapacity compares each volume that would be created or would grow with the capacity that its driver publishes for the member's

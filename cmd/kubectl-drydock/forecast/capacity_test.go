@@ -88,6 +88,40 @@ func TestPublishedCapacityIsCompared(t *testing.T) {
 	file.Entry(t, "the driver publishes no capacity", aboutStorage(forecast.Document(nil, nil)))
 }
 
+// TestNodesWithoutAttachSlotAreNamed: the members of a full node get no first pass, so the stop is as long as the whole copy.
+func TestNodesWithoutAttachSlotAreNamed(t *testing.T) {
+	const full = "node node-1 has 25 of at most 25 volumes of one.example attached"
+	for name, row := range map[string]struct {
+		slots map[string]map[string]Slots
+		want  string
+	}{
+		"no slot is free":             {map[string]map[string]Slots{"node-1": {"one.example": {Limit: 25, Attached: 25}}}, full},
+		"one slot is free":            {map[string]map[string]Slots{"node-1": {"one.example": {Limit: 25, Attached: 24}}}, ""},
+		"the driver has no limit":     {map[string]map[string]Slots{"node-1": {"two.example": {Limit: 1, Attached: 1}}}, ""},
+		"another node has no slot":    {map[string]map[string]Slots{"node-2": {"one.example": {Limit: 25, Attached: 25}}}, ""},
+		"the limits are not readable": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := given("data=128Mi@fast", objects{build.Set("web", build.Replicas(1), build.Template("data", "64Mi", "fixed"))}, claims("fixed"),
+				pods())
+			for _, class := range in.Cluster.Classes {
+				class.Provisioner = "one.example"
+			}
+			forecast := New(in)
+			forecast.Storage.Slots = row.slots
+			members := forecast.Document(nil, nil).Members
+			if len(members) != 2 {
+				t.Fatalf("the plan has the members %+v, want two", members)
+			}
+			for _, m := range members {
+				if m.Node != "node-1" || m.NoFirstPass != row.want {
+					t.Errorf("the plan has the member %+v, want one on node-1 with noFirstPass %q", m, row.want)
+				}
+			}
+		})
+	}
+}
+
 // aboutStorage renders the refusals, and the warnings about the room of the storage.
 func aboutStorage(d *Document) string {
 	d.Warnings = slices.DeleteFunc(d.Warnings, func(w string) bool { return !strings.Contains(w, "storage") })

@@ -75,7 +75,7 @@ func (f *Forecast) whyNoFirstPass(m *api.Member) string {
 	if f.in.MemberPod(m.Ordinal) == nil && !f.in.Wants(m.Ordinal) {
 		return "it has no pod"
 	}
-	return resize.NoFirstPass(f.in.Observed, m)
+	return cmp.Or(resize.NoFirstPass(f.in.Observed, m), f.noAttachSlot(m))
 }
 
 // budgets returns the PodDisruptionBudgets that select the set's pods.
