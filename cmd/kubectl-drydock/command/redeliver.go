@@ -28,7 +28,7 @@ func newRedeliver(t *tool) *cobra.Command {
 		Use:   "redeliver sts/NAME [ID...]",
 		Short: "Send dead letters again: events that no function accepted",
 		Long: "Send the dead letters of a StatefulSet again, all of them or those with the IDs.\n" +
-			"A dead letter is an event that no function accepted.\n\n" +
+			"A dead letter is an event that no function accepted. Orders are not listed: send them again with emit and a token.\n\n" +
 			"If the Broker accepts an event, the command removes it from the annotation " + api.DeadLettersAnnotation + ".\n" +
 			"If the event fails again, it returns to the list.",
 		Example: "  kubectl drydock redeliver sts/web --list\n  kubectl drydock redeliver sts/web\n  kubectl drydock redeliver sts/web 3f2a91c0",
