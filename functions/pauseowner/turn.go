@@ -2,6 +2,7 @@ package pauseowner
 
 import (
 	"fmt"
+	"slices"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -97,12 +98,13 @@ func storeBegin(in Input, resize *api.Resize) []plan.Action {
 	return operation.Store(in.Set, next).Actions()
 }
 
-// exchangeTurn ends the turn of a resize that has given it back, and takes a turn again when the members may stop.
+// exchangeTurn ends the turn of a resize that has given it back. It takes a turn again when the members may stop, or when no copy waits any
+// more: another member has become the next one, and is copied first.
 func exchangeTurn(in Input, record *api.Resize) plan.Plan {
 	switch {
 	case !returnsTurn(record) || in.Set.DeletionTimestamp != nil || operation.Aborted(in.Set) || operation.Overdue(record, in.Now):
 		return plan.Noop(api.NotOurPhase)
-	case resize.CutoverObstacle(in.Observed, record) == "":
+	case resize.CutoverObstacle(in.Observed, record) == "" || !slices.ContainsFunc(record.Members, waitsForStop):
 		return takeTurn(in, record)
 	case in.Turns == nil:
 		return plan.Noop(api.NotOurPhase)
@@ -114,6 +116,8 @@ func exchangeTurn(in Input, record *api.Resize) plan.Plan {
 	}
 	return wakeNext(plan.Do(api.TurnEnds, in.ifSetUnchanged(actions)...), list)
 }
+
+func waitsForStop(m api.Member) bool { return m.Phase == api.MemberWaiting }
 
 // endTurn ends the turns of the set's operations that are over, and wakes the set that is next.
 func endTurn(in Input, operations operation.Records) plan.Plan {

@@ -139,6 +139,8 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 	}
 	keeps := waiting.Clone()
 	keeps.TurnReturned = false
+	uncopied := waiting.Clone()
+	uncopied.Members[0].Phase = api.MemberPending
 	stored := build.Stored(Decide(in(waiting, full(), approved)))
 	recreated := waiting.Clone()
 	recreated.Operation = build.ID
@@ -152,6 +154,7 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 		"the approval is missing, and there is no list":             in(waiting, nil),
 		"it is aborted without an approval":                         in(waiting, turnsOf(t, taken), build.Annotation(api.AbortAnnotation, "")),
 		"a member is under way":                                     in(keeps, turnsOf(t, taken, next)),
+		"the approval is missing, and another member is next":       in(uncopied, turnsOf(t)),
 		"it is approved, and a turn is free":                        in(waiting, turnsOf(t), approved),
 		"it is approved, and the limit is reached":                  in(waiting, full(), approved),
 		"it is approved, and still waits":                           in(stored, full(own), approved),
