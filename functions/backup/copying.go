@@ -190,6 +190,9 @@ func (w *work) priceOfStop(member *api.Member) string {
 	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short {
 		return price + fmt.Sprintf(". A stop is undone after %s: raise %s", 2*limit, api.MaxStopAnnotation)
 	}
+	if w.Set.Annotations[api.CutoverAnnotation] != "" {
+		return price
+	}
 	return price + fmt.Sprintf(". To choose its time, set %s=%s", api.CutoverAnnotation, api.CutoverApprove)
 }
 

@@ -102,9 +102,9 @@ func (in Input) startPod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	words, next := "", record
 	switch entry := entryOf(record, o.Number); {
 	case entry != nil && entry.NextTry != nil:
-		words = fmt.Sprintf(", after %d failures", entry.Tries)
+		words = ", after " + text.Number(int(entry.Tries), "failure", "failures")
 	case entry != nil && entry.Tries > 0: // the obstacle is gone, and earlier failures still count
-		words = fmt.Sprintf(", after %d failures", entry.Tries)
+		words = ", after " + text.Number(int(entry.Tries), "failure", "failures")
 		next = withEntry(record, api.OrdinalStatus{Ordinal: o.Number, Tries: entry.Tries, Pod: entry.Pod, NextTry: operation.Moment(in.Now),
 			Reason: api.CleanupTried, Message: fmt.Sprintf("pod %s cleans up again%s", pod.Name, words)})
 	case entry != nil:

@@ -88,7 +88,8 @@ func retryHint(in Input, planned operation.Record) string {
 	if resize, ok := planned.(*api.Resize); ok {
 		return "Then " + operation.HowToRetry(in.Set.Namespace, resize)
 	}
-	text := fmt.Sprintf("Drydock tries the sleep again within %s", max(in.Settings.SleepRetry, operation.RefusalInterval))
+	text := fmt.Sprintf("The sleep begins by itself when this is corrected, at the latest %s later",
+		max(in.Settings.SleepRetry, operation.RefusalInterval))
 	if _, resized := in.Set.Annotations[api.ResizeAnnotation]; resized {
 		return text
 	}

@@ -59,7 +59,7 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	next := resize.Clone()
 	next.Reason, next.Deadline = api.TurnWaits, nil
 	next.Message = fmt.Sprintf("the resize waits for its turn: DRYDOCK_MOVERS allows %d movers in the cluster, half of them per namespace, "+
-		"and other resizes have these turns; it begins by itself, without a time limit", in.Turns.Limit())
+		"and other resizes have these turns; it continues by itself, without a time limit", in.Turns.Limit())
 	actions := append(operation.Store(in.Set, next).Actions(), list.Store()...)
 	if len(actions) == 0 {
 		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())

@@ -2,12 +2,22 @@ package restore
 
 import (
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 )
 
 // stopReadiness returns why members may stop, for the message.
 func stopReadiness(record *api.Resize) string {
 	if record.GrowsWhileStopped() {
 		return "the claims can grow when their pods are stopped"
+	}
+	uncopied := 0
+	for _, m := range record.Members {
+		if record.Copies() && m.Phase == api.MemberWaiting && m.Pod == "" { // no mover has run beside its pod
+			uncopied++
+		}
+	}
+	if uncopied > 0 {
+		return text.Number(uncopied, "member is copied only while it is stopped", "members are copied only while they are stopped")
 	}
 	return "the copies have converged"
 }

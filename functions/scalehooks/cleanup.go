@@ -24,5 +24,5 @@ func (w work) awaitCleanup(next func() plan.Plan) plan.Plan {
 			"StatefulSet for the reason", text.Number(len(w.LeftoverClaims), "claim of removed members was", "claims of removed members were"),
 			w.deadline(w.record.Phase), api.CleanupAnnotation))
 	}
-	return w.wait(api.HookRunning, "%d claims are being cleaned up", len(w.LeftoverClaims))
+	return w.wait(api.HookRunning, "%s being cleaned up", text.Number(len(w.LeftoverClaims), "claim is", "claims are"))
 }

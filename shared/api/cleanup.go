@@ -1,8 +1,6 @@
 package api
 
 import (
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,23 +67,3 @@ func (c *Cleanup) Annotation() string { return CleanupAnnotation }
 
 // Encode returns the record as JSON.
 func (c *Cleanup) Encode() string { return mustJSON(c) }
-
-// maxTerminationMessage is how many bytes of a container's termination message a kubelet keeps.
-const maxTerminationMessage = 4096
-
-// SuccessMessageProblem returns why no container can ever write the success message of the annotations, or "".
-func SuccessMessageProblem(annotations map[string]string) string {
-	message, asked := annotations[SuccessMessageAnnotation]
-	switch {
-	case !asked:
-		return ""
-	case strings.TrimSpace(message) == "":
-		return "annotation " + SuccessMessageAnnotation + " of the template is blank. Write a line of text, or remove it"
-	case strings.ContainsAny(strings.TrimSpace(message), "\r\n"):
-		return "annotation " + SuccessMessageAnnotation + " of the template has several lines. Write one line"
-	case len(message) > maxTerminationMessage:
-		return "annotation " + SuccessMessageAnnotation + " of the template is longer than 4096 bytes, the limit of a termination message. " +
-			"Shorten it"
-	}
-	return ""
-}

@@ -14,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
@@ -71,7 +72,7 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 		return nil, problem(api.TemplateInvalid, "annotation %s: its labels match the StatefulSet's selector, so the set would treat the "+
 			"cleanup pod as a member and delete it; give the template other labels", key)
 	}
-	if why := api.SuccessMessageProblem(template.Annotations); why != "" {
+	if why := podend.Problem(template); why != "" {
 		return nil, problem(api.TemplateInvalid, "annotation %s: %s", key, why)
 	}
 	for _, claim := range set.Spec.VolumeClaimTemplates {

@@ -34,6 +34,8 @@ const (
 const (
 	settling = 5 * time.Second
 	memory   = 45 * time.Minute
+	// longestJudged is the longest grace period that leaves a quarter of an hour to judge an end.
+	longestJudged = 30 * time.Minute
 )
 
 // Verdict says whether a pod or a Job has finished its work.
@@ -92,9 +94,9 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 		return Unproven, "was ended by its kubelet: " + quoted(kill.Reason, kill.Message)
 	case end.IsZero():
 		return Unproven, "does not show when its containers ended"
-	case age+longestGrace(pod) > memory:
-		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s", end.UTC().Format(time.RFC3339),
-			kills.because())
+	case age+longestGrace(&pod.Spec) > memory:
+		return Unproven, fmt.Sprintf("ended at %s, and Events about its end may have expired%s (the annotation %s proves a success "+
+			"at any time)", end.UTC().Format(time.RFC3339), kills.because(), api.SuccessMessageAnnotation)
 	case age < settling:
 		return Pending, "has just ended"
 	case !read:
@@ -140,6 +142,27 @@ func quoted(reason, message string) string {
 // maxMessage is how many bytes of another program's message are quoted.
 const maxMessage = 200
 
+// maxTerminationMessage is how many bytes of a container's termination message a kubelet keeps.
+const maxTerminationMessage = 4096
+
+// Problem returns why no pod of the template could ever be judged to have finished its work, or "".
+func Problem(template *corev1.PodTemplateSpec) string {
+	message, asked := template.Annotations[api.SuccessMessageAnnotation]
+	switch {
+	case asked && strings.TrimSpace(message) == "":
+		return "annotation " + api.SuccessMessageAnnotation + " of the template is blank. Write a line of text, or remove it"
+	case strings.ContainsAny(strings.TrimSpace(message), "\r\n"):
+		return "annotation " + api.SuccessMessageAnnotation + " of the template has several lines. Write one line"
+	case len(message) > maxTerminationMessage:
+		return "annotation " + api.SuccessMessageAnnotation + " of the template is longer than 4096 bytes, the limit of a termination message. " +
+			"Shorten it"
+	case !asked && longestGrace(&template.Spec) > longestJudged:
+		return fmt.Sprintf("a grace period of the template is longer than %s, and the API server may forget an early end in that time. "+
+			"Shorten it, or ask for a message with the annotation %s", longestJudged, api.SuccessMessageAnnotation)
+	}
+	return ""
+}
+
 // messageOf returns the termination message that alone proves the pod's success, or "" if the user has not asked for one.
 func messageOf(pod *corev1.Pod) string {
 	return strings.TrimSpace(pod.Annotations[api.SuccessMessageAnnotation])
@@ -179,9 +202,9 @@ func endOf(pod *corev1.Pod) time.Time {
 }
 
 // longestGrace returns how much older than the end of the pod an Event about that end may be.
-func longestGrace(pod *corev1.Pod) time.Duration {
-	periods := []*int64{pod.Spec.TerminationGracePeriodSeconds}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+func longestGrace(pod *corev1.PodSpec) time.Duration {
+	periods := []*int64{pod.TerminationGracePeriodSeconds}
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
 			if probe != nil {
 				periods = append(periods, probe.TerminationGracePeriodSeconds)

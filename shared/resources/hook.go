@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -91,8 +92,8 @@ func hookProblem(set *appsv1.StatefulSet, template *corev1.PodTemplateSpec) stri
 		return "its labels match the StatefulSet's selector, so the set would adopt the pod as a member. Give the template other labels"
 	case hasOwnKey(template.Labels) || hasOwnKey(template.Annotations):
 		return "it has labels or annotations that begin with " + api.Prefix + ", other than " + api.SuccessMessageAnnotation + ". Remove them"
-	case api.SuccessMessageProblem(template.Annotations) != "":
-		return api.SuccessMessageProblem(template.Annotations)
+	case podend.Problem(template) != "":
+		return podend.Problem(template)
 	case slices.ContainsFunc(template.Spec.Volumes, usesClaim):
 		return "it mounts a claim of the StatefulSet and could change the data during the copy. Remove the volume"
 	}

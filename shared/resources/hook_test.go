@@ -52,18 +52,21 @@ func TestInvalidHookTemplates(t *testing.T) {
 	const claim = "volumes: [{name: x, persistentVolumeClaim: {claimName: "
 	file := golden.Open(t)
 	rows := map[string]string{
-		"an empty text":                  "",
-		"incomplete JSON":                "{",
-		"an unknown field":               "spec: {container: []}",
-		"no container":                   "spec: {containers: []}",
-		"a YAML anchor":                  "a: &a [x]\nb: *a",
-		"a text of 1 MiB":                strings.Repeat("x", 1<<20),
-		"restartPolicy Always":           "spec: {restartPolicy: Always, " + container + "}",
-		"restartPolicy OnFailure":        "spec: {restartPolicy: OnFailure, " + container + "}",
-		"labels of the set's selector":   "metadata: {labels: {app: web}}\nspec: {" + container + "}",
-		"a label of Drydock":             "metadata: {labels: {drydock.dev/operation: 0123456789ab}}\nspec: {" + container + "}",
-		"an annotation of Drydock":       "metadata: {annotations: {drydock.dev/operation: '{}'}}\nspec: {" + container + "}",
-		"a blank success message":        "metadata: {annotations: {drydock.dev/success-message: ' '}}\nspec: {" + container + "}",
+		"an empty text":                "",
+		"incomplete JSON":              "{",
+		"an unknown field":             "spec: {container: []}",
+		"no container":                 "spec: {containers: []}",
+		"a YAML anchor":                "a: &a [x]\nb: *a",
+		"a text of 1 MiB":              strings.Repeat("x", 1<<20),
+		"restartPolicy Always":         "spec: {restartPolicy: Always, " + container + "}",
+		"restartPolicy OnFailure":      "spec: {restartPolicy: OnFailure, " + container + "}",
+		"labels of the set's selector": "metadata: {labels: {app: web}}\nspec: {" + container + "}",
+		"a label of Drydock":           "metadata: {labels: {drydock.dev/operation: 0123456789ab}}\nspec: {" + container + "}",
+		"an annotation of Drydock":     "metadata: {annotations: {drydock.dev/operation: '{}'}}\nspec: {" + container + "}",
+		"a blank success message":      "metadata: {annotations: {drydock.dev/success-message: ' '}}\nspec: {" + container + "}",
+		"a grace period of an hour":    "spec: {terminationGracePeriodSeconds: 3600, " + container + "}",
+		"a probe's grace period of an hour": "spec: {containers: [{name: c, image: x, livenessProbe: {exec: {command: [\"true\"]}, " +
+			"terminationGracePeriodSeconds: 3600}}]}",
 		"a success message of two lines": "metadata: {annotations: {drydock.dev/success-message: \"a\\nb\"}}\nspec: {" + container + "}",
 		"a success message of 5,000 bytes": "metadata: {annotations: {drydock.dev/success-message: " + strings.Repeat("x", 5000) + "}}\nspec: {" +
 			container + "}",
@@ -85,7 +88,8 @@ func TestInvalidHookTemplates(t *testing.T) {
 // TestHookTemplateMayAskForSuccessMessage: of Drydock's keys, a template may have only this one, and the pod of its Job keeps it.
 func TestHookTemplateMayAskForSuccessMessage(t *testing.T) {
 	set := build.With(workload(), build.Annotation(api.AfterMemberAnnotation,
-		"{metadata: {annotations: {drydock.dev/success-message: drained}}, spec: {containers: [{name: sh, image: x}]}}"))
+		"{metadata: {annotations: {drydock.dev/success-message: drained}}, spec: {terminationGracePeriodSeconds: 3600, "+
+			"containers: [{name: sh, image: x}]}}"))
 	template, err := resources.HookTemplate(set, resources.AfterMember)
 	if err != nil {
 		t.Fatal(err)

@@ -80,12 +80,13 @@ func run(patterns []string, record bool) error {
 func judge(name string, now, before int, known bool) string {
 	switch {
 	case !known:
-		return fmt.Sprintf("%s has no number in %s. Write it with -record", name, recordFile)
+		return fmt.Sprintf("%s has no number in %s. Write it with: make mutants PKG=./%s RECORD=1", name, recordFile, name)
 	case now > before:
 		return fmt.Sprintf("%s has %d undetected mutants, and %s allows %d. Test the new conditions, or remove those that do nothing",
 			name, now, recordFile, before)
 	case now < before:
-		return fmt.Sprintf("%s has only %d undetected mutants, and %s says %d. Lower the number with -record", name, now, recordFile, before)
+		return fmt.Sprintf("%s has only %d undetected mutants, and %s says %d. Lower the number with: make mutants PKG=./%s RECORD=1", name, now,
+			recordFile, before, name)
 	}
 	return ""
 }
