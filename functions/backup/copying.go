@@ -188,7 +188,7 @@ func (w *work) priceOfStop(member *api.Member) string {
 		price += fmt.Sprintf(", about %d min if the volumes are full", int(whole.Minutes()))
 	}
 	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short {
-		return price + fmt.Sprintf(". A stop is undone after %s: raise %s", 2*limit, api.MaxStopAnnotation)
+		return price + fmt.Sprintf(". It would be cancelled after %s, so it does not begin: raise %s", 2*limit, api.MaxStopAnnotation)
 	}
 	if w.Set.Annotations[api.CutoverAnnotation] != "" {
 		return price

@@ -166,6 +166,7 @@ func TestRefusedSleepAsksItsOwnersAgain(t *testing.T) {
 	noConsent := refuse(sleepAsking(planned, []Owner{mysql.withoutConsent()}))
 	deletes := refuse(sleepAsking(planned, []Owner{ownerWithStop(t)}, build.WhenScaled("Delete")))
 	rejected := refuse(sleepAsking(planned, []Owner{mysql}).withDenial("mariadbs is forbidden"))
+	otherID := refuse(sleepAsking(planned, []Owner{mysql}).withDenial("denied by policy: request 19c2 at 11:59:05"))
 	problem := mysql
 	problem.Problem = "mariadbs is forbidden"
 	unread := refuse(sleepAsking(planned, []Owner{problem}))
@@ -181,16 +182,18 @@ func TestRefusedSleepAsksItsOwnersAgain(t *testing.T) {
 	shop := build.InGroup("shop")
 	awake := refuse(sleepAsking(planned, []Owner{ownerWithStop(t)}, shop).withSiblings(build.Set("db")))
 	check(t, map[string]Input{
-		"the owner still does not allow a pause":         sleepAsking(noConsent, []Owner{mysql.withoutConsent()}),
-		"the owner allows a pause":                       sleepAsking(noConsent, []Owner{mysql}),
-		"owner-policy ignores the owner":                 sleepAsking(noConsent, []Owner{mysql.withoutConsent()}, ignore),
-		"the set has no owner any more":                  sleepAsking(noConsent, nil),
-		"another owner has another problem":              sleepAsking(noConsent, []Owner{mysql, keda.withoutConsent()}),
-		"the owner is being deleted now":                 sleepAsking(noConsent, []Owner{mysql.deleting()}),
-		"a stop still deletes claims":                    sleepAsking(deletes, []Owner{ownerWithStop(t)}, build.WhenScaled("Delete")),
-		"a stop deletes no claims any more":              sleepAsking(deletes, []Owner{ownerWithStop(t)}),
-		"the rights to read are back":                    sleepAsking(unread, []Owner{mysql}),
-		"the API server still rejects the pause":         sleepAsking(rejected, []Owner{mysql}).withDenial("mariadbs is forbidden"),
+		"the owner still does not allow a pause": sleepAsking(noConsent, []Owner{mysql.withoutConsent()}),
+		"the owner allows a pause":               sleepAsking(noConsent, []Owner{mysql}),
+		"owner-policy ignores the owner":         sleepAsking(noConsent, []Owner{mysql.withoutConsent()}, ignore),
+		"the set has no owner any more":          sleepAsking(noConsent, nil),
+		"another owner has another problem":      sleepAsking(noConsent, []Owner{mysql, keda.withoutConsent()}),
+		"the owner is being deleted now":         sleepAsking(noConsent, []Owner{mysql.deleting()}),
+		"a stop still deletes claims":            sleepAsking(deletes, []Owner{ownerWithStop(t)}, build.WhenScaled("Delete")),
+		"a stop deletes no claims any more":      sleepAsking(deletes, []Owner{ownerWithStop(t)}),
+		"the rights to read are back":            sleepAsking(unread, []Owner{mysql}),
+		"the API server still rejects the pause": sleepAsking(rejected, []Owner{mysql}).withDenial("mariadbs is forbidden"),
+		"the API server still rejects the pause, with another id": sleepAsking(otherID, []Owner{mysql}).withDenial(
+			"denied by policy: request 7f3a at 12:00:05"),
 		"the API server accepts the pause":               sleepAsking(rejected, []Owner{mysql}),
 		"the pause cannot be tried":                      untried(rejected),
 		"the pause cannot be tried, but it is time":      untried(longAgo),

@@ -3,6 +3,7 @@ package pauseowner
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -35,7 +36,7 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 
 // updateRefusal stores the cause that a refused sleep has now. An Event reports only another reason.
 func updateRefusal(in Input, refused *api.Sleep, reason api.Reason, message string) plan.Plan {
-	if refused.Reason == reason && refused.Message == message {
+	if refused.Reason == reason && withoutFigures(refused.Message) == withoutFigures(message) {
 		return plan.Wait(api.AlreadyRefused, "%s", message)
 	}
 	next := refused.Clone()
@@ -45,6 +46,12 @@ func updateRefusal(in Input, refused *api.Sleep, reason api.Reason, message stri
 		actions = append(actions, operation.NoteOf(in.Set, next, true))
 	}
 	return plan.Do(reason, actions...)
+}
+
+// withoutFigures returns the words of a message that have no digit. Errors of webhooks can have times and ids that differ each time.
+func withoutFigures(message string) string {
+	words := slices.DeleteFunc(strings.Fields(message), func(word string) bool { return strings.ContainsAny(word, "0123456789") })
+	return strings.Join(words, " ")
 }
 
 // refuseOwner gives up an operation whose owner would undo it.

@@ -104,7 +104,7 @@ func exchangeTurn(in Input, record *api.Resize) plan.Plan {
 	switch {
 	case !returnsTurn(record) || in.Set.DeletionTimestamp != nil || operation.Aborted(in.Set) || operation.Overdue(record, in.Now):
 		return plan.Noop(api.NotOurPhase)
-	case resize.CutoverObstacle(in.Observed, record) == "" || !slices.ContainsFunc(record.Members, waitsForStop):
+	case resize.CutoverObstacle(in.Observed, record) == "" || needsCopy(record):
 		return takeTurn(in, record)
 	case in.Turns == nil:
 		return plan.Noop(api.NotOurPhase)
@@ -117,7 +117,13 @@ func exchangeTurn(in Input, record *api.Resize) plan.Plan {
 	return wakeNext(plan.Do(api.TurnEnds, in.ifSetUnchanged(actions)...), list)
 }
 
-func waitsForStop(m api.Member) bool { return m.Phase == api.MemberWaiting }
+// needsCopy reports whether a copy is missing before the next stop.
+func needsCopy(record *api.Resize) bool {
+	has := func(phase api.MemberPhase) bool {
+		return slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase == phase })
+	}
+	return !has(api.MemberWaiting) || has(api.MemberCopying) || record.Strategy == api.StrategyWhole && has(api.MemberPending)
+}
 
 // endTurn ends the turns of the set's operations that are over, and wakes the set that is next.
 func endTurn(in Input, operations operation.Records) plan.Plan {

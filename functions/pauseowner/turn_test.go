@@ -139,6 +139,8 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 	}
 	keeps := waiting.Clone()
 	keeps.TurnReturned = false
+	grown := waiting.Clone()
+	grown.Members = append(grown.Members, api.Member{Ordinal: 1, Phase: api.MemberCopying})
 	uncopied := waiting.Clone()
 	uncopied.Members[0].Phase = api.MemberPending
 	stored := build.Stored(Decide(in(waiting, full(), approved)))
@@ -155,6 +157,7 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 		"it is aborted without an approval":                         in(waiting, turnsOf(t, taken), build.Annotation(api.AbortAnnotation, "")),
 		"a member is under way":                                     in(keeps, turnsOf(t, taken, next)),
 		"the approval is missing, and another member is next":       in(uncopied, turnsOf(t)),
+		"the approval is missing, and another member is copied":     in(grown, turnsOf(t)),
 		"it is approved, and a turn is free":                        in(waiting, turnsOf(t), approved),
 		"it is approved, and the limit is reached":                  in(waiting, full(), approved),
 		"it is approved, and still waits":                           in(stored, full(own), approved),

@@ -12,11 +12,12 @@ import (
 // otherwise all members stop together.
 func (w *work) stopWaitingMembers() {
 	next, complete := w.waitingMembers()
-	hooks, ready := w.hooksBefore(next) // also while the gate is closed: the pod of a hook that has succeeded may be gone when it opens
+	w.noteHooksBefore(next)
 	if !complete || len(next) == 0 && (len(w.record.Members) > 0 || !w.needsReplacement(w.record)) || !w.cutoverOpen() ||
 		w.stopBlocked(next) {
 		return
 	}
+	hooks, ready := w.hooksBefore(next)
 	if !ready || slices.ContainsFunc(next, func(member *api.Member) bool { return !w.othersCaughtUp(member) }) {
 		return
 	}

@@ -165,6 +165,11 @@ func TestStopWaitsForCutover(t *testing.T) {
 		build.With(all[0].(*appsv1.StatefulSet), cutover("approve"))
 		return situation(all, pod(0), pod(1))
 	}
+	uncopied := func(options ...build.Option) Input {
+		record := movingOne(api.MemberWaiting)
+		record.Members[0].Pod = ""
+		return situation(setWith(record, options...), journalOf(web0), source(web0), target(web0), pod(0))
+	}
 	again.Set = build.With(again.Set, build.Status(movingOne(api.MemberWaiting, withoutTurn, func(r *api.Resize) {
 		r.Reason = api.GateClosed
 		r.Message = "the copies have converged; the stop waits for an approval: kubectl drydock approve -n shop sts/web, or the " +
@@ -176,6 +181,12 @@ func TestStopWaitsForCutover(t *testing.T) {
 		testCase{"an approval is missing: the record says so only once", again},
 		testCase{"an approval is missing, and the other member has yet to move: the resize gives its turn back", rolling(api.MemberPending)},
 		testCase{"an approval is missing, and the other member still starts: the resize keeps its turn", rolling(api.MemberStarting)},
+		testCase{"an approval is missing, and the template of a hook cannot be read: nothing ends",
+			at(cutover("approve"), build.Annotation(api.BeforeMemberAnnotation, "{"))},
+		testCase{"an approval is missing, and the member gets no first pass", uncopied(cutover("approve"))},
+		testCase{"the member gets no first pass, and its stop would be cancelled before the copy is complete",
+			uncopied(build.Annotation(api.MaxStopAnnotation, "100ms"))},
+		testCase{"the member gets no first pass, and max-stop allows that", uncopied(build.Annotation(api.MaxStopAnnotation, "1h"))},
 		testCase{"the stop is approved, and the resize has no turn yet",
 			situation(setWith(movingOne(api.MemberWaiting, withoutTurn), cutover("approve"), build.Annotation(api.ApproveAnnotation, id)),
 				journalOf(web0), source(web0), target(web0), pod(0))},

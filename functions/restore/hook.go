@@ -39,9 +39,8 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	case template == nil:
 		return hookDone
 	case job != nil && jobCondition(job, batchv1.JobComplete) != nil:
-		switch verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills); verdict {
+		switch verdict, why := w.judgeHook(job, member); verdict {
 		case podend.Succeeded:
-			member.Hook, w.reason = job.Name, api.HookEnded
 			return hookDone
 		case podend.Pending:
 			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
@@ -56,6 +55,29 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 		w.waitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, w.Name, member.Ordinal)
 	}
 	return hookUnfinished
+}
+
+// judgeHook judges the complete Job of the member's hook, and records a success.
+func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, string) {
+	verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills)
+	if verdict == podend.Succeeded {
+		member.Hook, w.reason = job.Name, api.HookEnded
+	}
+	return verdict, why
+}
+
+// noteHooksBefore records which hooks before the stops of the members have succeeded, also while the gate is closed. When it opens, their
+// pods may be gone.
+func (w *work) noteHooksBefore(members []*api.Member) {
+	for _, member := range members {
+		job := w.hookJob(resources.BeforeMember, member)
+		if job == nil || member.Hook == job.Name || jobCondition(job, batchv1.JobComplete) == nil {
+			continue
+		}
+		if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
+			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+		}
+	}
 }
 
 // hookName returns the name of the Job of the member's hook in this attempt.

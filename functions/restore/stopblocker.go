@@ -36,6 +36,10 @@ func (w *work) stopBlocker(member *api.Member) string {
 		w.missingMover(member, pod)); why != "" {
 		return why
 	}
+	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short && w.record.Copies() && member.Pod == "" {
+		return fmt.Sprintf("the pod is copied only while it is stopped, which takes about %d min if the volumes are full, and its stop would be "+
+			"cancelled after %s. Raise %s", int(resize.WholeCopy(member).Minutes()), 2*limit, api.MaxStopAnnotation)
+	}
 	if w.record.Strategy == api.StrategyRolling {
 		return cmp.Or(w.WhyUnsteady(member.Ordinal), w.BudgetRefusal)
 	}

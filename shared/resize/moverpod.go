@@ -57,20 +57,25 @@ const CopyRate = 100e6
 
 // WholeCopy returns how long the copy of the member's claims takes if they are full, in whole minutes.
 func WholeCopy(member *api.Member) time.Duration {
+	return time.Duration(math.Ceil(wholeCopy(member).Minutes())) * time.Minute
+}
+
+// wholeCopy returns how long the copy of the member's claims takes if they are full.
+func wholeCopy(member *api.Member) time.Duration {
 	bytes := int64(0)
 	for i := range member.Claims {
 		if move := &member.Claims[i]; !move.Moved && !move.InPlace {
 			bytes += move.From.Value()
 		}
 	}
-	return time.Duration(math.Ceil(float64(bytes)/CopyRate/60)) * time.Minute
+	return time.Duration(float64(bytes) / CopyRate * float64(time.Second))
 }
 
-// StopTooShort reports whether the stop of a member without a first pass may be undone before its copy is complete, and returns max-stop. A
-// stop is undone after twice that time.
+// StopTooShort reports whether the stop of a member without a first pass may be cancelled before its copy is complete, and returns max-stop.
+// A stop is cancelled after twice that time.
 func StopTooShort(set *appsv1.StatefulSet, strategy api.Strategy, member *api.Member) (limit time.Duration, short bool) {
 	limit, _ = api.MaxStop(set, strategy) // the preflight refuses an invalid value
-	return limit, limit > 0 && WholeCopy(member)/2 > limit
+	return limit, limit > 0 && wholeCopy(member)/2 > limit
 }
 
 // succeeded reports whether the init container ended with exit code 0.

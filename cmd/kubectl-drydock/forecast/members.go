@@ -124,7 +124,7 @@ func (f *Forecast) addWarnings(d *Document) {
 		recorded := f.record.Member(m.Ordinal)
 		limit, short := resize.StopTooShort(f.in.Set, f.record.Strategy, recorded)
 		minutes := int(resize.WholeCopy(recorded).Minutes())
-		undone := fmt.Sprintf("about %d min if the volumes are full. A stop is undone after %s: raise %s", minutes, 2*limit,
+		undone := fmt.Sprintf("about %d min if the volumes are full. It would be cancelled after %s, so it does not begin: raise %s", minutes, 2*limit,
 			api.MaxStopAnnotation)
 		switch {
 		case m.NoFirstPass != "" && short:

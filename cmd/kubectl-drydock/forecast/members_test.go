@@ -134,9 +134,9 @@ func TestStrategyOfTheFlagIsForecast(t *testing.T) {
 
 // TestPlanWarnsOfMaxStop: max-stop does not allow the whole copy, which is made while the member is stopped if its node refuses a mover.
 func TestPlanWarnsOfMaxStop(t *testing.T) {
-	off, short := build.Annotation(api.FirstPassAnnotation, "off"), build.Annotation(api.MaxStopAnnotation, "10s")
+	off, short := build.Annotation(api.FirstPassAnnotation, "off"), build.Annotation(api.MaxStopAnnotation, "100ms")
 	long := build.Annotation(api.MaxStopAnnotation, "1m")
-	const undone = "A stop is undone after 20s: raise " + api.MaxStopAnnotation
+	const undone = "It would be cancelled after 200ms, so it does not begin: raise " + api.MaxStopAnnotation
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    int // warnings of a stop that is undone
