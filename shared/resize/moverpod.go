@@ -71,8 +71,8 @@ func wholeCopy(member *api.Member) time.Duration {
 	return time.Duration(float64(bytes) / CopyRate * float64(time.Second))
 }
 
-// StopTooShort reports whether the stop of a member without a first pass may be cancelled before its copy is complete, and returns max-stop.
-// A stop is cancelled after twice that time.
+// StopTooShort reports whether the stop of a member without a first pass may be cancelled before its copy is complete, and returns
+// max-stop. A stop is cancelled after twice that time.
 func StopTooShort(set *appsv1.StatefulSet, strategy api.Strategy, member *api.Member) (limit time.Duration, short bool) {
 	limit, _ = api.MaxStop(set, strategy) // the preflight refuses an invalid value
 	return limit, limit > 0 && wholeCopy(member)/2 > limit

@@ -124,8 +124,8 @@ func (f *Forecast) addWarnings(d *Document) {
 		recorded := f.record.Member(m.Ordinal)
 		limit, short := resize.StopTooShort(f.in.Set, f.record.Strategy, recorded)
 		minutes := int(resize.WholeCopy(recorded).Minutes())
-		undone := fmt.Sprintf("about %d min if the volumes are full. It would be cancelled after %s, so it does not begin: raise %s", minutes, 2*limit,
-			api.MaxStopAnnotation)
+		undone := fmt.Sprintf("about %d min if the volumes are full. It would be cancelled after %s, so it does not begin: raise %s", minutes,
+			2*limit, api.MaxStopAnnotation)
 		switch {
 		case m.NoFirstPass != "" && short:
 			d.Warnings = append(d.Warnings, fmt.Sprintf("pod %s gets no first pass (%s): its stop lasts as long as the whole copy, %s", m.Pod,
