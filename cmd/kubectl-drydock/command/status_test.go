@@ -138,7 +138,7 @@ func TestApproveWritesTheOperationsID(t *testing.T) {
 	c := newCluster(t, build.Set("web", build.Annotation(api.CutoverAnnotation, api.CutoverApprove),
 		build.Status(build.Operation(api.Moving, build.Members(api.MemberWaiting, "data-web-0")))))
 	out, err := c.run(t, "approve", "sts/web")
-	if err != nil || !strings.Contains(out, "operation "+build.ID+" may stop its members now (whole)") {
+	if err != nil || !strings.Contains(out, "operation "+build.ID+" may stop its members (whole)") {
 		t.Fatalf("%q, %v", out, err)
 	}
 	if len(c.wrote) != 1 || !strings.Contains(c.wrote[0], "drydock.dev~1approve value:"+build.ID) ||
