@@ -48,7 +48,7 @@ func (p *Page) readOverview(ctx context.Context) (overview.Document, error) {
 	return overview.New(sets, p.now()), nil
 }
 
-// readSet reads what the page of one set shows.
+// readSet reads the content of the page of one set.
 func (p *Page) readSet(ctx context.Context, v view) (setFacts, error) {
 	if len(p.namespaces) > 0 && !slices.Contains(p.namespaces, v.namespace) {
 		return setFacts{}, setNotFound(v.namespace, v.name)

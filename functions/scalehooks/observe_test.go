@@ -42,7 +42,7 @@ func TestOnlyHookJobsOfTheSetAreObserved(t *testing.T) {
 	}
 }
 
-// TestUnreadPodsOfHookAreReported: the look goes on without them.
+// TestUnreadPodsOfHookAreReported: the observation does not fail.
 func TestUnreadPodsOfHookAreReported(t *testing.T) {
 	job := hookJob("pre", completed)
 	for name, row := range map[string]struct {

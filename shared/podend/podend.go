@@ -48,16 +48,16 @@ const (
 	Succeeded                // it has finished its work
 )
 
-// Kills is what was read about early ends of pods.
+// Kills has the observed Events about early ends of pods.
 type Kills struct {
-	// Events has an entry for each pod whose Events were read: one that tells of an early end, or nil. The end of a pod without an entry
+	// Events has an entry for each pod whose Events were read: an Event about an early end, or nil. The end of a pod without an entry
 	// proves nothing.
 	Events map[types.UID]*corev1.Event
 	// Unread says what could not be read, and why. It is empty if all was read.
 	Unread string
 }
 
-// Note keeps the Event if it tells of an early end of the pod. One such Event is enough.
+// Note keeps the Event if it reports an early end of the pod. One Event is enough.
 func (k Kills) Note(pod *corev1.Pod, e *corev1.Event) {
 	if k.Events[pod.UID] == nil && ends(pod, e) {
 		k.Events[pod.UID] = e.DeepCopy()
@@ -177,7 +177,7 @@ func hasMessage(pod *corev1.Pod, want string) bool {
 	})
 }
 
-// traceInPod returns what the pod itself says about an early end, or "".
+// traceInPod returns the evidence of an early end in the pod itself, or "".
 func traceInPod(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil { // the clocks differ, so no time shows whether the containers ended before
 		return "was deleted"

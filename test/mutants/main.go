@@ -1,4 +1,4 @@
-// Command mutants changes one condition of a package at a time, and runs the package's tests. A mutant with which all tests pass is
+// Command mutants changes one condition of a package at a time, and runs the package's tests. A mutant that fails no test is
 // undetected: it is a missing test, or code that does nothing. undetected.txt has their number for each package, which may only shrink.
 //
 //	go run ./test/mutants [-record] ./shared/window ./functions/restore
@@ -82,7 +82,7 @@ func judge(name string, now, before int, known bool) string {
 	case !known:
 		return fmt.Sprintf("%s has no number in %s. Write it with: make mutants PKG=./%s RECORD=1", name, recordFile, name)
 	case now > before:
-		return fmt.Sprintf("%s has %d undetected mutants, and %s allows %d. Test the new conditions, or remove those that do nothing",
+		return fmt.Sprintf("%s has %d undetected mutants, and %s allows %d. Test the new conditions, or remove conditions that do nothing",
 			name, now, recordFile, before)
 	case now < before:
 		return fmt.Sprintf("%s has only %d undetected mutants, and %s says %d. Lower the number with: make mutants PKG=./%s RECORD=1", name, now,

@@ -28,7 +28,7 @@ type target struct {
 	XTestGoFiles         []string
 }
 
-// list returns the packages that the patterns name, without those that have no tests.
+// list returns the packages that match the patterns and have tests.
 func list(patterns ...string) ([]target, error) {
 	out, err := exec.Command("go", append([]string{"list", "-json=Dir,Name,GoFiles,TestGoFiles,XTestGoFiles"}, patterns...)...).Output()
 	if err != nil {
@@ -64,7 +64,7 @@ func (p target) find() (all []mutant, sources map[string][]byte, err error) {
 	return all, sources, nil
 }
 
-// undetected returns the number of mutants, and those with which all tests of the package pass.
+// undetected returns the number of mutants, and the mutants that no test of the package detects.
 func (p target) undetected() (total int, missed []mutant, err error) {
 	mutants, sources, err := p.find()
 	if err != nil || len(mutants) == 0 {

@@ -40,7 +40,7 @@ func TestFirstPassesConverge(t *testing.T) {
 	}
 }
 
-// A pass warns of what it copies. Later passes skip these files, and the report still has the warning.
+// A pass warns of the files that it copies. Later passes skip these files, and the report still has the warning.
 func TestWarningsOfAllPassesAreReported(t *testing.T) {
 	m := newMember(t, 64, "data")
 	m.write("data/log", "x")

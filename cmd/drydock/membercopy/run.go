@@ -130,7 +130,7 @@ func (c *claim) addResult(result mover.Result, err error) {
 		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
 		Count: one.Count, Problems: one.Problems, Warnings: earlier.Warnings,
 	}
-	for _, w := range one.Warnings { // a later pass does not look again at what an earlier one has copied
+	for _, w := range one.Warnings { // a later pass skips files that an earlier pass has copied
 		if !slices.Contains(c.report.Warnings, w) {
 			c.report.Warnings = append(c.report.Warnings, w)
 		}
