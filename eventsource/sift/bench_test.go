@@ -3,7 +3,6 @@ package sift
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -107,7 +106,7 @@ func TestHostileEventsTakeLittleMemory(t *testing.T) {
 			all.Wait()
 			runtime.ReadMemStats(&after)
 			each := int(after.TotalAlloc-before.TotalAlloc) / row.count
-			t.Log(fmt.Sprintf("%d bytes of JSON, %d allocated for an event", len(row.body), each))
+			t.Logf("%d bytes of JSON, %d allocated for an event", len(row.body), each)
 			if each > 40*size {
 				t.Errorf("an event of %d bytes allocated %d", len(row.body), each)
 			}

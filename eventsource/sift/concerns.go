@@ -49,27 +49,27 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (notice, erro
 	kind, _ := e.Extensions()["kind"].(string)
 	switch kind {
 	case "StatefulSet":
-		return decodeAndJudge(e, &eventSet{}, func(set *appsv1.StatefulSet) notice {
+		return decodeAndJudge(e, (*eventSet).reduced, func(set *appsv1.StatefulSet) notice {
 			return noticeOf(set, concernedByChange(operation.Change{Set: set, Records: operation.Of(set), Now: now, Retry: retry,
 				Added: e.Type() == events.SourceAdd, Gone: gone}))
 		})
 	case "PersistentVolumeClaim":
-		return decodeAndJudge(e, &eventClaim{}, func(claim *corev1.PersistentVolumeClaim) notice {
+		return decodeAndJudge(e, (*eventClaim).reduced, func(claim *corev1.PersistentVolumeClaim) notice {
 			return noticeOfLinked(claim, resize.ConcernedByClaim(claim, gone))
 		})
 	case "Job":
-		return decodeAndJudge(e, &eventJob{}, func(job *batchv1.Job) notice {
+		return decodeAndJudge(e, (*eventJob).reduced, func(job *batchv1.Job) notice {
 			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook {
 				return noticeOfLinked(job, scale.ConcernedByJob(job, gone))
 			}
 			return noticeOfLinked(job, resize.ConcernedByJob(job, gone))
 		})
 	case "Scaler":
-		return decodeAndJudge(e, &eventScaler{}, func(scaler *v1alpha1.Scaler) notice {
+		return decodeAndJudge(e, (*eventScaler).reduced, func(scaler *v1alpha1.Scaler) notice {
 			return noticeOfScaler(scaler, scale.ConcernedByScaler(scaler, gone))
 		})
 	case "Pod":
-		return decodeAndJudge(e, &eventPod{}, func(pod *corev1.Pod) notice {
+		return decodeAndJudge(e, (*eventPod).reduced, func(pod *corev1.Pod) notice {
 			if link, err := api.LoadLink(pod); err == nil && link != nil && link.Role == api.RoleCleaner {
 				return noticeOfLinked(pod, cleanup.ConcernedByPod(pod, gone))
 			}
@@ -79,17 +79,18 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (notice, erro
 	return notice{}, nil
 }
 
-func decodeAndJudge[T any](e cloudevents.Event, object eventObject[T], decide func(*T) notice) (notice, error) {
-	err := error(nil)
+func decodeAndJudge[E, T any](e cloudevents.Event, reduced func(*E) *T, decide func(*T) notice) (notice, error) {
+	var object E
+	var err error
 	if size := len(e.Data()); size > maxObject {
 		err = fmt.Errorf("the object has %d bytes, at most %d are read; the next tick checks its StatefulSet", size, maxObject)
 	} else {
-		err = bounded.JSON(e.Data(), object)
+		err = bounded.JSON(e.Data(), &object)
 	}
 	if err != nil {
 		return notice{}, fmt.Errorf("reading the object in event %q (%s): %w", e.ID(), e.Subject(), err)
 	}
-	return decide(object.reduced()), nil
+	return decide(reduced(&object)), nil
 }
 
 func noticeOf(set *appsv1.StatefulSet, concerns []api.Function) notice {

@@ -18,11 +18,8 @@ const maxObject = api.MaxSet
 // and a decoded object takes several times its length.
 const maxInFlight = 2 * maxObject
 
-// eventObject decodes an object of an event with only the fields that the judges read. Everything else is skipped: pod templates, pods'
-// containers and managed fields are the largest parts of objects, and no judge looks at them.
-type eventObject[T any] interface{ reduced() *T }
-
-// skipped is the value of a field that is not decoded.
+// skipped is the value of a field that is not decoded. Objects of events are decoded with only the fields that the judges read: pod
+// templates, pods' containers and managed fields are the largest parts of objects, and no judge looks at them.
 type skipped struct{}
 
 // UnmarshalJSON ignores the value.
