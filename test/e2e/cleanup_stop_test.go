@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,14 +78,38 @@ func TestCleanupOfFullEmptyDirHasNotSucceeded(t *testing.T) {
 	drydock(t, s, "--tick", "2s")
 	awaitAccounted(s, "web", 2)
 	s.Scale("web", 1)
+	expectClaimsKept(t, s, claims, "was ended by its kubelet: Evicted", "EmptyDir")
+}
 
+// TestCleanupOnNodeThatShutsDownHasNotSucceeded plays the graceful shutdown of a node: the pod gets the condition of the kubelet, and then
+// its container the stop signal, on which it exits with 0. The kubelet reports that the pod succeeded, and does not delete it.
+// Invariants: I1.
+func TestCleanupOnNodeThatShutsDownHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateSet(cleaned(2, "trap 'exit 0' TERM; while :; do sleep 1 & wait; done"))
+	claims := claimUIDs(t, s, "web", 2)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+	awaitCleaner(s, "")
+	s.Kubectl(t, "", "-n", s.Namespace, "patch", "pod", "web-1", "--subresource=status", "--type=strategic", "-p", `{"status": {"conditions": [
+		{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+		"message": "Pod was terminated in response to imminent node shutdown."}]}}`)
+	s.Exec(t, "web-1", "kill 1")
+	expectClaimsKept(t, s, claims, "TerminationByKubelet", "imminent node shutdown")
+}
+
+// expectClaimsKept waits until a try of ordinal 1 has failed for a reason with the words, aborts the cleanup, and expects the claims.
+func expectClaimsKept(t *testing.T, s *stage.Stage, claims []types.UID, words ...string) {
+	t.Helper()
 	s.Eventually("a try has failed", func() string {
 		doc := s.Cleanup("web")
 		if doc == nil || len(doc.Ordinals) == 0 || doc.Ordinals[0].Tries == 0 {
 			return fmt.Sprintf("the record is %+v", doc)
 		}
-		if message := doc.Ordinals[0].Message; !containsAll(message, []string{"was ended by its kubelet: Evicted", "EmptyDir"}) {
-			t.Fatalf("the kubelet reports no success, so the test shows nothing: %s", message)
+		if message := doc.Ordinals[0].Message; !containsAll(message, words) {
+			t.Fatalf("the pod counts as failed for another reason than %q: %s", words, message)
 		}
 		return ""
 	})
@@ -96,6 +121,28 @@ func TestCleanupOfFullEmptyDirHasNotSucceeded(t *testing.T) {
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Errorf("after the abort, the claims have UIDs %v, had %v", now, claims)
 	}
+}
+
+// TestCleanupWithoutItsSuccessMessageHasNotSucceeded: a cleanup pod that exits with 0 and does not write the message of its annotation has
+// failed, and is created again. The next one writes the message, and the claim goes.
+func TestCleanupWithoutItsSuccessMessageHasNotSucceeded(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := cleaned(2, "[ ! -e /data/tried ] || echo all moved >/dev/termination-log; touch /data/tried")
+	set.Annotations[api.CleanupTemplateAnnotation] = strings.Replace(set.Annotations[api.CleanupTemplateAnnotation], "metadata:\n",
+		"metadata:\n  annotations:\n    "+api.SuccessMessageAnnotation+": all moved\n", 1)
+	s.CreateSet(set)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
+	expectWarning(t, s, []string{"has not written \"all moved\"", api.SuccessMessageAnnotation})
+	s.Eventually("the claim is deleted", func() string {
+		if claim := s.Claim("data-web-1"); claim != nil {
+			return "it exists"
+		}
+		return ""
+	})
 }
 
 // awaitCleaner waits until another cleanup pod of ordinal 1 than the known one runs, and returns its UID.
