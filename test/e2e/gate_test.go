@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/kit/stage"
 )
 
 // TestGateOfRollingResize: first a set with the update strategy OnDelete has a newer pod template. Then a partition
@@ -81,4 +83,44 @@ func (s *acks) awaitClosed(words ...string) {
 		}
 		return ""
 	})
+}
+
+const stubbornHook = `metadata: {labels: {hook: before}}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+    - name: switchover
+      image: %s
+      command: [sh, -c, "trap 'exit 0' TERM; while [ ! -e /tmp/switched ]; do sleep 1 & wait; done"]
+`
+
+// TestDrainedHookStopsNoMember: the pod of the hook before a member is evicted halfway, and its container exits with 0 on the signal. The
+// Job controller counts that as success. The member is not stopped. The next hook ends by itself, and the member is moved.
+func TestDrainedHookStopsNoMember(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	set := stage.Workload("64Mi")
+	set.Spec.Replicas = ptr.To[int32](1)
+	set.Annotations[api.BeforeMemberAnnotation] = fmt.Sprintf(stubbornHook, stage.WorkloadImage)
+	s.CreateSet(set)
+	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(t.Context(), "web-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drydock(t, s, "--tick", "2s")
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	evict(t, s, awaitHookPod(s))
+	if status := s.AwaitEnd(t); status.Phase != api.Failed || status.Reason != api.HookFailed ||
+		!strings.Contains(status.Message, "is complete, but") {
+		t.Fatalf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
+	}
+	if now, err := s.Kube.CoreV1().Pods(s.Namespace).Get(t.Context(), "web-0", metav1.GetOptions{}); err != nil || now.UID != pod.UID {
+		t.Fatalf("the pod was stopped: %v", err)
+	}
+
+	s.Kubectl(t, "", "-n", s.Namespace, "annotate", "sts", "web", api.RetryAnnotation+"=")
+	s.Exec(t, awaitHookPod(s), "touch /tmp/switched")
+	if status := s.AwaitEnd(t); status.Phase != api.Succeeded {
+		t.Fatalf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
+	}
 }

@@ -87,11 +87,7 @@ func TestDrainedHookHasNotSucceeded(t *testing.T) {
 	s.Kubectl(t, fmt.Sprintf(stubbornDrain, stage.WorkloadImage), "-n", s.Namespace, "apply", "-f", "-")
 	s.AwaitScaler(t, "web", "idle 2")
 	s.ScaleScaler(t, "web", 1)
-	pod := awaitHookPod(s)
-	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}
-	if err := s.Kube.CoreV1().Pods(s.Namespace).EvictV1(context.Background(), eviction); err != nil {
-		t.Fatal(err)
-	}
+	evict(t, s, awaitHookPod(s))
 	s.AwaitScaler(t, "web", "failed 2")
 	failed := s.Scaler("web").Status.Failed
 	if n := *s.Set("web").Spec.Replicas; n != 2 || failed == nil || failed.Reason != string(api.HookFailed) {
@@ -106,6 +102,15 @@ func TestDrainedHookHasNotSucceeded(t *testing.T) {
 	s.Exec(t, awaitHookPod(s), "touch /tmp/drained")
 	s.AwaitScaler(t, "web", "idle 1")
 	awaitReplicas(s, "web", 1)
+}
+
+// evict deletes a pod as a drain does.
+func evict(t *testing.T, s *stage.Stage, pod string) {
+	t.Helper()
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: pod}}
+	if err := s.Kube.CoreV1().Pods(s.Namespace).EvictV1(context.Background(), eviction); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // awaitHookPod waits until the pod of a hook runs, and returns its name.
