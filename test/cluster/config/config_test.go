@@ -59,7 +59,8 @@ func TestManifestsContainAllClassesAndOneDefault(t *testing.T) {
 				defaults++
 			}
 		}
-		want := []string{"fixed", "fixed-2", "fixed-immediate", "direct", "once", "expandable", "csi", "csi-slow", "csi-immediate", "csi-offline"}
+		want := []string{"fixed", "fixed-2", "fixed-immediate", "direct", "once", "expandable", "csi", "csi-slow", "csi-limit", "csi-immediate",
+			"csi-offline"}
 		if !slices.Equal(names, want) || defaults != 1 {
 			t.Errorf("size %s: classes %v with %d defaults, want %v with one", size, names, defaults, want)
 		}

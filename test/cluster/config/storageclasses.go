@@ -10,6 +10,7 @@ type StorageClass struct {
 	Default      bool
 	Publish      string // "direct" mounts the device for each pod, "once" for one pod at a time
 	DelaySeconds int    // duration of attaching, and of detaching
+	AttachLimit  int    // how many volumes of the class can be attached; 0 for any
 }
 
 // Binding returns the class's volumeBindingMode.
@@ -31,6 +32,7 @@ var StorageClasses = []StorageClass{
 	{Name: "expandable", Driver: LocalDriver, FileSystem: "xfs", Expandable: true},
 	{Name: "csi", Driver: CloudDriver, FileSystem: "xfs", Expandable: true},
 	{Name: "csi-slow", Driver: CloudDriver, FileSystem: "xfs", Expandable: true, DelaySeconds: 10},
+	{Name: "csi-limit", Driver: CloudDriver, FileSystem: "xfs", Expandable: true, AttachLimit: 2},
 	{Name: "csi-immediate", Driver: CloudDriver, FileSystem: "xfs", Expandable: true, Immediate: true},
 	{Name: "csi-offline", Driver: OfflineDriver, FileSystem: "ext4", Expandable: true},
 }

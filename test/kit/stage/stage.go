@@ -34,6 +34,7 @@ const (
 	CloudClass    = "csi"         // attaches and detaches, expands online, has attributes that can be changed
 	OfflineClass  = "csi-offline" // expands only while detached
 	SlowClass     = "csi-slow"    // attaching and detaching take ten seconds each
+	LimitClass    = "csi-limit"   // two of its volumes can be attached, which the scheduler does not know
 )
 
 // Stage is a namespace on a real cluster.

@@ -16,6 +16,7 @@ import (
 const (
 	attachSeconds = "attachSeconds" // duration of attaching
 	detachSeconds = "detachSeconds"
+	attachLimit   = "attachLimit"  // how many volumes of the class can be attached, 0 for any; the scheduler does not know it
 	publishing    = "publish"      // how volumes with file systems are mounted: empty, publishDirect or publishOnce
 	readAheadKiB  = "readAheadKiB" // read-ahead of the loop device; mutable
 )
@@ -113,8 +114,8 @@ func (c controller) canCreate(r *csi.CreateVolumeRequest) error {
 	if problem := unsupported(r.VolumeCapabilities); problem != "" {
 		return status.Error(codes.InvalidArgument, problem)
 	}
-	for _, parameter := range []string{attachSeconds, detachSeconds} {
-		if _, err := delay(r.Parameters, parameter); err != nil {
+	for _, parameter := range []string{attachSeconds, detachSeconds, attachLimit} {
+		if _, err := number(r.Parameters, parameter); err != nil {
 			return err
 		}
 	}
@@ -165,17 +166,17 @@ func within(bytes int64, r *csi.CapacityRange) bool {
 	return bytes >= r.GetRequiredBytes() && (r.GetLimitBytes() == 0 || bytes <= r.GetLimitBytes())
 }
 
-// delay parses a parameter in seconds.
-func delay(parameters map[string]string, name string) (time.Duration, error) {
+// number parses a parameter. The default is 0.
+func number(parameters map[string]string, name string) (int, error) {
 	text, given := parameters[name]
 	if !given {
 		return 0, nil
 	}
-	seconds, err := strconv.ParseUint(text, 10, 16)
+	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return 0, status.Errorf(codes.InvalidArgument, "parameter %s is not a number of seconds: %q", name, text)
+		return 0, status.Errorf(codes.InvalidArgument, "parameter %s is not a whole number up to 65535: %q", name, text)
 	}
-	return time.Duration(seconds) * time.Second, nil
+	return int(n), nil
 }
 
 func (c controller) volumeResponse(v *record, source *csi.VolumeContentSource) *csi.CreateVolumeResponse {

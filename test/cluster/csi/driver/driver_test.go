@@ -47,6 +47,28 @@ func wantCode(t *testing.T, err error, want codes.Code) {
 	}
 }
 
+// TestAttachLimit: volumes of a class with a limit are attached up to the limit. Other volumes do not count.
+func TestAttachLimit(t *testing.T) {
+	c := attaching(t)
+	create(t, c, "other", 1<<20)
+	for _, name := range []string{"pvc-1", "pvc-2", "pvc-3"} {
+		r := volumeRequest(name, 1<<20)
+		r.Parameters = map[string]string{attachLimit: "2"}
+		if _, err := c.CreateVolume(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, publish(t.Context(), c, "pvc-1"), codes.OK)
+	wantCode(t, publish(t.Context(), c, "pvc-2"), codes.OK)
+	wantCode(t, publish(t.Context(), c, "pvc-3"), codes.ResourceExhausted)
+	wantCode(t, publish(t.Context(), c, "pvc-2"), codes.OK) // it is attached already
+	wantCode(t, publish(t.Context(), c, "other"), codes.OK)
+	if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: "pvc-1", NodeId: "here"}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, publish(t.Context(), c, "pvc-3"), codes.OK)
+}
+
 func TestRepeatedCreationReturnsTheSameVolume(t *testing.T) {
 	c := attaching(t)
 	create(t, c, "pvc-1", 1<<20)
