@@ -74,7 +74,7 @@ func TestNodeWithoutAttachSlot(t *testing.T) {
 	set.Annotations[api.ResizeMethodAnnotation] = string(api.MethodCopy)
 	set.Annotations[api.CutoverAnnotation] = api.CutoverApprove
 	s.CreateSet(set)
-	sum := s.Exec(t, "web-0", "sha256sum /data/*")
+	sum := s.Exec(t, "web-0", "find /data -type f | sort | xargs sha256sum")
 	s.Kubectl(t, fmt.Sprintf(otherPod, stage.LimitClass, stage.WorkloadImage), "-n", s.Namespace, "apply", "-f", "-")
 	s.Kubectl(t, "", "-n", s.Namespace, "wait", "pod", "other", "--for=condition=Ready", "--timeout=3m")
 	drydock(t, s, "--tick", "5s")
@@ -104,7 +104,7 @@ func TestNodeWithoutAttachSlot(t *testing.T) {
 		}
 		return ""
 	})
-	if now := s.Exec(t, "web-0", "sha256sum /data/*"); now != sum {
+	if now := s.Exec(t, "web-0", "find /data -type f | sort | xargs sha256sum"); now != sum {
 		t.Errorf("the data is %s, was %s", now, sum)
 	}
 }
