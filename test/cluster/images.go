@@ -65,7 +65,8 @@ func (r runtime) importImage(ctx context.Context, i image.Image) error {
 	return step("importing the image "+i.Name, func() error { return r.load(ctx, i.Name, built) })
 }
 
-// load imports an image through an archive file. The file is inside the cluster's folder, so that `down` removes it after a killed run.
+// load imports an image through an archive file, and pins it: nothing could pull it again, so a kubelet without disk space must not remove
+// it. The file is inside the cluster's folder, so that `down` removes it after a killed run.
 func (r runtime) load(ctx context.Context, name string, built v1.Image) error {
 	scratch := filepath.Dir(r.socket)
 	archive, err := os.CreateTemp(scratch, "image-*.tar")
@@ -76,7 +77,10 @@ func (r runtime) load(ctx context.Context, name string, built v1.Image) error {
 	if err := errors.Join(image.WriteArchive(name, built, scratch, archive), archive.Close()); err != nil {
 		return err
 	}
-	_, err = r.ctr(ctx, "images", "import", archive.Name())
+	if _, err := r.ctr(ctx, "images", "import", archive.Name()); err != nil {
+		return err
+	}
+	_, err = r.ctr(ctx, "images", "label", name, "io.cri-containerd.pinned=pinned")
 	return err
 }
 

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"testing"
 
 	"drydock.dev/shared/api"
@@ -21,4 +22,30 @@ func TestNodeAgentsAndControllersRestartWhileMemberIsHeld(t *testing.T) {
 		s.RestartComponent(t, name)
 	}
 	s.expectMovedTo(t, "160Mi")
+}
+
+// TestCleanupOnNodeWithoutDiskSpaceHasNotSucceeded: the kubelet evicts all pods, because less space is free than its threshold. The
+// container of the cleanup pod exits with 0 on the signal. The claim stays. On the healthy node, the next cleanup pod ends by itself.
+// Invariants: I1.
+func TestCleanupOnNodeWithoutDiskSpaceHasNotSucceeded(t *testing.T) {
+	s := stage.New(t)
+	s.CreateSet(cleaned(2, "trap 'exit 0' TERM; while [ ! -e /data/go ]; do sleep 1 & wait; done"))
+	claims := claimUIDs(t, s, "web", 2)
+	drydock(t, s, "--tick", "2s")
+	awaitAccounted(s, "web", 2)
+	s.Scale("web", 1)
+	evicted := awaitCleaner(s, "")
+	relieve := s.ReconfigureKubelet(t, `
+evictionSoft: {nodefs.available: 99%}
+evictionSoftGracePeriod: {nodefs.available: 1s}
+evictionMaxPodGracePeriod: 30
+`)
+	awaitEvent(t, s, "TerminationByKubelet", "low on resource: ephemeral-storage")
+	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
+		t.Errorf("the claims have UIDs %v, had %v", now, claims)
+	}
+	relieve()
+	awaitCleaner(s, evicted)
+	s.Exec(t, "web-1", "touch /data/go")
+	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
 }

@@ -79,6 +79,27 @@ func (s *Stage) RestartComponent(t testing.TB, name string) {
 	}
 }
 
+// ReconfigureKubelet adds lines to the kubelet's configuration and restarts it. The returned function restores the former one. It is called
+// at the latest when the test ends.
+func (s *Stage) ReconfigureKubelet(t testing.TB, lines string) (restore func()) {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(s.Kubeconfig), "node", "config", "kubelet.yaml")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(text []byte) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Error(err)
+		}
+		s.RestartComponent(t, "kubelet")
+	}
+	restore = sync.OnceFunc(func() { put(before) })
+	t.Cleanup(restore)
+	put(append(slices.Clone(before), lines...))
+	return restore
+}
+
 // SuperviseComponents restarts the components of the local cluster that end by themselves, until the test ends. For example,
 // kube-scheduler ends if its cache is wrong after a restart of the API server.
 func (s *Stage) SuperviseComponents(t testing.TB) {
