@@ -100,23 +100,27 @@ func TestCleanupOnNodeThatShutsDownHasNotSucceeded(t *testing.T) {
 	expectClaimsKept(t, s, claims, "TerminationByKubelet", "imminent node shutdown")
 }
 
-// awaitEvent waits for an Event of Drydock on set web whose message has the words.
-func awaitEvent(t *testing.T, s *stage.Stage, words ...string) {
+// awaitWarning waits for a Warning of Drydock on set web whose message has the words, and returns the message.
+func awaitWarning(t *testing.T, s *stage.Stage, words ...string) (message string) {
 	t.Helper()
-	s.Eventually(fmt.Sprintf("an Event mentions %q", words), func() string {
+	s.Eventually(fmt.Sprintf("a Warning mentions %q", words), func() string {
 		events := story(t, s, "web")
-		if slices.ContainsFunc(events, func(e corev1.Event) bool { return containsAll(e.Message, words) }) {
-			return ""
+		for _, e := range events {
+			if e.Type == corev1.EventTypeWarning && containsAll(e.Message, words) {
+				message = e.Message
+				return ""
+			}
 		}
 		return fmt.Sprintf("the record is %+v, after %d Events", s.Cleanup("web"), len(events))
 	})
+	return message
 }
 
 // expectClaimsKept waits until a try of ordinal 1 has failed for a reason with the words, aborts the cleanup, and expects the claims. On a
 // busy node a container may need longer than its grace period, and is killed. Such a try does not count.
 func expectClaimsKept(t *testing.T, s *stage.Stage, claims []types.UID, words ...string) {
 	t.Helper()
-	awaitEvent(t, s, words...)
+	awaitWarning(t, s, words...)
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Errorf("the claims have UIDs %v, had %v", now, claims)
 	}
@@ -140,7 +144,7 @@ func TestCleanupWithoutItsSuccessMessageHasNotSucceeded(t *testing.T) {
 	awaitAccounted(s, "web", 2)
 	s.Scale("web", 1)
 	awaitCleanup(s, "web", api.Succeeded, api.CleanupCompleted)
-	awaitEvent(t, s, "has not written \"all moved\"", api.SuccessMessageAnnotation)
+	awaitWarning(t, s, "has not written \"all moved\"", api.SuccessMessageAnnotation)
 	s.Eventually("the claim is deleted", func() string {
 		if claim := s.Claim("data-web-1"); claim != nil {
 			return "it exists"

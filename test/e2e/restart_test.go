@@ -25,7 +25,8 @@ func TestNodeAgentsAndControllersRestartWhileMemberIsHeld(t *testing.T) {
 }
 
 // TestCleanupOnNodeWithoutDiskSpaceHasNotSucceeded: the kubelet evicts all pods, because less space is free than its threshold. The
-// container of the cleanup pod exits with 0 on the signal. The claim stays. On the healthy node, the next cleanup pod ends by itself.
+// container of the cleanup pod exits with 0 on the signal. The kubelet reports success, or an unknown end if it has removed the container
+// before it looked. The claim stays. On the healthy node, the next cleanup pod ends by itself.
 // Invariants: I1.
 func TestCleanupOnNodeWithoutDiskSpaceHasNotSucceeded(t *testing.T) {
 	s := stage.New(t)
@@ -40,7 +41,7 @@ evictionSoft: {nodefs.available: 99%}
 evictionSoftGracePeriod: {nodefs.available: 1s}
 evictionMaxPodGracePeriod: 30
 `)
-	awaitEvent(t, s, "TerminationByKubelet", "low on resource: ephemeral-storage")
+	t.Log(awaitWarning(t, s, "cleanup pod web-1"))
 	if now := claimUIDs(t, s, "web", 2); !slices.Equal(now, claims) {
 		t.Errorf("the claims have UIDs %v, had %v", now, claims)
 	}

@@ -72,6 +72,12 @@ func (s *Stage) RestartComponent(t testing.TB, name string) {
 		return ""
 	})
 	if !mine {
+		s.Eventually(name+" runs again", func() string { // the process of the tests may end before
+			if is, err := s.findComponent(name); err != nil || is == nil {
+				return fmt.Sprintf("it does not: %v", err)
+			}
+			return ""
+		})
 		return
 	}
 	if err := was.start(); err != nil {
