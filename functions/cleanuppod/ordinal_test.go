@@ -164,8 +164,14 @@ func TestFailure(t *testing.T) {
 	evicted := build.Edit(func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "the node was low on memory"
 	})
+	lost := build.Edit(func(p *corev1.Pod) {
+		p.Status.Phase, p.Spec.RestartPolicy = corev1.PodFailed, corev1.RestartPolicyNever
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "drain", RestartCount: 1, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}}}
+	})
 	old := build.Age(12 * time.Minute)
 	check(t, map[string]Input{
+		"the kubelet does not know how the container ended, and counts a restart": on(web(c), usedClaim("data-web-1"), cleanupPod(1, lost)),
 		"the container failed, and the kubelet restarts it": on(web(c), usedClaim("data-web-1"), cleanupPod(1, failing(2, ""))),
 		"the container failed as often as allowed": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, failing(3, "no route\nto db-0\n"))),

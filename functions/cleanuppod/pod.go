@@ -57,6 +57,9 @@ func failures(pod *corev1.Pod) int {
 	most := 0
 	for _, c := range statuses(pod) {
 		n := int(c.RestartCount)
+		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			n = 0 // a kubelet that does not know how the container ended counts a restart
+		}
 		if c.State.Running == nil && lastTermination(c) != nil && lastTermination(c).ExitCode != 0 {
 			n++ // not restarted yet
 		}

@@ -123,7 +123,7 @@ type Member struct {
 	Primary bool `json:"primary,omitempty"`
 	// NoFirstPass says why the member gets no first pass while it runs; empty if it gets one. Without a first pass, its stop takes longer
 	// the more data it has.
-	NoFirstPass string `json:"cold,omitempty"`
+	NoFirstPass string `json:"noFirstPass,omitempty"`
 }
 
 // Budget is a PodDisruptionBudget that selects the set's pods.
