@@ -15,9 +15,9 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// Guard returns the decision of the function. It checks the rules for every decision: it is a pure function that leaves its input unchanged,
-// each write carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next step of the
-// function according to operation.States.
+// Guard returns the decision of the function. It checks the rules for every decision: it is a pure function that leaves its input
+// unchanged, each write carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next
+// step of the function according to operation.States.
 func Guard(t testing.TB, by api.Function, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
