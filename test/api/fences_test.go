@@ -91,7 +91,7 @@ var setThefts = []theft{
 		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
 	}, ""},
 	{"say of any StatefulSet at zero that it has an operation",
-		func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
+		func(s *thief) error { return s.writeRecord("zero", api.KindResize, another, api.Planned) }, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
 	{"delete a StatefulSet that has the record of an operation, without its pods",
 		func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},
