@@ -43,7 +43,7 @@ func check(t *testing.T, situations map[string]Input) {
 func guarded(t *testing.T, in Input) plan.Plan {
 	t.Helper()
 	before := encode(in)
-	p := build.Guard(t, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
+	p := build.Guard(t, api.CleanupPod, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
 	if after := encode(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}

@@ -80,8 +80,8 @@ func TestDecide(t *testing.T) {
 		if row.change != nil {
 			row.change(&in.Letter)
 		}
-		cases = append(cases, build.Case{Sentence: name, World: build.World(in.Set), Facts: []string{"letter: " + describe(in.Letter)},
-			Decide: func() plan.Plan { return Decide(in) }})
+		cases = append(cases, build.Case{Sentence: name, By: api.DeadLetter, World: build.World(in.Set),
+			Facts: []string{"letter: " + describe(in.Letter)}, Decide: func() plan.Plan { return Decide(in) }})
 		if got := storedCodes(t, Decide(in)); got != row.list {
 			t.Errorf("%s: the list is %q, want %q", name, got, row.list)
 		}

@@ -30,7 +30,7 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Sentence: r.situation, World: r.in.Observed, Facts: inputWords(r.in),
+		cases = append(cases, build.Case{Sentence: r.situation, By: api.DetectResize, World: r.in.Observed, Facts: inputWords(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)

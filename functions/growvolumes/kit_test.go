@@ -29,7 +29,7 @@ func check(t *testing.T, rows ...row) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Sentence: r.says, World: r.in.Observed, Facts: inputLines(r.in),
+		cases = append(cases, build.Case{Sentence: r.says, By: api.GrowVolumes, World: r.in.Observed, Facts: inputLines(r.in),
 			Decide: func() plan.Plan { return Decide(r.in) }})
 	}
 	build.Golden(t, cases)

@@ -39,7 +39,7 @@ func check(t *testing.T, situations map[string]Input) {
 func guarded(t *testing.T, in Input) plan.Plan {
 	t.Helper()
 	before := observed(in)
-	p := build.Guard(t, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
+	p := build.Guard(t, api.IdleTimeout, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
 	if after := observed(in); after != before {
 		t.Errorf("the decision changed what was observed, from\n%s\nto\n%s", before, after)
 	}

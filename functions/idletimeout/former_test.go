@@ -258,6 +258,16 @@ func TestFormerSleepEndsNoPauseOfAUser(t *testing.T) {
 	}
 }
 
+// TestPauseOfAUserEndsAFormerSleep: the restored set sleeps, and a user pauses its Scaler. The sleep ends, and the set stays at zero.
+func TestPauseOfAUserEndsAFormerSleep(t *testing.T) {
+	asleep := build.StoredSleep(guarded(t, on(web(restored("web")))))
+	in := on(web(zero, build.WithSleep(asleep)))
+	in.UserPaused = map[string]bool{"web": true}
+	if ended := build.StoredSleep(guarded(t, in)); ended == nil || ended.Phase != api.Succeeded || ended.Reason != api.SetPaused {
+		t.Errorf("the sleep is %s", build.Words(ended))
+	}
+}
+
 // TestRestoredSetThatWasWakingWakes: the backup was made while the former set was waking, and at zero: a quota rejected its replicas.
 func TestRestoredSetThatWasWakingWakes(t *testing.T) {
 	waking := func(s *api.Sleep) {

@@ -20,7 +20,7 @@ func check(t *testing.T, situations map[string]Input) {
 	var cases []build.Case
 	for _, situation := range slices.Sorted(maps.Keys(situations)) {
 		in := situations[situation]
-		cases = append(cases, build.Case{Sentence: situation, World: in.Observed, Facts: otherInputs(in),
+		cases = append(cases, build.Case{Sentence: situation, By: api.PauseOwner, World: in.Observed, Facts: otherInputs(in),
 			Decide: func() plan.Plan { return Decide(in) }, Others: observedOthers(in)})
 	}
 	build.Golden(t, cases)

@@ -36,7 +36,7 @@ func check(t *testing.T, rows ...testCase) {
 	t.Helper()
 	var cases []build.Case
 	for _, r := range rows {
-		cases = append(cases, build.Case{Sentence: r.situation, World: r.input.Observed, Facts: otherInputs(r.input),
+		cases = append(cases, build.Case{Sentence: r.situation, By: api.Restore, World: r.input.Observed, Facts: otherInputs(r.input),
 			Decide: func() plan.Plan { return Decide(r.input) }})
 		if problem := releasesWithoutClaim(r.input, Decide(r.input)); problem != "" {
 			t.Errorf("%s: %s", r.situation, problem)

@@ -59,7 +59,7 @@ func entry(in Input, p plan.Plan) string {
 func decideAndCheck(t *testing.T, in Input) plan.Plan {
 	t.Helper()
 	before := toJSON(in)
-	p := build.Guard(t, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
+	p := build.Guard(t, api.ScaleHooks, build.World(), func() plan.Plan { return Decide(in) }, objectsOf(in)...)
 	if again := Decide(in); toJSON(again) != toJSON(p) {
 		t.Errorf("the same input, another plan:\n%s\n%s", toJSON(p), toJSON(again))
 	}
@@ -86,7 +86,7 @@ func checkConverges(t *testing.T, in Input) {
 		trail = append(trail, p.String())
 		for _, a := range p.Actions {
 			if a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets {
-				if err := build.CheckStep(in.Set, a); err != nil {
+				if err := build.CheckStep(api.ScaleHooks, in.Set, a); err != nil {
 					t.Errorf("%s: %v", a, err)
 				}
 			}

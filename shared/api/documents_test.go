@@ -30,9 +30,18 @@ func fixture(t *testing.T, name string) []byte {
 // uid is the UID of the set in the fixtures.
 const uid = "5d1f7a52-9c0e-4a58-8d0c-0a3c58a6b7f1"
 
+// stored returns the document as Drydock stores it, without spaces. A damaged one stays the same.
+func stored(text string) string {
+	var compact bytes.Buffer
+	if json.Compact(&compact, []byte(text)) != nil {
+		return text
+	}
+	return compact.String()
+}
+
 func annotatedSet(key, value string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{key: value},
+		Namespace: "shop", Name: "web", UID: uid, Annotations: map[string]string{key: stored(value)},
 	}}
 }
 
@@ -380,7 +389,7 @@ func TestDeadLetterKeyIdentifiesFailure(t *testing.T) {
 
 // TestUnknownFieldsAreIgnored: a newer Drydock may add fields to the same document version.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
-	text := bytes.Replace(fixture(t, "status-v2.json"), []byte(`"version": 2`), []byte(`"mood": "good", "version": 2`), 1)
+	text := bytes.Replace(fixture(t, "status-v2.json"), []byte(`"request"`), []byte(`"mood": "good", "request"`), 1)
 	if _, err := LoadResize(setWithStatus(string(text))); err != nil {
 		t.Error(err)
 	}
@@ -442,9 +451,9 @@ func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 		"another name": func(s *appsv1.StatefulSet) { s.Name = "api" },
 	} {
 		set := setWithStatus(string(fixture(t, "status-v2.json")))
-		set.Annotations[SleepAnnotation] = string(fixture(t, "sleep-v2.json"))
-		set.Annotations[CleanupAnnotation] = string(fixture(t, "cleanup-v2.json"))
-		set.Annotations[ScaleAnnotation] = string(fixture(t, "scale-v2.json"))
+		set.Annotations[SleepAnnotation] = stored(string(fixture(t, "sleep-v2.json")))
+		set.Annotations[CleanupAnnotation] = stored(string(fixture(t, "cleanup-v2.json")))
+		set.Annotations[ScaleAnnotation] = stored(string(fixture(t, "scale-v2.json")))
 		change(set)
 		resize, errResize := LoadResize(set)
 		sleep, errSleep := LoadSleep(set)
@@ -454,6 +463,36 @@ func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 		}
 		if scale, err := LoadScale(set); scale != nil || err != nil {
 			t.Errorf("%s: %v, %v", name, scale, err)
+		}
+	}
+}
+
+// TestRecordBeginsWithItsPhase: an admission policy reads operation, kind and phase from the beginning of a record. A record that other
+// code reads differently is no record.
+func TestRecordBeginsWithItsPhase(t *testing.T) {
+	const head, rest = `{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Planned",`, `"set":{"name":"web","uid":"u"}`
+	for name, row := range map[string]struct {
+		text string
+		read bool
+	}{
+		"as Drydock writes it":                  {head + rest + `}`, true},
+		"a text that looks like a phase":        {head + rest + `,"message":"\"phase\":\"Moving\""}`, true},
+		"a repeated phase":                      {head + rest + `,"phase":"Moving"}`, false},
+		"a repeated phase in capitals":          {head + rest + `,"PHASE":"Moving"}`, false},
+		"a repeated phase behind a long number": {head + rest + `,"replicas":1e99999999,"phase":"Moving"}`, false},
+		"a repeated operation":                  {head + rest + `,"operation":"ba9876543210"}`, false},
+		"a repeated kind":                       {head + rest + `,"kind":"Rollback"}`, false},
+		"another order": {`{"phase":"Planned","version":2,"operation":"0123456789ab","kind":"Resize",` +
+			rest + `}`, false},
+		"a space": {strings.Replace(head, ":", ": ", 1) + rest + `}`, false},
+		"an escaped letter in the name of the key":  {strings.Replace(head, `"phase"`, `"ph\u0061se"`, 1) + rest + `}`, false},
+		"an escaped letter in the text of the kind": {strings.Replace(head, `"Resize"`, `"R\u0065size"`, 1) + rest + `}`, false},
+	} {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u",
+			Annotations: map[string]string{StatusAnnotation: row.text}}}
+		record, err := LoadResize(set)
+		if read := err == nil && record != nil && record.Phase == Planned; read != row.read || !read && err == nil {
+			t.Errorf("%s: %v, %v", name, record, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,6 +116,12 @@ func (h *Header) validate() error {
 	return nil
 }
 
+// beginning returns the text of the fields that the policy drydock-fence-sets reads. It takes them from the beginning of a record, so a
+// repeated key further down must not count.
+func (h *Header) beginning() string {
+	return fmt.Sprintf(`{"version":%d,"operation":"%s","kind":"%s","phase":"%s",`, h.Version, h.Operation, h.Kind, h.Phase)
+}
+
 // isOf reports whether the record belongs to this set. A record with another UID came from a copied manifest and says nothing about this
 // set.
 func (h *Header) isOf(set *appsv1.StatefulSet) bool {
@@ -152,6 +159,10 @@ func load(set *appsv1.StatefulSet, annotation string, into interface{ Head() *He
 	if !slices.Contains(kinds, header.Kind) || !IsOperationID(header.Operation) { // object names derive from the id
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s has operation %q of kind %q, which does not belong there; remove the "+
 			"annotation if no operation runs", annotation, set.Namespace, set.Name, header.Operation, header.Kind)
+	}
+	if !strings.HasPrefix(text, header.beginning()) {
+		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s does not begin as Drydock writes it, with %s; remove the annotation if no "+
+			"operation runs", annotation, set.Namespace, set.Name, header.beginning())
 	}
 	if !slices.Contains(Phases[header.Kind], header.Phase) {
 		return false, fmt.Errorf("annotation %s of StatefulSet %s/%s: a %s has no phase %q; remove the annotation if no operation runs",

@@ -16,11 +16,34 @@ type State struct {
 	By api.Function
 	// Next are the phases that may follow. The record may also change within its phase.
 	Next []api.Phase
+	// Also has the other functions that write the record in this phase, and the phases in which they leave it.
+	Also map[api.Function]phases
 	// First is true if an operation may begin in this phase.
 	First bool
 }
 
 type phases = []api.Phase
+
+// beginners are the functions that begin operations of a kind. They also update the records of ended ones.
+var beginners = map[api.Kind]api.Function{api.KindResize: api.DetectResize, api.KindRollback: api.DetectResize,
+	api.KindSleep: api.IdleTimeout, api.KindCleanup: api.CleanupPod, api.KindScale: api.ScaleHooks}
+
+// MayWrite reports whether the function may write a record in the phase next over one in the phase former. Former is empty if an operation
+// begins. The policy drydock-fence-sets allows the same.
+func MayWrite(f api.Function, kind api.Kind, former, next api.Phase) bool {
+	from, to := Find(kind, former), Find(kind, next)
+	switch {
+	case to == nil || former != "" && from == nil:
+		return false
+	case former == "":
+		return to.First && f == beginners[kind]
+	case f == api.PauseOwner && former == next: // it writes in every phase why an owner stays paused
+		return kind == api.KindResize || kind == api.KindRollback || kind == api.KindSleep
+	case f == from.By || former.Terminal() && f == beginners[kind]:
+		return former == next || slices.Contains(from.Next, next)
+	}
+	return slices.Contains(from.Also[f], next)
+}
 
 // States is the table of all phases. Every operation follows it: no function writes a phase that cannot follow the one before.
 // docs/status.md shows the same rows.
@@ -30,7 +53,8 @@ var States = []State{
 	{Kind: api.KindResize, Phase: api.Planned, First: true, By: api.PauseOwner,
 		Means: "the preflight succeeded; Drydock waits for a turn, then for the owner's consent", Next: phases{api.Moving, api.Reverting}},
 	{Kind: api.KindResize, Phase: api.Moving, By: api.Restore,
-		Means: "members are copied and moved, see the phases of a member", Next: phases{api.Finishing, api.Reverting, api.Failed}},
+		Means: "members are copied and moved, see the phases of a member", Next: phases{api.Finishing, api.Reverting, api.Failed},
+		Also: map[api.Function]phases{api.Backup: {api.Moving, api.Reverting}}},
 	{Kind: api.KindResize, Phase: api.Finishing, By: api.Restore,
 		Means: "every member runs on its new volumes; the objects of the operation are removed", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindResize, Phase: api.Reverting, By: api.Restore,
@@ -44,7 +68,7 @@ var States = []State{
 		Means: "the preflight succeeded; Drydock waits for the owner's consent", Next: phases{api.Moving, api.Reverting}},
 	{Kind: api.KindRollback, Phase: api.Moving, By: api.Restore,
 		Means: "members get their old volumes back; nothing is copied",
-		Next:  phases{api.Finishing, api.Reverting, api.Failed}},
+		Next:  phases{api.Finishing, api.Reverting, api.Failed}, Also: map[api.Function]phases{api.Backup: {api.Moving, api.Reverting}}},
 	{Kind: api.KindRollback, Phase: api.Finishing, By: api.Restore,
 		Means: "every member has its old volumes back; the objects of the operation are removed", Next: phases{api.Succeeded, api.Failed}},
 	{Kind: api.KindRollback, Phase: api.Reverting, By: api.Restore,
@@ -56,12 +80,13 @@ var States = []State{
 
 	{Kind: api.KindSleep, Phase: api.Planned, First: true, By: api.PauseOwner,
 		Means: "the set will go to sleep; nothing was changed",
-		Next:  phases{api.Stopping, api.Waking, api.Succeeded, api.Refused}},
+		Next:  phases{api.Stopping, api.Waking, api.Succeeded, api.Refused},
+		Also:  map[api.Function]phases{api.IdleTimeout: {api.Planned, api.Waking, api.Succeeded}}},
 	{Kind: api.KindSleep, Phase: api.Stopping, By: api.IdleTimeout,
 		Means: "the owner consents; the set is scaled to zero",
 		Next:  phases{api.Asleep, api.Waking, api.Succeeded}},
 	{Kind: api.KindSleep, Phase: api.Asleep, First: true, By: api.IdleTimeout,
-		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking, api.Stopping}},
+		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking, api.Stopping, api.Succeeded}},
 	{Kind: api.KindSleep, Phase: api.Waking, First: true, By: api.IdleTimeout,
 		Means: "the set gets its replicas back and becomes ready",
 		Next:  phases{api.Succeeded, api.Failed}},

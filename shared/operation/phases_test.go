@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -96,7 +97,11 @@ func table(kind api.Kind) string {
 		for _, phase := range s.Next {
 			next = append(next, fmt.Sprintf("`%s`", phase))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Phase, s.Means, s.By, strings.Join(next, ", "))
+		by := string(s.By)
+		for _, f := range slices.Sorted(maps.Keys(s.Also)) {
+			by += ", " + string(f)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Phase, s.Means, by, strings.Join(next, ", "))
 	}
 	return b.String()
 }

@@ -31,10 +31,12 @@ import (
 func TestFenceOfScaleHooks(t *testing.T) {
 	t.Parallel()
 	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
+	record := newRecord(api.KindScale, another, api.Scaling, api.SetRef{Name: "web"}).Encode()
+	writesRecord := fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/scale":%q}}}`, record)
 	for _, body := range []string{
 		`{"spec":{"replicas":3}}`,
-		`{"metadata":{"annotations":{"drydock.dev/scale":"{}"}},"spec":{"replicas":3}}`,
-		`{"metadata":{"annotations":{"drydock.dev/scale":"{}"}}}`,
+		fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/scale":%q}},"spec":{"replicas":3}}`, record),
+		writesRecord,
 	} {
 		if err := s.patchSet("web", body); err != nil {
 			t.Errorf("%s: %v", body, err)
@@ -74,7 +76,7 @@ func TestFenceOfScaleHooks(t *testing.T) {
 		}
 	}
 	for _, set := range []string{"plain", "zero"} { // they have not opted in
-		for _, body := range []string{`{"spec":{"replicas":3}}`, `{"metadata":{"annotations":{"drydock.dev/scale":"{}"}}}`} {
+		for _, body := range []string{`{"spec":{"replicas":3}}`, writesRecord} {
 			if err := s.patchSet(set, body); !apierrors.IsForbidden(err) {
 				t.Errorf("set %s, %s: %v", set, body, err)
 			}
@@ -91,7 +93,7 @@ func TestOnlyScaleHooksRecordsScaling(t *testing.T) {
 			continue
 		}
 		s := stealToken(t, l, account)
-		if err := s.annotateSet("web", api.ScaleAnnotation); !apierrors.IsForbidden(err) {
+		if err := s.writeRecord("web", api.KindScale, another, api.Scaling); !apierrors.IsForbidden(err) {
 			t.Errorf("%s writes the record: %v", account, err)
 		}
 		if err := s.patchSet("web", `{"spec":{"replicas":3}}`); s.may(t, account+" scales", err) != (account == string(api.IdleTimeout)) {

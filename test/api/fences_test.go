@@ -32,7 +32,7 @@ type theft struct {
 }
 
 // thefts are all attempts, in the order of the page.
-var thefts = [][]theft{setThefts, volumeThefts, moverThefts, scalerThefts, autoscalerThefts, holdThefts, podThefts}
+var thefts = [][]theft{setThefts, recordThefts, volumeThefts, moverThefts, scalerThefts, autoscalerThefts, holdThefts, podThefts}
 
 var setThefts = []theft{
 	{"give a StatefulSet another pod template", func(s *thief) error {
@@ -51,11 +51,6 @@ var setThefts = []theft{
 		}
 		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
 	}, ""},
-	{"write Drydock's records on a StatefulSet that has opted in",
-		func(s *thief) error { return s.annotateSet("web", api.StatusAnnotation) },
-		"backup cleanup-pod detect-resize idle-timeout pause-owner restore"},
-	{"write the record of a scaling on a StatefulSet that has opted in",
-		func(s *thief) error { return s.annotateSet("web", api.ScaleAnnotation) }, "scale-hooks"},
 	{"ask for larger volumes of a StatefulSet that has opted in, where they can grow in place",
 		func(s *thief) error { return s.askGrowth("data=1Gi+", "data=1Gi+") },
 		"grow-volumes"},
@@ -68,9 +63,11 @@ var setThefts = []theft{
 		return s.askGrowth("data=1Gi+", "data=2Gi+")
 	}, ""},
 	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
-		"backup cleanup-pod detect-resize idle-timeout pause-owner restore wake-gateway"},
+		"wake-gateway"},
+	{"write the annotation `drydock.dev/last-activity`", func(s *thief) error { return s.annotateSet("web", api.LastActivityAnnotation) },
+		"idle-timeout"},
 	{"write the annotation `drydock.dev/dead-letters`", func(s *thief) error { return s.annotateSet("web", api.DeadLettersAnnotation) },
-		"backup cleanup-pod dead-letter detect-resize idle-timeout pause-owner restore"},
+		"dead-letter"},
 	{"write a cleanup pod's template, or how movers run", func(s *thief) error {
 		if err := s.annotateSet("web", api.MoverAnnotation); err == nil {
 			return nil
@@ -94,7 +91,7 @@ var setThefts = []theft{
 		return s.patchSet("web", `{"metadata":{"labels":{"drydock.dev/group":"x"}}}`)
 	}, ""},
 	{"say of any StatefulSet at zero that it has an operation",
-		func(s *thief) error { return s.annotateSet("zero", api.StatusAnnotation) }, ""},
+		func(s *thief) error { return s.writeRecord("zero", api.KindResize, another, api.Planned) }, ""},
 	{"delete a StatefulSet with its pods", func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationBackground) }, ""},
 	{"delete a StatefulSet that has the record of an operation, without its pods",
 		func(s *thief) error { return s.deleteSet("web", metav1.DeletePropagationOrphan) }, "restore"},

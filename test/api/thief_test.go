@@ -190,6 +190,7 @@ func layLoot(t *testing.T) loot {
 	zero.Labels = nil
 	l.w.CreateSet(zero)
 	l.w.Annotate("web", map[string]string{api.StatusAnnotation: "{}"})
+	l.layRecords()
 	l.layHeld(t)
 	l.layMover(t)
 	l.layStrange(t)

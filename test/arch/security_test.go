@@ -1,6 +1,8 @@
 package arch
 
 import (
+	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +11,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"drydock.dev"
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit"
 )
 
@@ -93,25 +98,61 @@ func TestDocsListEveryLabelOfTheManifests(t *testing.T) {
 // TestFenceAllowsOnlyDrydocksKeys: the fence allows functions to write only keys of shared/api, and no input of users.
 func TestFenceAllowsOnlyDrydocksKeys(t *testing.T) {
 	keys := string(readFile(t, "shared", "api", "keys.go"))
-	for _, variable := range documents[admissionv1.ValidatingAdmissionPolicy](t, "config/policy/fence-sets.yaml")[0].Spec.Variables {
-		if variable.Name != "writes" {
-			continue
-		}
-		for _, match := range regexp.MustCompile(`'drydock\.dev/([^']+)'`).FindAllStringSubmatch(variable.Expression, -1) {
+	for function, list := range entriesOfFence(t, "writes", regexp.MustCompile(`'([a-z-]+)': \[([^]]*)\]`)) {
+		for _, match := range regexp.MustCompile(`'drydock\.dev/([^']+)'`).FindAllStringSubmatch(list, -1) {
 			if !strings.Contains(keys, `Prefix + "`+match[1]+`"`) {
-				t.Errorf("the fence lets functions write drydock.dev/%s, which shared/api does not declare", match[1])
+				t.Errorf("the fence lets %s write drydock.dev/%s, which shared/api does not declare", function, match[1])
 			}
 		}
-		// Another rule limits the requests of grow-volumes.
-		others := regexp.MustCompile(`variables\.who == 'grow-volumes' \? \[[^]]*\] :`).ReplaceAllString(variable.Expression, "")
 		for _, input := range []string{"cleanup-pod-template", "mover", "resize'", "owner-policy", "activity-probe"} {
-			if strings.Contains(others, input) {
-				t.Errorf("the fence lets functions write %s, which is input of users", input)
+			if strings.Contains(list, input) && function != "grow-volumes" { // another rule limits the requests of grow-volumes
+				t.Errorf("the fence lets %s write %s, which is input of users", function, input)
 			}
 		}
-		return
 	}
-	t.Error("fence-sets.yaml has no variable writes")
+}
+
+// TestFenceFollowsThePhases: the fence lets each function write the records that operation.MayWrite allows it, and no others.
+func TestFenceFollowsThePhases(t *testing.T) {
+	writes := entriesOfFence(t, "writes", regexp.MustCompile(`'([a-z-]+)': \[([^]]*)\]`))
+	steps := entriesOfFence(t, "steps", regexp.MustCompile(`'([a-z-]+)': '([^']*)'`))
+	records := map[api.Kind]string{api.KindResize: api.StatusAnnotation, api.KindRollback: api.StatusAnnotation,
+		api.KindSleep: api.SleepAnnotation, api.KindCleanup: api.CleanupAnnotation, api.KindScale: api.ScaleAnnotation}
+	for kind, key := range records {
+		for _, name := range function.Names() {
+			allows, writes := regexp.MustCompile("^("+cmp.Or(steps[name], "none")+")$"), strings.Contains(writes[name], "'"+key+"'")
+			for _, former := range append([]api.Phase{""}, api.Phases[kind]...) {
+				for _, next := range api.Phases[kind] {
+					step := fmt.Sprintf("%s %s>%s", kind, former, next)
+					if former == next {
+						step = fmt.Sprintf("%s %s>=", kind, former)
+					}
+					want := operation.MayWrite(api.Function(name), kind, former, next)
+					if got := writes && allows.MatchString(step); got != want {
+						t.Errorf("%s: the fence allows %q: %t, want %t", name, step, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// entriesOfFence returns the entries of a map in fence-sets.yaml.
+func entriesOfFence(t *testing.T, name string, entry *regexp.Regexp) map[string]string {
+	t.Helper()
+	entries := map[string]string{}
+	for _, variable := range documents[admissionv1.ValidatingAdmissionPolicy](t, "config/policy/fence-sets.yaml")[0].Spec.Variables {
+		if variable.Name == name {
+			text := regexp.MustCompile(`' \+\s+'`).ReplaceAllString(variable.Expression, "")
+			for _, match := range entry.FindAllStringSubmatch(text, -1) {
+				entries[match[1]] = match[2]
+			}
+		}
+	}
+	if len(entries) < 4 {
+		t.Fatalf("fence-sets.yaml has %d entries in %s", len(entries), name)
+	}
+	return entries
 }
 
 func readFile(t *testing.T, parts ...string) []byte {

@@ -56,13 +56,14 @@ func attack(t *testing.T, seed uint64) int {
 		w.observed.SetJSON = build.JSON(w.observed.Set)
 		w.changeOtherObjects()
 		for range 12 {
+			functions := []api.Function{api.Backup, api.Restore}
 			plans := []plan.Plan{
 				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(),
 					Progress: map[int]moverreport.Progress{}}),
 				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
 			}
-			for _, p := range plans {
-				for _, problem := range w.judge(p) {
+			for i, p := range plans {
+				for _, problem := range w.judge(functions[i], p) {
 					t.Errorf("seed %d: %s\nplan %s\nrecord %s", seed, problem, p, w.observed.Set.Annotations[api.StatusAnnotation])
 				}
 			}
@@ -76,15 +77,15 @@ func attack(t *testing.T, seed uint64) int {
 	return writes
 }
 
-// judge returns the wrong writes of a plan, above all those to foreign volumes.
-func (w *fixture) judge(p plan.Plan) []string {
+// judge returns the wrong writes of a function's plan, above all those to foreign volumes.
+func (w *fixture) judge(by api.Function, p plan.Plan) []string {
 	var problems []string
 	for _, a := range p.Actions {
 		if a.Verb == plan.VerbCreate && a.Resource == plan.ControllerRevisions {
 			problems = append(problems, w.judgeJournal(a.Object.(*appsv1.ControllerRevision))...)
 		}
 		if a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets {
-			if err := build.CheckStep(w.observed.Set, a); err != nil {
+			if err := build.CheckStep(by, w.observed.Set, a); err != nil {
 				problems = append(problems, err.Error())
 			}
 		}

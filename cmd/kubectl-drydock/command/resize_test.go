@@ -200,7 +200,7 @@ func withScaling(phase api.Phase) build.Option {
 func withPausedScaler() build.Option {
 	return func(o metav1.Object) {
 		withScaling(api.Succeeded)(o)
-		record := strings.Replace(o.GetAnnotations()[api.ScaleAnnotation], "{", `{"paused":true,`, 1)
+		record := strings.Replace(o.GetAnnotations()[api.ScaleAnnotation], `"request"`, `"paused":true,"request"`, 1)
 		build.Annotation(api.ScaleAnnotation, record)(o)
 	}
 }

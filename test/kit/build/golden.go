@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
@@ -15,6 +16,8 @@ import (
 type Case struct {
 	// Sentence is the situation as a sentence.
 	Sentence string
+	// By is the function that decides.
+	By api.Function
 	// World is the observed world.
 	World *world.Observed
 	// Facts are further facts, in words: for example an error of the API server, or how long the function has waited.
@@ -32,7 +35,7 @@ func Golden(t *testing.T, cases []Case) {
 	for _, c := range cases {
 		t.Run(c.Sentence, func(t *testing.T) {
 			t.Helper()
-			file.Entry(t, c.Sentence, entry(c, Guard(t, c.World, c.Decide, c.Others...)))
+			file.Entry(t, c.Sentence, entry(c, Guard(t, c.By, c.World, c.Decide, c.Others...)))
 		})
 	}
 }

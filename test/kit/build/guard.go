@@ -10,14 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
 
-// Guard returns the decision. It checks the rules for every decision: it is a pure function that leaves its input unchanged, each write
-// carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next step according to
-// operation.States.
-func Guard(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
+// Guard returns the decision of the function. It checks the rules for every decision: it is a pure function that leaves its input
+// unchanged, each write carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next
+// step of the function according to operation.States.
+func Guard(t testing.TB, by api.Function, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
 	p := decide()
@@ -32,7 +33,7 @@ func Guard(t testing.TB, o *world.Observed, decide func() plan.Plan, others ...m
 			t.Errorf("%s: %s", a, problem)
 		}
 		if set, ok := find(o, others, a).(*appsv1.StatefulSet); ok && a.Verb == plan.VerbPatch {
-			if err := CheckStep(set, a); err != nil {
+			if err := CheckStep(by, set, a); err != nil {
 				t.Errorf("%s: %v", a, err)
 			}
 		}

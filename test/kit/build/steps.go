@@ -11,9 +11,9 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// CheckStep returns an error if the patch stores a record that is no valid next step of the set's present record, according to
-// operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
-func CheckStep(set *appsv1.StatefulSet, patch plan.Action) error {
+// CheckStep returns an error if the patch of the function stores a record that is no valid next step of the set's present record, according
+// to operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
+func CheckStep(by api.Function, set *appsv1.StatefulSet, patch plan.Action) error {
 	records := operation.Of(set)
 	for key, before := range map[string]operation.Record{
 		api.StatusAnnotation: records.Resize, api.SleepAnnotation: records.Sleep, api.CleanupAnnotation: records.Cleanup,
@@ -28,7 +28,7 @@ func CheckStep(set *appsv1.StatefulSet, patch plan.Action) error {
 			if err := json.Unmarshal([]byte(text), after); err != nil {
 				return err
 			}
-			if err := checkStep(headOf(before), after); err != nil {
+			if err := checkStep(by, headOf(before), after); err != nil {
 				return err
 			}
 			if err := wrongMembers(records.Resize, key, text); err != nil {

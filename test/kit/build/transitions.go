@@ -8,9 +8,24 @@ import (
 	"drydock.dev/shared/operation"
 )
 
-// checkStep returns an error if operation.States does not allow the step from one record of a set to the next.
+// checkStep returns an error if operation.States does not allow the function the step from one record of a set to the next.
 // Before is nil without a former record.
-func checkStep(before, after *api.Header) error {
+func checkStep(by api.Function, before, after *api.Header) error {
+	if err := checkPhases(before, after); err != nil {
+		return err
+	}
+	former := api.Phase("")
+	if before != nil && before.Operation == after.Operation {
+		former = before.Phase
+	}
+	if !operation.MayWrite(by, after.Kind, former, after.Phase) {
+		return fmt.Errorf("%s may not change a %s from %q to %s", by, after.Kind, former, after.Phase)
+	}
+	return nil
+}
+
+// checkPhases returns an error if no function may take the step.
+func checkPhases(before, after *api.Header) error {
 	state := operation.Find(after.Kind, after.Phase)
 	switch {
 	case state == nil:

@@ -31,9 +31,19 @@ func TestCheckStep(t *testing.T) {
 		"a reverting resize has moved all":    {head(api.KindResize, "1", api.Reverting), head(api.KindResize, "1", api.Finishing), true},
 		"a rollback cannot expand":            {nil, head(api.KindRollback, "1", api.Expanding), false},
 	} {
-		if err := checkStep(row.before, row.after); (err == nil) != row.allowed {
+		if err := checkPhases(row.before, row.after); (err == nil) != row.allowed {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	begins := head(api.KindSleep, "1", api.Planned)
+	if err := checkStep(api.PauseOwner, head(api.KindSleep, "0", api.Succeeded), begins); err == nil {
+		t.Error("pause-owner begins a sleep")
+	}
+	if err := checkStep(api.IdleTimeout, head(api.KindSleep, "0", api.Succeeded), begins); err != nil {
+		t.Error(err)
+	}
+	if err := checkStep(api.PauseOwner, begins, head(api.KindSleep, "1", api.Stopping)); err != nil {
+		t.Error(err)
 	}
 }
 
