@@ -38,7 +38,8 @@ type Member struct {
 	Claims  []Move      `json:"claims"`
 	// Stops counts how often the member was told to stop.
 	Stops int `json:"stops,omitempty"`
-	// Attempt counts the movers created for the member, from 1. It makes their names unique.
+	// Attempt counts the tries to copy and stop the member, from 1. The names of its movers and hooks contain it, so that none of them
+	// counts for another try.
 	Attempt int `json:"attempt,omitempty"`
 	// FirstPass is how the member is copied after its node could not run a mover with read-only source volumes. It is empty before.
 	FirstPass FirstPassWay `json:"firstPass,omitempty"`
