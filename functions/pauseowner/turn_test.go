@@ -153,6 +153,8 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 		"the approval is missing, and another resize is next":       in(waiting, turnsOf(t, turn("1", "a", "x", 1, true), taken, next)),
 		"the approval is missing, and the turn has ended":           in(waiting, turnsOf(t, next)),
 		"the approval is missing again while it waits for its turn": in(waiting, full(own)),
+		"the approval is missing again: its time begins anew":       in(stored, full(own)),
+		"the approval is missing again, and the list is gone":       in(stored, nil),
 		"the approval is missing, and there is no list":             in(waiting, nil),
 		"it is aborted without an approval":                         in(waiting, turnsOf(t, taken), build.Annotation(api.AbortAnnotation, "")),
 		"a member is under way":                                     in(keeps, turnsOf(t, taken, next)),
