@@ -96,6 +96,7 @@ func TestFunctionsWokenBySet(t *testing.T) {
 	unnamed := build.Operation(api.Moving, build.ReplacesSet, build.Members(api.MemberCopying, "data-web-0"),
 		func(s *api.Resize) { s.Set.UID = "" })
 	abort, retry := build.Annotation(api.AbortAnnotation, ""), build.Annotation(api.RetryAnnotation, "")
+	rolledOut := build.Edit(func(set *appsv1.StatefulSet) { set.Status.UpdateRevision = "web-2" })
 	asks, owned := build.Resize("data=128Mi"), build.ControlledBy("Database", "main")
 	for name, row := range map[string]setRow{
 		"a set without a request":                  {updated, nil, nil, ""},
@@ -111,10 +112,12 @@ func TestFunctionsWokenBySet(t *testing.T) {
 		"a request that was refused":               {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute)), ""},
 		"a request that was refused before the set changed": {updated, nil, opts(asks, refusedFor(api.RequestInvalid, time.Minute),
 			build.Annotation(api.ResizeMethodAnnotation, "copy")), "detect-resize"},
-		"a request that was refused before the spec changed": {updated, nil, opts(asks, refusedFor(api.NoTemplates, time.Minute),
-			build.Generation(6)), "detect-resize"},
-		"a request that was refused before the spec changed, and the set sleeps": {updated, nil,
-			opts(asks, refusedFor(api.QuotaExceeded, time.Minute), build.Generation(6),
+		"a request that was refused before the pod template changed": {updated, nil, opts(asks, refusedFor(api.TemplateMounted, time.Minute),
+			rolledOut), "detect-resize"},
+		"a request that was refused before the set was scaled": {updated, nil, opts(asks, refusedFor(api.QuotaExceeded, time.Minute),
+			build.Replicas(2), build.Generation(6)), ""},
+		"a request that was refused before the pod template changed, and the set sleeps": {updated, nil,
+			opts(asks, refusedFor(api.QuotaExceeded, time.Minute), rolledOut,
 				build.WithSleep(build.Sleep(api.Asleep, build.SleepCause("paused"))), build.Paused()), "idle-timeout"},
 		"a retry of a refused request": {updated, build.Operation(api.Refused), opts(asks, retry),
 			"detect-resize"},

@@ -146,12 +146,19 @@ func (w *work) refusedSource(member *api.Member, m mover) *api.Move {
 	return nil
 }
 
-// Texts about a node whose attach limit is reached: the scheduler's, if the limit is known (kubernetes
-// pkg/scheduler/framework/plugins/nodevolumelimits), and the gRPC code that CSI prescribes for an attachment beyond it.
-const (
-	limitReached  = "node(s) exceed max volume count"
-	limitExceeded = "code = ResourceExhausted"
-)
+// limitReached is the scheduler's text about a node whose attach limit is reached (kubernetes
+// pkg/scheduler/framework/plugins/nodevolumelimits).
+const limitReached = "node(s) exceed max volume count"
+
+// limitTexts are parts of the texts of drivers whose limit is lower than the scheduler's, in small letters. The gRPC code says too little:
+// not all drivers use the code that CSI prescribes for a full node (ResourceExhausted), and others use it when a cloud's API throttles
+// them. An attachment that fails for another cause is tried again by Kubernetes, and shown as a stall.
+var limitTexts = []string{
+	"attachment limit exceeded",              // aws-ebs-csi-driver
+	"maximum number of data disks",           // Azure
+	"max number of volumes",                  // linode-blockstorage-csi-driver
+	"maximum allowed number of disk devices", // OpenStack Nova
+}
 
 // noAttachSlot returns why the member's node cannot attach another volume for the mover, or "". The source volumes are attached there
 // already. Like that of a refused source, the Event can be forged.
@@ -164,7 +171,9 @@ func (w *work) noAttachSlot(m mover) string {
 	switch _, detail := pendingReason(m.pod, Warning{}); {
 	case m.pod.Spec.NodeName == "" && strings.Contains(detail, limitReached):
 		return detail
-	case m.pod.Spec.NodeName != "" && warning.Reason == "FailedAttachVolume" && strings.Contains(warning.Message, limitExceeded):
+	case m.pod.Spec.NodeName != "" && warning.Reason == "FailedAttachVolume" && slices.ContainsFunc(limitTexts, func(text string) bool {
+		return strings.Contains(strings.ToLower(warning.Message), text)
+	}):
 		return warning.Message
 	}
 	return ""
@@ -172,12 +181,12 @@ func (w *work) noAttachSlot(m mover) string {
 
 // copyElsewhere has the member copied after its stop, when its mover may run on another node.
 func (w *work) copyElsewhere(member *api.Member, m mover, cause string) {
-	member.FirstPass = api.FirstPassNoSlot
+	member.FullNode = member.Node
 	w.replaceMover(member, m)
 	member.Stalled, member.StalledSince = "", nil
 	w.record.Reason = api.NoAttachSlot
-	w.record.Message = fmt.Sprintf("pod %s-%d is copied only while it is stopped: its node cannot attach another volume (%s). %s",
-		w.Name, member.Ordinal, text.Line(cause, maxCause), w.priceOfStop(member))
+	w.record.Message = fmt.Sprintf("pod %s-%d is copied only while it is stopped: node %s cannot attach another volume (%s). %s",
+		w.Name, member.Ordinal, member.FullNode, text.Line(cause, maxCause), w.priceOfStop(member))
 	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
 }
 

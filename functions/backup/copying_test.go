@@ -239,7 +239,8 @@ func TestMemberCopiedAgainForgetsItsMemberCheck(t *testing.T) {
 // scheduler knows the limit, or the driver's limit is lower than the scheduler's. After the stop, the mover may run on another node.
 func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 	const limit = "0/3 nodes are available: 1 node(s) exceed max volume count, 2 node(s) didn't match Pod's node affinity/selector."
-	const exhausted = `AttachVolume.Attach failed for volume "pv-new-data-web-0" : rpc error: code = ResourceExhausted desc = at most 4`
+	const exhausted = `AttachVolume.Attach failed for volume "pv-new-data-web-0" : rpc error: code = ResourceExhausted desc = max number ` +
+		`of volumes (8) already attached to instance`
 	unplaced := func(message string) build.Option {
 		return build.Edit(func(p *corev1.Pod) {
 			p.Spec.NodeName = ""
@@ -257,9 +258,13 @@ func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 		"the attachment fails":          {2 * time.Minute, "FailedAttachVolume", exhausted, nil, true},
 		"not for a minute":              {50 * time.Second, "FailedAttachVolume", exhausted, nil, false},
 		"the scheduler lacks CPU":       {2 * time.Minute, "", "", []build.Option{unplaced("1 Insufficient cpu.")}, false},
-		"the attachment fails for another cause": {2 * time.Minute, "FailedAttachVolume",
-			strings.ReplaceAll(exhausted, "ResourceExhausted", "Internal"), nil, false},
-		"another Event has the code": {2 * time.Minute, "FailedMount", exhausted, nil, false},
+		"another driver has another code": {2 * time.Minute, "FailedAttachVolume",
+			"rpc error: code = Internal desc = The maximum number of data disks allowed to be attached to a VM of this size is 4.",
+			nil, true},
+		"the cloud throttles the driver": {2 * time.Minute, "FailedAttachVolume",
+			"rpc error: code = ResourceExhausted desc = RequestLimitExceeded: request rate limit exceeded", nil, false},
+		"the attachment fails for another cause": {2 * time.Minute, "FailedAttachVolume", "code = Internal desc = timeout", nil, false},
+		"another Event has the text":             {2 * time.Minute, "FailedMount", exhausted, nil, false},
 	} {
 		mover := moverPod(1, append(row.pod, build.InPhase(corev1.PodPending), build.Age(row.age))...)
 		in := given(set(moving(api.MemberCopying, provisioned)), journal(web0), pod(0), source(web0), target(web0), mover)
@@ -267,20 +272,28 @@ func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 		p := Decide(in)
 		next := build.Stored(p)
 		if !row.want {
-			if next != nil && next.Members[0].FirstPass != "" {
+			if next != nil && next.Members[0].FullNode != "" {
 				t.Errorf("%s: the mover is given up: %s", name, p)
 			}
 			continue
 		}
-		if next == nil || next.Members[0].FirstPass != api.FirstPassNoSlot || next.Reason != api.NoAttachSlot ||
+		if next == nil || next.Members[0].FullNode != build.NodeName || next.Reason != api.NoAttachSlot ||
 			!strings.Contains(next.Message, "about 1 min") {
 			t.Errorf("%s: %s, %+v", name, p, next)
 			continue
 		}
 		// the record alone leads on
 		p = Decide(given(set(next), journal(web0), pod(0), source(web0), target(web0)))
-		if next = build.Stored(p); next == nil || next.Members[0].Phase != api.MemberWaiting || next.Members[0].Node != "" {
+		handed := build.Stored(p)
+		if handed == nil || handed.Members[0].Phase != api.MemberWaiting || handed.Members[0].Node != "" {
 			t.Errorf("%s: it is not handed to restore without a node: %s", name, p)
+			continue
+		}
+		// the pod moves to another node, which has room
+		elsewhere := pod(0, build.UID("uid-elsewhere"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }))
+		p = Decide(given(set(handed), journal(web0), elsewhere, source(web0), target(web0)))
+		if again := build.Stored(p); again == nil || again.Members[0].Phase != api.MemberCopying {
+			t.Errorf("%s: the verdict counts on another node: %s", name, p)
 		}
 	}
 }

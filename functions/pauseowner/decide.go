@@ -111,14 +111,15 @@ func judgeOwners(in Input, planned operation.Record) ([]hold, plan.Plan) {
 }
 
 // judgeRefusal asks the owners of a refused sleep again. If none prevents the sleep any more, it stores so, and idle-timeout starts the
-// sleep. A dry run stands for the writes to the owners.
+// sleep. A dry run stands for the writes to the owners. If it did not foresee the rejection, the sleep is tried at most once in SleepRetry:
+// each try may stop the set's other owners.
 func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 	if ownersApply(in.Set) {
 		_, p := judgeOwners(in, refused)
 		switch {
 		case p.Kind == plan.KindDo || p.Reason == api.AlreadyRefused:
 			return p
-		case in.Untried && operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
+		case (in.Untried || refused.Reason == api.Rejected) && operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
 			return plan.Noop(api.AlreadyRefused)
 		}
 	}
@@ -131,7 +132,11 @@ func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
 	switch {
 	case in.Rejected != nil && !in.alreadyHeld(planned, o):
-		return "", refuseOwner(in, planned, o, "%v. If a policy, a webhook or a quota rejects the write, change that. If rights are "+
+		reason := api.OwnerNotPausable
+		if in.NotForeseen {
+			reason = api.Rejected
+		}
+		return "", refuseOwnerFor(reason, in, planned, o, "%v. If a policy, a webhook or a quota rejects the write, change that. If rights are "+
 			"missing, apply the output of kubectl drydock rbac --owners %s", in.Rejected, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
 		return "", failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",

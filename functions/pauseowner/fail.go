@@ -56,7 +56,12 @@ func withoutFigures(message string) string {
 
 // refuseOwner gives up an operation whose owner would undo it.
 func refuseOwner(in Input, planned operation.Record, o Owner, why string, args ...any) plan.Plan {
-	return failOperation(in, planned, api.OwnerNotPausable,
+	return refuseOwnerFor(api.OwnerNotPausable, in, planned, o, why, args...)
+}
+
+// refuseOwnerFor gives up an operation for the reason.
+func refuseOwnerFor(reason api.Reason, in Input, planned operation.Record, o Owner, why string, args ...any) plan.Plan {
+	return failOperation(in, planned, reason,
 		fmt.Sprintf("%s %s controls StatefulSet %s and cannot be paused: %s. To pause it "+
 			"yourself instead, do so and annotate the StatefulSet with %s=%s. %s",
 			o.Ref.Kind, o.Ref.Name, in.Set.Name, fmt.Sprintf(why, args...),

@@ -74,6 +74,9 @@ func (f *Function) handle(ctx context.Context, e event.Event, withTurns bool) (*
 			if !withTurns {
 				in.Turns = nil
 			}
+			if rejected != nil {
+				in.NotForeseen = f.acceptsDryRun(ctx, in)
+			}
 			decided := Decide(in)
 			if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
 				return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set

@@ -72,12 +72,24 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, nil
 }
 
-// tryHold lets the API server check the records and pauses that a refused sleep would begin with. It returns the error if the API server
+// acceptsDryRun reports whether the API server accepts the holds of the set's planned sleep in a dry run, although it has rejected one.
+func (f *Function) acceptsDryRun(ctx context.Context, in Input) bool {
+	operations, err := in.setOperations()
+	sleep, ok := in.plannedOperation(operations).(*api.Sleep)
+	if err != nil || !ok {
+		return false
+	}
+	in.Rejected = nil
+	rejected, _ := f.tryHold(ctx, in, sleep)
+	return rejected == nil
+}
+
+// tryHold lets the API server check the records and pauses of owners that a sleep begins with. It returns the error if the API server
 // would reject one, and untried if a dry run is not possible.
-func (f *Function) tryHold(ctx context.Context, in Input, refused *api.Sleep) (rejected error, untried bool) {
-	holds, _ := judgeOwners(in, refused)
+func (f *Function) tryHold(ctx context.Context, in Input, sleep *api.Sleep) (rejected error, untried bool) {
+	holds, _ := judgeOwners(in, sleep)
 	for i, h := range holds {
-		for _, a := range in.writesOf(refused, in.Owners[i], h) {
+		for _, a := range in.writesOf(sleep, in.Owners[i], h) {
 			err := f.client.DryRun(ctx, a)
 			switch kube.DryRunResultOf(err) {
 			case kube.Denied:

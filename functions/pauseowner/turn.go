@@ -106,11 +106,17 @@ func exchangeTurn(in Input, record *api.Resize) plan.Plan {
 		return plan.Noop(api.NotOurPhase)
 	case resize.CutoverObstacle(in.Observed, record) == "" || needsCopy(record):
 		return takeTurn(in, record)
-	case in.Turns == nil:
-		return plan.Noop(api.NotOurPhase)
 	}
-	list := in.Turns.Without(func(t turns.Turn) bool { return t.Namespace == in.Namespace && t.Set == in.Name })
-	actions := list.Store()
+	next := record
+	if record.Deadline == nil { // it waited for its turn, and waits for the user again
+		next = operation.Enter(record, record.Phase, in.Now, in.Settings.CopyTimeout)
+	}
+	actions := operation.Store(in.Set, next).Actions()
+	var list *turns.List
+	if in.Turns != nil {
+		list = withoutEnded(in, record.Operation).Leave(record.Operation)
+		actions = append(actions, list.Store()...)
+	}
 	if len(actions) == 0 {
 		return plan.Noop(api.NotOurPhase)
 	}

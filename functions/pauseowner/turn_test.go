@@ -153,6 +153,8 @@ func TestResizeReturnsItsTurn(t *testing.T) {
 		"the approval is missing, and another resize is next":       in(waiting, turnsOf(t, turn("1", "a", "x", 1, true), taken, next)),
 		"the approval is missing, and the turn has ended":           in(waiting, turnsOf(t, next)),
 		"the approval is missing again while it waits for its turn": in(waiting, full(own)),
+		"the approval is missing again: its time begins anew":       in(stored, full(own)),
+		"the approval is missing again, and the list is gone":       in(stored, nil),
 		"the approval is missing, and there is no list":             in(waiting, nil),
 		"it is aborted without an approval":                         in(waiting, turnsOf(t, taken), build.Annotation(api.AbortAnnotation, "")),
 		"a member is under way":                                     in(keeps, turnsOf(t, taken, next)),
@@ -274,6 +276,52 @@ func forbidden(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
 	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+}
+
+// TestRejectionThatNoDryRunForesees: a webhook rejects the pause of an owner, and accepts its dry run. The reason of the refusal says so,
+// because a dry run then does not show whether the sleep may be tried again.
+func TestRejectionThatNoDryRunForesees(t *testing.T) {
+	for name, row := range map[string]struct {
+		rejectsDryRun bool
+		want          api.Reason
+	}{
+		"it accepts dry runs": {false, api.Rejected},
+		"it rejects them":     {true, api.OwnerNotPausable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := redisOwner(map[string]string{api.AllowAnnotation: api.AllowPause})
+			set := build.Set("web", build.WithSleep(dueSleep()), build.ControlledBy(kind, "main"))
+			set.OwnerReferences[0].APIVersion, set.OwnerReferences[0].UID = "redis.redis.opstreelabs.in/v1beta2", "uid-main"
+			lists, stored := build.EmptyLists(), ""
+			lists["statefulsets"] = []metav1.Object{set}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				name, isDryRun := path.Base(r.URL.Path), r.URL.Query().Get("dryRun") != ""
+				switch {
+				case r.Method == http.MethodPatch && name == "main" && isDryRun && !row.rejectsDryRun:
+					_ = json.NewEncoder(w).Encode(owner)
+				case r.Method == http.MethodPatch:
+					if body, _ := io.ReadAll(r.Body); name == "web" && stored == "" {
+						stored = string(body)
+					}
+					forbidden(w, r)
+				case r.Method == http.MethodPost:
+					w.WriteHeader(http.StatusCreated)
+					_, _ = io.Copy(w, r.Body)
+				case name == "main":
+					_ = json.NewEncoder(w).Encode(owner)
+				default:
+					lists.ServeHTTP(w, r)
+				}
+			}))
+			defer server.Close()
+			f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), owners.BuiltIn(), slog.New(slog.DiscardHandler))
+			_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+			if !strings.Contains(stored, `\"reason\":\"`+string(row.want)+`\"`) {
+				t.Errorf("the refusal is not stored for %s: %s", row.want, stored)
+			}
+		})
+	}
 }
 
 // TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten: each event can meet both rejections.

@@ -13,6 +13,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podend"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/text"
 )
@@ -68,14 +69,23 @@ func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, 
 
 // noteHooksBefore records which hooks before the stops of the members have succeeded, also while the gate is closed. When it opens, their
 // pods may be gone.
+//
+// While the cutover is closed, such a member begins another attempt: the next approval or window may be days away, and brings another stop.
+// A member with a mover does so when backup replaces the mover. Other conditions of the gate end no attempt, because the hook itself may
+// have changed them.
 func (w *work) noteHooksBefore(members []*api.Member) {
+	shut := resize.CutoverObstacle(w.Observed, w.record) != ""
 	for _, member := range members {
 		job := w.hookJob(resources.BeforeMember, member)
-		if job == nil || member.Hook == job.Name || jobCondition(job, batchv1.JobComplete) == nil {
-			continue
+		if job != nil && member.Hook != job.Name && jobCondition(job, batchv1.JobComplete) != nil {
+			if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
+				w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+			}
 		}
-		if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
-			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+		hasMover := w.record.Copies() && member.Pod != ""
+		if shut && !hasMover && member.Hook == w.hookName(resources.BeforeMember, member) {
+			member.Attempt++
+			member.Hook, w.reason = "", api.GateClosed
 		}
 	}
 }

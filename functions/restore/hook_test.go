@@ -149,6 +149,38 @@ func TestHookRunsBeforeMemberStops(t *testing.T) {
 	)
 }
 
+// TestHookOfEarlierWindowRunsAgain: a hook counts for one stop. When the user's window closes before the stop, the next window brings
+// another stop. A member without a mover has no other sign of that.
+func TestHookOfEarlierWindowRunsAgain(t *testing.T) {
+	done := hookJob(beforeIt, 2, batchv1.JobComplete)
+	inPlace := func(cutover string, options ...func(*api.Resize)) Input {
+		growing := growingLastOfThree(api.MemberWaiting, claimOfSize(web2, "64Mi", "64Mi"), options...)
+		return hooks(situation(growing, otherMembers(), pod(2), done), build.Annotation(api.CutoverAnnotation, cutover))
+	}
+	const shut, open = "Sat 10:00-10:01", api.CutoverAuto
+	succeeded := build.EditMember(2, func(m *api.Member) { m.Hook = api.HookName(id, "before", 2, 1) })
+	next := build.EditMember(2, func(m *api.Member) { m.Attempt = 2 })
+	check(t,
+		testCase{"01 the hook has succeeded within the window: the member is stopped", inPlace(open, succeeded)},
+		testCase{"02 the window closes after the hook has succeeded: it no longer counts", inPlace(shut, succeeded)},
+		testCase{"03 the hook succeeds after the window has closed: it does not count", inPlace(shut)},
+		testCase{"04 the next window opens: the hook runs again", inPlace(open, next)},
+		testCase{"05 the window is closed, and the hook is running: its success will not count",
+			hooks(situation(growingLastOfThree(api.MemberWaiting, claimOfSize(web2, "64Mi", "64Mi")), otherMembers(), pod(2),
+				hookJob(beforeIt, 2)), build.Annotation(api.CutoverAnnotation, shut))},
+		testCase{"06 the window closes while another member that stops with it is prepared",
+			hooks(situation(setWith(build.Operation(api.Moving, build.Members(api.MemberWaiting, web0, web1), growsInPlace,
+				build.EditMember(0, func(m *api.Member) { m.Hook = api.HookName(id, "before", 0, 1) }),
+				build.EditMember(1, func(m *api.Member) { m.Phase = api.MemberCopying })), build.Replicas(2)),
+				objects{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web0, web1), growsInPlace))},
+				claimOfSize(web0, "64Mi", "64Mi"), claimOfSize(web1, "64Mi", "64Mi"), pod(0), pod(1)),
+				build.Annotation(api.CutoverAnnotation, shut))},
+		testCase{"07 the window closes, and the member has a mover: the next mover brings another attempt",
+			hooks(situation(lastOfThree(api.MemberWaiting, succeeded), otherMembers(), pod(2), done),
+				build.Annotation(api.CutoverAnnotation, shut))},
+	)
+}
+
 // TestHooksRunBeforeMembersStopTogether: the hooks of all members succeed before the first stop.
 func TestHooksRunBeforeMembersStopTogether(t *testing.T) {
 	at := func(more ...objects) Input {

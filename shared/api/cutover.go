@@ -30,9 +30,6 @@ const (
 	FirstPassWritable FirstPassWay = "writable"
 	// FirstPassRefused copies the member only while it is stopped, because the node refuses a second mount.
 	FirstPassRefused FirstPassWay = "refused"
-	// FirstPassNoSlot copies the member only while it is stopped, because the node cannot attach another volume. Its mover may then run on
-	// another node.
-	FirstPassNoSlot FirstPassWay = "noSlot"
 )
 
 // StrategyOf returns the requested strategy of the set. It returns false if the annotation has an unknown value.

@@ -38,10 +38,14 @@ type Member struct {
 	Claims  []Move      `json:"claims"`
 	// Stops counts how often the member was told to stop.
 	Stops int `json:"stops,omitempty"`
-	// Attempt counts the movers created for the member, from 1. It makes their names unique.
+	// Attempt counts the tries to copy and stop the member, from 1. The names of its movers and hooks contain it, so that none of them
+	// counts for another try.
 	Attempt int `json:"attempt,omitempty"`
 	// FirstPass is how the member is copied after its node could not run a mover with read-only source volumes. It is empty before.
 	FirstPass FirstPassWay `json:"firstPass,omitempty"`
+	// FullNode is the node that could not attach another volume for the member's mover. While the pod is there, the member is copied only
+	// after its stop, and its mover may run on another node.
+	FullNode string `json:"fullNode,omitempty"`
 	// FinalTries counts the movers that ended before the final pass of the present stop.
 	FinalTries int `json:"finalTries,omitempty"`
 	// Pod is the pod beside which the first passes run, later the held pod.

@@ -90,7 +90,8 @@ type Header struct {
 	Message string `json:"message,omitempty"`
 	// FailedAt is the phase that failed.
 	FailedAt Phase `json:"failedAt,omitempty"`
-	// RefusalDigest is a digest of the set's properties that led to a refusal. The request is checked again when the digest changes.
+	// RefusalDigest is a digest of what users and owners decided about the set when the request was refused. The request is checked again
+	// when the digest changes.
 	RefusalDigest string `json:"judged,omitempty"`
 	// OwnerProblem says why the owner stays paused although the operation no longer needs it. pause-owner writes and removes it.
 	OwnerProblem string `json:"ownerProblem,omitempty"`

@@ -109,7 +109,7 @@ func RefusedByOwner(sleep *api.Sleep) bool {
 	return sleep != nil && sleep.Phase == api.Refused && slices.Contains(ownerReasons, sleep.Reason)
 }
 
-var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive}
+var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive, api.Rejected}
 
 // IsBackingOff reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
 // if the user requests a retry, or has changed the set since a refusal.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -120,13 +122,15 @@ func TestRefusedSleepIsJudgedWhenSetChanges(t *testing.T) {
 		return fmt.Sprint(found)
 	}
 	resized := build.Status(build.Operation(api.Moving))
+	rollOut := func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" }
 	ignore, probe := build.Annotation(api.OwnerPolicyAnnotation, "ignore"), build.Annotation(api.ActivityProbeAnnotation, "tcp:81")
 	for name, row := range map[string]struct{ got, want string }{
 		"nothing changes":                      {concerned(api.OwnerNotPausable, time.Minute, false), "[]"},
 		"a foreign annotation changes":         {concerned(api.OwnerNotPausable, time.Minute, false, build.Annotation("a/b", "c")), "[]"},
 		"the owner is ignored":                 {concerned(api.OwnerNotPausable, time.Minute, false, ignore), "[idle-timeout]"},
 		"the set joins a group":                {concerned(api.OwnerNotPausable, time.Minute, false, build.InGroup("shop")), "[idle-timeout]"},
-		"the spec changes":                     {concerned(api.DeletesClaims, time.Minute, false, build.Generation(6)), "[idle-timeout]"},
+		"the pod template changes":             {concerned(api.OwnerNotPausable, time.Minute, false, build.Edit(rollOut)), "[idle-timeout]"},
+		"Drydock scales the set":               {concerned(api.OwnerNotPausable, time.Minute, false, build.Generation(6)), "[]"},
 		"the probe changes":                    {concerned(api.ProbeFailed, time.Minute, false, probe), "[idle-timeout]"},
 		"the sweep":                            {concerned(api.OwnerNotPausable, time.Minute, true), "[pause-owner]"},
 		"the sweep, after the owner's policy":  {concerned(api.OwnerNotPausable, time.Minute, true, ignore), "[idle-timeout]"},

@@ -3,11 +3,13 @@ package operation
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
@@ -64,7 +66,9 @@ func RefusalOutdated(set *appsv1.StatefulSet, refused *api.Header) bool {
 	return refused.RefusalDigest != RefusalDigest(set)
 }
 
-// RefusalDigest returns a digest of everything on the set that can lead to a refusal. A refusal with another digest is out of date.
+// RefusalDigest returns a digest of what users and owners have decided about the set, as far as it can lead to a refusal. A refusal with
+// another digest is out of date. Counts and whenScaled are left out, because Drydock writes them: its own stop must not make a refusal
+// look out of date. The events of sets have no pod template, so its revision stands for it.
 func RefusalDigest(set *appsv1.StatefulSet) string {
 	h := sha256.New()
 	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
@@ -72,7 +76,16 @@ func RefusalDigest(set *appsv1.StatefulSet) string {
 		api.AfterMemberAnnotation, api.MoverAnnotation, api.OwnerPolicyAnnotation, api.ActivityProbeAnnotation} {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])
 	}
-	fmt.Fprintf(h, "%d %q %q", set.Generation, set.Finalizers, set.Labels[api.GroupLabel])
+	spec := set.Spec
+	spec.Template, spec.Replicas = corev1.PodTemplateSpec{}, nil
+	if policy := spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
+		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: policy.WhenDeleted}
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // plain fields only
+	}
+	fmt.Fprintf(h, "%s %q %q %q", text, set.Status.UpdateRevision, statefulset.ForeignFinalizers(set), set.Labels[api.GroupLabel])
 	if owner := statefulset.Controller(set); owner != nil {
 		fmt.Fprintf(h, " %q", owner.UID)
 	}

@@ -38,11 +38,13 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 	if o.Set != nil && o.Set.Annotations[api.FirstPassAnnotation] == api.FirstPassOff { // a lost set is nil: its operation is undone
 		return api.FirstPassAnnotation + "=" + api.FirstPassOff
 	}
-	switch member.FirstPass {
-	case api.FirstPassRefused:
+	pod := o.MemberPod(member.Ordinal)
+	onFullNode := member.FullNode != "" && (pod == nil || pod.Spec.NodeName == "" || pod.Spec.NodeName == member.FullNode)
+	switch {
+	case member.FirstPass == api.FirstPassRefused:
 		return "its node refuses to mount its volumes in a second pod"
-	case api.FirstPassNoSlot:
-		return "its node cannot attach another volume"
+	case onFullNode:
+		return "node " + member.FullNode + " cannot attach another volume"
 	}
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {

@@ -36,6 +36,8 @@ type Turn struct {
 	Round int `json:"round,omitempty"`
 	// Offered is when the operation could have its turn first. It is nil while others come first.
 	Offered *metav1.Time `json:"offered,omitempty"`
+	// Away is true while a waiting operation could not use a turn, because its window is closed. Others pass it.
+	Away bool `json:"away,omitempty"`
 	// Until is when the turn ends at the latest. It is nil while the operation waits.
 	Until *metav1.Time `json:"until,omitempty"`
 }
@@ -157,7 +159,7 @@ func (l *List) Next() []Turn {
 			busy, movers[t.Namespace] = busy+l.counted(t), movers[t.Namespace]+l.counted(t)
 		}
 	}
-	waiting := l.waiting()
+	waiting := slices.DeleteFunc(l.waiting(), isAway)
 	var next []Turn
 	for {
 		first := l.first(waiting, movers)
@@ -170,6 +172,8 @@ func (l *List) Next() []Turn {
 		waiting = slices.DeleteFunc(waiting, func(t Turn) bool { return t.Operation == turn.Operation })
 	}
 }
+
+func isAway(t Turn) bool { return t.Away }
 
 // waiting returns the operations that wait, in the order of their rounds. Operations of a namespace that asked at the same moment may have
 // stored the same round. Each of them gets a later one than the one before it.
@@ -233,8 +237,8 @@ func (l *List) nextRound(namespace string) int {
 		}
 	}
 	waiting := l.waiting()
-	if len(waiting) > 0 {
-		round = max(round, waiting[0].Round)
+	if first := slices.DeleteFunc(slices.Clone(waiting), isAway); len(first) > 0 {
+		round = max(round, first[0].Round)
 	}
 	for _, t := range waiting {
 		if t.Namespace == namespace {
@@ -270,6 +274,19 @@ func (l *List) Request(turn Turn) *List {
 		turn.Until, turn.Offered, turn.Round = &until, nil, next.turns[turn.Operation].Round
 		next.lastTurn = turn.Operation + " " + l.now.UTC().Format(time.RFC3339Nano)
 		next.turns[turn.Operation] = turn
+	}
+	next.offer()
+	return next
+}
+
+// Leave returns the list without the turn of the operation. If it still waits, it keeps its place until it asks again.
+func (l *List) Leave(operation string) *List {
+	next := l.clone()
+	if t, listed := next.turns[operation]; listed && !t.Taken() {
+		t.Away = true
+		next.turns[operation] = t
+	} else {
+		delete(next.turns, operation)
 	}
 	next.offer()
 	return next

@@ -78,6 +78,35 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
+// TestOperationKeepsItsPlaceWhileItIsAway: the window of an operation that waits closes. Others pass it until it asks again, and then it is
+// as early as before. An operation that had its turn has used its place.
+func TestOperationKeepsItsPlaceWhileItIsAway(t *testing.T) {
+	full := listOf(2, "x/0 1*", "y/9 1*").Request(Turn{Operation: "1", Namespace: "a", Set: "set-1", Movers: 1}).
+		Request(Turn{Operation: "2", Namespace: "b", Set: "set-2", Movers: 1})
+	free := func(l *List) *List {
+		return l.Without(func(t Turn) bool { return t.Operation == "0" || t.Operation == "9" })
+	}
+	asks := func(l *List, operation, namespace string) *List {
+		return l.Request(Turn{Operation: operation, Namespace: namespace, Set: "set-" + operation, Movers: 1})
+	}
+	if got := names(free(full).Next()); got != "1 2" {
+		t.Fatalf("next are %q before any leaves", got)
+	}
+	away := full.Leave("1")
+	if got := names(free(away).Next()); got != "2" {
+		t.Errorf("next are %q while operation 1 is away", got)
+	}
+	away.now = build.Now.Add(30 * time.Minute) // longer than a turn is kept for the operation that is next
+	back := asks(stored(asks(away, "3", "c")), "1", "a").Without(func(t Turn) bool { return t.Operation == "0" })
+	if got := names(back.Next()); got != "1" {
+		t.Errorf("next are %q after operation 1 has asked again", got)
+	}
+	taken := asks(free(full), "1", "a").Leave("1")
+	if got := names(taken.All()); got != "2" {
+		t.Errorf("the list has %q after an operation has left its turn", got)
+	}
+}
+
 // TestOneNamespaceNeverTakesAllTurns: the sets of one namespace have any number of members, and their turns do not end. The sets of all
 // other namespaces get their turns at once, until these have the other half of the movers.
 func TestOneNamespaceNeverTakesAllTurns(t *testing.T) {

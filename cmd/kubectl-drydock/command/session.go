@@ -80,7 +80,7 @@ func (s *session) write(ctx context.Context, decide func(*appsv1.StatefulSet) (*
 func unchanged(seen, live *appsv1.StatefulSet) error {
 	before, after := operation.Of(seen).Resize, operation.Of(live).Resize
 	same := before == nil && after == nil || before != nil && after != nil && before.Operation == after.Operation
-	if seen.UID == live.UID && same && operation.RefusalDigest(seen) == operation.RefusalDigest(live) {
+	if seen.UID == live.UID && seen.Generation == live.Generation && same && operation.RefusalDigest(seen) == operation.RefusalDigest(live) {
 		return nil
 	}
 	return fmt.Errorf("StatefulSet %s/%s has changed since it was shown to you. Nothing was requested. Run the command again", live.Namespace,
