@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,4 +82,9 @@ func (s *acks) awaitClosed(words ...string) {
 		}
 		return ""
 	})
+}
+
+// anyHeld reports whether a member was stopped.
+func anyHeld(status *api.Resize) bool {
+	return slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.HeldAt != nil })
 }
