@@ -168,7 +168,8 @@ var situations = map[string]situation{
 		wakes("standalone-0", "9x129 0x120", "9x129 0x120", "9x129 1x120", "9x129 1x120")...),
 	"a wake-up was slow before a gap of Prometheus":                                silent(215, beforeAndAfterGap("1x120")...),
 	"a wake-up was slow before a gap of Prometheus, and none in the hour after it": silent(258, beforeAndAfterGap("1x120")...),
-	"a wake-up was slow after a gap of Prometheus":                                 fires("DrydockWakeSlow", 258, beforeAndAfterGap("1x10 2x110")...),
+	"a wake-up was slow after a gap of Prometheus": fires("DrydockWakeSlow", 258,
+		beforeAndAfterGap("1x10 2x110")...),
 	"wake-ups are fast": silent(60, wakes("i-1", "0+1x60", "0+1x60", "0+1x60", "0+1x60")...),
 
 	"a function fails for more than an hour":                fires("DrydockEventsFail", 65, answers("503", "0+1x90")),
