@@ -18,37 +18,39 @@ import (
 func TestNoOwnerIsStoppedForARefusedSleep(t *testing.T) {
 	noConsent := kedaScaler(t)
 	noConsent.Allowed = false
-	for name, second := range map[string]Owner{
-		"an autoscaler scales from zero": {Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: "web"},
-			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"},
-		"KEDA's resource does not allow a pause": noConsent,
+	for name, row := range map[string]struct {
+		others []Owner
+		stops  bool
+	}{
+		"an autoscaler scales from zero": {[]Owner{{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: "web"},
+			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}}, false},
+		"KEDA's resource does not allow a pause": {[]Owner{noConsent}, false},
+		"nothing else scales the set":            {nil, true},
 	} {
 		for operator, first := range map[string]Owner{"it can only stop": ownerWithStop(t), "it can stop and pause": ownerWithBoth(t)} {
 			t.Run(name+"/"+operator, func(t *testing.T) {
 				sleep := build.Sleep(api.Planned, build.SleepDue(time.Minute))
-				in := sleepAsking(sleep, []Owner{first, second})
+				in := sleepAsking(sleep, append([]Owner{first}, row.others...))
+				stopped := false
 				for range 20 {
 					p := Decide(in)
 					if stored := build.StoredSleep(p); stored != nil {
-						in = sleepAsking(stored, in.Owners).withRecords(in.OwnerRecords...)
+						sleep = stored
+						in = sleepAsking(sleep, in.Owners).withRecords(in.OwnerRecords...)
 					}
 					for _, a := range p.Actions {
 						switch a.Resource {
 						case first.Resource:
 							in.Owners[0].Object = patched(t, in.Owners[0].Object, []plan.Action{a})
-							if first.Row.Held(owners.ByStop, in.Owners[0].Object) {
-								t.Errorf("the operator is told to stop the set: %s", a)
-							}
+							stopped = stopped || first.Row.Held(owners.ByStop, in.Owners[0].Object)
 						case plan.ControllerRevisions:
 							in = in.withRecords(in.Owners[0].recorded(owners.ByStop))
 						}
 					}
-					if stored := build.StoredSleep(p); stored != nil && stored.Phase.Terminal() {
-						t.Logf("%s: %s", p.Reason, stored.Message)
-						return
-					}
 				}
-				t.Fatal("the sleep does not end")
+				if stopped != row.stops || sleep.Phase.Terminal() == row.stops {
+					t.Errorf("the operator is told to stop the set: %t, want %t; the sleep: %s", stopped, row.stops, build.Words(sleep))
+				}
 			})
 		}
 	}

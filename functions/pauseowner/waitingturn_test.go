@@ -19,24 +19,37 @@ func TestOwnerIsResumedWhileTheNextResizeWaits(t *testing.T) {
 	own := turn(planned.Operation, build.Namespace, "web", 1, false)
 	own.UID = "uid-web"
 	full := turnsOf(t, turn("1", "a", "x", 1, true), turn("2", "b", "y", 1, true), own)
-	keda := kedaScaler(t).held(t, owners.ByPause, build.SleepID)
-	record := keda.recorded(owners.ByPause)
-	record.Row = keda.Row
-	in := Input{Namespace: build.Namespace, Settings: build.Settings(), Turns: full,
-		OwnerRecords: []OwnerRecord{record}, Owners: []Owner{keda}}
-	in.Observed = build.World(build.Set("web", build.Status(planned), build.Replicas(3), build.ReplicaCounts(3, 3),
-		build.WithSleep(build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, time.Second)))))
-	for range 5 {
-		p := Decide(in)
-		t.Logf("%s", p)
-		if writesTo(p, keda.Resource) {
-			return
-		}
-		if p.Kind != plan.KindDo {
-			break
-		}
-		in.Observed = build.World(build.Set("web", build.Status(build.Stored(p)), build.Replicas(3), build.ReplicaCounts(3, 3),
-			build.WithSleep(build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, time.Second)))))
+	for name, row := range map[string]struct {
+		sleep  *api.Sleep
+		paused bool
+	}{
+		"the sleep has ended": {build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, time.Second)), false},
+		"the set sleeps":      {build.Sleep(api.Asleep), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keda := kedaScaler(t).held(t, owners.ByPause, build.SleepID)
+			resize := planned
+			for range 5 {
+				record := keda.recorded(owners.ByPause)
+				record.Row = keda.Row
+				in := Input{Namespace: build.Namespace, Settings: build.Settings(), Turns: full,
+					OwnerRecords: []OwnerRecord{record}, Owners: []Owner{keda}}
+				in.Observed = build.World(build.Set("web", build.Status(resize), build.Replicas(3), build.ReplicaCounts(3, 3),
+					build.WithSleep(row.sleep)))
+				p := Decide(in)
+				t.Logf("%s", p)
+				if stored := build.Stored(p); stored != nil {
+					resize = stored
+				}
+				for _, a := range p.Actions {
+					if a.Resource == keda.Resource {
+						keda.Object = patched(t, keda.Object, []plan.Action{a})
+					}
+				}
+			}
+			if paused := keda.Row.Held(owners.ByPause, keda.Object); paused != row.paused {
+				t.Errorf("the owner is paused: %t, want %t", paused, row.paused)
+			}
+		})
 	}
-	t.Error("the resize waits for other resizes, and the owner stays paused for the sleep that has ended")
 }

@@ -38,11 +38,20 @@ func TestPauseOfFormerSleepEnds(t *testing.T) {
 		s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply,
 			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{}}}`)}})
 	})
+	// Velero restores managedFields, and no status.
+	restored := build.Edit(func(s *v1alpha1.Scaler) {
+		build.With(s, build.PausedByDrydock())
+		s.Status = v1alpha1.ScalerStatus{}
+	})
 	for name, row := range map[string]struct {
 		set    []build.Option
 		scaler build.Option
 		ends   bool
 	}{
+		"a backup restores the Scaler":                         {nil, restored, true},
+		"a backup restores the Scaler, and the set is at zero": {[]build.Option{build.Replicas(0)}, restored, true},
+		"a backup restores the Scaler of a set that sleeps": {[]build.Option{build.Replicas(0), build.WithSleep(active),
+			withRecord(api.Succeeded, pausedAtZero)}, restored, false},
 		"the new set has no records":                        {nil, build.PausedByDrydock(), true},
 		"the new set is at zero and has no records":         {[]build.Option{build.Replicas(0)}, build.PausedByDrydock(), true},
 		"the new set has the annotations of the former one": {[]build.Option{withFormer}, build.PausedByDrydock(), true},
@@ -57,7 +66,7 @@ func TestPauseOfFormerSleepEnds(t *testing.T) {
 		"the new set was changed at zero":        {[]build.Option{build.Replicas(0), withFormer, generation(2)}, build.PausedByDrydock(), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := observed(web(3, row.set...), pilot(row.scaler, former))
+			in := observed(web(3, row.set...), pilot(former, row.scaler))
 			ended := false
 			for range 5 {
 				p := Decide(in)

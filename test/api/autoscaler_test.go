@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -275,6 +276,7 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	mode := queue(1, 4)
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: mode})
+	s.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "the metric of the autoscaler is negative")
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageIdle, 2)
@@ -303,6 +305,7 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
 	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: mode, Hooks: v1alpha1.ScalerHooks{Pre: refused}})
+	s.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "the autoscaler and the hook are invalid")
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageFailed, 1)

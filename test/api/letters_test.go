@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -115,6 +116,7 @@ func TestDeadLetterWithoutRoomCausesEvent(t *testing.T) {
 	set := kit.WorldSet("web", 1, "64Mi", "data")
 	set.Annotations["notes"] = strings.Repeat("x", 256<<10-100)
 	w.CreateSet(set)
+	w.Expect(http.StatusUnprocessableEntity, api.DeadLetter, "the annotations of the set are full")
 	sendToDeadLetter(t, w.Drive(nil), events.NewStep(api.PauseOwner, events.OwnerPaused, refOf(w)), noRoom)
 	if list := deadLetters(t, w); list != nil {
 		t.Fatalf("there was room: %+v", list)

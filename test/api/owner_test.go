@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -238,6 +239,7 @@ func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	idleSet(w, "cache", 2, nil)
 	w.SetController("cache", w.Custom(row, "TidbCluster", "main"))
 	drive := w.Drive(nil)
+	w.Expect(http.StatusForbidden, api.PauseOwner, "it has no rights to this kind")
 	status := w.Finish(drive, "web")
 	expectPhase(t, status, api.Failed)
 	expectRefusedOnce(t, w, drive, "cache")

@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,7 @@ func TestRightsOverOwnersInOneNamespace(t *testing.T) {
 	idleSet(w, "web", 2, nil)
 	w.SetController("web", w.CreateCustom(row, "Store", "main", map[string]any{}, nil))
 	before := content(w.Custom(row, "Store", "main"))
+	w.Expect(http.StatusForbidden, api.PauseOwner, "its rights are removed while the set sleeps")
 	drive := w.Drive(nil)
 	w.UntilSleep(drive, "web", api.Asleep)
 	w.Kubectl("delete", "rolebinding", "drydock-owners-"+w.Namespace)

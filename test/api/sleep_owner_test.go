@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -395,6 +396,7 @@ func TestDeniedScalingEndsSleep(t *testing.T) {
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	w.DenyScalingToZero("web")
+	w.Expect(http.StatusUnprocessableEntity, api.IdleTimeout, "a policy denies zero replicas")
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Failed)
 	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "denied by a test") {

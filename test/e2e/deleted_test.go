@@ -30,7 +30,7 @@ func TestSetIsDeletedInEveryWayDuringResize(t *testing.T) {
 		{api.MemberWaiting, metav1.DeletePropagationBackground},
 		{api.MemberCopying, metav1.DeletePropagationOrphan},
 	} {
-		awaitMember(t, s.Stage, step.phase)
+		s.AwaitMember(t, step.phase)
 		s.DeleteSet("web", step.how)
 		s.createAgain(t, manifest.DeepCopy())
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,4 +124,9 @@ func TestDrainedHookStopsNoMember(t *testing.T) {
 	if status := s.AwaitEnd(t); status.Phase != api.Succeeded {
 		t.Fatalf("phase %s: %s: %s", status.Phase, status.Reason, status.Message)
 	}
+}
+
+// anyHeld reports whether a member was stopped.
+func anyHeld(status *api.Resize) bool {
+	return slices.ContainsFunc(status.Members, func(m api.Member) bool { return m.HeldAt != nil })
 }

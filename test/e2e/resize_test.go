@@ -74,8 +74,11 @@ func TestEngineKilledAgainAndAgain(t *testing.T) {
 	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
 		api.MemberStarting} {
 		engine := drydock(t, s, "--leader-elect=false", "--tick", "2s")
-		awaitMember(t, s, phase)
+		s.AwaitMember(t, phase)
 		stage.Stop(engine, syscall.SIGKILL)
+		if status := s.Status("web"); status.Phase.Terminal() {
+			t.Fatalf("the operation ended as %s before the engine was killed: %s", status.Phase, status.Message)
+		}
 	}
 	drydock(t, s, "--leader-elect=false", "--tick", "2s")
 	s.ExpectResized(t, before)

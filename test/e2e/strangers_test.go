@@ -89,7 +89,7 @@ func TestRollingResizeBesideOtherClients(t *testing.T) {
 	s.budget(t, manifest, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(served))})
 	s.applyEachSecond(t, manifest)
 	drydock(t, s.Stage)
-	awaitMember(t, s.Stage, api.MemberWaiting)
+	s.AwaitMember(t, api.MemberWaiting)
 	ctx, pods := t.Context(), s.Kube.CoreV1().Pods(s.Namespace)
 	evicted := s.moverOf(t, 2)
 	if err := s.evict(ctx, evicted.Name); err != nil {

@@ -50,6 +50,8 @@ type Drive struct {
 	Retries int
 	// Telemetry traces the events as package serve does. It is off unless a test sets it.
 	Telemetry *telemetry.Telemetry
+	// onFailure is called when a function fails. It may be nil.
+	onFailure func(context.Context, api.Function, event.Event, error)
 }
 
 // NewDrive creates the functions, each with the rights of its account only (I10). A verb that config/rbac does not
@@ -157,6 +159,9 @@ func (d *Drive) handle(ctx context.Context, f api.Function, e event.Event) (*eve
 	ctx, span := d.Telemetry.Receive(ctx, string(f), e, nil)
 	answer, err := d.functions[f].Handle(ctx, e)
 	span.End(ctx, serve.ResultOf(answer, err))
+	if err != nil && d.onFailure != nil {
+		d.onFailure(ctx, f, e, err)
+	}
 	if answer != nil {
 		telemetry.Stamp(ctx, answer)
 	}
@@ -192,14 +197,17 @@ func receivers(ctx context.Context, e event.Event) ([]api.Function, error) {
 	return functions, nil
 }
 
-// Drive creates functions that see only this world. They reach the API server through the saboteur, if there is one.
+// Drive creates functions that see only this world. They reach the API server through the saboteur, if there is one. The test fails if the
+// API server refuses a request of a function or a function fails, even if it succeeds when it is called again. See Expect.
 func (w *World) Drive(wrap *Saboteur) *Drive { return w.drive(wrap, w.Namespace) }
 
 // DriveIn creates functions for the namespaces.
 func (w *World) DriveIn(namespaces ...string) *Drive { return w.drive(nil, namespaces...) }
 
 func (w *World) drive(wrap *Saboteur, namespaces ...string) *Drive {
+	w.answers.once.Do(func() { w.T.Cleanup(func() { w.answers.judge(w.T) }) })
 	config := rest.CopyConfig(w.Config)
+	config.Wrap(w.answers.wrap)
 	if wrap != nil {
 		config.Wrap(wrap.Wrap)
 	}
@@ -210,7 +218,11 @@ func (w *World) drive(wrap *Saboteur, namespaces ...string) *Drive {
 	log := slog.New(slog.NewTextHandler(testWriter{w.T}, &slog.HandlerOptions{Level: level}))
 	settings := w.Settings
 	settings.Namespaces = namespaces
-	return NewDrive(config, settings, log)
+	d := NewDrive(config, settings, log)
+	if wrap == nil || wrap.Failure == "" { // a sabotaged function may fail
+		d.onFailure = w.answers.failed
+	}
+	return d
 }
 
 type testWriter struct{ t testing.TB }

@@ -79,7 +79,7 @@ func versionOf(next http.RoundTripper, patch *http.Request) string {
 	if patch.Method != http.MethodPatch {
 		return ""
 	}
-	get := patch.Clone(patch.Context())
+	get := patch.Clone(context.WithValue(patch.Context(), ownRead{}, true))
 	get.Method, get.Body, get.ContentLength, get.URL.RawQuery = http.MethodGet, nil, 0, ""
 	get.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json")
 	response, err := next.RoundTrip(get)

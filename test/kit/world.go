@@ -35,6 +35,7 @@ type World struct {
 	Patience time.Duration
 	// scaled has the latest count of TryScale. scaledLate has the counts for a set that was being deleted.
 	scaled, scaledLate []int32
+	answers            *answers
 }
 
 // NewRealWorld creates a namespace on a cluster with machines. It ends with the test, together with the old volumes.
@@ -69,7 +70,7 @@ func connect(t testing.TB, config *rest.Config) *World {
 	config.QPS = -1
 	quick := rest.CopyConfig(config)
 	quick.ContentType = runtime.ContentTypeProtobuf
-	return &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(quick), Settings: Settings()}
+	return &World{T: t, Config: config, Kube: kubernetes.NewForConfigOrDie(quick), Settings: Settings(), answers: &answers{}}
 }
 
 func newWorld(t testing.TB, config *rest.Config) *World {

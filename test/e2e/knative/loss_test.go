@@ -52,8 +52,8 @@ func (k *knative) removeSource(t *testing.T) {
 func TestBrokerKilledDuringOperation(t *testing.T) {
 	k := setUp(t)
 	before := k.begin(t)
-	for _, phase := range []api.Phase{api.Moving, api.Finishing} {
-		k.AwaitPhase(t, phase)
+	for _, phase := range []api.MemberPhase{api.MemberCopying, api.MemberSwapping} {
+		k.AwaitMember(t, phase)
 		k.endPods(t, "knative-eventing", "eventing.knative.dev/brokerRole=ingress")
 		k.endPods(t, "knative-eventing", "messaging.knative.dev/channel=in-memory-channel,messaging.knative.dev/role=dispatcher")
 	}

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,24 +27,36 @@ func (s *Stage) AwaitEnd(t testing.TB) *api.Resize {
 	return status
 }
 
-// AwaitPhase waits until the operation on set web is in the phase or beyond it.
+// AwaitPhase waits until the operation on set web is in the phase or beyond it. An operation that has ended is too late for what the test
+// does next, so the wait fails.
 func (s *Stage) AwaitPhase(t testing.TB, phase api.Phase) {
 	t.Helper()
+	phases := []api.Phase{api.Planned, api.Moving, api.Finishing}
 	s.Eventually("the operation is seen in phase "+string(phase), func() string {
-		if status := s.Status("web"); status == nil || status.Phase != phase && !passed(status.Phase, phase) {
+		status := s.Status("web")
+		if status == nil || status.Phase.Terminal() || slices.Index(phases, status.Phase) < slices.Index(phases, phase) {
 			return fmt.Sprintf("status %+v", status)
 		}
 		return ""
 	})
 }
 
-// passed reports whether phase is comes after phase want.
-func passed(is, want api.Phase) bool {
-	place := map[api.Phase]int{}
-	for i, p := range []api.Phase{api.Planned, api.Moving, api.Finishing, api.Succeeded} {
-		place[p] = i
-	}
-	return place[is] > place[want]
+// memberPhases are the phases of a member in their order.
+var memberPhases = []api.MemberPhase{api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass,
+	api.MemberSwapping, api.MemberStarting, api.MemberMoved}
+
+// AwaitMember waits until a member of set web is in the phase or beyond it. It fails like AwaitPhase if the operation has ended.
+func (s *Stage) AwaitMember(t testing.TB, phase api.MemberPhase) {
+	t.Helper()
+	want := slices.Index(memberPhases, phase)
+	s.Eventually("a member is seen in phase "+string(phase), func() string {
+		status := s.Status("web")
+		if status != nil && !status.Phase.Terminal() && slices.ContainsFunc(status.Members,
+			func(m api.Member) bool { return slices.Index(memberPhases, m.Phase) >= want }) {
+			return ""
+		}
+		return fmt.Sprintf("status %+v", status)
+	})
 }
 
 // AwaitReady waits until both replicas are ready.

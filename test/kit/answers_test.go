@@ -1,0 +1,99 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"drydock.dev/shared/api"
+)
+
+// errorsOf collects what would fail a test.
+type errorsOf struct {
+	testing.TB
+	text []string
+}
+
+func (e *errorsOf) Errorf(format string, args ...any) {
+	e.text = append(e.text, fmt.Sprintf(format, args...))
+}
+
+// TestRefusedRequestsFailTheTest: a refused request or a failed function fails a test, unless the test declares it. A declared refusal
+// that does not come fails the test, too.
+func TestRefusedRequestsFailTheTest(t *testing.T) {
+	const invalid = `{"kind":"Status","apiVersion":"v1","reason":"Invalid","message":"too long","details":{"kind":"Pod"}}`
+	refuse := func(status int, method, path, body string) func(*World) {
+		return func(w *World) {
+			transport := w.answers.wrap(roundTripper(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			}))
+			r := httptest.NewRequest(method, path, nil)
+			r.Header.Set("Impersonate-User", "system:serviceaccount:drydock:restore")
+			response, err := transport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := io.ReadAll(response.Body); string(left) != body {
+				t.Errorf("the function reads %q, want %q", left, body)
+			}
+		}
+	}
+	expect := func(w *World) { w.Expect(http.StatusUnprocessableEntity, api.Restore, "a reason") }
+	fail := func(w *World) { w.answers.failed(t.Context(), api.Restore, event.New(), errors.New("an error")) }
+	storm := func(w *World) {
+		for range mostConflicts + 1 {
+			refuse(http.StatusConflict, http.MethodPatch, "/pods/a", "")(w)
+		}
+	}
+	for name, row := range map[string]struct {
+		acts []func(*World)
+		want string
+	}{
+		"an invalid object":                 {[]func(*World){refuse(422, http.MethodPatch, "/pods/a", invalid)}, "with 422: too long"},
+		"an invalid object is declared":     {[]func(*World){expect, refuse(422, http.MethodPatch, "/pods/a", invalid)}, ""},
+		"a declared refusal does not come":  {[]func(*World){expect}, "never answered 422 to restore"},
+		"another status than declared":      {[]func(*World){expect, refuse(403, http.MethodPatch, "/pods/a", invalid)}, "with 403"},
+		"a read without rights":             {[]func(*World){refuse(403, http.MethodGet, "/pods/a", "")}, "with 403"},
+		"an error of the API server":        {[]func(*World){refuse(500, http.MethodGet, "/pods/a", "")}, "with 500"},
+		"an absent object":                  {[]func(*World){refuse(404, http.MethodGet, "/pods/a", "")}, ""},
+		"a dry run is refused":              {[]func(*World){refuse(422, http.MethodPost, "/pods?dryRun=All", invalid)}, ""},
+		"an error of a dry run":             {[]func(*World){refuse(500, http.MethodPost, "/pods?dryRun=All", "")}, "with 500"},
+		"an object has changed":             {[]func(*World){refuse(409, http.MethodPatch, "/pods/a", "")}, ""},
+		"an object changes again and again": {[]func(*World){storm}, "41 conflicts"},
+		"a function fails":                  {[]func(*World){fail}, "restore fails on"},
+		"a refusal lets a function fail":    {[]func(*World){expect, refuse(422, http.MethodPatch, "/pods/a", invalid), fail}, ""},
+	} {
+		w, got := &World{answers: &answers{}}, &errorsOf{}
+		for _, act := range row.acts {
+			act(w)
+		}
+		w.answers.judge(got)
+		text := strings.Join(got.text, "; ")
+		if row.want == "" && text != "" || !strings.Contains(text, row.want) {
+			t.Errorf("%s: got %q, want %q", name, text, row.want)
+		}
+	}
+}
+
+// TestEndedTestFailsNoFunction: a function that is interrupted by the end of its test has not failed.
+func TestEndedTestFailsNoFunction(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	a, got := &answers{}, &errorsOf{}
+	a.failed(ended, api.Restore, event.New(), ended.Err())
+	a.judge(got)
+	if len(got.text) > 0 {
+		t.Error(got.text)
+	}
+	a.failed(t.Context(), api.Restore, event.New(), errors.New("an error"))
+	if a.judge(got); len(got.text) != 1 {
+		t.Errorf("the failure of a running test is not reported: %q", got.text)
+	}
+}
