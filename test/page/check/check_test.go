@@ -89,8 +89,8 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"no rule of growth":          {sh("kubectl annotate sts web drydock.dev/grow=data=over:5Gi"), "over:5Gi"},
 		"a manifest": {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nmetadata: {name: a}\nspec: {target: a, hooks: {pre: {event: {}}}}"),
 			""},
-		"no field of a Scaler":    {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {targit: a}"), `unknown field "targit"`},
-		"no field of a mode":      {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {mode: {auto: {mim: 1}}}"), `unknown field "mim"`},
+		"no field of a Scaler": {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {targit: a}"), `unknown field "targit"`},
+		"no field of a mode":   {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {mode: {auto: {mim: 1}}}"), `unknown field "mim"`},
 		"a template of a cleanup": {
 			yaml("metadata: {annotations: {drydock.dev/cleanup-pod-template: '{spec: {containers: [{name: a}]}}'}}"), ""},
 		"no container of a cleanup": {
