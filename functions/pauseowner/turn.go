@@ -58,8 +58,8 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	}
 	next := resize.Clone()
 	next.Reason, next.Deadline = api.TurnWaits, nil
-	next.Message = fmt.Sprintf("the resize waits for its turn: DRYDOCK_MOVERS allows %d movers in the cluster, half of them per namespace, "+
-		"and other resizes have these turns; it continues by itself, without a time limit", in.Turns.Limit())
+	next.Message = fmt.Sprintf("other resizes use all movers that DRYDOCK_MOVERS allows: %d in the cluster, half of them per namespace. When "+
+		"enough of them have ended, this resize continues by itself, without a time limit", in.Turns.Limit())
 	actions := append(operation.Store(in.Set, next).Actions(), list.Store()...)
 	if len(actions) == 0 {
 		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())
@@ -94,7 +94,7 @@ func storeBegin(in Input, resize *api.Resize) []plan.Action {
 		limit = in.Settings.CopyTimeout
 	}
 	next := operation.Enter(resize, resize.Phase, in.Now, limit)
-	next.Reason, next.Message, next.TurnReturned = api.TurnBegins, "the resize has its turn", false
+	next.Reason, next.Message, next.TurnReturned = api.TurnBegins, "enough movers are free, so the resize continues", false
 	return operation.Store(in.Set, next).Actions()
 }
 

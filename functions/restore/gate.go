@@ -95,7 +95,7 @@ func (w *work) cutoverOpen() bool {
 		w.record.TurnReturned = w.record.TurnReturned ||
 			w.record.Copies() && len(w.record.Members) > 0 && !slices.ContainsFunc(w.record.Members, isUnderWay)
 	case w.record.TurnReturned:
-		w.waitFor(false, "the resize needs its turn again")
+		w.waitFor(false, "the resize needs free movers again")
 	}
 	return condition == "" && !w.record.TurnReturned
 }

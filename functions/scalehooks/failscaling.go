@@ -14,7 +14,7 @@ func (w work) failScaling(reason api.Reason, message string) plan.Plan {
 	if w.record.Phase == api.Failing {
 		return w.finishFailed()
 	}
-	message = fmt.Sprintf("%s. Fix the cause, then retry: kubectl annotate -n %s scaler %s %s=", text.Clip(message, maxQuote),
+	message = fmt.Sprintf("%s. When the cause is removed, retry: kubectl annotate -n %s scaler %s %s=", text.Clip(message, maxQuote),
 		w.Namespace, w.scaler.Name, api.RetryAnnotation)
 	if w.scaler.Spec.Hooks.OnFailure == nil {
 		return w.endScaling(operation.Fail(w.record, api.Failed, w.Now, reason, message))

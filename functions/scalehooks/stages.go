@@ -110,6 +110,9 @@ func (w work) awaitMembers() plan.Plan {
 		next := w.enterPhase(w.record, api.PostScaling)
 		next.Reason, next.Message = api.MembersReady, fmt.Sprintf("%d members are ready", target)
 		return w.storeRecord(api.MembersReady, next)
+	case operation.Overdue(w.record, w.Now) && !statefulset.SpecObserved(w.Set):
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("the StatefulSet controller has not observed the count %d for %s. Check that "+
+			"kube-controller-manager works", target, w.deadline(api.Scaling)))
 	case operation.Overdue(w.record, w.Now):
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("%d of %d members are ready, and %d exist, after %s. Check the pods of "+
 			"the StatefulSet", status.ReadyReplicas, target, status.Replicas, w.deadline(api.Scaling)))

@@ -38,10 +38,10 @@ const (
 	// PlanDelayed: No owner was asked within DRYDOCK_PLAN_TIMEOUT, because the event was late or an owner could not be read. The time limit
 	// begins once more. After that, the resize fails.
 	PlanDelayed Reason = "PlanDelayed"
-	// TurnWaits: The resize waits for its turn, because the movers of other resizes have reached the limit (DRYDOCK_MOVERS). It begins by
-	// itself. The ConfigMap drydock-turns lists who has a turn and who waits.
+	// TurnWaits: The movers of other resizes have reached the limit (DRYDOCK_MOVERS), so the resize waits. It begins by itself, without a
+	// time limit. The ConfigMap drydock-turns lists the resizes with movers, and those that wait.
 	TurnWaits Reason = "TurnWaits"
-	// TurnBegins: The resize has its turn, and continues.
+	// TurnBegins: Enough movers are free again, so the resize continues.
 	TurnBegins Reason = "TurnBegins"
 	// TurnEnds: A resize is over, or waits for an approval or a window. The next one may begin.
 	TurnEnds Reason = "TurnEnds"

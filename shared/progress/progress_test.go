@@ -72,7 +72,10 @@ func TestStatusShowsWhyOperationWaits(t *testing.T) {
 		"first passes are running":       {movingRecord(api.MemberCopying), nil},
 		"a mover is stalled":             {movingRecord(api.MemberCopying, stalled), nil},
 		"another member is copied first": {movingRecord(api.MemberWaiting, inPhase(0, api.MemberCopying)), nil},
-		"an approval is missing":         {movingRecord(api.MemberWaiting), withSetAnnotation(api.CutoverAnnotation, "approve")},
+		"another member is moved first":  {movingRecord(api.MemberPending, build.Rolling, inPhase(0, api.MemberStarting)), nil},
+		"other resizes use all movers": {movingRecord(api.MemberWaiting, inPhase(0, api.MemberPending),
+			func(r *api.Resize) { r.Reason = api.TurnWaits }), nil},
+		"an approval is missing": {movingRecord(api.MemberWaiting), withSetAnnotation(api.CutoverAnnotation, "approve")},
 		"the window is closed": {movingRecord(api.MemberWaiting), withSetAnnotation(api.CutoverAnnotation,
 			"Sat 02:00-04:00 UTC")},
 		"the pods have not stopped": {movingRecord(api.MemberStopping, locked), func(_ *[]build.Option, pods map[int][]build.Option) {

@@ -21,16 +21,18 @@ type waitReasons struct {
 // operationReasons returns why an active operation as a whole waits.
 func (w waitReasons) operationReasons() []string {
 	var waits []string
-	switch w.record.Phase {
-	case api.Planned:
+	switch phase := w.record.Phase; {
+	case w.record.Reason == api.TurnWaits:
+		waits = append(waits, "movers that other resizes use now")
+	case phase == api.Planned:
 		waits = append(waits, "pause-owner to pause the owner of the set, if it has one")
-	case api.Moving:
+	case phase == api.Moving:
 		if closed := w.cutover(); closed != "" {
 			waits = append(waits, closed)
 		}
-	case api.Finishing:
+	case phase == api.Finishing:
 		waits = append(waits, "the objects of the operation to be removed")
-	case api.Reverting:
+	case phase == api.Reverting:
 		if slices.ContainsFunc(w.Pods, statefulset.Held) {
 			waits = append(waits, "held pods to be released; each member keeps its present volumes")
 		} else {
@@ -92,6 +94,24 @@ func stopsLater(phase api.MemberPhase) bool {
 	return phase == api.MemberPending || phase == api.MemberCopying || phase == api.MemberWaiting
 }
 
+// startReason returns why the member is not copied, or not stopped, yet.
+func (w waitReasons) startReason(m *api.Member) string {
+	for _, other := range w.record.Members {
+		pod := statefulset.PodName(w.Set, other.Ordinal)
+		switch {
+		case slices.Contains([]api.MemberPhase{m.Phase, api.MemberPending, api.MemberMoved, api.MemberKept}, other.Phase):
+		case w.record.Strategy == api.StrategyRolling:
+			return "the end of the move of pod " + pod
+		case other.Phase == api.MemberCopying:
+			return "the first passes beside pod " + pod + ", because all members stop together"
+		}
+	}
+	if m.Phase == api.MemberPending {
+		return "the start of its move"
+	}
+	return "its stop" // the message of the operation contains the details
+}
+
 // memberReason returns why the member waits; "" if it does not wait.
 func (w waitReasons) memberReason(m *api.Member) string {
 	if m.Stalled != "" {
@@ -100,12 +120,10 @@ func (w waitReasons) memberReason(m *api.Member) string {
 	pod := w.MemberPod(m.Ordinal)
 	name := statefulset.PodName(w.Set, m.Ordinal)
 	switch m.Phase {
-	case api.MemberPending:
-		return "its turn"
+	case api.MemberPending, api.MemberWaiting:
+		return w.startReason(m)
 	case api.MemberCopying:
 		return "the first passes beside its pod"
-	case api.MemberWaiting:
-		return "its turn" // the message of the operation contains the details
 	case api.MemberStopping:
 		switch {
 		case m.Locked:

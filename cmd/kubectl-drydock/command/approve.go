@@ -46,8 +46,8 @@ func (o *approval) run(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members (%s), each as soon as it is prepared and the resize has its "+
-		"turn\n", s.name, record.Operation, text.Printable(string(record.Strategy)))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s may stop its members (%s), each as soon as it is prepared and movers are free\n",
+		s.name, record.Operation, text.Printable(string(record.Strategy)))
 	return nil
 }
 

@@ -51,7 +51,7 @@ func TestStatusShowsEachMember(t *testing.T) {
 				ForecastSeconds: 3,
 				Waits:           "the final pass",
 			},
-			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its turn"},
+			{Ordinal: 0, Phase: api.MemberWaiting, Claims: claim, Copied: 1 << 30, Bytes: 1 << 30, ForecastSeconds: 3.2, Waits: "its stop"},
 		}}
 	golden.Equal(t, statusText(d, build.Set("web", build.WithSleep(build.Sleep(api.Asleep)))))
 }

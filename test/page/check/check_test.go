@@ -91,6 +91,18 @@ func TestWrongCommandsAreFound(t *testing.T) {
 			""},
 		"no field of a Scaler": {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {targit: a}"), `unknown field "targit"`},
 		"no field of a mode":   {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\nspec: {mode: {auto: {mim: 1}}}"), `unknown field "mim"`},
+		"a template of a cleanup": {
+			yaml("metadata: {annotations: {drydock.dev/cleanup-pod-template: '{spec: {containers: [{name: a}]}}'}}"), ""},
+		"no container of a cleanup": {
+			yaml("metadata: {annotations: {drydock.dev/cleanup-pod-template: '{spec: {}}'}}"), "spec.containers is empty"},
+		"no success message of a cleanup": {yaml("metadata: {annotations: {drydock.dev/cleanup-pod-template: " +
+			"'{metadata: {annotations: {drydock.dev/success-message: \" \"}}, spec: {containers: [{name: a}]}}'}}"), "is blank"},
+		"no container of a member's hook": {
+			yaml("metadata: {annotations: {drydock.dev/after-member: '{spec: {}}'}}"), "spec.containers is empty"},
+		"no field of a hook's pod": {
+			yaml("spec: {target: a, hooks: {pre: {job: {template: {spec: {container: []}}}}}}"), `unknown field "container"`},
+		"no container of a hook": {yaml("apiVersion: drydock.dev/v1alpha1\nkind: Scaler\n" +
+			"spec: {target: a, hooks: {post: {job: {template: {spec: {}}}}}}"), "spec.containers is empty"},
 		"no field of a set":    {yaml("apiVersion: apps/v1\nkind: StatefulSet\nspec: {replica: 1}"), `unknown field "spec.replica"`},
 		"no kind":              {yaml("apiVersion: apps/v1\nkind: StatefulSets"), "StatefulSets"},
 		"no version":           {yaml("apiVersion: apps/v2\nkind: StatefulSet"), "apps/v2"},

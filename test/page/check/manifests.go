@@ -7,14 +7,19 @@ import (
 	"io"
 
 	yaml3 "go.yaml.in/yaml/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/resources"
 )
 
 // checkManifests checks the documents of a YAML text. One with an apiVersion and a kind of the scheme must have only
@@ -35,7 +40,7 @@ func checkManifests(c *checker, line int, text string) {
 			c.report(at, "%v", err)
 			continue
 		}
-		if err := decode(document); err != nil {
+		if err := errors.Join(decode(document), checkTemplates(document)); err != nil {
 			c.report(at, "%v", err)
 		}
 	}
@@ -85,4 +90,39 @@ func decodeScaler(document []byte) error {
 		return err
 	}
 	return yaml.UnmarshalStrict(raw.Spec.Mode, &scalerMode{})
+}
+
+// checkTemplates checks the pod templates in a manifest as the functions do: those in annotations, and those of a Scaler's hooks. Strict
+// decoding sees only the text of an annotation, and the template of a Scaler has no schema.
+func checkTemplates(document []byte) error {
+	if bytes.HasPrefix(document, []byte("- ")) {
+		return nil
+	}
+	var manifest struct {
+		Metadata metav1.ObjectMeta
+		Spec     struct {
+			Hooks map[string]v1alpha1.Hook
+		}
+	}
+	if err := yaml.Unmarshal(document, &manifest); err != nil {
+		return err
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: manifest.Metadata}
+	var errs []error
+	if set.Annotations[api.CleanupTemplateAnnotation] != "" {
+		if _, problem := cleanup.Template(set); problem != nil {
+			errs = append(errs, errors.New(problem.Message))
+		}
+	}
+	for _, hook := range resources.Hooks {
+		_, err := resources.HookTemplate(set, hook)
+		errs = append(errs, err)
+	}
+	for name, hook := range manifest.Spec.Hooks {
+		if hook.Job != nil {
+			_, err := resources.ParseScaleHook(set, "hook "+name, string(hook.Job.Template.Raw))
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
