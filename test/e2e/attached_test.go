@@ -80,13 +80,14 @@ func TestNodeWithoutAttachSlot(t *testing.T) {
 	drydock(t, s, "--tick", "5s")
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.Eventually("the missing slot is named", func() string {
-		if r := s.Status("web"); r == nil || len(r.Members) == 0 || r.Members[0].FirstPass != api.FirstPassNoSlot {
+		if r := s.Status("web"); r == nil || len(r.Members) == 0 || r.Members[0].FullNode == "" {
 			return fmt.Sprintf("the record is %+v", r)
 		}
 		return ""
 	})
-	said := s.Kubectl(t, "", "get", "events", "-n", s.Namespace, "--field-selector", "reason="+string(api.NoAttachSlot), "-o", "jsonpath={..message}")
-	if !containsAll(said, []string{"web-0", "cannot attach another volume", "ResourceExhausted"}) {
+	said := s.Kubectl(t, "", "get", "events", "-n", s.Namespace, "--field-selector", "reason="+string(api.NoAttachSlot), "-o",
+		"jsonpath={..message}")
+	if !containsAll(said, []string{"web-0", "cannot attach another volume", "Attachment limit exceeded"}) {
 		t.Errorf("Events of reason %s: %q", api.NoAttachSlot, said)
 	}
 	if set := s.Set("web"); set.Status.ReadyReplicas != 1 {

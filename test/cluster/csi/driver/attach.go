@@ -38,8 +38,8 @@ func (c controller) ControllerPublishVolume(
 	return &csi.ControllerPublishVolumeResponse{}, c.store.save(volumes, v)
 }
 
-// reserve refuses a volume beyond the attach limit of its class, with the code of the CSI specification. No other volume of the driver with a
-// limit is attached until leave is called.
+// reserve refuses a volume beyond the attach limit of its class, with the code of the CSI specification and the words of
+// aws-ebs-csi-driver. No other volume of the driver with a limit is attached until leave is called.
 func (c controller) reserve(ctx context.Context, v *record) (leave func(), err error) {
 	limit, err := number(v.Context, attachLimit)
 	if err != nil || limit == 0 {
@@ -57,7 +57,7 @@ func (c controller) reserve(ctx context.Context, v *record) (leave func(), err e
 		}
 	}
 	if err == nil && attached >= limit {
-		err = status.Errorf(codes.ResourceExhausted, "node %s has %d of at most %d volumes with %s=%d", c.node, attached, limit, attachLimit, limit)
+		err = status.Errorf(codes.ResourceExhausted, "Attachment limit exceeded: node %s has %d of %d volumes", c.node, attached, limit)
 	}
 	if err != nil {
 		leave()
