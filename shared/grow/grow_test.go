@@ -30,12 +30,17 @@ func TestHostileSummaryTakesLittleMemory(t *testing.T) {
 		body string
 		want int // claims
 	}{
-		"volumes that are null": {fill(`{"pods":[{"volume":[`, "null", `]}]}`), 0},
-		"pods that are null":    {fill(`{"pods":[`, "null", `]}`), 0},
-		"empty volumes":         {fill(`{"pods":[{"volume":[`, "{}", `]}]}`), 0},
-		"many other values":     {fill(`{"node":[`, "1", `],"pods":[{"volume":[`+report+`]}]}`), 1},
-		"one claim repeatedly":  {fill(`{"pods":[{"volume":[`, report, `]}]}`), 1},
-		"nested lists":          {`{"node":` + strings.Repeat("[", size), 0},
+		"volumes that are null":     {fill(`{"pods":[{"volume":[`, "null", `]}]}`), 0},
+		"pods that are null":        {fill(`{"pods":[`, "null", `]}`), 0},
+		"empty volumes":             {fill(`{"pods":[{"volume":[`, "{}", `]}]}`), 0},
+		"many other values":         {fill(`{"node":[`, "1", `],"pods":[{"volume":[`+report+`]}]}`), 1},
+		"one claim repeatedly":      {fill(`{"pods":[{"volume":[`, report, `]}]}`), 1},
+		"nested lists":              {`{"node":` + strings.Repeat("[", size), 0},
+		"a long text":               {`{"node":"` + strings.Repeat("x", size) + `","pods":[{"volume":[` + report + `]}]}`, 0},
+		"a long number":             {`{"node":1` + strings.Repeat("0", size) + `,"pods":[{"volume":[` + report + `]}]}`, 0},
+		"a large volume":            {`{"pods":[{"volume":[{"x":"` + strings.Repeat("x", size) + `"},` + report + `]}]}`, 0},
+		"much space":                {`{"pods":[{"volume":[` + strings.Repeat(" ", size) + report + `]}]}`, 0},
+		"a text of ordinary length": {`{"node":"` + strings.Repeat("x", 32<<10) + `","pods":[{"volume":[` + report + `]}]}`, 1},
 	} {
 		usage := map[string]grow.Usage{}
 		var before, after runtime.MemStats

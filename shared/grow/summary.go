@@ -23,10 +23,13 @@ type summaryVolume struct {
 }
 
 // ReadSummary adds the usage of the namespace's wanted claims from a kubelet's summary. It omits volumes without figures, such as raw block
-// volumes. It holds one volume at a time, because a hostile node may send any summary. After an error it has added nothing.
+// volumes. It holds one value of at most maxValue bytes at a time, because a hostile node may send any summary. After an error it has added
+// nothing.
 func ReadSummary(body io.Reader, namespace string, wanted func(claim string) bool, into map[string]Usage) error {
 	found := map[string]Usage{}
-	d := json.NewDecoder(body)
+	source := &valueReader{body: body}
+	d := json.NewDecoder(source)
+	source.position = d.InputOffset
 	readVolume := func() error {
 		v := summaryVolume{}
 		if err := d.Decode(&v); err != nil {
@@ -59,6 +62,25 @@ func ReadSummary(body io.Reader, namespace string, wanted func(claim string) boo
 		Add(into, claim, u)
 	}
 	return nil
+}
+
+// maxValue limits a text, a number or a volume of a summary, in bytes. A volume has about 500.
+const maxValue = 64 << 10
+
+// valueReader ends a document that has a longer value than maxValue, because a decoder holds the text of a value until its end.
+type valueReader struct {
+	body     io.Reader
+	read     int64
+	position func() int64 // of the decoder: all before it has been decoded
+}
+
+func (r *valueReader) Read(p []byte) (int, error) {
+	if r.read-r.position() > maxValue {
+		return 0, fmt.Errorf("a value has more than %d bytes", maxValue)
+	}
+	n, err := r.body.Read(p)
+	r.read += int64(n)
+	return n, err
 }
 
 // eachValue calls read for each element of the list that comes next, or for the values of the key in the object that comes next. It skips

@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func Read(code int, body []byte, series int) ([]Sample, error) {
 	var err error
 	switch answer.Data.ResultType {
 	case "vector":
-		err = json.Unmarshal(answer.Data.Result, &rows)
+		rows, err = readRows(answer.Data.Result, series+1)
 	case "scalar":
 		rows = make([]row, 1)
 		err = json.Unmarshal(answer.Data.Result, &rows[0].Value)
@@ -61,6 +62,28 @@ func Read(code int, body []byte, series int) ([]Sample, error) {
 		}
 	}
 	return samples, nil
+}
+
+// readRows returns at most that many elements of the list. An element of five bytes takes many times as much when it is decoded.
+func readRows(list []byte, most int) ([]row, error) {
+	d := json.NewDecoder(bytes.NewReader(list))
+	switch start, err := d.Token(); {
+	case err != nil:
+		return nil, err
+	case start == nil:
+		return nil, nil
+	case start != json.Delim('['):
+		return nil, fmt.Errorf("%v instead of a list", start)
+	}
+	var rows []row
+	for d.More() && len(rows) < most {
+		r := row{}
+		if err := d.Decode(&r); err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
 }
 
 // row is a sample in JSON. Its value is a pair: the time as a number, and the value as a string.

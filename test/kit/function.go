@@ -7,29 +7,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/serve"
 )
 
-// Function is a function in a process of its own, with the memory limit of a deployed one.
+// Function is a program of Drydock in a process of its own, with the settings and the memory limit of its manifest in deploy.
 type Function struct {
 	Address string
 	Output  *bytes.Buffer
 	Process
+	*Memory
+	ended chan struct{}
 }
 
 // Process is the id of a process.
 type Process int
-
-// FunctionMemory is the memory limit of a deployed function in bytes.
-const FunctionMemory = 128 << 20
 
 // Build builds a program of cmd, and returns the path of its binary.
 func Build(t testing.TB, program string) string {
@@ -43,29 +47,103 @@ func Build(t testing.TB, program string) string {
 	return binary
 }
 
-// StartFunction builds drydock and runs a function with it until the test ends.
+// StartFunction builds drydock and runs a function with it until the test ends. The variables replace settings of the manifest.
 func StartFunction(t testing.TB, name, kubeconfig string, variables ...string) *Function {
 	t.Helper()
-	binary := Build(t, "drydock")
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return StartDeployed(t, Build(t, "drydock"), name, append([]string{"KUBECONFIG=" + kubeconfig}, variables...)...)
+}
+
+// StartDeployed runs the binary like the container of deploy/NAME until the test ends.
+func StartDeployed(t testing.TB, binary, name string, variables ...string) *Function {
+	t.Helper()
+	container := deployed(t, name)
+	address := FreeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	f := &Function{Address: "http://" + address + "/", Output: &bytes.Buffer{}, ended: make(chan struct{}),
+		Memory: NewMemory(t, int(container.Resources.Limits.Memory().Value()))}
+	command := f.Command(binary, container.Args...)
+	command.Env = os.Environ()
+	for _, variable := range container.Env {
+		command.Env = append(command.Env, variable.Name+"="+variable.Value)
 	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
-	command := exec.CommandContext(t.Context(), binary, "serve", name)
-	command.Env = append(append(os.Environ(), "PORT="+port, "KUBECONFIG="+kubeconfig, "GOMEMLIMIT=110MiB"), variables...)
-	f := &Function{Address: "http://127.0.0.1:" + port + "/", Output: &bytes.Buffer{}}
+	command.Env = append(append(command.Env, "PORT="+port), variables...)
 	command.Stdout, command.Stderr = f.Output, f.Output
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	f.Process = Process(command.Process.Pid)
+	go func() {
+		_ = command.Wait()
+		close(f.ended)
+	}()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
-		_ = command.Wait()
+		<-f.ended
 	})
-	f.Process = Process(command.Process.Pid)
 	return f
+}
+
+// deployed returns the container of deploy/NAME. Its Env has the plain values of its variables, with those of the ConfigMap for all
+// functions.
+func deployed(t testing.TB, name string) corev1.Container {
+	t.Helper()
+	var container corev1.Container
+	settings := map[string]string{}
+	for _, folder := range []string{"config", "deploy/" + name} {
+		objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(Root(t), folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects.Resources() {
+			text := object.MustYaml()
+			switch object.GetKind() {
+			case "ConfigMap":
+				config := corev1.ConfigMap{}
+				if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+					t.Fatal(err)
+				}
+				if config.Name == "drydock-settings" {
+					settings = config.Data
+				}
+			case "Service", "Deployment":
+				workload := struct {
+					Spec struct{ Template corev1.PodTemplateSpec }
+				}{}
+				if err := yaml.Unmarshal([]byte(text), &workload); err != nil {
+					t.Fatal(err)
+				}
+				if containers := workload.Spec.Template.Spec.Containers; len(containers) > 0 {
+					container = containers[0]
+				}
+			}
+		}
+	}
+	var all []corev1.EnvVar
+	for key, value := range settings {
+		all = append(all, corev1.EnvVar{Name: key, Value: value})
+	}
+	container.Env = append(all, slices.DeleteFunc(container.Env, func(v corev1.EnvVar) bool { return v.ValueFrom != nil })...)
+	if container.Resources.Limits.Memory().IsZero() {
+		t.Fatalf("the container of deploy/%s has no memory limit", name)
+	}
+	return container
+}
+
+// FreeAddress returns an address of this machine with a free port.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// Excess says why the process needs too much memory, see Memory.
+func (f *Function) Excess(t testing.TB) string {
+	t.Helper()
+	return f.Memory.Excess(t, f.Process)
 }
 
 // Tick sends a tick until the process accepts it.
