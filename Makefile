@@ -159,7 +159,8 @@ sim: ## simulates all crashes and interference between any two writes
 test-fresh: export SEED := $(or $(SEED),$(shell date +%s))
 test-fresh: ## random tests with another seed than the fixed one of all other targets; a failure prints it (SEED=7 repeats a run)
 	$(call install,$(MOVER_PACKAGES))
-	go test -tags root -count=1 -timeout 40m $$(git grep -l '"drydock.dev/test/seed"' -- '*_test.go' ':!test/sim' ':!test/soak' ':!test/e2e' | \
+	go test -tags root -count=1 -timeout 40m $$( \
+	  git grep -l '"drydock.dev/test/seed"' -- '*_test.go' ':!test/sim' ':!test/soak' ':!test/e2e' | \
 	  xargs -n 1 dirname | sort -u | sed 's,^,./,')
 	$(MAKE) --no-print-directory test-sim
 
@@ -168,8 +169,8 @@ soak: build ## random operations on fifty sets for an hour, while processes are 
 	$(BUILD) -o bin/soak-writer ./test/soak/writer
 	KUBECONFIG= $(MAKE) --no-print-directory cluster images
 	$(CLUSTER) image --binary=$(CURDIR)/bin/soak-writer
-	KUBECONFIG=$(NODE) FOR=$(or $(FOR),1h) SEED=$(or $(SEED),$(shell date +%s)) go test -tags cluster -count=1 -timeout 0 -v -run TestNothingIsLostOverTime \
-	  ./test/soak
+	KUBECONFIG=$(NODE) FOR=$(or $(FOR),1h) SEED=$(or $(SEED),$(shell date +%s)) \
+	  go test -tags cluster -count=1 -timeout 0 -v -run TestNothingIsLostOverTime ./test/soak
 
 # Programs that install Drydock in test/e2e: the chart, and Helm.
 e2e-tools:
