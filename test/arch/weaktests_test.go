@@ -330,7 +330,7 @@ func TestWeakTestsAreFound(t *testing.T) {
 	for name, want := range map[string]string{"TestReturns": "returns before its assertions",
 		"TestReturnsInRow": "returns before its assertions", "TestAssertsInLoop": "asserts only in loops",
 		"TestAssertsInLoopOverVariable": "asserts only in loops",
-		"TestAssertsInLoopOverCall": "asserts only in loops", "TestAssertsInLoopInRow": "asserts only in loops",
+		"TestAssertsInLoopOverCall":     "asserts only in loops", "TestAssertsInLoopInRow": "asserts only in loops",
 		"TestLogsPlan": "ends by logging a plan", "TestSkips": "skips", "helperSkips": "skips"} {
 		if len(got[name]) != 1 || !strings.Contains(got[name][0], want) {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)
