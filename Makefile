@@ -153,20 +153,24 @@ test-sim: ## simulates crashes and interference between any two writes, a sample
 
 sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100 -seed 0
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
 
-test-fresh: ## random tests of the gate with other seeds than the gate's, which are fixed; a failure prints its seed
-	go test -count=1 ./functions/cleanuppod -run 'TestClaimIsDeletedOnlyAfterItsCleanup|TestDecisionsReachSteadyState' -seed 0
-	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14) -seed 0
+# It covers all packages whose tests take their seed from test/seed. test-knative and soak need a node.
+test-fresh: export SEED := $(or $(SEED),$(shell date +%s))
+test-fresh: ## random tests with another seed than the fixed one of all other targets; a failure prints it (SEED=7 repeats a run)
+	$(call install,$(MOVER_PACKAGES))
+	go test -tags root -count=1 -timeout 40m $$( \
+	  git grep -l '"drydock.dev/test/seed"' -- '*_test.go' ':!test/sim' ':!test/soak' ':!test/e2e' | \
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,')
+	$(MAKE) --no-print-directory test-sim
 
 # It restarts parts of the node, so it needs the local one. Nothing else may use that node.
 soak: build ## random operations on fifty sets for an hour, while processes are killed (FOR=5m: shorter, SEED=7: steps of an earlier run)
 	$(BUILD) -o bin/soak-writer ./test/soak/writer
 	KUBECONFIG= $(MAKE) --no-print-directory cluster images
 	$(CLUSTER) image --binary=$(CURDIR)/bin/soak-writer
-	KUBECONFIG=$(NODE) FOR=$(or $(FOR),1h) SEED=$(SEED) go test -tags cluster -count=1 -timeout 0 -v -run TestNothingIsLostOverTime \
-	  ./test/soak
+	KUBECONFIG=$(NODE) FOR=$(or $(FOR),1h) SEED=$(or $(SEED),$(shell date +%s)) \
+	  go test -tags cluster -count=1 -timeout 0 -v -run TestNothingIsLostOverTime ./test/soak
 
 # Programs that install Drydock in test/e2e: the chart, and Helm.
 e2e-tools:

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,11 +116,16 @@ func problemOf(t *testing.T, name string, settings api.Settings) string {
 // TestOnlyBackupNeedsAnImage: only backup starts movers. The error says which variable to set.
 func TestOnlyBackupNeedsAnImage(t *testing.T) {
 	for _, image := range []string{"", "drydock:latest", "registry.example/drydock:1"} {
+		var refusing []string
 		for _, name := range Names() {
-			problem := problemOf(t, name, api.Settings{Image: image})
-			if want := name == string(api.Backup); strings.Contains(problem, "Set DRYDOCK_IMAGE") != want || !want && problem != "" {
+			if problem := problemOf(t, name, api.Settings{Image: image}); strings.Contains(problem, "Set DRYDOCK_IMAGE") {
+				refusing = append(refusing, name)
+			} else if problem != "" {
 				t.Errorf("image %q: %s: %q", image, name, problem)
 			}
+		}
+		if !slices.Equal(refusing, []string{string(api.Backup)}) {
+			t.Errorf("image %q is refused by %q", image, refusing)
 		}
 	}
 	for _, name := range Names() {
@@ -166,11 +172,16 @@ func TestSiftSendsItsToken(t *testing.T) {
 func TestInvalidOperatorsStopOnlyFunctionsThatNeedThem(t *testing.T) {
 	settings := withImage()
 	settings.Owners = "- operator: mine"
+	var stopped []string
 	for _, name := range Names() {
-		needs := name == string(api.DetectResize) || name == string(api.PauseOwner)
-		problem := problemOf(t, name, settings)
-		if named := strings.Contains(problem, "DRYDOCK_OWNERS") && strings.Contains(problem, "mine"); named != needs || !needs && problem != "" {
+		if problem := problemOf(t, name, settings); strings.Contains(problem, "DRYDOCK_OWNERS") && strings.Contains(problem, "mine") {
+			stopped = append(stopped, name)
+		} else if problem != "" {
 			t.Errorf("%s: %q", name, problem)
 		}
+	}
+	slices.Sort(stopped)
+	if want := []string{string(api.DetectResize), string(api.PauseOwner)}; !slices.Equal(stopped, want) {
+		t.Errorf("%q do not start, want %q", stopped, want)
 	}
 }

@@ -87,15 +87,14 @@ func TestCopyFailuresAreReported(t *testing.T) {
 			if code != c.code || stderr.Len() == 0 {
 				t.Fatalf("code %d, %q, %q", code, &stdout, &stderr)
 			}
+			written, err := os.ReadFile(log)
 			if code == moverreport.CodeOK {
-				return
-			}
-			r := lastLine(t, stdout.String())
-			if r.Result != "failed" || r.Code != code || r.Reason != moverreport.ReasonUsage || r.Message == "" {
-				t.Errorf("%+v", r)
-			}
-			if written, err := os.ReadFile(log); err != nil || !strings.Contains(stdout.String(), string(written)) {
-				t.Errorf("%q %v", written, err)
+				if stdout.Len() > 0 || !os.IsNotExist(err) {
+					t.Errorf("help is no copy, and has a report: %q, %q %v", &stdout, written, err)
+				}
+			} else if r := lastLine(t, stdout.String()); r.Result != "failed" || r.Code != code || r.Reason != moverreport.ReasonUsage ||
+				r.Message == "" || err != nil || !strings.Contains(stdout.String(), string(written)) {
+				t.Errorf("%+v, %q %v", r, written, err)
 			}
 		})
 	}

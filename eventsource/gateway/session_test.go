@@ -17,6 +17,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
+	"drydock.dev/test/seed"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -264,8 +265,8 @@ func TestOptedIn(t *testing.T) {
 // TestSessionHasItsFullLength simulates random visits of a site. After each visit the set stays awake for the whole session, times only
 // move later, and a busy site writes at most once per throttle.
 func TestSessionHasItsFullLength(t *testing.T) {
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
+	for n := range seed.Next(t, 200) {
+		random := rand.New(rand.NewPCG(n, 0))
 		now, writes, web := noon, 0, set("web")
 		lengths := []time.Duration{time.Second, 5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 		pick := lengths[:1+random.IntN(len(lengths))]
@@ -280,11 +281,11 @@ func TestSessionHasItsFullLength(t *testing.T) {
 			}
 			after := idle.MemberOf(web).Rules.AwakeUntil
 			if after.Before(now.Add(length)) || after.Before(before) {
-				t.Fatalf("seed %d: at %s a session of %s: %s became %s", seed, now, length, before, after)
+				t.Fatalf("seed %d: at %s a session of %s: %s became %s", n, now, length, before, after)
 			}
 		}
 		if most := 2 + int(now.Sub(noon)/max(shortest, time.Second)); writes > most {
-			t.Errorf("seed %d: %d writes in %s, at most %d are due", seed, writes, now.Sub(noon), most)
+			t.Errorf("seed %d: %d writes in %s, at most %d are due", n, writes, now.Sub(noon), most)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package sift
 
 import (
-	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -36,9 +35,8 @@ import (
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/seed"
 )
-
-var onlySeed = flag.Uint64("seed", 0, "the seed of the only random world to check; 0 checks many")
 
 const (
 	worlds      = 3000
@@ -52,12 +50,8 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) { lists.ServeHTTP(to, r) }))
 	defer server.Close()
 	f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
-	first, last := uint64(1), uint64(worlds)
-	if *onlySeed != 0 {
-		first, last = *onlySeed, *onlySeed
-	}
-	for seed := first; seed <= last; seed++ {
-		w := newWorld(seed)
+	for n := range seed.Next(t, worlds) {
+		w := newWorld(n)
 		lists = w.lists()
 		concerned := w.concerned(t, f)
 		decisions := w.decisions()
@@ -70,13 +64,13 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 				continue
 			}
 			if !slices.Contains(concerned, function) && !doneByOther(decisions, concerned, p.Reason) {
-				t.Errorf("seed %d: %s would act, but only %v are woken: %s\nset %v %v", seed, function, concerned, p, w.set.Labels,
+				t.Errorf("seed %d: %s would act, but only %v are woken: %s\nset %v %v", n, function, concerned, p, w.set.Labels,
 					w.set.Annotations)
 			}
 		}
 	}
 	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod} {
-		if acts[function] < worlds/50 && *onlySeed == 0 {
+		if acts[function] < worlds/50 {
 			t.Errorf("%s acts in only %d of %d worlds; make the random worlds more realistic", function, acts[function], worlds)
 		}
 	}

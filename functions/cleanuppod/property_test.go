@@ -2,7 +2,6 @@ package cleanuppod
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,12 +20,11 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/seed"
 )
 
-var (
-	seed   = flag.Uint64("seed", 1, "begin with this one; 0: with another one each time")
-	inputs = flag.Int("inputs", 2000, "how many random inputs Decide is tried on")
-)
+// inputs is how many random inputs Decide is tried on.
+const inputs = 2000
 
 // generator makes random situations. The calm ones are realistic, and most others never occur.
 type generator struct {
@@ -215,16 +213,12 @@ func (c generator) input() Input {
 // forRandomInputs calls the test with each random input.
 func forRandomInputs(t *testing.T, each func(t *testing.T, in Input)) {
 	t.Helper()
-	from := *seed
-	if from == 0 {
-		from = uint64(time.Now().UnixNano())
-	}
-	t.Logf("again with: -seed %d", from)
-	for i := range *inputs {
+	from := seed.Of(t)
+	for i := range inputs {
 		in := generator{rand.New(rand.NewPCG(from, uint64(i))), i%2 == 0}.input() // no secret depends on it
 		each(t, in)
 		if t.Failed() {
-			t.Fatalf("input %d of seed %d: %s", i, from, encode(in))
+			t.Fatalf("input %d: %s", i, encode(in))
 		}
 	}
 }
@@ -260,7 +254,7 @@ func TestClaimIsDeletedOnlyAfterItsCleanup(t *testing.T) {
 		}
 	})
 	// Of 2,000 inputs, 33 lead to a deletion on average, and between 22 and 53 did with 60 seeds.
-	if deletions < *inputs/400 {
+	if deletions < inputs/400 {
 		t.Errorf("only %d claims were deleted: the inputs do not exercise deletions", deletions)
 	}
 }

@@ -24,9 +24,18 @@ func TestDecisionReadsLinksOnce(t *testing.T) {
 			journalOf(claims...), all)
 		return testing.AllocsPerRun(1, func() { Decide(in) })
 	}
+	const digest = 5.0
+	linked := target("data-web-0")[0]
+	read := testing.AllocsPerRun(1, func() {
+		if link, err := api.LoadLink(linked); err != nil || link == nil {
+			t.Errorf("%v, %v", link, err)
+		}
+	})
 	for _, phase := range []api.MemberPhase{api.MemberSwapping, api.MemberStarting} {
-		if few, many := allocations(50, phase), allocations(100, phase); many-few > 50*1500 {
-			t.Errorf("%s: each of 50 more members costs %.0f allocations", phase, (many-few)/50)
+		// The digests grow with the square of the members, everything else with their number.
+		few, many := allocations(30, phase), allocations(300, phase)
+		if pair := (many - 10*few) / (300*300 - 10*30*30); pair > digest || digest >= read/2 {
+			t.Errorf("%s: each pair costs %.1f allocations, a digest at most %.0f, and to read a link %.0f", phase, pair, digest, read)
 		}
 	}
 }

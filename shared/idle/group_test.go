@@ -16,6 +16,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/seed"
 )
 
 type sets = []*appsv1.StatefulSet
@@ -249,8 +250,7 @@ func TestActivityAfterSleepRequestIsStored(t *testing.T) {
 // TestThrottleDoesNotShortenTimeout: whenever activities come, and whichever of them are stored, the set stays awake for its timeout after
 // the last one.
 func TestThrottleDoesNotShortenTimeout(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	dice := rand.New(rand.NewPCG(seed, 0)) // no secret depends on it
+	dice := rand.New(rand.NewPCG(seed.Of(t), 0)) // no secret depends on it
 	for range 300 {
 		timeout := 10*time.Second + time.Duration(dice.Int64N(int64(30*time.Minute)))
 		now, last := build.Now, build.Now
@@ -263,11 +263,10 @@ func TestThrottleDoesNotShortenTimeout(t *testing.T) {
 			}
 		}
 		if v := groupOfSets(sets{set}).Verdicts(last.Add(timeout-time.Millisecond), time.Time{})[0]; !v.Awake {
-			t.Fatalf("seed %d: used at %s, stored %s, and asleep before %s have passed", seed, last, set.Annotations[api.LastActivityAnnotation],
-				timeout)
+			t.Fatalf("used at %s, stored %s, and asleep before %s have passed", last, set.Annotations[api.LastActivityAnnotation], timeout)
 		}
 		if v := groupOfSets(sets{set}).Verdicts(last.Add(timeout+2*Throttle(timeout)+2*time.Second), time.Time{})[0]; v.Awake {
-			t.Fatalf("seed %d: awake long after the last use at %s", seed, last)
+			t.Fatalf("awake long after the last use at %s", last)
 		}
 	}
 }
@@ -377,8 +376,9 @@ func TestDependencyOrderIsDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dice := rand.New(rand.NewPCG(seed.Of(t), 0))
 	for range 50 {
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		dice.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		if got, err := groupOfSets(all).WakeOrder(); err != nil || !slices.Equal(names(got), names(want)) {
 			t.Errorf("%v, %v; want %v", names(got), err, names(want))
 		}

@@ -86,7 +86,11 @@ func named(name string) map[string]any {
 // TestEveryRowRestoresPreviousSettings: after a hold by any means, the object has its previous content again.
 // Invariants: I5.
 func TestEveryRowRestoresPreviousSettings(t *testing.T) {
-	for _, row := range BuiltIn() {
+	rows := BuiltIn()
+	if len(rows) == 0 {
+		t.Error("there are no rows")
+	}
+	for _, row := range rows {
 		for _, by := range []Means{ByPause, ByStop} {
 			for name, content := range map[string]map[string]any{
 				"an empty object":                    nil,

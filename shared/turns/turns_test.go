@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/seed"
 )
 
 // listOf returns a list for at most limit movers. An entry is "namespace/operation movers", with a star if it has its turn. The entries
@@ -136,15 +137,15 @@ func TestOneNamespaceNeverTakesAllTurns(t *testing.T) {
 
 // TestEveryResizeGetsItsTurn plays random requests and ends. The limit holds at every moment, and all operations have run in the end.
 func TestEveryResizeGetsItsTurn(t *testing.T) {
-	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
+	for n := range seed.Next(t, 200) {
+		random := rand.New(rand.NewPCG(n, 0))
 		limit := 1 + random.IntN(8)
 		list := listFor(limit, build.Now)
 		var asked []Turn
 		ran, left := map[string]bool{}, 60
 		for steps := 0; len(ran) < 60 || len(list.turns) > 0; steps++ {
 			if steps > 10_000 {
-				t.Fatalf("seed %d: %d of 60 operations have run", seed, len(ran))
+				t.Fatalf("seed %d: %d of 60 operations have run", n, len(ran))
 			}
 			list.now = list.now.Add(time.Second)
 			switch choice := random.IntN(3); {
@@ -178,7 +179,7 @@ func TestEveryResizeGetsItsTurn(t *testing.T) {
 				}
 			}
 			if busy > limit {
-				t.Fatalf("seed %d: %d operations have %d movers, the limit is %d", seed, running, busy, limit)
+				t.Fatalf("seed %d: %d operations have %d movers, the limit is %d", n, running, busy, limit)
 			}
 		}
 	}

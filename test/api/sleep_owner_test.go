@@ -185,14 +185,14 @@ func TestOwnerThatRestoresReplicas(t *testing.T) {
 				if sleep.Round != 3 || sleep.Replicas != 3 {
 					t.Errorf("round %d, %d replicas", sleep.Round, sleep.Replicas)
 				}
-				return
-			}
-			if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, "field manager") {
-				t.Errorf("%s: %s", sleep.Reason, sleep.Message)
-			}
-			expectAwake(t, w, drive, "web", 3)
-			if now := w.Custom(registered, redis, "main"); registered.Paused(now) {
-				t.Error("I5: the owner is still paused")
+			} else {
+				if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, "field manager") {
+					t.Errorf("%s: %s", sleep.Reason, sleep.Message)
+				}
+				expectAwake(t, w, drive, "web", 3)
+				if now := w.Custom(registered, redis, "main"); registered.Paused(now) {
+					t.Error("I5: the owner is still paused")
+				}
 			}
 		})
 	}

@@ -2,7 +2,7 @@ package model
 
 import (
 	"fmt"
-	"math/rand"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -140,16 +140,16 @@ func (g *graph) story(s Scenario, at int32) []string {
 }
 
 // Walk takes random steps until none is left. The same seed takes the same path.
-func Walk(s Scenario, seed int64, longest int) (story []string, problem string) {
-	r, w := rand.New(rand.NewSource(seed)), s.World()
+func Walk(s Scenario, seed uint64, longest int) (story []string, problem string) {
+	r, w := rand.New(rand.NewPCG(seed, 0)), s.World()
 	for range longest {
 		steps := w.steps()
 		if len(steps) == 0 {
 			return append(story, "=> "+w.summary()), w.checkEnd()
 		}
-		step := steps[r.Intn(len(steps))]
-		if faults := w.faultSteps(); len(faults) > 0 && r.Intn(30) == 0 {
-			step = faults[r.Intn(len(faults))]
+		step := steps[r.IntN(len(steps))]
+		if faults := w.faultSteps(); len(faults) > 0 && r.IntN(30) == 0 {
+			step = faults[r.IntN(len(faults))]
 		}
 		w = w.after(step)
 		story = append(story, step.String())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/seed"
 )
 
 func TestRandomWalksKeepInvariants(t *testing.T) {
@@ -25,14 +26,14 @@ func TestRandomWalksKeepInvariants(t *testing.T) {
 	} {
 		t.Run(s.Name, func(t *testing.T) {
 			found := map[string]int{}
-			for seed := range int64(walks) {
-				story, problem := Walk(s, seed, 3000)
+			for n := range seed.Next(t, walks) {
+				story, problem := Walk(s, n, 3000)
 				if problem == "" {
 					continue
 				}
 				if found[problem]++; found[problem] == 1 {
 					logStory(t, story)
-					t.Errorf("seed %d: %s", seed, problem)
+					t.Errorf("seed %d: %s", n, problem)
 				}
 			}
 			t.Logf("%d walks: %v", walks, found)

@@ -15,23 +15,20 @@ import (
 	"time"
 
 	"drydock.dev/test/kit"
+	"drydock.dev/test/seed"
 )
 
 var (
 	part = flag.Int("part", 14, "how many of a hundred writes are tried in each way")
-	seed = flag.Uint64("seed", 1, "seed of the sample; 0 takes one from the clock")
 	at   = flag.Int("at", 0, "try only this write")
 )
 
 // tried counts the schedules, and undisturbed those that ended before their disturbance.
 var tried, undisturbed atomic.Int64
 
-// TestMain prints how many schedules were tried, and the flags that repeat them.
+// TestMain prints how many schedules were tried, and how to repeat them.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
 	code := m.Run()
 	kit.EndBorrowed()
 	if missed := undisturbed.Load(); missed > max(2, tried.Load()/20) {
@@ -39,7 +36,7 @@ func TestMain(m *testing.M) {
 			"than the undisturbed run\n", missed, tried.Load())
 		code = max(code, 1)
 	}
-	fmt.Printf("%d schedules tried, %d of a hundred; again with -part=%d -seed=%d\n", tried.Load(), *part, *part, *seed)
+	fmt.Printf("%d schedules tried, %d of a hundred; again with SEED=%d and -part=%d\n", tried.Load(), *part, seed.Number(), *part)
 	os.Exit(code)
 }
 
@@ -66,7 +63,7 @@ func schedules(t *testing.T, writes int) []int {
 	if *at > 0 {
 		return []int{*at}
 	}
-	ks := rand.New(rand.NewPCG(*seed, hash(t.Name()))).Perm(writes)[:sample(writes)]
+	ks := rand.New(rand.NewPCG(seed.Of(t), hash(t.Name()))).Perm(writes)[:sample(writes)]
 	for i := range ks {
 		ks[i]++
 	}
@@ -79,7 +76,7 @@ func sample(n int) int { return max(1, min(n, n**part/100)) }
 
 // seeds returns random seeds, a quarter as many as schedules of the writes.
 func seeds(t *testing.T, writes int) []uint64 {
-	first := *seed + hash(t.Name())
+	first := seed.Of(t) + hash(t.Name())
 	var all []uint64
 	for i := range uint64(sample(max(1, writes/4))) {
 		all = append(all, first+i)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
+	"drydock.dev/test/seed"
 	"drydock.dev/test/soak/acks"
 )
 
@@ -45,14 +45,9 @@ func (o options) faults() time.Duration { return o.steps() * 3 / 5 }
 
 func readOptions(t *testing.T) options {
 	t.Helper()
-	o := options{seed: uint64(time.Now().UnixNano()) % 1_000_000, duration: time.Hour}
-	var err error
-	if text := os.Getenv("SEED"); text != "" {
-		if o.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("reading SEED: %v", err)
-		}
-	}
+	o := options{seed: seed.Of(t), duration: time.Hour}
 	if text := os.Getenv("FOR"); text != "" {
+		var err error
 		if o.duration, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("reading FOR: %v", err)
 		}

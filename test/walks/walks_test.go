@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
+	"drydock.dev/test/seed"
 )
 
 // others are the writes of users and deployment tools in a walk.
@@ -39,10 +40,10 @@ func TestSleepsOfSetWithScaler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(walks) {
-				w := newWorld(t, seed, o.whenScaled)
+			for n := range seed.Next(t, walks) {
+				w := newWorld(t, n, o.whenScaled)
 				if problem := w.walk(o); problem != "" {
-					t.Fatalf("walk %d: %s\n%s", seed, problem, strings.Join(w.story, "\n"))
+					t.Fatalf("seed %d: %s\n%s", n, problem, strings.Join(w.story, "\n"))
 				}
 			}
 		})

@@ -14,7 +14,7 @@ import (
 func TestCancelledPatchInSameSecondEndsKeptHashes(t *testing.T) {
 	mkfs := []string{"mkfs.ext4", "-q", "-F", "-I", "128"}
 	src, dst := newVolume(t, 64, mkfs...), newVolume(t, 64, mkfs...)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	const at = 5 * unitSize
 	contents := writeRandomFile(t, r, src.dir+"/db", 2<<20)
 	put := func(b byte, mtime time.Time) {

@@ -69,7 +69,7 @@ func TestPathsLongerThanPathMax(t *testing.T) {
 
 func TestRandomTrees(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	for range 6 {
 		addRandomEntries(t, r, src.dir, 150)
 		if r.IntN(2) == 0 {

@@ -24,7 +24,7 @@ func TestFinalPassEqualsSourceAfterRandomChanges(t *testing.T) {
 	}
 	mkfs := strings.Fields(os.Getenv("MOVER_MKFS"))
 	src, dst := newVolume(t, 600, mkfs...), newVolume(t, 600, mkfs...)
-	_, seeds := newSeed(t)
+	seeds := newRandom(t)
 	var trusted int64
 	for i := range rounds {
 		seed := seeds.Uint64()

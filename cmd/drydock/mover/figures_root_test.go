@@ -28,7 +28,7 @@ func TestFirstPassKeepsBandwidthLimit(t *testing.T) {
 
 func TestSurveyFindsRemainingWork(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	for i := range 10 {
 		write(t, fmt.Sprintf("%s/f%d", src.dir, i), "x")
 	}
@@ -69,7 +69,7 @@ func TestSurveyFindsRemainingWork(t *testing.T) {
 // The files of a moved directory have to be copied to the new place, although the files themselves show no change.
 func TestSurveyFindsMovedDirectories(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	must(t, os.MkdirAll(src.dir+"/a/b/c", 0o755))
 	must(t, os.MkdirAll(src.dir+"/z", 0o755))
 	write(t, src.dir+"/a/stays", "x")

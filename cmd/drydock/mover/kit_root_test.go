@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"drydock.dev/shared/moverreport"
 )
@@ -119,19 +116,6 @@ func dataMap(t testing.TB, path string) string {
 		off = to
 	}
 	return b.String()
-}
-
-// newSeed returns a random generator and prints its seed. MOVER_SEED repeats a run.
-func newSeed(t testing.TB) (uint64, *rand.Rand) {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("MOVER_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		must(t, err)
-	}
-	t.Logf("MOVER_SEED=%d", seed)
-	return seed, rand.New(rand.NewPCG(seed, 1))
 }
 
 func runCommand(t testing.TB, name string, args ...string) string {

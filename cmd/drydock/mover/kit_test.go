@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/test/seed"
 )
 
 // TestMain lets the test binary run as the copying process that a test starts, kills or runs as another user.
@@ -29,6 +32,12 @@ func TestMain(m *testing.M) {
 		os.Exit(measuredMain(spec))
 	}
 	os.Exit(m.Run())
+}
+
+// newRandom returns random numbers that are the same in each run. test/seed says how to get others.
+func newRandom(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(seed.Of(t), 1))
 }
 
 // child is a copy in a separate process.

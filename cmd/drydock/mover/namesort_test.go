@@ -9,7 +9,7 @@ import (
 )
 
 func TestNamesAreSortedByTheirBytes(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := newRandom(t)
 	for _, n := range []int{0, 1, 20, runNames - 1, runNames, runNames + 1, 3 * runNames, 9*runNames + 17} {
 		var text []byte
 		var sorter nameSorter

@@ -14,7 +14,7 @@ import (
 
 // Random entries come out of the blocks as they went in, whatever their fields are.
 func TestBlocksKeepEveryField(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := newRandom(t)
 	for _, n := range []int{0, 1, blockEntries, blockEntries + 1, 5000} {
 		names := map[string]bool{}
 		for len(names) < n {

@@ -56,7 +56,7 @@ func inodeOf(t testing.TB, path string) uint64 {
 
 func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/db", 40<<20+777)
 	must(t, os.Link(src.dir+"/db", src.dir+"/db.link"))
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("1"), 0))
@@ -77,7 +77,7 @@ func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 // Only attributes of the file changed, or the file was too young to be recorded.
 func TestEqualBigFileIsNotWritten(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	o := firstPass(src.dir, dst.dir)
 	o.Settled = time.Hour
@@ -94,7 +94,7 @@ func TestEqualBigFileIsNotWritten(t *testing.T) {
 
 func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	const m = 1 << 20
 	writeRandomFile(t, r, src.dir+"/db", 48*m)
 	waitSettled()
@@ -130,7 +130,7 @@ func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 // A database that is constantly written to stays in the target, so that the final pass has to write little.
 func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	write(t, src.dir+"/small", "x")
 	o := firstPass(src.dir, dst.dir)
@@ -157,7 +157,7 @@ func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 func TestPatchResumesAfterKill(t *testing.T) {
 	for after := range int64(3) {
 		src, dst := newVolume(t, 128), newVolume(t, 128)
-		_, r := newSeed(t)
+		r := newRandom(t)
 		writeRandomFile(t, r, src.dir+"/db", 40<<20)
 		waitSettled()
 		runFirstPass(t, firstPass(src.dir, dst.dir))
@@ -175,7 +175,7 @@ func TestPatchResumesAfterKill(t *testing.T) {
 // The final pass finds a block that changed on the target's device, although the patch compared it in memory.
 func TestPatchIsVerifiedFromTheDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	contents := writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	waitSettled()
 	runFirstPass(t, firstPass(src.dir, dst.dir))
@@ -192,7 +192,7 @@ func TestPatchIsVerifiedFromTheDevice(t *testing.T) {
 // A hard link that the source does not have any more must not carry a patch into another file.
 func TestPatchDoesNotWriteToSharedInode(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/a", 4<<20)
 	must(t, os.Link(src.dir+"/a", src.dir+"/b"))
 	waitSettled()
@@ -210,7 +210,7 @@ func TestPatchDoesNotWriteToSharedInode(t *testing.T) {
 // The mover owns the file, but the file's mode does not allow writing.
 func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	src, dst := volumes(t)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/data/db", 4<<20)
 	must(t, os.Chown(src.dir+"/data/db", user, user))
 	must(t, os.Chmod(src.dir+"/data/db", 0o400))
@@ -229,7 +229,7 @@ func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 // The passes make a copy, however the big files change between them.
 func TestPatchesOfRandomChanges(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	const size = 20 << 20
 	writeRandomFile(t, r, src.dir+"/db", size)
 	last := Result{}
@@ -275,7 +275,7 @@ func TestPatchesOfRandomChanges(t *testing.T) {
 // A cancelled pass ends within a piece. The next pass succeeds with the files that it left.
 func TestPatchEndsWithItsContext(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	waitSettled()
 	runFirstPass(t, firstPass(src.dir, dst.dir))

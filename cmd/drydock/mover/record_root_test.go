@@ -69,7 +69,7 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, to := filepath.Join(src.dir, name), filepath.Join(dst.dir, name)
 			must(t, os.Mkdir(to, 0o755))
-			_, r := newSeed(t)
+			r := newRandom(t)
 			w := newLive(t, r, from)
 			if r := runFirstPass(t, firstPass(from, to)); r.RecordedFiles == 0 {
 				t.Fatalf("%+v", r)
@@ -99,7 +99,7 @@ func steppedClock(step time.Duration) func() time.Duration {
 func TestSmallStepOfClockKeepsRecord(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Second, -time.Second} {
 		src, dst := newVolume(t, 64), newVolume(t, 64)
-		_, r := newSeed(t)
+		r := newRandom(t)
 		newLive(t, r, src.dir)
 		o := firstPass(src.dir, dst.dir)
 		o.hooks.clockOffset = steppedClock(step)
@@ -130,7 +130,7 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
-			_, r := newSeed(t)
+			r := newRandom(t)
 			newLive(t, r, src.dir)
 			o := firstPass(src.dir, dst.dir)
 			c.set(&o)
@@ -150,7 +150,7 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 // between passes.
 func TestForgedRecordIsCopiedLikeAnyFile(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	newLive(t, r, src.dir)
 	runFirstPass(t, firstPass(src.dir, dst.dir))
 	name := filepath.Join(src.dir, recordName)

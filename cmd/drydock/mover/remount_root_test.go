@@ -34,7 +34,7 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 	for name, mkfs := range holesFileSystems {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
-			_, r := newSeed(t)
+			r := newRandom(t)
 			wal := src.dir + "/wal"
 			writeRandomFile(t, r, wal, 2<<20)
 			unix.Sync()

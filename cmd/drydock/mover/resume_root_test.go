@@ -19,7 +19,7 @@ import (
 // Invariants: I1.
 func TestKilledCopyResumes(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	total := int64(0)
 	for i := range 120 {
 		size := 1 + r.IntN(400_000)

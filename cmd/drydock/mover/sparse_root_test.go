@@ -88,7 +88,7 @@ func TestHashOfUnchangedFileStaysTheSameWhilePagesLeaveMemory(t *testing.T) {
 // A preallocated range is in memory when the patch searches for holes, and is not when it reads the file.
 func TestPagesMayLeaveMemoryDuringPatch(t *testing.T) {
 	onHolesFileSystems(t, func(t *testing.T, src, dst volume) {
-		_, r := newSeed(t)
+		r := newRandom(t)
 		path := src.dir + "/db"
 		writeRandomFile(t, r, path, 2<<20)
 		must(t, os.Truncate(path, 6<<20))
@@ -115,7 +115,7 @@ func TestPagesMayLeaveMemoryDuringPatch(t *testing.T) {
 // A file with kept hashes gets a hole at its end, see TestUnitsOfNewHoleAreNotRead.
 func TestFileWithKeptHashesGetsHole(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	_, r := newSeed(t)
+	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/map", 64<<20)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
 	must(t, os.Truncate(src.dir+"/map", 120<<20))
@@ -167,7 +167,7 @@ func TestSparseFileMayHaveAnySize(t *testing.T) {
 	for name, keeps := range map[string]bool{"with kept hashes": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, "mkfs.xfs", "-q", "-f"), newVolume(t, 400, "mkfs.xfs", "-q", "-f")
-			_, r := newSeed(t)
+			r := newRandom(t)
 			path := src.dir + "/map"
 			writeRandomFile(t, r, path, 2<<20)
 			last := runFirstPass(t, hotPass(src.dir, dst.dir))

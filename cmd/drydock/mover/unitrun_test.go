@@ -4,7 +4,6 @@ package mover
 
 import (
 	"context"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -14,7 +13,7 @@ import (
 // Pages of preallocated ranges enter and leave memory at any time, so the ends of a run of data may be anywhere. The runs are still whole
 // units, in order, and contain all data.
 func TestRunsAreWholeUnitsWhateverTheSearchFinds(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
+	r := newRandom(t)
 	for range 2000 {
 		size := 1 + r.Int64N(20*unitSize)
 		data := map[int64]bool{} // units with a page of data that never leaves

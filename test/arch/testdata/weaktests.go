@@ -1,7 +1,11 @@
-// Package weaktests has functions with one weakness each, and TestSound without any.
+// Package weaktests has functions with one weakness each, and two without any, which begin with TestSound.
 package weaktests
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestReturns(t *testing.T) {
 	if decide() == nil {
@@ -15,6 +19,48 @@ func TestAssertsInLoop(t *testing.T) {
 		if a == "delete" {
 			t.Errorf("%s", a)
 		}
+	}
+}
+
+func TestReturnsInRow(t *testing.T) {
+	for name, want := range map[string]int{"a plan": 1} {
+		t.Run(name, func(t *testing.T) {
+			if decide() == nil {
+				return
+			}
+			if len(decide().Actions) != want {
+				t.Error("no plan")
+			}
+		})
+	}
+}
+
+func TestAssertsInLoopOverVariable(t *testing.T) {
+	p, err := decide(), error(nil)
+	for _, a := range p.Writes {
+		if err != nil || a == "delete" {
+			t.Errorf("%s", a)
+		}
+	}
+}
+
+func TestAssertsInLoopOverCall(t *testing.T) {
+	for _, s := range slices.Sorted(states("web")) {
+		t.Run(s, func(t *testing.T) {
+			if s == "lost" {
+				t.Error(s)
+			}
+		})
+	}
+}
+
+func TestAssertsInLoopInRow(t *testing.T) {
+	for _, name := range []string{"web"} {
+		t.Run(name, func(t *testing.T) {
+			for s := range states(name) {
+				t.Error(s)
+			}
+		})
 	}
 }
 
@@ -46,5 +92,20 @@ func TestSound(t *testing.T) {
 	}
 	if len(decide().Actions) != 1 {
 		t.Error("no plan")
+	}
+}
+
+func TestSoundRows(t *testing.T) {
+	for _, row := range rows() {
+		t.Run(row.name, func(t *testing.T) {
+			if len(decide().Actions) != row.want {
+				t.Error("no plan")
+			}
+		})
+	}
+	for _, want := range strings.Fields("stopped ready") {
+		if len(states(want)) == 0 {
+			t.Error(want)
+		}
 	}
 }

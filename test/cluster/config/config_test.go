@@ -92,6 +92,9 @@ func TestComponentsHaveDifferentNames(t *testing.T) {
 		}
 		names[component.Name] = true
 	}
+	if !names["etcd"] {
+		t.Errorf("etcd is not in %v", names)
+	}
 }
 
 func TestSizesHaveDifferentPortsAndFiles(t *testing.T) {
@@ -108,15 +111,20 @@ func TestSizesHaveDifferentPortsAndFiles(t *testing.T) {
 }
 
 func TestComponentsListenOnLoopbackOrNodeAddressOnly(t *testing.T) {
+	arguments := 0
 	for _, size := range Sizes {
 		c := Cluster{size, "/s"}
 		for _, component := range c.all() {
 			for _, argument := range component.Args {
+				arguments++
 				if strings.Contains(argument, "0.0.0.0") {
 					t.Errorf("%s of size %s accepts connections of other machines: %s", component.Name, size, argument)
 				}
 			}
 		}
+	}
+	if arguments == 0 {
+		t.Error("no component has an argument")
 	}
 }
 

@@ -47,9 +47,7 @@ func TestReferencesBecomeImages(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.failure) {
 					t.Errorf("got error %v, want the name %s in it", err, test.failure)
 				}
-				return
-			}
-			if err != nil || got != test.want {
+			} else if err != nil || got != test.want {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})

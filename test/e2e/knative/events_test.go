@@ -17,6 +17,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/test/seed"
 )
 
 // post sends an event to the Broker through the API server, as any client may who can reach it.
@@ -64,9 +65,8 @@ func everyEvent(ref events.Ref) []event.Event {
 const stormPause = 50 * time.Millisecond
 
 // storm posts every event twice, in random order, until stop, which returns their number.
-func (k *knative) storm(t *testing.T, seed uint64, ref func() events.Ref, stop <-chan struct{}) int {
-	t.Logf("the order is that of seed %d", seed)
-	chance := rand.New(rand.NewPCG(seed, seed))
+func (k *knative) storm(t *testing.T, ref func() events.Ref, stop <-chan struct{}) int {
+	chance := rand.New(rand.NewPCG(seed.Of(t), 0))
 	posted := 0
 	for {
 		list := everyEvent(ref())

@@ -87,7 +87,7 @@ func TestRepeatedAndReorderedEvents(t *testing.T) {
 	before := k.begin(t)
 	ref := func() events.Ref { return k.ref() }
 	stop, posted := make(chan struct{}), make(chan int)
-	go func() { posted <- k.storm(t, uint64(time.Now().UnixNano()), ref, stop) }()
+	go func() { posted <- k.storm(t, ref, stop) }()
 	k.AwaitEnd(t)
 	close(stop)
 	t.Logf("%d events posted on the way", <-posted)

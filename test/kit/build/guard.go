@@ -3,6 +3,7 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,8 +17,8 @@ import (
 )
 
 // Guard returns the decision of the function. It checks the rules for every decision: it is a pure function that leaves its input
-// unchanged, each write carries the UID and the version of an object of the world, or of the others, and each stored record is a valid next
-// step of the function according to operation.States.
+// unchanged, each write carries the UID and the version of an object of the world, or of the others, each stored record is a valid next
+// step of the function according to operation.States, and no sentence of a record or an Event begins with "Or".
 func Guard(t testing.TB, by api.Function, o *world.Observed, decide func() plan.Plan, others ...metav1.Object) plan.Plan {
 	t.Helper()
 	before := encode(o)
@@ -30,6 +31,9 @@ func Guard(t testing.TB, by api.Function, o *world.Observed, decide func() plan.
 	}
 	for _, a := range p.Actions {
 		if problem := unguarded(o, others, a); problem != "" {
+			t.Errorf("%s: %s", a, problem)
+		}
+		if problem := orphanedSentence(a); problem != "" {
 			t.Errorf("%s: %s", a, problem)
 		}
 		if set, ok := find(o, others, a).(*appsv1.StatefulSet); ok && a.Verb == plan.VerbPatch {
@@ -47,6 +51,23 @@ func encode(o *world.Observed) string {
 		panic(err)
 	}
 	return string(b)
+}
+
+// beginsWithOr matches a sentence that continues another one. A user may see it without that one.
+var beginsWithOr = regexp.MustCompile(`(^|[.:] |")Or `)
+
+// orphanedSentence returns the problem of a sentence in the action's Event or record that begins with "Or", or an empty string.
+func orphanedSentence(a plan.Action) string {
+	stored, err := json.Marshal(a.Ops)
+	if err != nil {
+		panic(err)
+	}
+	for _, text := range []string{a.Note.Message, string(stored)} {
+		if beginsWithOr.MatchString(text) {
+			return `a sentence begins with "Or". Say the whole instruction in it`
+		}
+	}
+	return ""
 }
 
 // unguarded returns the precondition that the action lacks, or an empty string.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
 )
 
 func TestCheckStep(t *testing.T) {
@@ -73,6 +74,26 @@ func TestCheckMemberSteps(t *testing.T) {
 	} {
 		if err := checkMemberSteps(row.before, row.after); (err == nil) != row.allowed {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSentenceBeginsWithOr(t *testing.T) {
+	note := func(message string) plan.Action { return plan.Event("shop", "web", plan.Note{Message: message}) }
+	record := func(message string) plan.Action {
+		return plan.Action{Ops: []plan.Op{{Op: "add", Path: "/metadata/annotations/a", Value: string(JSON(api.Header{Message: message}))}}}
+	}
+	for message, want := range map[string]bool{
+		"Or delete the pod.":                        true,
+		"The pod is in use. Or delete the pod.":     true,
+		"The pod is in use: Or delete the pod.":     true,
+		"Wait, or delete the pod.":                  false,
+		"Pod Or is in use. Order another. For Orca": false,
+	} {
+		for _, a := range []plan.Action{note(message), record(message)} {
+			if got := orphanedSentence(a); (got != "") != want {
+				t.Errorf("%s: %q", a, got)
+			}
 		}
 	}
 }
