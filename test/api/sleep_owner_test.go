@@ -348,7 +348,7 @@ func TestOwnerStopsAllItsSets(t *testing.T) {
 			name,
 			`{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(
 				2*time.Hour,
-			)+`","drydock.dev/retry":""}}}`,
+			)+`"}}}`,
 		)
 	}
 	operate := func() {
