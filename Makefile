@@ -61,6 +61,7 @@ release: ## writes the files of a release to dist/: VERSION=v1.2.3 REGISTRY=exam
 	@git rev-parse --quiet --verify HEAD >/dev/null 2>&1 || { echo "run this in a clone of the repository: a release is made from a commit"; \
 	  exit 2; }
 	@[ -z "$$(git status --porcelain)" ] || { echo "commit your changes: a release is made from a commit"; exit 2; }
+	@GOPROXY=off go mod verify >/dev/null
 	GOPROXY=off go run -C cmd/release . --version=$(VERSION) --root=$(CURDIR) --to=$(CURDIR)/dist/$(VERSION) \
 	  --commit=$$(git rev-parse HEAD) --time=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} \
 	  $(if $(REGISTRY),--registry=$(REGISTRY)) $(if $(BASE_URL),--base-url=$(BASE_URL))

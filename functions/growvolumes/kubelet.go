@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,36 +42,26 @@ func (f *Function) usageFromKubelets(ctx context.Context, in Input) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	var (
-		usage  = map[string]grow.Usage{}
-		failed []error
-		mu     sync.Mutex
-		group  sync.WaitGroup
-	)
-	for _, name := range nodes {
+	found := make([]map[string]grow.Usage, len(nodes))
+	errs := podprobe.ForEach(len(nodes), func(i int) (err error) {
 		select {
 		case f.kubelets <- struct{}{}:
-		case <-ctx.Done():
-			mu.Lock()
-			failed = append(failed, fmt.Errorf("waiting to ask the kubelet of node %s: %w", name, ctx.Err()))
-			mu.Unlock()
-			continue
-		}
-		group.Go(func() {
 			defer func() { <-f.kubelets }()
-			found, err := f.summary(ctx, client, token, name, in)
-			mu.Lock()
-			defer mu.Unlock()
-			for claim, u := range found {
-				grow.Add(usage, claim, u)
-			}
-			if err != nil {
-				failed = append(failed, fmt.Errorf("asking the kubelet of node %s: %w", name, err))
-			}
-		})
+		case <-ctx.Done():
+			return fmt.Errorf("waiting to ask the kubelet of node %s: %w", nodes[i], ctx.Err())
+		}
+		if found[i], err = f.summary(ctx, client, token, nodes[i], in); err != nil {
+			return fmt.Errorf("asking the kubelet of node %s: %w", nodes[i], err)
+		}
+		return nil
+	})
+	usage := map[string]grow.Usage{}
+	for _, claims := range found {
+		for claim, u := range claims {
+			grow.Add(usage, claim, u)
+		}
 	}
-	group.Wait()
-	return usage, errors.Join(failed...)
+	return usage, errors.Join(errs...)
 }
 
 // nodesOf returns the sorted names of the nodes that members of the set run on.
@@ -132,8 +119,8 @@ func (f *Function) summary(ctx context.Context, client *http.Client, token, name
 func kubeletAddress(node *corev1.Node) (string, error) {
 	port := int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	for _, a := range node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP && net.ParseIP(a.Address) != nil && port > 0 {
-			return net.JoinHostPort(a.Address, strconv.Itoa(port)), nil
+		if address, ok := podprobe.HostPort(a.Address, port); ok && a.Type == corev1.NodeInternalIP && port > 0 {
+			return address, nil
 		}
 	}
 	return "", errors.New("the node's status has no internal address with a kubelet port")

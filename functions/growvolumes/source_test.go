@@ -107,6 +107,31 @@ func TestKubeletReceivesOnlyStatsToken(t *testing.T) {
 	}
 }
 
+// TestKubeletAddress: the token is sent to the first internal address of the node that a kubelet can have.
+func TestKubeletAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.7":               "10.0.0.7:10250",
+		"fd00::7":                "[fd00::7]:10250",
+		"node-1.example":         "10.0.0.9:10250",
+		"169.254.169.254":        "10.0.0.9:10250",
+		"::ffff:169.254.169.254": "10.0.0.9:10250",
+		"fe80::1":                "10.0.0.9:10250",
+		"0.0.0.0":                "10.0.0.9:10250",
+		"224.0.0.1":              "10.0.0.9:10250",
+	} {
+		node := &corev1.Node{}
+		node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
+			{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
+		if got, err := kubeletAddress(node); got != want || err != nil {
+			t.Errorf("with %s the address is %q, %v, want %q", address, got, err, want)
+		}
+	}
+	if got, err := kubeletAddress(&corev1.Node{}); err == nil {
+		t.Errorf("the address of a node without addresses is %q", got)
+	}
+}
+
 // TestKubeletWithUnknownAuthorityGetsNoToken: only the setting for insecure kubelets allows such a certificate.
 func TestKubeletWithUnknownAuthorityGetsNoToken(t *testing.T) {
 	asked := 0

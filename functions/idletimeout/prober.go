@@ -46,13 +46,15 @@ func (p *prober) askAll(ctx context.Context, group idle.Group, members []idle.Me
 	for i := len(asked); i < len(members); i++ {
 		answers[i].Err = fmt.Errorf("the group has more than %d sets with a probe. Remove some probes", maxProbes)
 	}
-	podprobe.ForEach(len(asked), func(i int) {
+	for i, err := range podprobe.ForEach(len(asked), func(i int) (err error) {
 		if asked[i].Rules.Probe.Kind == probe.TCP && peersErr != nil {
-			answers[i].Err = peersErr
-			return
+			return peersErr
 		}
-		answers[i].Active, answers[i].Err = p.ask(ctx, asked[i].Set, *asked[i].Rules.Probe, peers)
-	})
+		answers[i].Active, err = p.ask(ctx, asked[i].Set, *asked[i].Rules.Probe, peers)
+		return err
+	}) {
+		answers[i].Err = err
+	}
 	found := map[string]ProbeResult{}
 	for i, m := range members {
 		found[m.Set.Name] = answers[i]
@@ -75,8 +77,11 @@ func (p *prober) peerAddresses(ctx context.Context, group idle.Group, asked []id
 	if !slices.ContainsFunc(asked, func(m idle.Member) bool { return m.Rules.Probe.Kind == probe.TCP }) {
 		return nil, nil
 	}
-	lists, errs := make([][]*corev1.Pod, len(group)), make([]error, len(group))
-	podprobe.ForEach(len(group), func(i int) { lists[i], errs[i] = p.pods(ctx, group[i].Set) })
+	lists := make([][]*corev1.Pod, len(group))
+	errs := podprobe.ForEach(len(group), func(i int) (err error) {
+		lists[i], err = p.pods(ctx, group[i].Set)
+		return err
+	})
 	peers := map[string]bool{}
 	for _, pod := range slices.Concat(lists...) {
 		for _, ip := range pod.Status.PodIPs {
@@ -97,13 +102,14 @@ func (p *prober) ask(ctx context.Context, set *appsv1.StatefulSet, question prob
 	if err != nil {
 		return false, err
 	}
-	active, errs := make([]bool, len(pods)), make([]error, len(pods))
-	podprobe.ForEach(len(pods), func(i int) {
+	active := make([]bool, len(pods))
+	errs := podprobe.ForEach(len(pods), func(i int) (err error) {
 		if question.Kind == probe.TCP {
-			active[i], errs[i] = p.askTCP(ctx, pods[i], question.Port, peers)
+			active[i], err = p.askTCP(ctx, pods[i], question.Port, peers)
 		} else {
-			active[i], errs[i] = askHTTP(ctx, pods[i], question)
+			active[i], err = askHTTP(ctx, pods[i], question)
 		}
+		return err
 	})
 	if slices.Contains(active, true) { // one active pod is enough, even if others failed
 		return true, nil

@@ -30,7 +30,14 @@ func askMembers(ctx context.Context, set *appsv1.StatefulSet, pods []*corev1.Pod
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answers := make([]string, len(pods))
-	podprobe.ForEach(len(pods), func(i int) { answers[i] = askMember(ctx, pods[i], *check, limit) })
+	for i, err := range podprobe.ForEach(len(pods), func(i int) error {
+		answers[i] = askMember(ctx, pods[i], *check, limit)
+		return nil
+	}) {
+		if err != nil {
+			answers[i] = fmt.Sprintf("the member check of pod %s failed: %v", pods[i].Name, err)
+		}
+	}
 	found := map[types.UID]string{}
 	for i, pod := range pods {
 		found[pod.UID] = answers[i]

@@ -15,9 +15,10 @@ type Settings struct {
 
 	Parallelism int `envconfig:"DRYDOCK_PARALLELISM" default:"4" desc:"members of one StatefulSet that are copied at once"`
 
-	// Movers bounds the copies of the whole cluster. A resize that would exceed it waits. A resize that needs more than half runs without
-	// other resizes of its namespace; a resize that needs more than all runs alone in the cluster.
-	Movers int `envconfig:"DRYDOCK_MOVERS" default:"20" desc:"movers in the cluster at once, half of them per namespace; 0 for no limit"`
+	// Movers bounds the copies of the whole cluster. A rolling resize counts as one mover, any other resize as one for each member. A resize
+	// that would exceed the limit waits. A resize with more members than half of the limit counts as half. It runs without other resizes of
+	// its namespace, but with a mover for each member, so the cluster can have more movers than the limit.
+	Movers int `envconfig:"DRYDOCK_MOVERS" default:"20" desc:"limit for the movers of all resizes, half of it per namespace; 0 for none"`
 
 	// APIRate bounds the load of the API server. After idle time, a tenth of it more may be sent in one second. Standalone, all functions
 	// share the limit, and the wake gateway and the status page have one each. On Knative, each pod has its own.

@@ -187,15 +187,19 @@ func (c *Client) Get(ctx context.Context, resource plan.Resource, namespace, nam
 	return true, nil
 }
 
+// maxLogLineBytes bounds what the kubelet sends of a line. A line of a mover has less than 1 KiB.
+const maxLogLineBytes = 16 << 10
+
 // LastLogLine returns the last line that a container printed, and when. Both are empty if it printed nothing.
 func (c *Client) LastLogLine(ctx context.Context, namespace, pod, container string) ([]byte, time.Time, error) {
 	client, err := c.rest(plan.Pods)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	lines := int64(1)
+	lines, limit := int64(1), int64(maxLogLineBytes)
 	raw, err := client.Get().Namespace(namespace).Resource(plural(plan.Pods)).Name(pod).SubResource("log").
-		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines, Timestamps: true}, parameters).DoRaw(ctx)
+		VersionedParams(&corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &limit, Timestamps: true},
+			parameters).DoRaw(ctx)
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("reading the log of pod %s: %w", pod, fault.FromAPI(err))
 	}

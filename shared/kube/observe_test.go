@@ -2,11 +2,13 @@ package kube
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -223,6 +226,26 @@ func TestPanicOfAReadFailsOnlyTheEvent(t *testing.T) {
 	_, err := NewClient(config).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	if err == nil || !strings.Contains(err.Error(), "an unexpected pod") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// longLine is the transport of an API server whose only log has one long line. It sends no more of it than the client asks for.
+type longLine struct{}
+
+func (longLine) RoundTrip(r *http.Request) (*http.Response, error) {
+	line := "2026-11-29T12:00:00Z " + strings.Repeat("x", 1<<20)
+	if limit, err := strconv.Atoi(r.URL.Query().Get("limitBytes")); err == nil {
+		line = line[:limit]
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(line))}, nil
+}
+
+// TestLastLogLineHasLimit: a container can print a line without end.
+func TestLastLogLineHasLimit(t *testing.T) {
+	client := NewClient(&rest.Config{Host: "http://api.example.com", Transport: longLine{}})
+	line, at, err := client.LastLogLine(t.Context(), build.Namespace, "web-0", "first")
+	if err != nil || at.IsZero() || len(line) == 0 || len(line) > maxLogLineBytes {
+		t.Errorf("%d bytes at %s, %v", len(line), at, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strconv"
 	"sync"
 
@@ -20,7 +21,7 @@ import (
 const (
 	// maxHeaderBytes limits the header of an answer.
 	maxHeaderBytes = 64 << 10
-	// concurrency limits the concurrent calls of Each.
+	// concurrency limits the concurrent calls of ForEach.
 	concurrency = 8
 )
 
@@ -55,14 +56,23 @@ func Dial(ctx context.Context, pod *corev1.Pod, port int) error {
 	return connection.Close()
 }
 
-// addressOf returns the address of the pod's port as host:port. It rejects host names, because their lookup could lead anywhere. It
-// rejects link-local addresses, because clouds serve the credentials of machines there, and no pod has one.
+// addressOf returns the address of the pod's port as host:port.
 func addressOf(pod *corev1.Pod, port int) (string, error) {
-	ip, err := netip.ParseAddr(pod.Status.PodIP)
-	if err != nil || ip.Unmap().IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+	address, ok := HostPort(pod.Status.PodIP, port)
+	if !ok {
 		return "", fmt.Errorf("pod %s has no valid address", pod.Name)
 	}
-	return net.JoinHostPort(ip.String(), strconv.Itoa(port)), nil
+	return address, nil
+}
+
+// HostPort returns the IP address and the port as host:port, and whether a pod or a node can have the address. It rejects host names,
+// because their lookup could lead anywhere. It rejects link-local addresses, because clouds serve the credentials of machines there.
+func HostPort(address string, port int) (string, bool) {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || ip.Unmap().IsLinkLocalUnicast() || ip.Unmap().IsMulticast() || ip.Unmap().IsUnspecified() {
+		return "", false
+	}
+	return net.JoinHostPort(ip.String(), strconv.Itoa(port)), true
 }
 
 // client returns an HTTP client for pods with the TLS server name. It does not verify certificates, because none contains a pod's
@@ -75,16 +85,24 @@ func client(host string) *http.Client {
 // NoRedirect prevents redirects, because they could lead to any address.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// ForEach calls do for each number below n, several concurrently, and returns when all calls have returned.
-func ForEach(n int, do func(i int)) {
+// ForEach calls do for each number below n, several concurrently, and returns their errors when all calls have returned. A panic is the
+// error of its call. In a goroutine, it would end the process and the work on all other events.
+func ForEach(n int, do func(i int) error) []error {
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, concurrency)
+	slots, errs := make(chan struct{}, concurrency), make([]error, n)
 	for i := range n {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			do(i)
+			defer func() {
+				if p := recover(); p != nil {
+					debug.PrintStack() // the error ends in a record of the set, which users read
+					errs[i] = fmt.Errorf("panic: %v", p)
+				}
+			}()
+			errs[i] = do(i)
 		})
 	}
 	wait.Wait()
+	return errs
 }

@@ -1,6 +1,8 @@
 package podprobe
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,12 +19,37 @@ func TestOnlyPodAddressesAreAccepted(t *testing.T) {
 		"169.254.169.254":        "",
 		"::ffff:169.254.169.254": "",
 		"fe80::1%eth0":           "",
+		"::ffff:0.0.0.0":         "",
+		"::ffff:224.0.0.1":       "",
 		"0.0.0.0":                "",
 		"224.0.0.1":              "",
 	} {
 		got, err := addressOf(&corev1.Pod{Status: corev1.PodStatus{PodIP: ip}}, 80)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("address of %q is %q, %v, want %q", ip, got, err, want)
+		}
+	}
+}
+
+// TestPanicIsTheErrorOfItsCall: the other calls return as usual.
+func TestPanicIsTheErrorOfItsCall(t *testing.T) {
+	called := make([]bool, 3*concurrency)
+	errs := ForEach(len(called), func(i int) error {
+		switch called[i] = true; i {
+		case 1:
+			panic("out of range")
+		case 2:
+			return errors.New("no answer")
+		}
+		return nil
+	})
+	for i, err := range errs {
+		want := map[int]string{1: "panic: out of range", 2: "no answer"}[i]
+		if want == "" {
+			want = "<nil>"
+		}
+		if !called[i] || fmt.Sprint(err) != want {
+			t.Errorf("call %d: called %t, %v, want %s", i, called[i], err, want)
 		}
 	}
 }

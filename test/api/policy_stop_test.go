@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,16 +19,23 @@ import (
 )
 
 // TestRetentionPolicyWrittenWhilePodsEnd: a deployment tool restores whenScaled: Delete while the pods of the set end, or a user writes it
-// to a set that had Retain. The StatefulSet controller would delete their claims with them. Both may write it when the pods have ended.
+// to a set that had Retain. The StatefulSet controller would delete their claims with them. Both may write it before the stop, and when the
+// pods have ended.
 // Invariants: I1.
 func TestRetentionPolicyWrittenWhilePodsEnd(t *testing.T) {
-	for _, policy := range []appsv1.PersistentVolumeClaimRetentionPolicyType{appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
-		appsv1.RetainPersistentVolumeClaimRetentionPolicyType} {
-		t.Run("the set had "+string(policy), func(t *testing.T) { testPolicyWrittenWhilePodsEnd(t, policy) })
+	for name, row := range map[string]struct {
+		policy       appsv1.PersistentVolumeClaimRetentionPolicyType
+		operatorStop bool
+	}{
+		"the set had Delete":                    {appsv1.DeletePersistentVolumeClaimRetentionPolicyType, false},
+		"the set had Retain":                    {appsv1.RetainPersistentVolumeClaimRetentionPolicyType, false},
+		"the set had Retain, an operator stops": {appsv1.RetainPersistentVolumeClaimRetentionPolicyType, true},
+	} {
+		t.Run(name, func(t *testing.T) { testPolicyWrittenWhilePodsEnd(t, row.policy, row.operatorStop) })
 	}
 }
 
-func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeClaimRetentionPolicyType) {
+func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeClaimRetentionPolicyType, operatorStop bool) {
 	w := kit.NewWorld(t)
 	w.InstallPolicies()
 	set := kit.WorldSet("web", 1, "64Mi", "data")
@@ -36,18 +44,45 @@ func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeC
 	set.Spec.Template.Finalizers = []string{"example.com/ends-slowly"}
 	w.CreateSet(set)
 	before, drive := w.Claim("data-web-0").UID, w.Drive(nil)
+	write := func(options metav1.PatchOptions) error {
+		_, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Patch(context.Background(), "web", types.MergePatchType,
+			[]byte(`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`), options)
+		return err
+	}
+	operate := func() {}
+	if operatorStop {
+		const kind = "CassandraDatacenter"
+		row := rowOf(t, "cassandra.datastax.com", kind)
+		w.GrantPause(row.Operator)
+		w.DefineKind(row, kind)
+		w.SetController("web", w.CreateCustom(row, kind, "main", map[string]any{}, nil))
+		operate = func() { operatorOf(w, row, kind, 1) }
+	}
+	if err := write(metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Errorf("before the decision to stop it costs nothing: %v", err)
+	}
+	asked := map[api.Phase]bool{} // the phases in which the operator has not stopped the set yet
+	drive.OnEvent = func(event.Event) {
+		sleep := w.Sleep("web")
+		if !operatorStop || sleep == nil || asked[sleep.Phase] || *w.Set("web").Spec.Replicas == 0 {
+			return
+		}
+		asked[sleep.Phase] = true
+		if err := write(metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("whenScaled Delete before the operator stops the set, in phase %s: %v", sleep.Phase, err)
+		}
+	}
 	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
 	pods := w.Kube.CoreV1().Pods(w.Namespace)
 	w.Eventually("the pod is ending", func() string {
+		operate()
 		_ = drive.Tick(context.Background())
 		if pod, err := pods.Get(context.Background(), "web-0", metav1.GetOptions{}); err != nil || pod.DeletionTimestamp == nil {
 			return "it is not"
 		}
 		return ""
 	})
-	again := []byte(`{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-	sets := w.Kube.AppsV1().StatefulSets(w.Namespace)
-	if _, err := sets.Patch(context.Background(), "web", types.MergePatchType, again, metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+	if err := write(metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("whenScaled Delete while pods end: %v", err)
 		w.Eventually("the controller has seen it", func() string {
 			if s := w.Set("web"); s.Status.ObservedGeneration < s.Generation {
@@ -60,18 +95,16 @@ func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeC
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.Eventually("the set sleeps", func() string {
-		_ = drive.Tick(context.Background())
-		if sleep, err := api.LoadSleep(w.Set("web")); err != nil || sleep == nil || sleep.Phase != api.Asleep {
-			return "it does not"
-		}
-		return ""
-	})
+	awaitAsleep(t, w, drive, operate)
 	if claim := w.Claim("data-web-0"); claim == nil || claim.UID != before || claim.DeletionTimestamp != nil ||
 		len(claim.OwnerReferences) > 0 {
 		t.Errorf("I1: the claim of the sleeping set is %v", claim)
 	}
-	if _, err := sets.Patch(context.Background(), "web", types.MergePatchType, again, metav1.PatchOptions{}); err != nil {
+	if sleep := w.Sleep("web"); sleep.OwnerStops != operatorStop || asked[api.Planned] != operatorStop ||
+		asked[api.Stopping] != operatorStop {
+		t.Errorf("an operator stopped the set: %t, and the test wrote before that in %v", sleep.OwnerStops, asked)
+	}
+	if err := write(metav1.PatchOptions{}); err != nil {
 		t.Errorf("when all pods have ended it costs nothing: %v", err)
 	}
 }

@@ -7,14 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/owners"
 	"drydock.dev/test/kit"
 )
 
@@ -98,23 +101,93 @@ func TestRefusedRequestBeginsWhenItsCauseIsGone(t *testing.T) {
 	}
 }
 
-// TestRefusedSleepBeginsWhenOwnerIsIgnored: no retry is needed, and until then the refusal is not written again.
-func TestRefusedSleepBeginsWhenOwnerIsIgnored(t *testing.T) {
+// TestRefusedSleepBeginsWhenItsCauseIsGone: no retry is needed, and until then the refusal is not written again.
+func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 	t.Parallel()
-	w := kit.NewWorld(t)
-	idleSet(w, "web", 1, nil)
-	w.AddController("web")
-	drive := w.Drive(nil)
-	if sleep := w.UntilSleep(drive, "web", api.Refused); sleep.Reason != api.OwnerNotPausable {
-		t.Fatalf("%s: %s", sleep.Reason, sleep.Message)
+	own := func(w *kit.World, group, kind string) {
+		row := rowOf(w.T.(*testing.T), group, kind)
+		w.GrantPause(row.Operator)
+		w.DefineKind(row, kind)
+		w.SetController("web", w.CreateCustom(row, kind, "main", map[string]any{"size": int64(1)}, nil))
 	}
-	before := w.Set("web").Annotations[api.SleepAnnotation]
-	must(t, drive.Tick(t.Context()))
-	if after := w.Set("web").Annotations[api.SleepAnnotation]; after != before {
-		t.Errorf("the refusal is written again: %s", after)
+	unwilling := func(w *kit.World) {
+		own(w, "redis.redis.opstreelabs.in", redis)
+		w.UpdateCustom(rowOf(w.T.(*testing.T), "redis.redis.opstreelabs.in", redis), redis, "main",
+			func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 	}
-	w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
-	w.UntilSleep(drive, "web", api.Asleep)
+	rights := ""
+	for name, row := range map[string]struct {
+		arrange func(*kit.World)
+		reason  api.Reason
+		says    string
+		mend    func(*kit.World)
+		operate func(*kit.World)
+	}{
+		"the owner policy ignores the owner": {
+			arrange: func(w *kit.World) { w.AddController("web") }, reason: api.OwnerNotPausable, says: "ConfigMap operator",
+			mend: func(w *kit.World) {
+				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
+			}},
+		"the owner allows a pause": {
+			arrange: unwilling, reason: api.OwnerNotPausable, says: api.AllowAnnotation,
+			mend: func(w *kit.World) {
+				w.UpdateCustom(rowOf(w.T.(*testing.T), "redis.redis.opstreelabs.in", redis), redis, "main", func(o *unstructured.Unstructured) {
+					o.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
+				})
+			}},
+		"the label of the namespace allows a pause": {
+			arrange: unwilling, reason: api.OwnerNotPausable, says: api.PauseOwnersLabel,
+			mend: func(w *kit.World) { w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue) }},
+		"the right to write the owner is granted": {
+			arrange: func(w *kit.World) {
+				var row owners.Row
+				row, rights = privateOwner(w)
+				w.Kubectl("apply", "-f", rights)
+				w.Kubectl("patch", "clusterrole", "drydock-owners-"+w.Namespace, "--type=json",
+					`-p=[{"op":"replace","path":"/rules/0/verbs","value":["get"]}]`)
+				w.SetController("web", w.CreateCustom(row, "Store", "main", map[string]any{}, nil))
+			}, reason: api.OwnerNotPausable, says: "cannot patch resource",
+			mend: func(w *kit.World) { w.Kubectl("apply", "-f", rights) }},
+		"the operator's stop keeps the claims": {
+			arrange: func(w *kit.World) {
+				w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
+				own(w, "cassandra.datastax.com", "CassandraDatacenter")
+			}, reason: api.DeletesClaims, says: "whenScaled",
+			mend: func(w *kit.World) {
+				w.PatchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain"}}}`)
+			},
+			operate: func(w *kit.World) {
+				operatorOf(w, rowOf(w.T.(*testing.T), "cassandra.datastax.com", "CassandraDatacenter"), "CassandraDatacenter", 1)
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := kit.NewWorld(t)
+			idleSet(w, "web", 1, nil)
+			row.arrange(w)
+			drive := w.Drive(nil)
+			w.Eventually("the sleep is refused for its cause", func() string {
+				must(t, drive.Tick(t.Context()))
+				if sleep := w.Sleep("web"); sleep == nil || sleep.Phase != api.Refused || sleep.Reason != row.reason ||
+					!strings.Contains(sleep.Message, row.says) {
+					return cmp.Diff(nil, sleep)
+				}
+				return ""
+			})
+			must(t, drive.Tick(t.Context())) // all members run, so the record need not keep their claims any more
+			before := w.Set("web").Annotations[api.SleepAnnotation]
+			must(t, drive.Tick(t.Context()))
+			if after := w.Set("web").Annotations[api.SleepAnnotation]; after != before {
+				t.Errorf("the refusal is written again: %s", after)
+			}
+			row.mend(w)
+			awaitAsleep(t, w, drive, func() {
+				if row.operate != nil {
+					row.operate(w)
+				}
+			})
+		})
+	}
 }
 
 // TestRetryOnWrongObjectIsAnswered once, and does not stay for a later failure. The Event names the command for the other object.

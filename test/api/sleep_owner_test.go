@@ -349,7 +349,7 @@ func TestOwnerStopsAllItsSets(t *testing.T) {
 			name,
 			`{"metadata":{"labels":{"drydock.dev/group":"dc"},"annotations":{"drydock.dev/idle-timeout":"1h","drydock.dev/last-activity":"`+kit.Ago(
 				2*time.Hour,
-			)+`","drydock.dev/retry":""}}}`,
+			)+`"}}}`,
 		)
 	}
 	operate := func() {

@@ -83,6 +83,34 @@ func TestMoversOfClusterHaveLimit(t *testing.T) {
 	})
 }
 
+// TestLargeSetLeavesTurnsToOtherNamespaces: a set with more members than the limit has a mover for each. Another namespace has its turn
+// meanwhile, and another set of the same namespace waits.
+func TestLargeSetLeavesTurnsToOtherNamespaces(t *testing.T) {
+	const limit = 2
+	large, other := kit.NewWorld(t), kit.NewWorld(t)
+	large.Settings.Movers = limit
+	large.CreateSet(kit.WorldSet("web", limit+1, "64Mi", "data"))
+	large.CreateSet(kit.WorldSet("second", 1, "64Mi", "data"))
+	other.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	drive := large.DriveIn(large.Namespace, other.Namespace)
+	holdFirstPass(large, true)
+	large.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilFirstPasses(t, large, drive, limit+1)
+	large.Annotate("second", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	ticks(t, drive, 1)
+	other.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	expectPhase(t, other.Finish(drive, "web"), api.Succeeded)
+	if status := large.Status("web"); status.Phase != api.Moving || wasStopped(status) {
+		t.Errorf("the large set does not copy any more: %s", describe(status))
+	}
+	if status := large.Status("second"); status == nil || status.Phase != api.Planned || status.Reason != api.TurnWaits {
+		t.Errorf("the second set of the namespace: %s", describe(status))
+	}
+	holdFirstPass(large, false)
+	expectPhase(t, large.Finish(drive, "web"), api.Succeeded)
+	expectPhase(t, large.Finish(drive, "second"), api.Succeeded)
+}
+
 // TestAwaitedApprovalTakesNoTurn: the namespace may have one mover. While one resize waits for an approval, another one has the turn. The
 // first one needs it again after the approval.
 func TestAwaitedApprovalTakesNoTurn(t *testing.T) {
