@@ -29,7 +29,7 @@ var ownLabels = set(api.ManagedLabel, api.GroupLabel, api.NodeAccessLabel, api.R
 var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.TemplatesAnnotation, api.ResizeMethodAnnotation,
 	api.ResizeParallelismAnnotation, api.StrategyAnnotation, api.CutoverAnnotation, api.ApproveAnnotation, api.MaxStopAnnotation,
 	api.FirstPassAnnotation,
-	api.BandwidthAnnotation, api.PrimaryAnnotation, api.MemberCheckAnnotation, api.GrowAnnotation, api.RetryAnnotation,
+	api.BandwidthAnnotation, api.PrimaryAnnotation, api.GrowAnnotation, api.RetryAnnotation,
 	api.RollbackAnnotation, api.AbortAnnotation, api.OwnerPolicyAnnotation, api.PausedAnnotation, api.IdleTimeoutAnnotation,
 	api.LastActivityAnnotation, api.SleepRequestedAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation, api.MinUptimeAnnotation,
 	api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.WakeReadyAnnotation, api.CleanupOnScaleUpAnnotation,
@@ -37,7 +37,7 @@ var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.Templa
 	api.ReclaimPolicyAnnotation, api.RetainedUntilAnnotation, api.UndoingSinceAnnotation, moverreport.LeaseAnnotation)
 
 // ownDocuments maps the other annotations of Drydock to the rules for their documents. An annotation without a rule is removed:
-// drydock.dev/activity-probe can contain any query.
+// drydock.dev/activity-probe and drydock.dev/member-check can contain any query.
 var ownDocuments = map[string]string{
 	api.StatusAnnotation:               "Record",
 	api.SleepAnnotation:                "Record",

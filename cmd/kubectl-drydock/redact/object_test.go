@@ -154,7 +154,7 @@ func asMap(t *testing.T, object any) map[string]any {
 
 // TestEveryKeyOfDrydockIsDecided: a new annotation must be listed in keys.go, or it is removed without a decision.
 func TestEveryKeyOfDrydockIsDecided(t *testing.T) {
-	undecided := set(api.ActivityProbeAnnotation, api.HoldFinalizer, api.FreezeFinalizer, api.OwnerPausedAnnotation)
+	undecided := set(api.ActivityProbeAnnotation, api.MemberCheckAnnotation, api.HoldFinalizer, api.FreezeFinalizer, api.OwnerPausedAnnotation)
 	for _, folder := range []string{"api", "moverreport"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", "..", "shared", folder, "*.go"))
 		if err != nil || len(files) == 0 {
@@ -203,6 +203,7 @@ func TestMetadataKeepsKeysAndKnownValues(t *testing.T) {
 			api.Prefix + "unknown":                          "hunter2",
 			api.ResizeAnnotation:                            "data=20Gi",
 			api.ActivityProbeAnnotation:                     "prometheus:hunter2",
+			api.MemberCheckAnnotation:                       "https:8443/ready/hunter2?k=hunter2 host=x.example",
 			api.StatusAnnotation:                            record.Encode(),
 			api.SleepAnnotation:                             "hunter2",
 			api.RecreateAnnotation:                          manifest,

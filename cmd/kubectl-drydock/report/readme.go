@@ -15,6 +15,8 @@ const removedText = `What was removed
   - the values of environment variables, commands, arguments and probes of containers
   - the values of all labels and annotations, except those of Drydock and Kubernetes
   - the names of image pull secrets, the sources of volumes except claims, and the attributes of CSI volumes
+  - the annotations drydock.dev/activity-probe and drydock.dev/member-check, and the URLs of hooks
+  - in messages, records and logs: these commands, arguments, probes and URLs, if they are quoted in full and have four characters or more
   - the output of hooks and cleanup pods, also in messages that quote it
   - the texts of errors of this command, and in messages: the values of labels that a request names, and values that the API server rejected
   - settings that are not Drydock's

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -15,6 +17,7 @@ import (
 
 // Files returns the files of the report, first the README. It returns an error if a fact cannot be encoded.
 func Files(in Input) ([]File, error) {
+	in = withoutQuotes(in)
 	var files []File
 	add := func(name, about string, document any) error {
 		content, err := encode(document)
@@ -56,6 +59,40 @@ func Files(in Input) ([]File, error) {
 	}
 	files = append(files, textFiles(in)...)
 	return append([]File{readme(in, files)}, files...), nil
+}
+
+// withoutQuotes returns the input without the commands, paths and queries that messages, records and logs quote.
+func withoutQuotes(in Input) Input {
+	annotations := map[string]any{}
+	for key, value := range in.Annotations {
+		annotations[key] = value
+	}
+	objects := []map[string]any{annotations}
+	for _, group := range in.Groups {
+		objects = append(objects, group.Objects...)
+	}
+	quotes := redact.QuotesOf(objects...)
+	in.Status, in.Doctor = quotes.Object(in.Status), quotes.Object(in.Doctor)
+	in.Annotations = maps.Clone(in.Annotations)
+	for key, value := range in.Annotations {
+		in.Annotations[key] = quotes.Text(value)
+	}
+	in.Groups = slices.Clone(in.Groups)
+	for i, group := range in.Groups {
+		in.Groups[i].Objects = make([]map[string]any, len(group.Objects))
+		for j, object := range group.Objects {
+			in.Groups[i].Objects[j] = quotes.Object(object)
+		}
+	}
+	if in.Logs != nil {
+		document := *in.Logs
+		document.Lines = slices.Clone(document.Lines)
+		for i, line := range document.Lines {
+			document.Lines[i].Text, document.Lines[i].Fields = quotes.Text(line.Text), quotes.Object(line.Fields)
+		}
+		in.Logs = &document
+	}
+	return in
 }
 
 // encode returns the document as YAML. Users can write any character into it.

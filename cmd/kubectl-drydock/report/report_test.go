@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"drydock.dev/cmd/kubectl-drydock/logs"
+	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -58,6 +59,52 @@ func TestSettingsKeepKnownVariables(t *testing.T) {
 	golden.Equal(t, render(t, Input{Now: build.Now, Settings: map[string]string{
 		"DRYDOCK_RETENTION": "48h", "DRYDOCK_PROMETHEUS": "https://user:hunter2@prometheus/{namespace}", "DRYDOCK_NEW": "hunter2",
 		"OTEL_EXPORTER_OTLP_HEADERS": "authorization=hunter2", "OTEL_RESOURCE_ATTRIBUTES": "hunter2", "K_SINK": "http://broker", "": "hunter2"}}))
+}
+
+// TestQuotedCommandsAndProbesAreRemoved: kubelets and records quote what the report removes elsewhere. Other texts stay.
+func TestQuotedCommandsAndProbesAreRemoved(t *testing.T) {
+	const query = `sum(orders{customer="ACME-merger-hunter2"}) > 0`
+	sleep := build.Sleep(api.Refused)
+	sleep.Reason, sleep.Message = api.ProbeFailed, "activity probe prometheus:"+query+" failed: prometheus did not answer. The set stays awake"
+	container := func(command ...any) map[string]any {
+		return map[string]any{"metadata": map[string]any{"name": "mysql-0"}, "spec": map[string]any{"containers": []any{map[string]any{
+			"name": "mysql", "command": command, "args": []any{"--verbose", "-phunter2", "removed", "data"},
+			"readinessProbe": map[string]any{"httpGet": map[string]any{"path": "/ready/hunter2", "port": 80}}}}},
+			"status": map[string]any{"containerStatuses": []any{map[string]any{"name": "mysql", "state": map[string]any{"waiting": map[string]any{
+				"reason":  "RunContainerError",
+				"message": `failed to create containerd task: exec: "redis-cli -a hunter2": executable file not found in $PATH`}}}}}}
+	}
+	event := func(message string) map[string]any {
+		return map[string]any{"reason": "Failed", "message": message, "source": map[string]any{"component": "kubelet"}}
+	}
+	hook := map[string]any{"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"hooks": map[string]any{"pre": map[string]any{
+		"http": map[string]any{"url": "https://hooks.example/hunter2"}}}}}
+	text := render(t, Input{Now: build.Now, Namespace: "shop", Set: "web",
+		Annotations: map[string]string{api.SleepAnnotation: sleep.Encode(), api.ActivityProbeAnnotation: "prometheus:" + query,
+			api.MemberCheckAnnotation: "https:8443/in-use/hunter2?k=hunter2 host=x.example"},
+		Status: map[string]any{"message": "the check https:8443/in-use/hunter2?k=hunter2 host=x.example of pod web-1 failed"},
+		Groups: []Group{
+			{File: "pods.yaml", Kind: "Pod", Objects: []map[string]any{container("redis-cli -a hunter2"), container("mysql", "-phunter2")}},
+			{File: "events.yaml", Kind: "Event", Objects: []map[string]any{event("mysql -phunter2, then -phunter2 -phunter2."),
+				event("GET /ready/hunter2 failed"), event("POST https://hooks.example/hunter2: 403 Forbidden"),
+				event("pod mysql-0 waits for the volume pvc-1 of claim data-mysql-0")}},
+			{File: "scalers.yaml", Kind: "Scaler", Objects: []map[string]any{hook}},
+		},
+		Logs: &logs.Document{Lines: []logs.Line{{Origin: "idle-timeout", Kind: logs.Function, Fields: map[string]any{
+			"msg": "asked", "error": "activity probe prometheus:" + query + " failed"}}}}})
+	if strings.Contains(text, "hunter2") {
+		t.Error("a command, a path or a query is left")
+	}
+	unfolded := strings.Join(strings.Fields(text), " ") // YAML breaks long lines
+	for _, kept := range []string{"pod mysql-0 waits for the volume pvc-1 of claim data-mysql-0", "executable file not found in $PATH",
+		"prometheus did not answer. The set stays awake", "name: mysql", "name: mysql-0", "of pod web-1 failed"} {
+		if !strings.Contains(unfolded, kept) {
+			t.Errorf("%q is removed", kept)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
 }
 
 func TestArchiveHasOneFolder(t *testing.T) {
