@@ -47,6 +47,8 @@ func TestFinalPass(t *testing.T) {
 		},
 		row{"08 the temporary claim was deleted and created again: it is empty", given(without, source(web0), target(web0, replaced), done)},
 		row{"09 the temporary claim is gone", given(without, source(web0), done)},
+		row{"09 the temporary claim and the mover are gone", given(without, source(web0))},
+		row{"09 the temporary claim, the mover and the claim are gone", given(without)},
 		row{"10 the temporary claim is being deleted", given(without, source(web0), target(web0, build.Deleting()), done)},
 		row{"11 there is no mover: a new one starts with the signal", given(stopped())},
 		row{"12 there is no temporary claim, and no mover", given(without, source(web0))},

@@ -69,6 +69,10 @@ func (w *work) createTargets(member *api.Member) []plan.Action {
 			move.NewVolume = target.Spec.VolumeName
 			continue
 		}
+		if reason, message := lostVolume(w.Input, w.record, move); reason != "" { // also while the member is stopped
+			w.fail(reason, "%s", message)
+			return nil
+		}
 		link := w.link(api.RoleTarget, move.Claim)
 		claim := resources.MakeTargetClaim(w.Claim(move.Claim), move, link)
 		if problem := bindingConflict(w.Input, claim, move); problem != "" {

@@ -65,6 +65,8 @@ func TestRollingStopOfOneMember(t *testing.T) {
 			situation(waiting, otherMembers(), pod(2))},
 		testCase{"02 a budget forbids the stop: only the reason is stored",
 			with(situation(waiting, otherMembers(), pod(2)), budgetForbids)},
+		testCase{"02 the set was just created again, and has not adopted the pod yet: restore may not hold it",
+			situation(waiting, otherMembers(), pod(2, build.Edit(func(p *corev1.Pod) { p.OwnerReferences = nil })))},
 		testCase{"03 the process died before the pod was held", situation(stopping, otherMembers(), pod(2))},
 		testCase{"04 the process died before the eviction", situation(stopping, otherMembers(), pod(2, build.Held(2)))},
 		testCase{"05 the budget now forbids the stop: the pod is released",
