@@ -171,8 +171,8 @@ func TestFailure(t *testing.T) {
 	})
 	old := build.Age(12 * time.Minute)
 	check(t, map[string]Input{
-		"the kubelet does not know how the container ended, and counts a restart": on(web(c), usedClaim("data-web-1"), cleanupPod(1, lost)),
-		"the container failed, and the kubelet restarts it":                       on(web(c), usedClaim("data-web-1"), cleanupPod(1, failing(2, ""))),
+		"the kubelet lost the container":                    on(web(c), usedClaim("data-web-1"), cleanupPod(1, lost)),
+		"the container failed, and the kubelet restarts it": on(web(c), usedClaim("data-web-1"), cleanupPod(1, failing(2, ""))),
 		"the container failed as often as allowed": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, failing(3, "no route\nto db-0\n"))),
 		"the container failed as often as allowed, together with an earlier pod": on(

@@ -63,7 +63,8 @@ func TestAttachLimit(t *testing.T) {
 	wantCode(t, publish(t.Context(), c, "pvc-3"), codes.ResourceExhausted)
 	wantCode(t, publish(t.Context(), c, "pvc-2"), codes.OK) // it is attached already
 	wantCode(t, publish(t.Context(), c, "other"), codes.OK)
-	if _, err := c.ControllerUnpublishVolume(t.Context(), &csi.ControllerUnpublishVolumeRequest{VolumeId: "pvc-1", NodeId: "here"}); err != nil {
+	detach := &csi.ControllerUnpublishVolumeRequest{VolumeId: "pvc-1", NodeId: "here"}
+	if _, err := c.ControllerUnpublishVolume(t.Context(), detach); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, publish(t.Context(), c, "pvc-3"), codes.OK)
