@@ -69,7 +69,7 @@ func (w *work) createTargets(member *api.Member) []plan.Action {
 			move.NewVolume = target.Spec.VolumeName
 			continue
 		}
-		if reason, message := lostVolume(w.Input, w.record, move); reason != "" { // also while the member is stopped
+		if reason, message := lostVolume(w.Input, w.record, move); reason != "" { // the first check covers only members that have not stopped
 			w.fail(reason, "%s", message)
 			return nil
 		}

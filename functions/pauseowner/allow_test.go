@@ -200,9 +200,9 @@ func TestRefusedSleepAsksItsOwnersAgain(t *testing.T) {
 		"the API server still rejects the pause, with another id": sleepAsking(otherID, []Owner{mysql}).withDenial(
 			"denied by policy: request 7f3a at 12:00:05"),
 		"the API server accepts the pause":               sleepAsking(rejected, []Owner{mysql}),
-		"a dry run did not foresee the rejection":        sleepAsking(notForeseen, []Owner{mysql}),
-		"it did not foresee it, but it is time":          sleepAsking(unforeseenLongAgo, []Owner{mysql}),
-		"a dry run is rejected, too":                     sleepAsking(notForeseen, []Owner{mysql}).withDenial("denied by policy"),
+		"only the real pause was rejected":               sleepAsking(notForeseen, []Owner{mysql}),
+		"only the real pause was rejected, long ago":     sleepAsking(unforeseenLongAgo, []Owner{mysql}),
+		"the pause and its dry run are rejected":         sleepAsking(notForeseen, []Owner{mysql}).withDenial("denied by policy"),
 		"the pause cannot be tried":                      untried(rejected),
 		"the pause cannot be tried, but it is time":      untried(longAgo),
 		"the operator's other set is still awake":        sleepAsking(awake, []Owner{ownerWithStop(t)}, shop).withSiblings(build.Set("db")),

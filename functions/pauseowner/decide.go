@@ -111,8 +111,8 @@ func judgeOwners(in Input, planned operation.Record) ([]hold, plan.Plan) {
 }
 
 // judgeRefusal asks the owners of a refused sleep again. If none prevents the sleep any more, it stores so, and idle-timeout starts the
-// sleep. A dry run stands for the writes to the owners. If it did not foresee the rejection, the sleep is tried at most once in SleepRetry:
-// each try may stop the set's other owners.
+// sleep. A dry run stands for the writes to the owners. If the API server accepts the dry run and rejects the write, the sleep is tried
+// at most once in SleepRetry: each try may stop the set's other owners.
 func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 	if ownersApply(in.Set) {
 		_, p := judgeOwners(in, refused)

@@ -58,8 +58,8 @@ func takeTurn(in Input, planned operation.Record) plan.Plan {
 	}
 	next := resize.Clone()
 	next.Reason, next.Deadline = api.TurnWaits, nil
-	next.Message = fmt.Sprintf("other resizes use all movers that DRYDOCK_MOVERS allows: %d in the cluster, half of them per namespace. When "+
-		"enough of them have ended, this resize continues by itself, without a time limit", in.Turns.Limit())
+	next.Message = fmt.Sprintf("too few movers are free: DRYDOCK_MOVERS allows %d in the cluster, half of them per namespace, and other "+
+		"resizes use them. When enough of them have ended, this resize continues by itself, without a time limit", in.Turns.Limit())
 	actions := append(operation.Store(in.Set, next).Actions(), list.Store()...)
 	if len(actions) == 0 {
 		return plan.Wait(api.TurnWaits, "the limit is %d movers in the cluster", in.Turns.Limit())

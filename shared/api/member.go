@@ -9,7 +9,7 @@ import (
 type MemberPhase string
 
 const (
-	// MemberPending: nothing has been done for the member yet. backup begins with it when its turn comes.
+	// MemberPending: nothing has been done for the member yet. In a rolling resize, backup begins with it when the former member has moved.
 	MemberPending MemberPhase = "Pending"
 	// MemberCopying: backup provisions the new volumes, and a mover makes first passes beside the running pod.
 	MemberCopying MemberPhase = "Copying"

@@ -41,8 +41,8 @@ type Resize struct {
 	Expansions []Expansion `json:"expansions,omitempty"`
 	// Members are the members whose claims get other volumes, by ordinal.
 	Members []Member `json:"members,omitempty"`
-	// TurnReturned is true while the members wait for an approval or a window without a turn. Until the resize has a turn again, no mover
-	// runs and no member stops.
+	// TurnReturned is true since the resize gave its turn to others, to wait for an approval or a window, until it has a turn again.
+	// Meanwhile no mover runs and no member stops.
 	TurnReturned bool `json:"turnReturned,omitempty"`
 }
 

@@ -67,7 +67,7 @@ func ReadSummary(body io.Reader, namespace string, wanted func(claim string) boo
 // maxValue limits a text, a number or a volume of a summary, in bytes. A volume has about 500.
 const maxValue = 64 << 10
 
-// valueReader ends a document that has a longer value than maxValue, because a decoder holds the text of a value until its end.
+// valueReader returns an error when a value of the document is longer than maxValue, because a decoder holds a value until its end.
 type valueReader struct {
 	body     io.Reader
 	read     int64
