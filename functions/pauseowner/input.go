@@ -29,8 +29,8 @@ type Input struct {
 	Rejected error
 	// Untried is true if the dry run of a write to an owner was not possible. Only the sleep's next try shows the API server's answer.
 	Untried bool
-	// NotForeseen is true if the API server rejects a real write and accepts its dry run. Later dry runs cannot show when the cause is gone,
-	// so only the sleep's next try does.
+	// NotForeseen is true if the API server rejects a real write, but not its dry run. Later dry runs cannot show when the cause is gone, so
+	// only the sleep's next try does.
 	NotForeseen bool
 	// RejectedWrites has the errors of all writes of this event that the API server permanently rejected, by writeKey.
 	RejectedWrites map[string]error

@@ -72,7 +72,8 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	return in, nil
 }
 
-// acceptsDryRun reports whether the API server accepts the holds of the set's planned sleep in a dry run, although it has rejected one.
+// acceptsDryRun reports whether no dry run of the holds of the set's planned sleep is rejected, although the API server has rejected one.
+// It is also true if a dry run is not possible.
 func (f *Function) acceptsDryRun(ctx context.Context, in Input) bool {
 	operations, err := in.setOperations()
 	sleep, ok := in.plannedOperation(operations).(*api.Sleep)

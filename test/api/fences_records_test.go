@@ -95,7 +95,7 @@ func TestFunctionsWriteRecordsOnlyInTheirPhases(t *testing.T) {
 	}
 }
 
-// recordThefts are the records that a function would obey.
+// recordThefts are thefts by forged records, which other functions would obey.
 var recordThefts = []theft{
 	{"begin a resize or a rollback of a StatefulSet that has opted in, to any size and class", func(s *thief) error {
 		if err := s.writeRecord("web", api.KindResize, another, api.Planned); err != nil {

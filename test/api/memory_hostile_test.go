@@ -41,7 +41,7 @@ const (
 	viewerToken    = "secret"
 )
 
-// hostileLoads are the loads by program of deploy. Each fails the test if it does not reach the program.
+// hostileLoads are the loads of each program in deploy. A load fails the test if it does not reach the program.
 var hostileLoads = []struct {
 	name, program string
 	variables     []string
@@ -108,9 +108,9 @@ var hostileLoads = []struct {
 	}},
 }
 
-// TestProgramsStayWithinMemory runs each program as a process of its own, with the settings and the memory limit of its manifest. Its usual
-// work takes less than half of the limit. Under the worst loads that a tenant, a node, a Prometheus or a pod can make, it takes at most
-// four fifths, and then does its work.
+// TestProgramsStayWithinMemory runs the programs that read what others send, each as a process of its own, with the settings and the memory
+// limit of its manifest. Its usual work takes less than half of the limit. Under the worst loads that a tenant, a node, a Prometheus or a
+// pod can make, it takes at most four fifths, and then does its work.
 func TestProgramsStayWithinMemory(t *testing.T) {
 	h := newHostile(t)
 	measure := func(t *testing.T, f *victim) {
@@ -143,7 +143,7 @@ func TestProgramsStayWithinMemory(t *testing.T) {
 // TestExcessOfMemoryIsDetected: a process that takes more than its share of the limit fails a test, and so does one that is killed.
 func TestExcessOfMemoryIsDetected(t *testing.T) {
 	for mebibytes, want := range map[int]string{16: "", 56: "more than 80 %", 256: "killed the process at its limit of 64 MiB"} {
-		m := kit.NewMemory(t, 64<<20)
+		m := kit.NewCgroup(t, 64<<20)
 		// tail keeps all that it reads, and then waits for the end of its input
 		command := m.Command("tail", "-c", fmt.Sprint(mebibytes<<20))
 		in, err := command.StdinPipe()
@@ -165,7 +165,7 @@ func TestExcessOfMemoryIsDetected(t *testing.T) {
 
 // victim is a running program with the addresses of its events, its wake gateway and its status page.
 type victim struct {
-	*kit.Function
+	*kit.Program
 	gateway, page string
 }
 
@@ -178,20 +178,20 @@ func newHostile(t *testing.T) *hostile {
 	for _, program := range []string{"drydock", "drydock-standalone"} {
 		h.binaries[program] = kit.Build(t, program)
 	}
-	const long = "2026-01-01T00:00:00Z"
+	const longAgo = "2026-01-01T00:00:00Z"
 	quiet := kit.WorldSet("quiet", 1, "64Mi", "data")
 	quiet.Annotations = map[string]string{api.IdleTimeoutAnnotation: "24h"}
 	h.w.CreateSet(quiet)
 	want := map[string]int32{"quiet": 1, "queried": 1}
 	for i := range hostileSets {
 		web := kit.WorldSet(fmt.Sprintf("web-%d", i), 2, "64Mi", "data")
-		web.Annotations = map[string]string{api.GrowAnnotation: growRule, api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: long,
+		web.Annotations = map[string]string{api.GrowAnnotation: growRule, api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: longAgo,
 			api.ActivityProbeAnnotation: "tcp:5432"}
 		h.w.CreateSet(web)
 		want[web.Name] = 2
 	}
 	queried := kit.WorldSet("queried", 1, "64Mi", "data")
-	queried.Annotations = map[string]string{api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: long,
+	queried.Annotations = map[string]string{api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: longAgo,
 		api.ActivityProbeAnnotation: "prometheus:sum(up) > 0"}
 	h.w.CreateSet(queried)
 	h.w.Eventually("the sets are ready", func() string {
@@ -229,8 +229,8 @@ func (h *hostile) run(t *testing.T, program string, variables ...string) *victim
 		"DRYDOCK_IMAGE=" + kit.Settings().Image, "DRYDOCK_ALLOW_TAGS=true", "DRYDOCK_STATUS_TOKEN=" + viewerToken,
 		"DRYDOCK_PROMETHEUS=" + h.node.prometheus.URL, "DRYDOCK_LISTEN=" + listen, "DRYDOCK_BROKER=none", "DRYDOCK_GATEWAY=" + gateway,
 		"DRYDOCK_STATUS_PAGE=" + page, "DRYDOCK_LEASE_NAMESPACE=" + h.w.Namespace, "DRYDOCK_LEADER_ELECT=false"}
-	f := kit.StartDeployed(t, h.binaries[binary], program, append(settings, variables...)...)
-	v := &victim{Function: f, gateway: f.Address, page: f.Address}
+	f := kit.StartProgram(t, h.binaries[binary], program, append(settings, variables...)...)
+	v := &victim{Program: f, gateway: f.Address, page: f.Address}
 	ready := f.Address
 	if program == "standalone" {
 		ready, v.gateway, v.page = "http://"+listen+"/", "http://"+gateway+"/", "http://"+page+"/"
@@ -249,7 +249,7 @@ func (h *hostile) run(t *testing.T, program string, variables ...string) *victim
 	return v
 }
 
-// work gives the program the work that it is for, and expects that it is done.
+// work has the program do its usual work, and fails the test if it does not.
 func work(t *testing.T, h *hostile, f *victim, program string) {
 	t.Helper()
 	switch program {

@@ -83,7 +83,7 @@ func TestConcurrentTicksStayWithinMemory(t *testing.T) {
 }
 
 // startSift starts sift for the world's namespace.
-func startSift(t *testing.T, w *kit.World) *kit.Function {
+func startSift(t *testing.T, w *kit.World) *kit.Program {
 	t.Helper()
 	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(sink.Close)
@@ -125,7 +125,7 @@ func createSets(w *kit.World, count int, make func(i int) *appsv1.StatefulSet) {
 
 func newResults(count int) chan error { return make(chan error, count) }
 
-func expectMemory(t *testing.T, f *kit.Function, what string) {
+func expectMemory(t *testing.T, f *kit.Program, what string) {
 	t.Helper()
 	t.Logf("%s took %d MiB", what, f.PeakMemory(t)>>20)
 	if excess := f.Excess(t); excess != "" {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Memory is a memory cgroup, in which the kernel kills a process above the limit, as in a container.
-type Memory struct {
+// Cgroup is a memory cgroup, in which the kernel kills a process above the limit, as in a container.
+type Cgroup struct {
 	// Limit is in bytes.
 	Limit int
 	dir   string
 	names cgroupNames
 }
 
-// cgroupNames are the files of a memory cgroup. Line is the word in Events before the number of killed processes.
+// cgroupNames are the files of a memory cgroup. Line is the word before the number of killed processes in the file Events.
 type cgroupNames struct{ Limit, Peak, Events, Line string }
 
 var (
@@ -31,26 +31,26 @@ var (
 // share is the part of its limit in percent that a process may use.
 const share = 80
 
-// NewMemory creates a memory cgroup. The test removes it, after its processes have ended.
-func NewMemory(t testing.TB, limit int) *Memory {
+// NewCgroup creates a memory cgroup. The end of the test removes it, after its processes have ended.
+func NewCgroup(t testing.TB, limit int) *Cgroup {
 	t.Helper()
-	m, err := makeMemory(limit)
+	c, err := makeCgroup(limit)
 	if err != nil {
 		t.Fatalf("creating a memory cgroup: %v. This test needs root, and the memory controller of cgroup v1 or v2 in /sys/fs/cgroup", err)
 	}
 	t.Cleanup(func() {
 		// The kernel needs a moment to empty it.
-		for end := time.Now().Add(10 * time.Second); os.Remove(m.dir) != nil; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); os.Remove(c.dir) != nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Errorf("cannot remove the cgroup %s", m.dir)
+				t.Errorf("cannot remove the cgroup %s", c.dir)
 				return
 			}
 		}
 	})
-	return m
+	return c
 }
 
-func makeMemory(limit int) (*Memory, error) {
+func makeCgroup(limit int) (*Cgroup, error) {
 	top, names := "/sys/fs/cgroup/memory", cgroup1
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		top, names = "/sys/fs/cgroup", cgroup2
@@ -62,25 +62,25 @@ func makeMemory(limit int) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{Limit: limit, dir: dir, names: names}
-	if err := os.WriteFile(m.file(names.Limit), []byte(strconv.Itoa(limit)), 0o644); err != nil {
+	c := &Cgroup{Limit: limit, dir: dir, names: names}
+	if err := os.WriteFile(c.file(names.Limit), []byte(strconv.Itoa(limit)), 0o644); err != nil {
 		return nil, errors.Join(err, os.Remove(dir))
 	}
-	return m, nil
+	return c, nil
 }
 
-func (m *Memory) file(name string) string { return filepath.Join(m.dir, name) }
+func (c *Cgroup) file(name string) string { return filepath.Join(c.dir, name) }
 
-// Command returns a command in the cgroup. Its process keeps its id.
-func (m *Memory) Command(program string, args ...string) *exec.Cmd {
-	return exec.Command("sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, m.file("cgroup.procs"), program}, args...)...)
+// Command returns a command whose process runs in the cgroup.
+func (c *Cgroup) Command(program string, args ...string) *exec.Cmd {
+	return exec.Command("sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, c.file("cgroup.procs"), program}, args...)...)
 }
 
 // Peak returns the most bytes that the cgroup has held. That includes the kernel's memory for its processes, and pages of files that they
 // were the first to read.
-func (m *Memory) Peak(t testing.TB) int {
+func (c *Cgroup) Peak(t testing.TB) int {
 	t.Helper()
-	text, err := os.ReadFile(m.file(m.names.Peak))
+	text, err := os.ReadFile(c.file(c.names.Peak))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +92,15 @@ func (m *Memory) Peak(t testing.TB) int {
 }
 
 // killed returns how many processes the kernel has killed in the cgroup for want of memory.
-func (m *Memory) killed(t testing.TB) int {
+func (c *Cgroup) killed(t testing.TB) int {
 	t.Helper()
-	text, err := os.ReadFile(m.file(m.names.Events))
+	text, err := os.ReadFile(c.file(c.names.Events))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut("\n"+string(text), "\n"+m.names.Line)
+	_, rest, found := strings.Cut("\n"+string(text), "\n"+c.names.Line)
 	if !found {
-		t.Fatalf("%s does not count killed processes: %s", m.names.Events, text)
+		t.Fatalf("%s does not count killed processes: %s", c.names.Events, text)
 	}
 	count, err := strconv.Atoi(strings.Fields(rest)[0])
 	if err != nil {
@@ -111,14 +111,14 @@ func (m *Memory) killed(t testing.TB) int {
 
 // Excess says why the process needs too much memory: the kernel has killed it, or it took more than four fifths of the limit. It is empty
 // if the memory suffices.
-func (m *Memory) Excess(t testing.TB, p Process) string {
+func (c *Cgroup) Excess(t testing.TB, p Process) string {
 	t.Helper()
-	if m.killed(t) > 0 {
-		return fmt.Sprintf("the kernel has killed the process at its limit of %d MiB", m.Limit>>20)
+	if c.killed(t) > 0 {
+		return fmt.Sprintf("the kernel has killed the process at its limit of %d MiB", c.Limit>>20)
 	}
-	for what, peak := range map[string]int{"cgroup": m.Peak(t), "resident memory": p.PeakMemory(t)} {
-		if peak > m.Limit*share/100 {
-			return fmt.Sprintf("the %s reached %d of %d MiB, more than %d %%", what, peak>>20, m.Limit>>20, share)
+	for what, peak := range map[string]int{"cgroup": c.Peak(t), "resident memory": p.PeakMemory(t)} {
+		if peak > c.Limit*share/100 {
+			return fmt.Sprintf("the %s reached %d of %d MiB, more than %d %%", what, peak>>20, c.Limit>>20, share)
 		}
 	}
 	return ""

@@ -23,12 +23,12 @@ import (
 	"drydock.dev/shared/serve"
 )
 
-// Function is a program of Drydock in a process of its own, with the settings and the memory limit of its manifest in deploy.
-type Function struct {
+// Program is a program of Drydock in a process of its own, with the settings and the memory limit of its manifest in deploy.
+type Program struct {
 	Address string
 	Output  *bytes.Buffer
 	Process
-	*Memory
+	*Cgroup
 	ended chan struct{}
 }
 
@@ -48,19 +48,19 @@ func Build(t testing.TB, program string) string {
 }
 
 // StartFunction builds drydock and runs a function with it until the test ends. The variables replace settings of the manifest.
-func StartFunction(t testing.TB, name, kubeconfig string, variables ...string) *Function {
+func StartFunction(t testing.TB, name, kubeconfig string, variables ...string) *Program {
 	t.Helper()
-	return StartDeployed(t, Build(t, "drydock"), name, append([]string{"KUBECONFIG=" + kubeconfig}, variables...)...)
+	return StartProgram(t, Build(t, "drydock"), name, append([]string{"KUBECONFIG=" + kubeconfig}, variables...)...)
 }
 
-// StartDeployed runs the binary like the container of deploy/NAME until the test ends.
-func StartDeployed(t testing.TB, binary, name string, variables ...string) *Function {
+// StartProgram runs the binary like the container of deploy/NAME until the test ends.
+func StartProgram(t testing.TB, binary, name string, variables ...string) *Program {
 	t.Helper()
 	container := deployed(t, name)
 	address := FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
-	f := &Function{Address: "http://" + address + "/", Output: &bytes.Buffer{}, ended: make(chan struct{}),
-		Memory: NewMemory(t, int(container.Resources.Limits.Memory().Value()))}
+	f := &Program{Address: "http://" + address + "/", Output: &bytes.Buffer{}, ended: make(chan struct{}),
+		Cgroup: NewCgroup(t, int(container.Resources.Limits.Memory().Value()))}
 	command := f.Command(binary, container.Args...)
 	command.Env = os.Environ()
 	for _, variable := range container.Env {
@@ -140,14 +140,14 @@ func FreeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Excess says why the process needs too much memory, see Memory.
-func (f *Function) Excess(t testing.TB) string {
+// Excess says why the process needs too much memory, see Cgroup.
+func (f *Program) Excess(t testing.TB) string {
 	t.Helper()
-	return f.Memory.Excess(t, f.Process)
+	return f.Cgroup.Excess(t, f.Process)
 }
 
 // Tick sends a tick until the process accepts it.
-func (f *Function) Tick(t testing.TB, id string) {
+func (f *Program) Tick(t testing.TB, id string) {
 	t.Helper()
 	tick := event.New()
 	tick.SetID(id)
