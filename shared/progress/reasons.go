@@ -101,7 +101,7 @@ func (w waitReasons) startReason(m *api.Member) string {
 		switch {
 		case slices.Contains([]api.MemberPhase{m.Phase, api.MemberPending, api.MemberMoved, api.MemberKept}, other.Phase):
 		case w.record.Strategy == api.StrategyRolling:
-			return "the end of the move of pod " + pod
+			return "pod " + pod + " to be moved"
 		case other.Phase == api.MemberCopying:
 			return "the first passes beside pod " + pod + ", because all members stop together"
 		}
