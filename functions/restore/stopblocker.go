@@ -30,7 +30,7 @@ func (w *work) stopBlocker(member *api.Member) string {
 	case !statefulset.IsPodOf(pod, w.Set):
 		return fmt.Sprintf("pod %s does not belong to StatefulSet %s", pod.Name, w.Name)
 	case !metav1.IsControlledBy(pod, w.Set): // the set was just created again; restore's rights cover only pods with a controller
-		return fmt.Sprintf("StatefulSet %s has not adopted pod %s yet", w.Name, pod.Name)
+		return fmt.Sprintf("StatefulSet %s has not adopted it yet", w.Name)
 	case resize.ShouldYield(w.Observed, w.record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
 	}
