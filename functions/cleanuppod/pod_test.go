@@ -46,7 +46,7 @@ func evicted() *corev1.Event {
 // killed returns the input with an Event that the kubelet ended each cleanup pod.
 func killed(in Input) Input {
 	for uid := range in.Kills.Events {
-		in.Kills.Events[uid] = evicted()
+		in.Kills.Events[uid] = podend.Told{Kill: evicted()}
 	}
 	return in
 }

@@ -18,6 +18,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 	"drydock.dev/test/seed"
@@ -193,7 +194,7 @@ func (c generator) input() Input {
 	in.Kills = build.NoKills(in.Pods...)
 	for uid := range in.Kills.Events {
 		if strings.HasPrefix(string(uid), "uid-cleaner-") && c.in(5) {
-			in.Kills.Events[uid] = evicted()
+			in.Kills.Events[uid] = podend.Told{Kill: evicted()}
 		}
 	}
 	if c.in(3) {
@@ -303,7 +304,7 @@ func (in Input) uncleaned(claim *corev1.PersistentVolumeClaim) string {
 	_, n, _ := statefulset.ParseClaimName(in.Set, claim.Name)
 	for _, p := range in.Pods {
 		link, err := api.LoadLink(p)
-		if err != nil || link == nil || in.Kills.Events[p.UID] != nil || p.Status.Phase != corev1.PodSucceeded ||
+		if err != nil || link == nil || in.Kills.Events[p.UID].Kill != nil || p.Status.Phase != corev1.PodSucceeded ||
 			p.Name != statefulset.PodName(in.Set, n) || !p.Status.ContainerStatuses[0].State.Terminated.FinishedAt.Equal(&aMinuteAgo) {
 			continue
 		}

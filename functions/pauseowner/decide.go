@@ -68,9 +68,14 @@ func decidePlanned(in Input, planned operation.Record) plan.Plan {
 	if p.Kind != plan.KindNoop {
 		return p
 	}
-	for i, o := range in.Owners {
-		if p := recordAndHold(in, planned, o, holds[i]); p.Kind != plan.KindNoop {
-			return p
+	for _, stops := range []bool{false, true} { // stops come last: when another owner's write is rejected, no member has stopped
+		for i, o := range in.Owners {
+			if (holds[i].by == owners.ByStop) != stops {
+				continue
+			}
+			if p := recordAndHold(in, planned, o, holds[i]); p.Kind != plan.KindNoop {
+				return p
+			}
 		}
 	}
 	return continueOperation(in, planned)
@@ -119,7 +124,8 @@ func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 		switch {
 		case p.Kind == plan.KindDo || p.Reason == api.AlreadyRefused:
 			return p
-		case (in.Untried || refused.Reason == api.Rejected) && operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
+		case (in.Untried || refused.Reason == api.Rejected) && refused.Finished != nil &&
+			operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
 			return plan.Noop(api.AlreadyRefused)
 		}
 	}

@@ -1,6 +1,7 @@
 package pauseowner
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -19,13 +20,16 @@ func TestNoOwnerIsStoppedForARefusedSleep(t *testing.T) {
 	noConsent := kedaScaler(t)
 	noConsent.Allowed = false
 	for name, row := range map[string]struct {
-		others []Owner
-		stops  bool
+		others   []Owner
+		rejected bool // the API server rejects the writes to the others, and no dry run foresees that
+		stops    bool
 	}{
 		"an autoscaler scales from zero": {[]Owner{{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: "web"},
-			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}}, false},
-		"KEDA's resource does not allow a pause": {[]Owner{noConsent}, false},
-		"nothing else scales the set":            {nil, true},
+			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}}, false, false},
+		"KEDA's resource does not allow a pause": {[]Owner{noConsent}, false, false},
+		"the pause of KEDA is rejected":          {[]Owner{kedaScaler(t)}, true, false},
+		"the pause of KEDA is accepted":          {[]Owner{kedaScaler(t)}, false, true},
+		"nothing else scales the set":            {nil, false, true},
 	} {
 		for operator, first := range map[string]Owner{"it can only stop": ownerWithStop(t), "it can stop and pause": ownerWithBoth(t)} {
 			t.Run(name+"/"+operator, func(t *testing.T) {
@@ -45,6 +49,12 @@ func TestNoOwnerIsStoppedForARefusedSleep(t *testing.T) {
 							stopped = stopped || first.Row.Held(owners.ByStop, in.Owners[0].Object)
 						case plan.ControllerRevisions:
 							in = in.withRecords(in.Owners[0].recorded(owners.ByStop))
+						case kedaScaler(t).Resource:
+							if row.rejected {
+								in.Rejected, in.NotForeseen = errors.New("denied by policy"), true
+							} else {
+								in.Owners[1].Object = patched(t, in.Owners[1].Object, []plan.Action{a})
+							}
 						}
 					}
 				}

@@ -85,7 +85,7 @@ func withUnread(in Input) Input {
 // withKill returns the input with an Event of the kubelet that it ended the hook's pod.
 func withKill(in Input) Input {
 	for uid := range in.Kills.Events {
-		in.Kills.Events[uid] = &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}
+		in.Kills.Events[uid] = podend.Told{Kill: &corev1.Event{Reason: "Evicted", Message: "The node was low on resource: memory."}}
 	}
 	return in
 }

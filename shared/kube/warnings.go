@@ -41,12 +41,12 @@ func (c *Client) LastWarning(ctx context.Context, namespace string, uid types.UI
 // the right to create Events may forge one. A forged Event makes the pod's work count as unfinished, so it is repeated. If a read fails,
 // the pod is judged at a later look.
 func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
-	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
+	kills := podend.Kills{Events: map[types.UID]podend.Told{}}
 	for _, pod := range pods {
 		if !podend.NeedsKills(pod) {
 			continue
 		}
-		kills.Events[pod.UID] = nil
+		kills.Events[pod.UID] = podend.Told{}
 		selector := fields.Set{"involvedObject.uid": string(pod.UID)}.String()
 		err := pages(ctx, c, plan.Events, pod.Namespace, metav1.ListOptions{FieldSelector: selector}, noEnd, &corev1.EventList{},
 			func(l *corev1.EventList) {
@@ -54,7 +54,7 @@ func (c *Client) Kills(ctx context.Context, pods []*corev1.Pod) podend.Kills {
 					kills.Note(pod, &l.Items[i])
 				}
 			})
-		if err != nil && kills.Events[pod.UID] == nil {
+		if err != nil && kills.Events[pod.UID].Kill == nil {
 			delete(kills.Events, pod.UID)
 			kills.Unread = fmt.Sprintf("reading the Events about pod %s: %s", pod.Name, fault.Words(err))
 		}

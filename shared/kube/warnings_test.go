@@ -34,8 +34,8 @@ func TestForgedEventsHideNoEviction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kills := serve(t, build.Lists{"events": row.events}).Kills(t.Context(), []*corev1.Pod{pod})
-			if kill, read := kills.Events[pod.UID]; kills.Unread != "" || !read || (kill != nil) != row.kill {
-				t.Errorf("read %t, Event %v; %s", read, kill, kills.Unread)
+			if told, read := kills.Events[pod.UID]; kills.Unread != "" || !read || (told.Kill != nil) != row.kill {
+				t.Errorf("read %t, Event %v; %s", read, told.Kill, kills.Unread)
 			}
 		})
 	}

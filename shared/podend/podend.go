@@ -34,6 +34,9 @@ const (
 const (
 	settling = 5 * time.Second
 	memory   = 45 * time.Minute
+	// complete is the number of Events up to which a kubelet has dropped none. It sends 25 at once about an object, and then one in five
+	// minutes (client-go tools/record/events_cache.go).
+	complete = 20
 	// longestJudged is the longest grace period that leaves a quarter of an hour to judge an end.
 	longestJudged = 30 * time.Minute
 )
@@ -50,18 +53,28 @@ const (
 
 // Kills has the observed Events about early ends of pods.
 type Kills struct {
-	// Events has an entry for each pod whose Events were read: an Event about an early end, or nil. The end of a pod without an entry
-	// proves nothing.
-	Events map[types.UID]*corev1.Event
+	// Events has an entry for each pod whose Events were read. The end of a pod without an entry proves nothing.
+	Events map[types.UID]Told
 	// Unread says what could not be read, and why. It is empty if all was read.
 	Unread string
 }
 
-// Note keeps the Event if it reports an early end of the pod. One Event is enough.
+// Told is what the Events about a pod tell.
+type Told struct {
+	Kill  *corev1.Event // reports an early end; nil if none does
+	Count int           // how often the kubelet told something
+}
+
+// Note reads an Event about the pod.
 func (k Kills) Note(pod *corev1.Pod, e *corev1.Event) {
-	if k.Events[pod.UID] == nil && ends(pod, e) {
-		k.Events[pod.UID] = e.DeepCopy()
+	told := k.Events[pod.UID]
+	if told.Kill == nil && ends(pod, e) {
+		told.Kill = e.DeepCopy()
 	}
+	if e.InvolvedObject.UID == pod.UID && e.Source.Component == "kubelet" {
+		told.Count += int(max(e.Count, 1))
+	}
+	k.Events[pod.UID] = told
 }
 
 // NeedsKills reports whether the Events of the pod decide its success. Everything else speaks for it.
@@ -87,11 +100,14 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 	if trace := traceInPod(pod); trace != "" {
 		return Unproven, trace
 	}
-	kill, read := kills.Events[pod.UID]
+	told, read := kills.Events[pod.UID]
 	end := endOf(pod)
 	switch age := now.Sub(end); {
-	case kill != nil:
-		return Unproven, "was ended by its kubelet: " + quoted(kill.Reason, kill.Message)
+	case told.Kill != nil:
+		return Unproven, "was ended by its kubelet: " + quoted(told.Kill.Reason, told.Kill.Message)
+	case told.Count >= complete:
+		return Unproven, fmt.Sprintf("has so many Events that its kubelet may have dropped one about its end (the annotation %s proves a success "+
+			"in any case)", api.SuccessMessageAnnotation)
 	case end.IsZero():
 		return Unproven, "does not show when its containers ended"
 	case age+longestGrace(&pod.Spec) > memory:
@@ -142,8 +158,9 @@ func quoted(reason, message string) string {
 // maxMessage is how many bytes of another program's message are quoted.
 const maxMessage = 200
 
-// maxTerminationMessage is how many bytes of a container's termination message a kubelet keeps.
-const maxTerminationMessage = 4096
+// longestMessage is the longest success message, in bytes. A kubelet keeps 12 KiB of termination messages for a pod, in equal parts for its
+// containers (kubernetes pkg/kubelet/container/runtime.go, MaxPodTerminationMessageLogLength).
+const longestMessage = 256
 
 // Problem returns why no pod of the template could ever be judged to have finished its work, or "".
 func Problem(template *corev1.PodTemplateSpec) string {
@@ -153,9 +170,8 @@ func Problem(template *corev1.PodTemplateSpec) string {
 		return "annotation " + api.SuccessMessageAnnotation + " of the template is blank. Write a line of text, or remove it"
 	case strings.ContainsAny(strings.TrimSpace(message), "\r\n"):
 		return "annotation " + api.SuccessMessageAnnotation + " of the template has several lines. Write one line"
-	case len(message) > maxTerminationMessage:
-		return "annotation " + api.SuccessMessageAnnotation + " of the template is longer than 4096 bytes, the limit of a termination message. " +
-			"Shorten it"
+	case len(message) > longestMessage:
+		return "annotation " + api.SuccessMessageAnnotation + " of the template is longer than 256 bytes. Shorten it"
 	case !asked && longestGrace(&template.Spec) > longestJudged:
 		return fmt.Sprintf("a grace period of the template is longer than %s, and the API server may forget an early end in that time. "+
 			"Shorten it, or ask for a message with the annotation %s", longestJudged, api.SuccessMessageAnnotation)

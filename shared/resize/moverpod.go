@@ -38,8 +38,11 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 	if o.Set != nil && o.Set.Annotations[api.FirstPassAnnotation] == api.FirstPassOff { // a lost set is nil: its operation is undone
 		return api.FirstPassAnnotation + "=" + api.FirstPassOff
 	}
-	pod := o.MemberPod(member.Ordinal)
-	onFullNode := member.FullNode != "" && (pod == nil || pod.Spec.NodeName == "" || pod.Spec.NodeName == member.FullNode)
+	node := member.Node // where it was copied, if its present pod has no node
+	if pod := o.MemberPod(member.Ordinal); pod != nil && pod.Spec.NodeName != "" {
+		node = pod.Spec.NodeName
+	}
+	onFullNode := member.FullNode != "" && (node == "" || node == member.FullNode)
 	switch {
 	case member.FirstPass == api.FirstPassRefused:
 		return "its node refuses to mount its volumes in a second pod"

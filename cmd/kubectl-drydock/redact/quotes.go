@@ -139,7 +139,7 @@ func (q Quotes) Text(text string) string {
 	return text
 }
 
-// replaceWhole replaces the form wherever it is not a part of a longer word.
+// replaceWhole replaces the form wherever it is not a part of a longer word. A path, for example, begins with no word.
 func replaceWhole(text, form string) string {
 	var b strings.Builder
 	rest := text
@@ -149,7 +149,7 @@ func replaceWhole(text, form string) string {
 			return b.String() + rest
 		}
 		before, end := len(text)-len(rest)+start, start+len(form)
-		if before > 0 && isWord(text[before-1]) || end < len(rest) && isWord(rest[end]) {
+		if before > 0 && isWord(form[0]) && isWord(text[before-1]) || end < len(rest) && isWord(form[len(form)-1]) && isWord(rest[end]) {
 			end = start + 1
 			b.WriteString(rest[:end])
 		} else {

@@ -44,3 +44,5 @@ fi
 answer=$(echo "finished $ordinal $(cat /data/id)" | ask)
 [ "$answer" = "noted $ordinal" ] || fail "shards-0 did not log the end of the move: ${answer:-no answer from shards-0}"
 echo "every shard of $HOSTNAME is on shards-0"
+# The success message of the template.
+echo moved > /dev/termination-log

@@ -173,10 +173,10 @@ func EndedPods(now time.Time, jobs ...*batchv1.Job) []*corev1.Pod {
 
 // NoKills returns the observation that no Event tells of an early end of the pods.
 func NoKills(pods ...*corev1.Pod) podend.Kills {
-	kills := podend.Kills{Events: map[types.UID]*corev1.Event{}}
+	kills := podend.Kills{Events: map[types.UID]podend.Told{}}
 	for _, pod := range pods {
 		if podend.NeedsKills(pod) {
-			kills.Events[pod.UID] = nil
+			kills.Events[pod.UID] = podend.Told{}
 		}
 	}
 	return kills
