@@ -138,12 +138,12 @@ func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
 	switch {
 	case in.Rejected != nil && !in.alreadyHeld(planned, o):
-		reason := api.OwnerNotPausable
+		reason, when := api.OwnerNotPausable, ""
 		if in.NotForeseen {
-			reason = api.Rejected
+			reason, when = api.Rejected, "the API server accepts a dry run, and rejects the write: "
 		}
-		return "", refuseOwnerFor(reason, in, planned, o, "%v. If a policy, a webhook or a quota rejects the write, change that. If rights are "+
-			"missing, apply the output of kubectl drydock rbac --owners %s", in.Rejected, o.Row.Operator)
+		return "", refuseOwnerFor(reason, in, planned, o, "%s%v. If a policy, a webhook or a quota rejects the write, change that. If "+
+			"rights are missing, apply the output of kubectl drydock rbac --owners %s", when, in.Rejected, o.Row.Operator)
 	case o.Ref.Kind == autoscalerKind:
 		return "", failOperation(in, planned, api.ScalerActive, fmt.Sprintf("%s %s would scale StatefulSet %s: %s. %s",
 			o.Ref.Kind, o.Ref.Name, in.Set.Name, o.Problem, retryHint(in, planned)))

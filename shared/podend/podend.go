@@ -106,8 +106,8 @@ func Judge(now time.Time, pod *corev1.Pod, kills Kills) (verdict Verdict, why st
 	case told.Kill != nil:
 		return Unproven, "was ended by its kubelet: " + quoted(told.Kill.Reason, told.Kill.Message)
 	case told.Count >= complete:
-		return Unproven, fmt.Sprintf("has so many Events that its kubelet may have dropped one about its end (the annotation %s proves a success "+
-			"in any case)", api.SuccessMessageAnnotation)
+		return Unproven, fmt.Sprintf("has so many Events that its kubelet may have dropped one about its end (the annotation %s proves a "+
+			"success in any case)", api.SuccessMessageAnnotation)
 	case end.IsZero():
 		return Unproven, "does not show when its containers ended"
 	case age+longestGrace(&pod.Spec) > memory:
