@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
@@ -80,6 +82,10 @@ func RefusalDigest(set *appsv1.StatefulSet) string {
 	spec.Template, spec.Replicas = corev1.PodTemplateSpec{}, nil
 	if policy := spec.PersistentVolumeClaimRetentionPolicy; policy != nil {
 		spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: policy.WhenDeleted}
+	}
+	spec.VolumeClaimTemplates = slices.Clone(spec.VolumeClaimTemplates)
+	for i := range spec.VolumeClaimTemplates { // the encodings of the API server differ in these
+		spec.VolumeClaimTemplates[i].TypeMeta, spec.VolumeClaimTemplates[i].Status = metav1.TypeMeta{}, corev1.PersistentVolumeClaimStatus{}
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {

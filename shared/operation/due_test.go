@@ -40,16 +40,19 @@ func TestRefusalDigestCoversTheSet(t *testing.T) {
 		"the owner policy":      {build.Annotation(api.OwnerPolicyAnnotation, "ignore"), false},
 		"the finalizers":        {build.Finalizers("example.com/keep"), false},
 		"a volume template":     {edit(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }), false},
-		"the update strategy":   {edit(func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "OnDelete" }), false},
-		"the pod template":      {edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" }), false},
-		"a scale down":          {edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Generation = ptr.To[int32](0), 6 }), true},
-		"the policy of a stop":  {edit(retainWhenScaled), true},
-		"a cleanup":             {build.Finalizers(api.CleanupFinalizer), true},
-		"the owner":             {build.ControlledBy("Database", "main"), false},
-		"the activity probe":    {build.Annotation(api.ActivityProbeAnnotation, "tcp:5432"), false},
-		"the group":             {build.InGroup("shop"), false},
-		"the request":           {build.Resize("data=2Gi"), false},
-		"the retry annotation":  {build.Annotation(api.RetryAnnotation, "now"), true},
+		"another encoding": {edit(func(s *appsv1.StatefulSet) {
+			s.Spec.VolumeClaimTemplates[0].Kind, s.Spec.VolumeClaimTemplates[0].Status.Phase = "PersistentVolumeClaim", "Pending"
+		}), true},
+		"the update strategy":  {edit(func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = "OnDelete" }), false},
+		"the pod template":     {edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" }), false},
+		"a scale down":         {edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Generation = ptr.To[int32](0), 6 }), true},
+		"the policy of a stop": {edit(retainWhenScaled), true},
+		"a cleanup":            {build.Finalizers(api.CleanupFinalizer), true},
+		"the owner":            {build.ControlledBy("Database", "main"), false},
+		"the activity probe":   {build.Annotation(api.ActivityProbeAnnotation, "tcp:5432"), false},
+		"the group":            {build.InGroup("shop"), false},
+		"the request":          {build.Resize("data=2Gi"), false},
+		"the retry annotation": {build.Annotation(api.RetryAnnotation, "now"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := operation.RefusalDigest(build.Set("web", append(slices.Clip(asks), row.change)...)); (got == before) != row.same {

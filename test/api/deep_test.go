@@ -9,7 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/test/kit"
 )
 
 // TestDeepScalerDoesNotHideOthers: a tenant nests the template of a Scaler as deeply as the API server accepts for one document.
@@ -31,6 +33,16 @@ func TestDeepScalerDoesNotHideOthers(t *testing.T) {
 	if stored == 0 {
 		t.Fatal("the API server has refused each depth, so no Scaler is too deep for a list")
 	}
-	s.scale(2)
-	s.untilStage(v1alpha1.StageIdle, 2)
+	db := kit.WorldSet("db", 1, "64Mi", "data")
+	db.Annotations = map[string]string{api.ResizeAnnotation: "data=128Mi"}
+	s.CreateSet(db)
+	s.Eventually("the sweep finds the resize", func() string {
+		if err := s.drive.Tick(t.Context()); err != nil {
+			return err.Error()
+		}
+		if s.Status("db") == nil {
+			return "it does not"
+		}
+		return ""
+	})
 }

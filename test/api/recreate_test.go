@@ -5,6 +5,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,6 +226,7 @@ func TestOwnersThatBlockTheirDeletion(t *testing.T) {
 				owner, err = w.Kube.CoreV1().Secrets(w.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "main"}},
 					metav1.CreateOptions{})
 			} else {
+				w.Expect(http.StatusForbidden, api.Restore, "it may not block the deletion of the owner")
 				owner, err = w.Kube.CoreV1().ConfigMaps(w.Namespace).Create(ctx,
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "main"}}, metav1.CreateOptions{})
 			}

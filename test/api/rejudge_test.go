@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -142,6 +143,7 @@ func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 			arrange: func(w *kit.World) {
 				var row owners.Row
 				row, rights = privateOwner(w)
+				w.Expect(http.StatusForbidden, api.PauseOwner, "the right to patch the owner is missing")
 				w.Kubectl("apply", "-f", rights)
 				w.Kubectl("patch", "clusterrole", "drydock-owners-"+w.Namespace, "--type=json",
 					`-p=[{"op":"replace","path":"/rules/0/verbs","value":["get"]}]`)

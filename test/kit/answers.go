@@ -3,6 +3,7 @@ package kit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -134,9 +135,9 @@ func (a *answers) isExpected(status int, function api.Function) bool {
 	return found
 }
 
-// failed notes that a function failed. A refusal that the test declares may be the cause.
+// failed notes that a function failed. A refusal that the test declares may be the cause, or a saboteur that ended its process.
 func (a *answers) failed(ctx context.Context, function api.Function, e event.Event, err error) {
-	if ctx.Err() == nil && !namespaceEnds(err) && !a.isExpected(0, function) {
+	if ctx.Err() == nil && !errors.Is(err, errDead) && !namespaceEnds(err) && !a.isExpected(0, function) {
 		a.problem("%s fails on %s: %v", function, e.Type(), err)
 	}
 }
