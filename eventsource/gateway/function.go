@@ -37,8 +37,8 @@ import (
 const (
 	maxCached        = 500
 	maxCachedMembers = 10_000
-	// maxReads limits the requests whose sets are read at the same time. The others wait.
-	maxReads = 20
+	// maxReads limits the requests whose sets are read at the same time, because a set can be large. The others wait.
+	maxReads = 8
 )
 
 // Gateway serves the strategies.
