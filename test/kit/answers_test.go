@@ -56,7 +56,11 @@ func TestRefusedRequestsFailTheTest(t *testing.T) {
 		acts []func(*World)
 		want string
 	}{
-		"an invalid object":                 {[]func(*World){refuse(422, http.MethodPatch, "/pods/a", invalid)}, "with 422: too long"},
+		"an invalid object": {[]func(*World){refuse(422, http.MethodPatch, "/pods/a", invalid)}, "with 422: too long"},
+		"a storm of conflicts is declared": {[]func(*World){func(w *World) {
+			w.Expect(http.StatusConflict, api.Restore, "a reason")
+		}, storm, fail}, ""},
+		"a declared conflict never comes":   {[]func(*World){func(w *World) { w.Expect(http.StatusConflict, api.Restore, "a reason") }}, ""},
 		"an invalid object is declared":     {[]func(*World){expect, refuse(422, http.MethodPatch, "/pods/a", invalid)}, ""},
 		"a declared refusal does not come":  {[]func(*World){expect}, "never answered 422 to restore"},
 		"another status than declared":      {[]func(*World){expect, refuse(403, http.MethodPatch, "/pods/a", invalid)}, "with 403"},
