@@ -18,7 +18,9 @@ import (
 // suite is the test binary of a package, with a switch at every mutant.
 type suite struct {
 	binary, folder string
-	longest        time.Duration // a run that takes longer has found the mutant
+	// A run that needs more CPU time has found the mutant, and so has one that takes much longer: it waits for ever. A loaded machine
+	// makes runs longer, and needs hardly more CPU time for them.
+	cpu, longest time.Duration
 }
 
 // target is a package as go list prints it.
@@ -136,34 +138,45 @@ func (p target) build(dir string, mutants []mutant, sources map[string][]byte) (
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		return suite{}, err
 	}
-	s := suite{binary: filepath.Join(dir, "package.test"), folder: p.Dir, longest: 10 * time.Minute}
+	s := suite{binary: filepath.Join(dir, "package.test"), folder: p.Dir, cpu: 10 * time.Minute, longest: 10 * time.Minute}
 	command := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", s.binary, ".")
 	command.Dir = p.Dir
 	if out, err := command.CombinedOutput(); err != nil {
 		return suite{}, fmt.Errorf("building the tests of %s: %w\n%s", p.Dir, err, out)
 	}
 	began := time.Now()
-	switch passed, err := s.passes(); {
+	switch passed, used, err := s.run(); {
 	case err != nil:
 		return suite{}, err
 	case !passed:
 		return suite{}, fmt.Errorf("the tests of %s fail without a mutant; mend them first", p.Dir)
+	default:
+		s.cpu, s.longest = 5*time.Second+3*used, time.Minute+10*time.Since(began)
 	}
-	s.longest = 10*time.Second + 5*time.Since(began)
 	return s, nil
 }
 
 // passes runs the suite and reports whether it passed.
 func (s suite) passes(env ...string) (bool, error) {
+	passed, _, err := s.run(env...)
+	return passed, err
+}
+
+// run runs the suite, and returns whether it passed and how much CPU time it used.
+func (s suite) run(env ...string) (passed bool, used time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.longest)
 	defer cancel()
-	command := exec.CommandContext(ctx, s.binary, "-test.failfast")
+	limited := fmt.Sprintf(`ulimit -t %d && exec "$0" -test.failfast`, int(s.cpu.Seconds()))
+	command := exec.CommandContext(ctx, "sh", "-c", limited, s.binary)
 	command.Dir, command.Env = s.folder, append(os.Environ(), env...)
-	err := command.Run()
-	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
-		return false, nil // a failure, a panic or a timeout
+	err = command.Run()
+	if state := command.ProcessState; state != nil {
+		used = state.UserTime() + state.SystemTime()
 	}
-	return err == nil, err
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		return false, used, nil // a failure, a panic or a timeout
+	}
+	return err == nil, used, err
 }
 
 // reaches returns the mutants that change a value in a run of the suite. The tests cannot detect the others.
