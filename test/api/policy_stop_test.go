@@ -61,7 +61,7 @@ func testPolicyWrittenWhilePodsEnd(t *testing.T, policy appsv1.PersistentVolumeC
 	if err := write(metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Errorf("before the decision to stop it costs nothing: %v", err)
 	}
-	asked := map[api.Phase]bool{} // the phases in which the operator has not stopped the set yet
+	asked := map[api.Phase]bool{} // phases before the operator stops the set
 	drive.OnEvent = func(event.Event) {
 		sleep := w.Sleep("web")
 		if !operatorStop || sleep == nil || asked[sleep.Phase] || *w.Set("web").Spec.Replicas == 0 {

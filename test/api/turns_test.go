@@ -130,7 +130,7 @@ func TestAwaitedApprovalTakesNoTurn(t *testing.T) {
 	w.Annotate("quick", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	expectPhase(t, w.Finish(drive, "quick"), api.Succeeded)
 	if status := w.Status("patient"); status.Phase != api.Moving || status.Members[0].Phase != api.MemberWaiting {
-		t.Errorf("it goes on without its approval: %s", describe(status))
+		t.Errorf("it continues without its approval: %s", describe(status))
 	}
 	w.Annotate("patient", map[string]string{api.ApproveAnnotation: w.Status("patient").Operation})
 	status := w.Finish(drive, "patient")

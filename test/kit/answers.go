@@ -33,7 +33,7 @@ type answers struct {
 	conflicts map[string]int // by function and request
 }
 
-// refusal is a status with which the API server refuses requests of a function in a test.
+// refusal declares that the API server refuses requests of a function in a test.
 type refusal struct {
 	status   int
 	function api.Function

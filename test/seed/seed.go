@@ -38,7 +38,7 @@ func Of(t testing.TB) uint64 {
 	return n
 }
 
-// Next returns n seeds, beginning with Of. So SEED can also be the single seed for which a test has failed.
+// Next returns n seeds, beginning with Of. So SEED can also be the seed of a failure.
 func Next(t testing.TB, n int) iter.Seq[uint64] {
 	t.Helper()
 	first := Of(t)

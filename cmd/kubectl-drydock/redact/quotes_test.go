@@ -2,7 +2,7 @@ package redact
 
 import "testing"
 
-// TestQuotesAreReplaced: what a user has written is replaced wherever another text quotes it, and other words stay.
+// TestQuotesAreReplaced: commands and paths of a user are replaced in every text that quotes them. Other words stay.
 func TestQuotesAreReplaced(t *testing.T) {
 	quotes := QuotesOf(map[string]any{
 		"command": []any{"redis-cli", "-a", "hunter2"},
