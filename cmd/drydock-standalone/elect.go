@@ -50,12 +50,11 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 		RetryPeriod:     retryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) {
-				leading, stop := context.WithCancel(leading) // ends when the lease is lost
-				defer stop()
-				defer context.AfterFunc(ctx, stop)()
-				result <- lead(leading)
-				release()
+			OnStartedLeading: func(held context.Context) {
+				if lost, err := leadWhileHeld(ctx, held, lead); !lost {
+					result <- err
+					release()
+				}
 			},
 			OnStoppedLeading: func() {},
 			OnNewLeader:      func(id string) { log.Info("lease", "holder", id) },
@@ -75,14 +74,25 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 	return electionResult(electing, result)
 }
 
+// leadWhileHeld runs lead until it ends, ctx ends, or the lease is lost, which ends held. A loss decides the result of the election, and
+// not how lead ends after it.
+func leadWhileHeld(ctx, held context.Context, lead func(context.Context) error) (lost bool, err error) {
+	leading, stop := context.WithCancel(held)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	err = lead(leading)
+	return held.Err() != nil, err
+}
+
 // electionResult returns why the election ended: the result of lead, a lost lease, or nil if another replica led.
 func electionResult(electing context.Context, result <-chan error) error {
+	released := electing.Err() != nil // read first, because the result of lead precedes the release
 	select {
 	case err := <-result:
 		return err
 	default:
 	}
-	if electing.Err() == nil {
+	if !released {
 		return errLeaseLost
 	}
 	return nil // the context ended while another replica led

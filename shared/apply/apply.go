@@ -139,7 +139,7 @@ func (x *Executor) SetGrowthMetric(ctx context.Context, ref events.Ref, stuck in
 // Limits for one event. The next event or tick does the remaining work. The patience is well below the deadline of an event.
 const (
 	maxSteps     = 60
-	maxConflicts = 8
+	maxConflicts = 8 // without a success between them
 	// conflictPause is the first pause after a conflict. Each is twice as long as the one before, and up to twice as long again at random,
 	// so that processes that write to the same object stop preventing each other.
 	conflictPause = 5 * time.Millisecond
@@ -152,8 +152,7 @@ const (
 // must be made from objects that were read after the former plan, so that no decision depends on stale objects. If a precondition fails,
 // Run calls step again.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
-	waited, pause := time.Duration(0), firstPause
-	conflicts := wait.Backoff{Duration: conflictPause, Factor: 2, Jitter: 1, Steps: maxConflicts}
+	waited, pause, conflicts := time.Duration(0), firstPause, conflictBackoff()
 	for range maxSteps {
 		p, err := step(ctx)
 		if err != nil {
@@ -170,6 +169,9 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		}
 		pause = firstPause
 		err = x.do(ctx, p)
+		if err == nil {
+			conflicts = conflictBackoff()
+		}
 		switch {
 		case fault.IsConflict(err) && conflicts.Steps > 0 && sleep(ctx, conflicts.Step()):
 			x.log.InfoContext(ctx, "another process wrote, deciding again", "plan", p, "conflict", err.Error())
@@ -184,6 +186,10 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 		}
 	}
 	return plan.Wait(api.InProgress, "%d steps taken, the next event continues", maxSteps), nil
+}
+
+func conflictBackoff() wait.Backoff {
+	return wait.Backoff{Duration: conflictPause, Factor: 2, Jitter: 1, Steps: maxConflicts}
 }
 
 // count measures the outcomes of the plan.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -256,6 +257,9 @@ func TestRun(t *testing.T) {
 			plan.KindNoop, 200},
 		"another process keeps writing: it gives up": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1,
 			plan.KindDo, 409},
+		"another process wins many steps, but not all: it goes on": {append(slices.Repeat([]plan.Plan{remove()}, 2*(maxConflicts+1)),
+			plan.Noop(api.UpToDate)), slices.Repeat(append(slices.Repeat([]error{conflict}, maxConflicts), nil), 2),
+			2*(maxConflicts+1) + 1, 2 * (maxConflicts + 1), plan.KindNoop, 200},
 		"a patch no longer fits the object": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{misfit, nil}, 2, 1,
 			plan.KindNoop, 200},
 		"a webhook denies it with the same code: permanent": {[]plan.Plan{two}, []error{denied}, 1, 1, plan.KindDo, 422},

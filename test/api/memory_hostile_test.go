@@ -154,7 +154,7 @@ func TestExcessOfMemoryIsDetected(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = in.Write(make([]byte, mebibytes<<20))
-		got := m.Excess(t, kit.Process(command.Process.Pid))
+		got := m.Excess(t)
 		if got == "" != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%d MiB: %q, want %q", mebibytes, got, want)
 		}

@@ -140,12 +140,6 @@ func FreeAddress(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// Excess says why the process needs too much memory, see Cgroup.
-func (f *Program) Excess(t testing.TB) string {
-	t.Helper()
-	return f.Cgroup.Excess(t, f.Process)
-}
-
 // Tick sends a tick until the process accepts it.
 func (f *Program) Tick(t testing.TB, id string) {
 	t.Helper()
