@@ -4,9 +4,11 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/test/kit"
 )
@@ -109,4 +111,49 @@ func TestRetryCommandRepeatsFailedOperation(t *testing.T) {
 		t.Error("a refused retry has written")
 	}
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
+}
+
+// TestMisplacedAnnotationIsWarnedAbout: nobody reads requests from pods, claims, Jobs and sets that are not opted in.
+func TestMisplacedAnnotationIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	must(t, w.CreateScaler("web", v1alpha1.ScalerSpec{Target: "web"}))
+	foreign := kit.WorldSet("foreign", 0, "64Mi", "data")
+	delete(foreign.Labels, api.ManagedLabel)
+	w.CreateSet(foreign)
+	if said, err := kubectl(t, w, "create", "job", "copy", "--image=none"); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	onSet := "Write it on the StatefulSet: kubectl annotate -n " + w.Namespace + " sts "
+	for _, row := range []struct {
+		object, annotation string
+		warning            string // empty: none
+	}{
+		{"pod/web-0", "drydock.dev/retry=now", "drydock.dev/retry has no effect on a Pod. " + onSet +
+			"web drydock.dev/retry=now. The retry of a failed scaling belongs on its Scaler"},
+		{"pod/web-0", "drydock.dev/retry=now", ""}, // nothing changes
+		{"pod/web-0", "drydock.dev/retry=again", "drydock.dev/retry has no effect on a Pod"},
+		{"pvc/data-web-0", "drydock.dev/retry=", onSet + "NAME drydock.dev/retry=. The retry"},
+		{"pvc/data-web-0", "drydock.dev/resize=data=1Gi", "drydock.dev/resize has no effect on a PersistentVolumeClaim"},
+		{"pvc/data-web-0", "drydock.dev/replica-of=data-web-1", ""},
+		{"job/copy", "drydock.dev/abort=now", onSet + "NAME drydock.dev/abort=now"},
+		{"sts/foreign", "drydock.dev/retry=now", "not opted in: give it the label drydock.dev/managed=true"},
+		{"sts/web", "drydock.dev/retry=now", ""},
+		{"sts/web", "drydock.dev/abort=now", ""},
+		{"scaler/web", "drydock.dev/rollback=x", "drydock.dev/rollback has no effect on a Scaler. " + onSet + "NAME drydock.dev/rollback=x"},
+		{"scaler/web", "drydock.dev/retry=now", ""},
+	} {
+		said, err := kubectl(t, w, "annotate", "--overwrite", row.object, row.annotation)
+		if err != nil {
+			t.Fatalf("%s on %s: %v: %s", row.annotation, row.object, err, said)
+		}
+		if row.warning == "" {
+			if strings.Contains(said, "Warning") {
+				t.Errorf("%s on %s: %s", row.annotation, row.object, said)
+			}
+			continue
+		}
+		expectMentions(t, said, "Warning: ", "drydock-misplaced'", row.warning)
+	}
 }

@@ -42,7 +42,7 @@ func inForce(policies []string) Answer[[]Binding] {
 
 // healthy returns the facts of a standalone installation without problems.
 func healthy() Facts {
-	policies := slices.Concat(ValidatingPolicies, OptionalPolicies)
+	policies := allPolicies
 	return Facts{Now: now, Namespace: "shop",
 		Server: Server{Version: "v1.36.0", Mutating: known("v1"), AttributesClasses: known(true), Scalers: known(true)},
 		Installed: Installed{Deployment: known(&Deployment{Replicas: 2, Ready: 2}), Leases: known([]Lease{{Namespace: "drydock",

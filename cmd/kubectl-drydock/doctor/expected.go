@@ -35,6 +35,9 @@ var ValidatingPolicies = []string{"drydock-dry-run-pods", "drydock-fence-autosca
 	"drydock-fence-revisions", "drydock-fence-scalers", "drydock-fence-sets", "drydock-fence-volumes", "drydock-links",
 	"drydock-records", "drydock-scalers"}
 
-// OptionalPolicies are the other ones of config/policy. Without them, Drydock loses no data.
+// OptionalPolicies also reject requests. Without them, Drydock loses no data.
 var OptionalPolicies = []string{"drydock-held-scales", "drydock-held-sets", "drydock-scaled-scales", "drydock-scaled-sets",
 	"drydock-sleeping-sets"}
+
+// WarningPolicies are those of config/policy that reject nothing.
+var WarningPolicies = []string{"drydock-misplaced"}

@@ -14,6 +14,8 @@ import (
 // root is the folder of the project.
 var root = filepath.Join("..", "..", "..")
 
+var allPolicies = slices.Concat(ValidatingPolicies, OptionalPolicies, WarningPolicies)
+
 // TestExpectedNamesAreThoseOfTheManifests: a new policy, account, role, binding or Trigger is also checked by the doctor.
 func TestExpectedNamesAreThoseOfTheManifests(t *testing.T) {
 	for subject, row := range map[string]struct {
@@ -21,9 +23,8 @@ func TestExpectedNamesAreThoseOfTheManifests(t *testing.T) {
 		kind     string
 		files    []string
 	}{
-		"policies": {slices.Concat(ValidatingPolicies, OptionalPolicies), "ValidatingAdmissionPolicy", []string{"config/policy/*.yaml"}},
-		"bindings of policies": {slices.Concat(ValidatingPolicies, OptionalPolicies), "ValidatingAdmissionPolicyBinding",
-			[]string{"config/policy/*.yaml"}},
+		"policies":              {allPolicies, "ValidatingAdmissionPolicy", []string{"config/policy/*.yaml"}},
+		"bindings of policies":  {allPolicies, "ValidatingAdmissionPolicyBinding", []string{"config/policy/*.yaml"}},
 		"accounts":              {ServiceAccounts, "ServiceAccount", []string{"config/accounts/*.yaml"}},
 		"roles":                 {ClusterRoles, "ClusterRole", []string{"config/rbac/*.yaml", "config/policy/*.yaml", "config/accounts/*.yaml"}},
 		"bindings of accounts":  {ClusterBindings, "ClusterRoleBinding", []string{"config/accounts/*.yaml"}},

@@ -25,7 +25,8 @@ func fences(p Policies) Finding {
 	if unbound := missing(ValidatingPolicies, p.enforced()); len(unbound) > 0 {
 		return Finding{subject, Problem, "no binding that denies, so they reject nothing: " + list(unbound), reinstall}
 	}
-	if absent := missing(OptionalPolicies, both(p.Validating.Value, p.enforced())); len(absent) > 0 {
+	absent := append(missing(OptionalPolicies, both(p.Validating.Value, p.enforced())), missing(WarningPolicies, p.Validating.Value)...)
+	if len(absent) > 0 {
 		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), reinstall}
 	}
 	if !p.Different.Known() {
@@ -34,8 +35,8 @@ func fences(p Policies) Finding {
 	if different := p.Different.Value; len(different) > 0 {
 		return Finding{subject, Note, "of another version than this command, or changed by a user: " + list(different), reinstall}
 	}
-	all := len(ValidatingPolicies) + len(OptionalPolicies)
-	return Finding{subject, OK, fmt.Sprintf("all %d are installed, with bindings that deny", all), ""}
+	all := len(ValidatingPolicies) + len(OptionalPolicies) + len(WarningPolicies)
+	return Finding{subject, OK, fmt.Sprintf("all %d are in force", all), ""}
 }
 
 // enforced returns the names of the policies with a binding that denies.
