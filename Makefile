@@ -29,7 +29,7 @@ FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-time
   status-page
 
 # Debian packages of test-mover: rsync checks the copies, the others make file systems and attributes.
-MOVER_PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs
+MOVER_PACKAGES := rsync acl attr libcap2-bin e2fsprogs xfsprogs btrfs-progs ntfs-3g
 
 # install installs the missing Debian packages of a target. Without root or apt it prints their names.
 define install

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // allFeatures fills a volume with an entry of every kind.
@@ -197,6 +199,56 @@ func addRandomEntry(t testing.TB, r *rand.Rand, path string, dirs, files *[]stri
 	}
 	must(t, os.Lchown(path, r.IntN(3), r.IntN(3)))
 	must(t, unix.Chmod(path, uint32(r.IntN(0o10000))))
+}
+
+// TestTargetThatIgnoresCaseIsMismatch copies to NTFS, whose driver finds a name in any case. There the second of two such names overwrites
+// the first.
+// Invariants: I1.
+func TestTargetThatIgnoresCaseIsMismatch(t *testing.T) {
+	for name, row := range map[string]struct {
+		files map[string]string
+		want  string // part of the problems; "" if the copy succeeds
+	}{
+		"other names":    {map[string]string{"a": "1", "b": "2", "d/e": "3"}, ""},
+		"other contents": {map[string]string{"a": "1", "A": "2", "d/e": "3"}, `"." of the target: mismatch: it has only 2 of the 3 names`},
+		"same contents":  {map[string]string{"a": "1", "A": "1", "d/e": "3"}, `"." of the target: mismatch: it has only 2 of the 3 names`},
+		"in a directory": {map[string]string{"d/e": "", "d/E": ""}, `"d" of the target: mismatch: it has only 1 of the 2 names`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src, dst := newVolume(t, 32), newNTFS(t)
+			must(t, os.Mkdir(filepath.Join(src.dir, "d"), 0o755))
+			for file, contents := range row.files {
+				write(t, filepath.Join(src.dir, file), contents)
+			}
+			must(t, filepath.WalkDir(src.dir, func(path string, _ fs.DirEntry, err error) error {
+				setTime(t, path, 1_700_000_000e9) // NTFS stores times in units of 100 ns
+				return err
+			}))
+			o := Options{Source: src.dir, Target: dst}
+			if row.want == "" {
+				copyTree(t, o)
+				return
+			}
+			if problems := strings.Join(copyFails(t, o, moverreport.CodeMismatch).Paths, "\n"); !strings.Contains(problems, row.want) {
+				t.Errorf("%q is missing in:\n%s", row.want, problems)
+			}
+		})
+	}
+}
+
+// newNTFS returns a file system that ignores the case of names. It needs FUSE in the kernel.
+func newNTFS(t *testing.T) string {
+	t.Helper()
+	needRoot(t)
+	base := publicTempDir(t)
+	dir, image := filepath.Join(base, "mnt"), filepath.Join(base, "image")
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, os.WriteFile(image, nil, 0o600))
+	must(t, os.Truncate(image, 32<<20))
+	runCommand(t, "mkntfs", "-q", "-F", image)
+	runCommand(t, "lowntfs-3g", "-o", "ignore_case,permissions,streams_interface=xattr", image, dir)
+	t.Cleanup(func() { runCommand(t, "umount", dir) })
+	return dir
 }
 
 // A lookup in a target that ignores case finds one entry for two names of the source. Only the names that the target lists show
