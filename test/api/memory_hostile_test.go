@@ -309,7 +309,8 @@ func (h *hostile) changed(t *testing.T, f *victim, name api.Function, sets strin
 func (h *hostile) refused(t *testing.T, f *victim, name api.Function, sets string, count int) {
 	t.Helper()
 	h.post(t, f, name, sets, count, func(err error) bool {
-		return err != nil && strings.Contains(err.Error(), "422 Unprocessable Entity: StatefulSet") && strings.Contains(err.Error(), "bytes as JSON")
+		return err != nil && strings.Contains(err.Error(), "422 Unprocessable Entity: StatefulSet") &&
+			strings.Contains(err.Error(), "bytes as JSON")
 	})
 }
 
