@@ -2,7 +2,6 @@ package sift
 
 import (
 	"context"
-	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,10 +30,7 @@ func (f *Function) sweepScalers(ctx context.Context, namespace string, found *fi
 			targets[target] = true
 		}
 	})
-	var unreadable *kube.UnreadableError
 	switch {
-	case errors.As(err, &unreadable): // a tenant nested a Scaler too deeply; the other Scalers were read
-		f.log.Warn("left out a Scaler", "error", err.Error())
 	case apierrors.IsForbidden(err): // the ClusterRoles may be older than this Drydock; the rest of the sweep continues
 		f.log.Warn("cannot list Scalers; apply the current ClusterRoles", "error", err.Error())
 		return nil

@@ -113,7 +113,8 @@ func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 	case w.refusedSource(member, m) != nil:
 		w.changeFirstPass(member, m, w.refusedSource(member, m))
 	case w.noAttachSlot(m) != "":
-		w.copyElsewhere(member, m, w.noAttachSlot(m))
+		w.copyStopped(member, m, api.NoAttachSlot, fmt.Sprintf("node %s cannot attach another volume (%s)", member.Node,
+			text.Line(w.noAttachSlot(m), maxCause)))
 	default:
 		w.updateProgress(member, m)
 	}
@@ -179,14 +180,18 @@ func (w *work) noAttachSlot(m mover) string {
 	return ""
 }
 
-// copyElsewhere has the member copied after its stop, when its mover may run on another node.
-func (w *work) copyElsewhere(member *api.Member, m mover, cause string) {
-	member.FullNode = member.Node
+// copyStopped has the member copied after its stop, because its node cannot run a mover beside its pod. Another node may: if the pod moves
+// there, all ways to copy are tried again.
+func (w *work) copyStopped(member *api.Member, m mover, reason api.Reason, cause string) {
+	member.RefusingNode, member.WritableSources = member.Node, false
+	w.changeMover(member, m, reason, fmt.Sprintf("is copied only while it is stopped: %s. %s", cause, w.priceOfStop(member)))
+}
+
+// changeMover replaces the refused mover. The record says how the member's pod is copied from now on.
+func (w *work) changeMover(member *api.Member, m mover, reason api.Reason, way string) {
 	w.replaceMover(member, m)
 	member.Stalled, member.StalledSince = "", nil
-	w.record.Reason = api.NoAttachSlot
-	w.record.Message = fmt.Sprintf("pod %s-%d is copied only while it is stopped: node %s cannot attach another volume (%s). %s",
-		w.Name, member.Ordinal, member.FullNode, text.Line(cause, maxCause), w.priceOfStop(member))
+	w.record.Reason, w.record.Message = reason, fmt.Sprintf("pod %s-%d %s", w.Name, member.Ordinal, way)
 	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
 }
 
@@ -215,19 +220,15 @@ func hasSandbox(pod *corev1.Pod) bool {
 // changeFirstPass has the member copied in the next way, because its node refuses the present one: first by a mover whose pod has the
 // source volumes writable, then after its stop. The record keeps the way, because the refused mover is deleted.
 func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
+	cause := fmt.Sprintf("its node refuses to mount the volume of claim %s in a second pod (%s)", refused.Claim,
+		text.Line(w.Warnings[m.pod.Name].Message, maxCause))
 	claim := w.Claim(refused.Claim)
-	writable := member.FirstPass == "" && claim != nil && !statefulset.IsBlock(claim) && resources.MayMountWritable(w.Set, w.record.Admitted)
-	next, price := "is copied only while it is stopped", ". "+w.priceOfStop(member)
-	member.FirstPass = api.FirstPassRefused
-	if writable {
-		member.FirstPass, next, price = api.FirstPassWritable, "gets a mover that mounts its volumes writable and does not write to them", ""
+	if member.WritableSources || claim == nil || statefulset.IsBlock(claim) || !resources.MayMountWritable(w.Set, w.record.Admitted) {
+		w.copyStopped(member, m, api.NoFirstPass, cause)
+		return
 	}
-	w.replaceMover(member, m)
-	member.Stalled, member.StalledSince = "", nil
-	w.record.Reason = api.NoFirstPass
-	w.record.Message = fmt.Sprintf("pod %s-%d %s: its node refuses to mount the volume of claim %s in a second pod (%s)%s", w.Name,
-		member.Ordinal, next, refused.Claim, text.Line(w.Warnings[m.pod.Name].Message, maxCause), price)
-	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
+	member.WritableSources = true
+	w.changeMover(member, m, api.NoFirstPass, "gets a mover that mounts its volumes writable and does not write to them: "+cause)
 }
 
 // stepWaiting checks that a live mover waits beside the pod of a member that is to be stopped. While the cutover is shut, which may take

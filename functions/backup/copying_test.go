@@ -272,12 +272,12 @@ func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 		p := Decide(in)
 		next := build.Stored(p)
 		if !row.want {
-			if next != nil && next.Members[0].FullNode != "" {
+			if next != nil && next.Members[0].RefusingNode != "" {
 				t.Errorf("%s: the mover is given up: %s", name, p)
 			}
 			continue
 		}
-		if next == nil || next.Members[0].FullNode != build.NodeName || next.Reason != api.NoAttachSlot ||
+		if next == nil || next.Members[0].RefusingNode != build.NodeName || next.Reason != api.NoAttachSlot ||
 			!strings.Contains(next.Message, "about 1 min") {
 			t.Errorf("%s: %s, %+v", name, p, next)
 			continue
@@ -290,12 +290,16 @@ func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 			continue
 		}
 		// the pod moves to another node, which has room
-		elsewhere := pod(0, build.UID("uid-elsewhere"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }))
-		p = Decide(given(set(handed), journal(web0), elsewhere, source(web0), target(web0)))
+		p = Decide(given(set(handed), journal(web0), podOn("node-2"), source(web0), target(web0)))
 		if again := build.Stored(p); again == nil || again.Members[0].Phase != api.MemberCopying {
 			t.Errorf("%s: the verdict counts on another node: %s", name, p)
 		}
 	}
+}
+
+// podOn returns the pod of member 0 after it has moved to the node.
+func podOn(node string) objects {
+	return pod(0, build.UID("uid-elsewhere"), build.Edit(func(p *corev1.Pod) { p.Spec.NodeName = node }))
 }
 
 // TestRefusedSourceIsCopiedInAnotherWay: the kubelet cannot mount the member's volume in the mover's pod. What decides is that the pod has
@@ -307,7 +311,8 @@ func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {
 		s.Spec.Template.Spec.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Level: "s0:c1,c2"}
 	})
 	block := build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
-	writable := build.EditMember(0, func(m *api.Member) { m.FirstPass = api.FirstPassWritable })
+	writable := build.EditMember(0, func(m *api.Member) { m.WritableSources = true })
+	const another, stopped = "another mover", "after the stop"
 	sandbox := build.Edit(func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
 	})
@@ -317,14 +322,13 @@ func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {
 		record          func(*api.Resize)
 		set             []build.Option
 		claim, pod      []build.Option
-		want            api.FirstPassWay
+		want            string
 	}{
-		"a label is known": {2 * time.Minute, "FailedMount", busy, provisioned, []build.Option{level}, nil, nil,
-			api.FirstPassWritable},
-		"no label is known":     {2 * time.Minute, "FailedMount", busy, provisioned, nil, nil, nil, api.FirstPassRefused},
-		"a writable mover, too": {2 * time.Minute, "FailedMount", busy, writable, []build.Option{level}, nil, nil, api.FirstPassRefused},
+		"a label is known":      {2 * time.Minute, "FailedMount", busy, provisioned, []build.Option{level}, nil, nil, another},
+		"no label is known":     {2 * time.Minute, "FailedMount", busy, provisioned, nil, nil, nil, stopped},
+		"a writable mover, too": {2 * time.Minute, "FailedMount", busy, writable, []build.Option{level}, nil, nil, stopped},
 		"a device": {2 * time.Minute, "FailedMapVolume", busy, provisioned, []build.Option{level}, []build.Option{block}, nil,
-			api.FirstPassRefused},
+			stopped},
 		"not for a minute":          {50 * time.Second, "FailedMount", busy, provisioned, nil, nil, nil, ""},
 		"its volumes are mounted":   {2 * time.Minute, "FailedMount", busy, provisioned, nil, nil, []build.Option{sandbox}, ""},
 		"the target":                {2 * time.Minute, "FailedMount", strings.ReplaceAll(busy, "pv-", "pv-new-"), provisioned, nil, nil, nil, ""},
@@ -337,23 +341,30 @@ func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {
 		in := given(at, pod(0), source(web0, row.claim...), target(web0), mover)
 		in.Warnings = map[string]Warning{mover[1].GetName(): {Reason: row.reason, Message: row.message, At: build.Now}}
 		p := Decide(in)
-		before := moving(api.MemberCopying, row.record).Members[0].FirstPass
 		next := build.Stored(p)
 		if row.want == "" {
-			if next != nil && (next.Members[0].FirstPass != before || next.Members[0].Attempt != 1) {
+			if next != nil && (next.Members[0].WritableSources || next.Members[0].RefusingNode != "" || next.Members[0].Attempt != 1) {
 				t.Errorf("%s: the mover is given up: %s", name, p)
 			}
 			continue
 		}
-		if next == nil || next.Members[0].FirstPass != row.want || next.Members[0].Attempt != 2 || next.Reason != api.NoFirstPass {
+		if next == nil || next.Members[0].WritableSources != (row.want == another) ||
+			next.Members[0].RefusingNode != map[string]string{stopped: build.NodeName}[row.want] || next.Members[0].Attempt != 2 ||
+			next.Reason != api.NoFirstPass {
 			t.Errorf("%s: want %q: %s, %+v", name, row.want, p, next)
 			continue
 		}
 		// the function may die here: the record alone leads on, without the refused mover and its Event
 		p = Decide(given(set(next, row.set...), journal(web0), pod(0), source(web0, row.claim...), target(web0)))
-		if row.want == api.FirstPassRefused {
+		if row.want == stopped {
 			if next = build.Stored(p); next == nil || next.Members[0].Phase != api.MemberWaiting || next.Reason != api.NoFirstPass {
 				t.Errorf("%s: it is not handed to restore: %s", name, p)
+				continue
+			}
+			// the pod moves to another node, whose driver may work
+			p = Decide(given(set(next, row.set...), journal(web0), podOn("node-2"), source(web0, row.claim...), target(web0)))
+			if again := build.Stored(p); again == nil || again.Members[0].Phase != api.MemberCopying {
+				t.Errorf("%s: the verdict counts on another node: %s", name, p)
 			}
 			continue
 		}

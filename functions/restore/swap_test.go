@@ -380,21 +380,21 @@ func TestPinStaysDuringSwap(t *testing.T) {
 	)
 }
 
-// TestPinOfOtherNodeStays: a member that once met a full node, and was copied on another one, has pins like any other member. Its new pod
-// has no node yet, and another process deletes its claim: the volume is reserved again.
+// TestPinOfOtherNodeStays: a member whose node could run no mover, and that was copied on another node, has pins like any other member.
+// Its new pod has no node yet, and another process deletes its claim: the volume is reserved again.
 func TestPinOfOtherNodeStays(t *testing.T) {
 	starting := pod(0, build.UID("uid-new"), build.InPhase(corev1.PodPending), build.Edit(func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Conditions, p.Status.ContainerStatuses = "", nil, nil
 	}))
-	decide := func(full string) string {
-		record := movingOne(api.MemberStarting, build.EditMember(0, func(m *api.Member) { m.FullNode = full }))
+	decide := func(refusing string) string {
+		record := movingOne(api.MemberStarting, build.EditMember(0, func(m *api.Member) { m.RefusingNode = refusing }))
 		return Decide(situation(setWith(record), journalOf(web0), oldVolume(web0), pinMover(), starting,
 			objects{successor(web0, new0, "128Mi", build.Deleting(), build.Finalizers(protection))},
 			copyVolume(web0, build.TakenBy(web0, "uid-successor")))).String()
 	}
 	none, other, same := decide(""), decide("node-0"), decide("node-1")
 	if !strings.Contains(none, "reserve") || other != none || same == none {
-		t.Errorf("no full node: %s\nanother node: %s\nthe node of the copy: %s", none, other, same)
+		t.Errorf("no refusing node: %s\nanother node: %s\nthe node of the copy: %s", none, other, same)
 	}
 }
 

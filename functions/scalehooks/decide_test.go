@@ -167,7 +167,11 @@ func TestPreScaling(t *testing.T) {
 		row{"the template is invalid, and the hook is complete", observed(web(2, started), pilot(withInvalidHooks),
 			hookJob("pre", completed))},
 		row{"the hook was removed from the Scaler while it runs", withReportedStatus(observed(web(2, started), pilot(), hookJob("pre")))},
-		row{"the hook Job belongs to another operation", observed(web(2, started), pilot(withHooks), hookJob("pre", ofAnotherOperation))},
+		row{"another client has the hook's name", observed(web(2, started), pilot(withHooks), hookJob("pre", ofAnotherOperation))},
+		row{"another client has the hook's name, already reported", withReportedStatus(observed(web(2, started), pilot(withHooks),
+			hookJob("pre", ofAnotherOperation)))},
+		row{"another client has the hook's name until the deadline", observed(web(2, late), pilot(withHooks),
+			hookJob("pre", ofAnotherOperation))},
 		row{"the post hook Job already exists", observed(web(2, started), pilot(withHooks), hookJob("post"))},
 		row{"another client scales", observed(web(5, started), pilot(withHooks), hookJob("pre"))},
 		row{"another client scales to the target", observed(web(3, started), pilot(withHooks), hookJob("pre"))},
@@ -272,7 +276,7 @@ func TestFailureHook(t *testing.T) {
 		row{"the scaling failed while members started", observed(web(3, withRecord(api.Failing, failedAt(api.Scaling))), pilot())},
 		row{"the scaling failed after the count had changed", observed(web(3, withRecord(api.Failing, failedAt(api.PostScaling))),
 			pilot())},
-		row{"a Job of another operation has the hook's name", observed(web(2, failing), pilot(withHooks),
+		row{"another client has the hook's name", observed(web(2, failing), pilot(withHooks),
 			hookJob("onFailure", ofAnotherOperation))},
 	)
 }

@@ -2,7 +2,7 @@
 //
 //	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
-//	      namespace; list claims while a cleanup hook waits; list pods of a failed hook Job
+//	      namespace; list the Job of the current hook by its name, claims while a cleanup hook waits, and pods of a failed hook Job
 //	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a pause;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed

@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/test/kit/build"
@@ -49,7 +51,6 @@ func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request)
 // TestRefusedWriteToScalerDoesNotFailScaling: the scaling continues if the status of a second Scaler is rejected, or the removal of a
 // retry.
 func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
-	timeless := func(s *api.Scale) { s.Deadline = nil }
 	for name, row := range map[string]struct {
 		in    Input
 		want  []string
@@ -74,6 +75,48 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 			e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
 			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
 				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
+			}
+		})
+	}
+}
+
+// timeless removes the deadline, because the function reads the real time.
+func timeless(s *api.Scale) { s.Deadline = nil }
+
+// TestJobOfOtherClientWithHookNameIsNotCreatedAgain: the API server would refuse each creation, and the scaling waits.
+func TestJobOfOtherClientWithHookNameIsNotCreatedAgain(t *testing.T) {
+	withoutLink := hookJob("pre", build.Edit(func(j *batchv1.Job) { j.Labels, j.Annotations = nil, nil }))
+	byEvent := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}} })
+	running := web(2, withRecord(api.PreScaling, timeless))
+	for name, row := range map[string]struct {
+		in    Input
+		want  string // the first write
+		taken bool
+	}{
+		"the name is taken":          {observed(running, pilot(withHooks), withoutLink), "PATCH scalers/pilot/status", true},
+		"the name is free":           {observed(running, pilot(withHooks)), "POST jobs", false},
+		"the hook needs no Job":      {observed(running, pilot(byEvent), withoutLink), "PATCH statefulsets/web", false},
+		"the Job is the hook itself": {observed(running, pilot(withHooks), hookJob("pre")), "PATCH scalers/pilot/status", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &refusingServer{Lists: build.EmptyLists()}
+			server.Lists["statefulsets"], server.Lists["scalers"] = []metav1.Object{row.in.Set}, []metav1.Object{row.in.Scalers[0]}
+			for _, job := range append(row.in.Jobs, row.in.Namesake) {
+				if job != nil {
+					server.Lists["jobs"] = append(server.Lists["jobs"], job)
+				}
+			}
+			listener := httptest.NewServer(server)
+			t.Cleanup(listener.Close)
+			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
+			ref := events.Ref{Namespace: build.Namespace, Name: "web"}
+			in, err := f.observe(t.Context(), ref)
+			if err != nil || (in.Namesake != nil) != row.taken {
+				t.Errorf("the Job of another client: %v, %v", in.Namesake, err)
+			}
+			_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, ref, "1")) // fails, because the server refuses the write
+			if len(server.writes) == 0 || server.writes[0] != row.want || row.taken && slices.Contains(server.writes, "POST jobs") {
+				t.Errorf("writes %v, want %s first", server.writes, row.want)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -75,6 +76,31 @@ func (w work) hookJob(hook string) *batchv1.Job {
 		}
 	}
 	return nil
+}
+
+// missingHookJob returns the name of the Job that the current hook needs and that was not created; empty if there is none.
+func (in Input) missingHookJob() string {
+	if in.Set == nil {
+		return ""
+	}
+	record, err := api.LoadScale(in.Set)
+	if err != nil || !record.Active() {
+		return ""
+	}
+	w, hook := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}, hookOf[record.Phase]
+	if w.scaler == nil || w.hookJob(hook) != nil {
+		return ""
+	}
+	if spec := w.hook(hook); spec == nil || spec.Job == nil && spec.HTTP == nil {
+		return ""
+	}
+	return api.ScaleHookName(record.Operation, hook)
+}
+
+// namesakeMessage says which Job has the name that the current hook needs.
+func (w work) namesakeMessage(hook string) string {
+	return fmt.Sprintf("hook %s cannot start: another client has created Job %s. Delete it: kubectl delete -n %s job %s", hook,
+		w.Namesake.Name, w.Namespace, w.Namesake.Name)
 }
 
 // deleteFinishedHooks deletes the hook Jobs that no step needs any more. A Job counts only in its own phase and operation.

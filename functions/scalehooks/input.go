@@ -24,6 +24,8 @@ type Input struct {
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hook Jobs of the set's scalings.
 	Jobs []*batchv1.Job
+	// Namesake is the Job of another client with the name of the Job that the current hook needs; nil if the name is free.
+	Namesake *batchv1.Job
 	// Autoscalers are the HorizontalPodAutoscalers named after the Scaler that scales the set, and after Scalers with the condition
 	// Autoscaled.
 	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler

@@ -239,6 +239,9 @@ func objectsOf(in Input) []metav1.Object {
 	for _, a := range in.Autoscalers {
 		all = append(all, a)
 	}
+	if in.Namesake != nil {
+		all = append(all, in.Namesake)
+	}
 	return all
 }
 
@@ -266,7 +269,11 @@ func observed(objects ...metav1.Object) Input {
 		case *v1alpha1.Scaler:
 			in.Scalers = append(in.Scalers, o)
 		case *batchv1.Job:
-			in.Jobs = append(in.Jobs, o)
+			if isHook(o, "web") {
+				in.Jobs = append(in.Jobs, o)
+			} else {
+				in.Namesake = o
+			}
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			in.Autoscalers = append(in.Autoscalers, o)
 		}

@@ -105,12 +105,27 @@ func (f *Function) observeAutoscalers(ctx context.Context, in *Input) error {
 	return nil
 }
 
+// observeJobs reads the hook Jobs of the set. If the current hook has no Job yet, it looks for a Job of another client with that name. Such
+// a Job may lack the label of the first list.
 func (f *Function) observeJobs(ctx context.Context, in *Input) error {
-	return kube.Pages(ctx, f.client, plan.Jobs, in.Namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
+	err := kube.Pages(ctx, f.client, plan.Jobs, in.Namespace, api.OperationLabel, &batchv1.JobList{}, func(l *batchv1.JobList) {
 		for i := range l.Items {
 			job := &l.Items[i]
 			if isHook(job, in.Name) {
 				in.Jobs = append(in.Jobs, job)
+			}
+		}
+	})
+	missing := in.missingHookJob()
+	if err != nil || missing == "" {
+		return err
+	}
+	return kube.Named(ctx, f.client, plan.Jobs, in.Namespace, missing, &batchv1.JobList{}, func(l *batchv1.JobList) {
+		for i := range l.Items {
+			if job := &l.Items[i]; isHook(job, in.Name) { // it was created after the first list
+				in.Jobs = append(in.Jobs, job)
+			} else {
+				in.Namesake = job
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package scalehooks
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -39,6 +42,39 @@ func TestOnlyHookJobsOfTheSetAreObserved(t *testing.T) {
 		if got := isHook(row.job, "web"); got != row.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// TestDeepScalerStopsOnlyItself: a tenant nests a hook as deeply as the API server accepts. The list of the namespace's Scalers has more
+// levels than Go's decoder accepts.
+func TestDeepScalerStopsOnlyItself(t *testing.T) {
+	const levels = 10000 - 5 // the Scaler, its spec, hooks, pre hook and Job have one each
+	deep := scaler("deep", 3, hooks(strings.Repeat(`{"a":`, levels)+"1"+strings.Repeat("}", levels)),
+		editScaler(func(s *v1alpha1.Scaler) { s.Spec.Target = "deep" }))
+	ended := recordOf(api.Succeeded, ofScaler("uid-deep"), func(s *api.Scale) {
+		s.Set, s.Previous, s.Target = api.SetRef{Name: "deep", UID: "uid-deep"}, 2, 2
+	})
+	lists := build.EmptyLists()
+	lists["scalers"] = []metav1.Object{deep, pilot(withHooks)}
+	lists["statefulsets"] = []metav1.Object{web(2, withRecord(api.PreScaling, timeless)),
+		build.Set("deep", build.Replicas(2), build.Annotation(api.ScaleAnnotation, ended.Encode()))}
+	f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+	plans := map[string]plan.Plan{}
+	for _, set := range []string{"web", "deep"} {
+		in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans[set] = Decide(in)
+	}
+	if p := plans["web"]; p.Reason != api.HookRunning || len(p.Actions) != 1 || p.Actions[0].Verb != plan.VerbCreate {
+		t.Errorf("the scaling of the other Scaler does not continue: %s", p)
+	}
+	status := reportedStatus(plans["deep"], "deep")
+	if status == nil || !slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == v1alpha1.ConditionHealthy && c.Reason == string(api.HookInvalid)
+	}) {
+		t.Errorf("the status of the deep Scaler does not name the hook: %+v", status)
 	}
 }
 

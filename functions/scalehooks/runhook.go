@@ -38,7 +38,9 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return w.judgeHook(hook, job, next)
 	case job != nil && scale.EndCondition(job, batchv1.JobComplete) != nil:
 		return next()
-	case failing && (err != nil || w.Rejected != "" || late || job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil):
+	case failing && (err != nil || w.Rejected != "" || w.Namesake != nil || late):
+		return next()
+	case failing && job != nil && scale.EndCondition(job, batchv1.JobFailed) != nil:
 		return next()
 	case err != nil:
 		return w.failScaling(api.HookInvalid, err.Error())
@@ -46,6 +48,10 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		c := scale.EndCondition(job, batchv1.JobFailed)
 		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message,
 			w.containerFailure()))
+	case w.Namesake != nil && late: // the retry has another name
+		return w.failScaling(api.NameTaken, w.namesakeMessage(hook))
+	case w.Namesake != nil:
+		return w.report(&problem{reason: api.NameTaken, message: w.namesakeMessage(hook)})
 	case late:
 		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("hook %s did not end within %s", hook, w.deadline(w.record.Phase)))
 	case job == nil:

@@ -22,16 +22,6 @@ const (
 	FirstPassOff  = "off"
 )
 
-// FirstPassWay is a way to copy a member whose node cannot run a mover with read-only source volumes beside its pod.
-type FirstPassWay string
-
-const (
-	// FirstPassWritable mounts the volumes writable in the mover's pod, and read-only in its containers.
-	FirstPassWritable FirstPassWay = "writable"
-	// FirstPassRefused copies the member only while it is stopped, because the node refuses a second mount.
-	FirstPassRefused FirstPassWay = "refused"
-)
-
 // StrategyOf returns the requested strategy of the set. It returns false if the annotation has an unknown value.
 func StrategyOf(set *appsv1.StatefulSet) (Strategy, bool) {
 	switch s := Strategy(set.Annotations[StrategyAnnotation]); s {

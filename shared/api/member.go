@@ -41,11 +41,12 @@ type Member struct {
 	// Attempt counts the tries to copy and stop the member, from 1. The names of its movers and hooks contain it, so that none of them
 	// counts for another try.
 	Attempt int `json:"attempt,omitempty"`
-	// FirstPass is how the member is copied after its node could not run a mover with read-only source volumes. It is empty before.
-	FirstPass FirstPassWay `json:"firstPass,omitempty"`
-	// FullNode is the node that could not attach another volume for the member's mover. While the pod is there, the member is copied only
-	// after its stop, and its mover may run on another node.
-	FullNode string `json:"fullNode,omitempty"`
+	// WritableSources is true if the mover beside the pod mounts the volumes writable in its pod, and read-only in its containers. Its node
+	// has refused a read-only mount.
+	WritableSources bool `json:"writableSources,omitempty"`
+	// RefusingNode is the node that could not attach or mount the volumes of a mover beside the pod. While the pod is there, the member is
+	// copied only after its stop, and its mover may run on another node.
+	RefusingNode string `json:"refusingNode,omitempty"`
 	// FinalTries counts the movers that ended before the final pass of the present stop.
 	FinalTries int `json:"finalTries,omitempty"`
 	// Pod is the pod beside which the first passes run, later the held pod.

@@ -324,7 +324,7 @@ const (
 	ClaimUnbound Reason = "ClaimUnbound"
 	// NeverUsed: No pod of the StatefulSet was seen using the claim.
 	NeverUsed Reason = "NeverUsed"
-	// NameTaken: Another pod has the name of the member.
+	// NameTaken: An object of another client has the name of a member's pod, or of the Job of a hook.
 	NameTaken Reason = "NameTaken"
 	// ClaimMissing: An ordinal lacks one of its claims.
 	ClaimMissing Reason = "ClaimMissing"

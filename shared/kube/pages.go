@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -22,7 +24,7 @@ import (
 //
 // A page in protobuf is decoded in chunks, so its size costs the function no memory. Its limits protect the API server, which may build
 // the whole page in memory: mostObjects, and pageBytes, which the following page should have. Custom resources have only JSON, which is
-// decoded as a whole. A page of them is read again with fewer objects if it has more than jsonBytes.
+// decoded from memory. A page of them is read again with fewer objects if it has more than jsonBytes.
 const (
 	pageSize    = 500
 	mostObjects = 2000
@@ -30,26 +32,10 @@ const (
 	jsonBytes   = 2 << 20
 )
 
-// errListFewer says that a page of several objects has more than jsonBytes, or cannot be decoded.
-var errListFewer = errors.New("the page is too long, or cannot be decoded; list fewer objects at once")
+// errListFewer says that a page of several objects has more than jsonBytes.
+var errListFewer = errors.New("the page is too long; list fewer objects at once")
 
-// UnreadableError names an object that a list had to leave out, because no decoder of JSON accepts it in a list. The API server stores
-// 10,000 levels of a custom resource, and a list of it has two more, which are too many.
-type UnreadableError struct {
-	Resource plan.Resource
-	// Object is namespace/name.
-	Object string
-	Cause  error
-}
-
-func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("cannot read %s %s in a list: %v. Delete it", e.Resource, e.Object, e.Cause)
-}
-
-func (e *UnreadableError) Unwrap() error { return e.Cause }
-
-// Pages lists objects page by page and calls use with each page. It leaves out objects that cannot be decoded, and returns an
-// UnreadableError for them after the last page.
+// Pages lists objects page by page and calls use with each page.
 func Pages[L interface {
 	runtime.Object
 	metav1.ListInterface
@@ -75,7 +61,6 @@ func pages[L interface {
 }](ctx context.Context, c *Client, resource plan.Resource, namespace string, options metav1.ListOptions, most int, page L,
 	use func(L)) error {
 	options.Limit = pageSize
-	var leftOut error
 	for range most {
 		next := ""
 		decode := func(text []byte) error {
@@ -88,79 +73,73 @@ func pages[L interface {
 			return nil
 		}
 		target, size, err := c.readPage(ctx, resource, namespace, &options, decode)
-		var single *undecodable
-		switch {
-		case errors.As(err, &single):
-			var object string
-			next, object = outline(single.text)
-			leftOut = errors.Join(leftOut, &UnreadableError{resource, object, single.error})
-		case err != nil:
-			return err
-		default:
-			options.Limit = nextLimit(options.Limit, size, target)
-		}
-		if options.Continue = next; options.Continue == "" {
-			return leftOut
-		}
-	}
-	return leftOut
-}
-
-// undecodable is the error for a page with one object that cannot be decoded.
-type undecodable struct {
-	error
-	text []byte
-}
-
-// outline returns the continue token of a list in JSON, and namespace/name of its last object. It accepts any depth.
-func outline(list []byte) (next, object string) {
-	type level struct {
-		key   string
-		value bool // a value follows: the key was read, or the level is a list
-		list  bool
-	}
-	var levels []level
-	decoder, namespace, name := json.NewDecoder(bytes.NewReader(list)), "", ""
-	decoder.UseNumber() // any number is accepted
-	for {
-		token, err := decoder.Token()
 		if err != nil {
-			return next, namespace + "/" + name
+			return err
 		}
-		depth := len(levels)
-		if delim, ok := token.(json.Delim); ok && (delim == '{' || delim == '[') {
-			levels = append(levels, level{list: delim == '[', value: delim == '['})
-			continue
-		} else if ok {
-			levels = levels[:depth-1]
-			depth--
-		} else if depth > 0 && !levels[depth-1].value {
-			levels[depth-1].key, levels[depth-1].value = token.(string), true
-			continue
+		options.Limit = nextLimit(options.Limit, size, target)
+		if options.Continue = next; options.Continue == "" {
+			return nil
 		}
-		if depth == 0 {
-			continue
-		}
-		value, _ := token.(string)
-		inObject := depth == 4 && levels[0].key == "items" && levels[2].key == "metadata"
-		switch last := levels[depth-1].key; {
-		case depth == 2 && levels[0].key == "metadata" && last == "continue":
-			next = value
-		case inObject && last == "namespace":
-			namespace = value
-		case inObject && last == "name":
-			name = value
-		}
-		levels[depth-1].value = levels[depth-1].list
 	}
+	return nil
 }
 
-// decodeList decodes a list in JSON, or a chunk of one in protobuf.
+// decodeList decodes a list in JSON, or a chunk of one in protobuf. It decodes each item of a JSON list on its own: the API server stores
+// custom resources of 10,000 levels, which is also the limit of Go's decoder, and a list has two levels more. A tenant could otherwise hide
+// the objects of all others.
 func decodeList(text []byte, into runtime.Object) error {
 	if message, ok := into.(interface{ Unmarshal([]byte) error }); ok && !isJSON(text) {
 		return message.Unmarshal(text)
 	}
-	return runtime.DecodeInto(codecs.UniversalDeserializer(), text, into)
+	rest, items := splitList(text)
+	if err := runtime.DecodeInto(codecs.UniversalDeserializer(), rest, into); err != nil {
+		return err
+	}
+	pointer, err := meta.GetItemsPtr(into)
+	if err != nil {
+		return err
+	}
+	all := reflect.ValueOf(pointer).Elem()
+	for _, item := range items {
+		object := reflect.New(all.Type().Elem())
+		if err := runtime.DecodeInto(codecs.UniversalDeserializer(), item, object.Interface().(runtime.Object)); err != nil {
+			return fmt.Errorf("item %d: %w", all.Len(), err)
+		}
+		all.Set(reflect.Append(all, object.Elem()))
+	}
+	return nil
+}
+
+// splitList returns the items of a list in JSON, and the list without them. It accepts items of any depth, and leaves the syntax to the
+// decoder of the results.
+func splitList(list []byte) (rest []byte, items [][]byte) {
+	depth, inString, inItems, begin, from, to := 0, false, false, 0, len(list), len(list)
+	for i := 0; i < len(list); i++ {
+		switch c := list[i]; {
+		case inString && c == '\\':
+			i++ // the next character does not end the string
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			if depth == 1 {
+				inItems = c == '[' // a list has no other array on this level
+			}
+			if depth == 2 && inItems {
+				begin, from = i, min(from, i)
+			}
+			depth++
+		case c == '}', c == ']':
+			depth--
+			if depth == 2 && inItems {
+				items, to = append(items, list[begin:i+1]), i+1
+			}
+		}
+	}
+	if len(items) == 0 {
+		return list, nil
+	}
+	return slices.Concat(list[:from], list[to:]), items
 }
 
 // isJSON reports whether the text is JSON. A list in protobuf begins with the key of a field, which is never an opening brace: field 15 of
@@ -212,13 +191,7 @@ func (c *Client) tryPage(ctx context.Context, resource plan.Resource, namespace 
 	if err != nil {
 		return 0, 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
 	}
-	switch err := decode(text); {
-	case err != nil && options.Limit > 1:
-		return 0, 0, errListFewer
-	case err != nil:
-		return 0, 0, &undecodable{err, text}
-	}
-	return jsonBytes, len(text), nil
+	return jsonBytes, len(text), decode(text)
 }
 
 // readJSON returns a page of at most limit objects as it is sent over the wire.

@@ -32,7 +32,7 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 		Link: api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal,
 			Claims: map[string]types.UID{}},
 		Options: settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
-	m.WritableSources = member.FirstPass == api.FirstPassWritable
+	m.WritableSources = member.WritableSources
 	m.Reach = reachOfOtherVolumes(o, member)
 	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
 	for i := range member.Claims {

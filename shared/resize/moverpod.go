@@ -42,12 +42,8 @@ func NoFirstPass(o *world.Observed, member *api.Member) string {
 	if pod := o.MemberPod(member.Ordinal); pod != nil && pod.Spec.NodeName != "" {
 		node = pod.Spec.NodeName
 	}
-	onFullNode := member.FullNode != "" && (node == "" || node == member.FullNode)
-	switch {
-	case member.FirstPass == api.FirstPassRefused:
-		return "its node refuses to mount its volumes in a second pod"
-	case onFullNode:
-		return "node " + member.FullNode + " cannot attach another volume"
+	if member.RefusingNode != "" && (node == "" || node == member.RefusingNode) {
+		return "node " + member.RefusingNode + " cannot attach or mount its volumes for a second pod"
 	}
 	for _, move := range member.Claims {
 		if claim := o.Claim(move.Claim); claim != nil && statefulset.OnePodOnly(claim) {

@@ -15,7 +15,8 @@ import (
 )
 
 // TestDeepScalerDoesNotHideOthers: a tenant nests the template of a Scaler as deeply as the API server accepts for one document.
-// A list of Scalers is two levels deeper, which Go does not decode. The sweep must still find the other work.
+// A list of Scalers is two levels deeper, which Go does not decode. The sweep must still find the other work, and the other Scaler
+// must still scale.
 func TestDeepScalerDoesNotHideOthers(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
 	s.untilStage(v1alpha1.StageIdle, 1)
@@ -45,4 +46,6 @@ func TestDeepScalerDoesNotHideOthers(t *testing.T) {
 		}
 		return ""
 	})
+	s.scale(2)
+	s.untilStage(v1alpha1.StageIdle, 2)
 }

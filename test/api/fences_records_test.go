@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,9 @@ func TestFunctionsWriteRecordsOnlyInTheirPhases(t *testing.T) {
 		if err != nil && !apierrors.IsForbidden(err) || may != (err == nil) {
 			t.Errorf("%s writes a %s in %s over one in %q: %v, want accepted %t", f, kind, next, former, err, may)
 		}
+		if err != nil && !saysWho(err.Error(), f, kind, next, record.Annotation()) {
+			t.Errorf("%s writes a %s in %s over one in %q: the message is %v", f, kind, next, former, err)
+		}
 		if may {
 			accepted.Add(1)
 		} else {
@@ -93,6 +97,13 @@ func TestFunctionsWriteRecordsOnlyInTheirPhases(t *testing.T) {
 	if accepted.Load() < 50 || rejected.Load() < 500 {
 		t.Errorf("only %d writes were accepted, and %d rejected", accepted.Load(), rejected.Load())
 	}
+}
+
+// saysWho reports whether the message names the function, and the record's kind and phase or the annotation that the function never writes.
+func saysWho(message string, f api.Function, kind api.Kind, next api.Phase, annotation string) bool {
+	_, what, named := strings.Cut(message, string(f)+" may not ")
+	return named && (strings.Contains(what, "write annotation "+annotation) ||
+		strings.Contains(what, " a "+string(kind)+" ") && strings.Contains(what, string(next)))
 }
 
 // recordThefts are thefts by forged records, which other functions would obey.

@@ -80,7 +80,7 @@ func TestNodeWithoutAttachSlot(t *testing.T) {
 	drydock(t, s, "--tick", "5s")
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 	s.Eventually("the missing slot is named", func() string {
-		if r := s.Status("web"); r == nil || len(r.Members) == 0 || r.Members[0].FullNode == "" {
+		if r := s.Status("web"); r == nil || len(r.Members) == 0 || r.Members[0].RefusingNode == "" {
 			return fmt.Sprintf("the record is %+v", r)
 		}
 		return ""

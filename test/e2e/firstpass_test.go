@@ -20,14 +20,14 @@ import (
 func TestStorageThatRefusesSecondMountIsCopied(t *testing.T) {
 	for name, row := range map[string]struct {
 		class, level, annotation string
-		want                     api.FirstPassWay
+		writable, refused        bool
 		stoppedCopy              bool
 	}{
 		"staged":                     {class: stage.Class},
 		"staged, without first pass": {class: stage.Class, annotation: api.FirstPassOff, stoppedCopy: true},
-		"direct, with a label":       {class: stage.DirectClass, level: "s0:c1,c2", want: api.FirstPassWritable},
-		"direct, without a label":    {class: stage.DirectClass, want: api.FirstPassRefused, stoppedCopy: true},
-		"one mount, with a label":    {class: stage.OnceClass, level: "s0:c1,c2", want: api.FirstPassRefused, stoppedCopy: true},
+		"direct, with a label":       {class: stage.DirectClass, level: "s0:c1,c2", writable: true},
+		"direct, without a label":    {class: stage.DirectClass, refused: true, stoppedCopy: true},
+		"one mount, with a label":    {class: stage.OnceClass, level: "s0:c1,c2", refused: true, stoppedCopy: true},
 		"one mount, no first pass":   {class: stage.OnceClass, annotation: api.FirstPassOff, stoppedCopy: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,13 +53,13 @@ func TestStorageThatRefusesSecondMountIsCopied(t *testing.T) {
 			s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
 			status := s.ExpectResized(t, before)
 			for _, m := range status.Members {
-				if m.FirstPass != row.want {
-					t.Errorf("member %d was copied the way %q, want %q", m.Ordinal, m.FirstPass, row.want)
+				if m.WritableSources != row.writable || (m.RefusingNode != "") != row.refused {
+					t.Errorf("member %d: writable sources %t, refusing node %q; want %+v", m.Ordinal, m.WritableSources, m.RefusingNode, row)
 				}
 			}
 			said := s.Kubectl(t, "", "get", "events", "-n", s.Namespace, "--field-selector", "reason="+string(api.NoFirstPass), "-o",
 				"jsonpath={..message}")
-			if noted := said != ""; noted != (row.stoppedCopy || row.want != "") || row.want == api.FirstPassRefused &&
+			if noted := said != ""; noted != (row.stoppedCopy || row.writable) || row.refused &&
 				!strings.Contains(said, "The stop lasts as long as the whole copy") {
 				t.Errorf("Events of reason %s: %q", api.NoFirstPass, said)
 			}

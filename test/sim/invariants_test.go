@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
@@ -64,9 +67,51 @@ func (s *state) look() error {
 	return nil
 }
 
+// outcome is how an operation may end.
+type outcome int
+
+const (
+	succeeds outcome = iota
+	// mayFail: another client may have made it impossible.
+	mayFail
+	// mayBeForgotten: another client has replaced the set, which has its record.
+	mayBeForgotten
+)
+
+// wrong returns what is wrong with the record at the end of an operation, or an empty string.
+func (o outcome) wrong(record *api.Resize) string {
+	switch {
+	case record == nil && o != mayBeForgotten:
+		return "I2: the set has no record of the operation"
+	case record == nil || record.Phase == api.Succeeded || record.Phase == api.Failed && o != succeeds:
+		return ""
+	}
+	return fmt.Sprintf("phase %s: %s: %s", record.Phase, record.Reason, record.Message)
+}
+
+// TestLostRecordIsNoEnd needs no API server.
+func TestLostRecordIsNoEnd(t *testing.T) {
+	in := func(phase api.Phase) *api.Resize { return &api.Resize{Header: api.Header{Phase: phase}} }
+	for may, ends := range map[outcome][]*api.Resize{
+		succeeds:       {in(api.Succeeded)},
+		mayFail:        {in(api.Succeeded), in(api.Failed)},
+		mayBeForgotten: {in(api.Succeeded), in(api.Failed), nil},
+	} {
+		for _, record := range []*api.Resize{nil, in(api.Moving), in(api.Failed), in(api.Succeeded)} {
+			right := slices.ContainsFunc(ends, func(end *api.Resize) bool {
+				return end == nil && record == nil || end != nil && record != nil && end.Phase == record.Phase
+			})
+			if wrong := may.wrong(record); (wrong == "") != right {
+				t.Errorf("outcome %d, record %+v: %q", may, record, wrong)
+			}
+		}
+	}
+}
+
 // resizeInvariants returns the checks after each write of an undisturbed resize. A new process must be able to continue
 // from the objects alone, and no pod may start without its data.
 func resizeInvariants(m method) invariants {
+	kept := keptRecord()
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
 		if err == nil {
@@ -75,18 +120,59 @@ func resizeInvariants(m method) invariants {
 		if err != nil {
 			return err.Error()
 		}
-		return cmp.Or(s.journalled(), s.recorded(), s.replicas(), s.stopped(), s.backed(), s.held(), s.away(), s.cleared(), s.owned())
+		return cmp.Or(kept(s), s.journalled(), s.recorded(), s.replicas(), s.stopped(), s.backed(), s.held(), s.away(), s.cleared(), s.owned())
 	}
 }
 
 // disturbedInvariants returns the checks that hold in spite of other clients.
 func disturbedInvariants(m method) invariants {
+	kept := keptRecord()
 	return func(w *kit.World, set setType) string {
 		s, err := seen(w, m, set)
 		if err != nil {
 			return err.Error()
 		}
-		return cmp.Or(s.recorded(), s.replicas(), s.owned())
+		return cmp.Or(kept(s), s.recorded(), s.replicas(), s.owned())
+	}
+}
+
+// keptRecord returns a check that no set loses its record. A set that replaces another one may have none yet.
+func keptRecord() func(*state) string {
+	had := map[types.UID]bool{}
+	return func(s *state) string {
+		switch {
+		case s.set == nil:
+		case s.record != nil:
+			had[s.set.UID] = true
+		case had[s.set.UID]:
+			return "I2: the set has lost its record"
+		}
+		return ""
+	}
+}
+
+// TestLostRecordIsFound needs no API server.
+func TestLostRecordIsFound(t *testing.T) {
+	at := func(uid types.UID, record *api.Resize) *state {
+		return &state{set: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{UID: uid}}, record: record}
+	}
+	record := &api.Resize{}
+	for name, row := range map[string]struct {
+		states []*state
+		lost   bool
+	}{
+		"the record is removed":           {[]*state{at("a", nil), at("a", record), at("a", nil)}, true},
+		"and the set was replaced before": {[]*state{at("a", record), {}, at("b", record), at("b", nil)}, true},
+		"the record stays":                {[]*state{at("a", nil), at("a", record), at("a", record)}, false},
+		"the set is replaced":             {[]*state{at("a", record), {}, at("b", nil), at("b", record)}, false},
+	} {
+		kept, wrong := keptRecord(), ""
+		for _, s := range row.states {
+			wrong = kept(s)
+		}
+		if (wrong != "") != row.lost {
+			t.Errorf("%s: %q", name, wrong)
+		}
 	}
 }
 

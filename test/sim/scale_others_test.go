@@ -5,7 +5,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -101,7 +100,6 @@ func (s *scaling) forge() {
 
 // takeNames creates Jobs without a link under the unused names of the hooks.
 func (s *scaling) takeNames() {
-	s.Expect(http.StatusConflict, api.ScaleHooks, "another client has the names of its Jobs")
 	if operation, _ := s.operation(); operation != "" {
 		for _, hook := range []string{"pre", "post", "onFailure"} {
 			s.createJob(api.ScaleHookName(operation, hook), nil, nil)

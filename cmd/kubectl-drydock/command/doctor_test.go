@@ -80,10 +80,12 @@ func (p *patient) run(t *testing.T, now time.Time, args ...string) (string, erro
 	return out.String(), err
 }
 
+// listOf returns a list of the items. Items without a kind get one.
 func listOf(items ...any) tree {
 	for _, item := range items {
-		object := item.(tree)
-		object["kind"], object["apiVersion"] = "Object", "v1"
+		if object := item.(tree); object["kind"] == nil {
+			object["kind"], object["apiVersion"] = "Object", "v1"
+		}
 	}
 	return tree{"kind": "List", "apiVersion": "v1", "metadata": tree{}, "items": items}
 }

@@ -215,7 +215,8 @@ func TestUninstallReleasesWhatBeganMeanwhile(t *testing.T) {
 
 // TestReleaseReadsTheScalersOfSleepingSets: without a sleep, or without the custom resource, there is nothing to read.
 func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
-	pilot := tree{"metadata": tree{"name": "pilot", "namespace": "shop", "uid": "uid-pilot", "resourceVersion": "5",
+	pilot := tree{"kind": "Scaler", "apiVersion": "drydock.dev/v1alpha1", "metadata": tree{"name": "pilot", "namespace": "shop",
+		"uid": "uid-pilot", "resourceVersion": "5",
 		"managedFields": []any{tree{"manager": api.FieldManager, "operation": "Update", "fieldsType": "FieldsV1",
 			"fieldsV1": tree{"f:spec": tree{"f:paused": tree{}}}}}},
 		"spec": tree{"target": "web", "replicas": 3, "paused": true}}
