@@ -20,6 +20,7 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 	}
 	payroll := objects{build.VolumeOf(build.Claim("data-payroll-0", "64Mi"), build.Released())}
 	own := append(journalOf(web0), heldPodOf(0)...)
+	back := build.RollbackOf("ba9876543210")
 	check(t,
 		testCase{"an old volume that the claim does not have",
 			situation(names(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), own,
@@ -44,6 +45,10 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 		testCase{"a record that cannot be read",
 			situation(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))}, journalOf(web0),
 				heldPodOf(0), source(web0))},
+		testCase{"a rollback, which copies nothing, whose member is in its final pass: the record cannot be read",
+			situation(setWith(movingOne(api.MemberFinalPass, back)), journalOf(web0), pod(0), source(web0))},
+		testCase{"the same member in a resize: its hold was removed during the final pass",
+			situation(setWith(movingOne(api.MemberFinalPass)), journalOf(web0), pod(0), source(web0))},
 		testCase{"a record of another set", situation(setWith(movingOne(api.MemberSwapping), build.UID("uid-2")), source(web0))},
 		testCase{"a templates-only record whose id does not match the set",
 			situation(setWithOldTemplate(build.Operation(api.Moving, build.ReplacesSet)), pod(0))},
