@@ -467,8 +467,8 @@ func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 	}
 }
 
-// TestMemberPhaseFitsItsOperation: a rollback copies nothing, so none of its members can be in a final pass. The next step from such a phase
-// would be one that no operation has.
+// TestMemberPhaseFitsItsOperation: a rollback copies nothing, so none of its members can be in a final pass. The next step from such a
+// phase would be one that no operation has.
 func TestMemberPhaseFitsItsOperation(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind    Kind
