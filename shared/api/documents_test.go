@@ -537,7 +537,7 @@ func TestRecordBeginsWithItsPhase(t *testing.T) {
 func TestHostileRecordTakesLittleMemory(t *testing.T) {
 	const size, mostTimes = 250 << 10, 40
 	for _, element := range []string{"null", "{}", "1", `""`, "[]", `{"claim":"a123456789012345678901234567890123456789"}`} {
-		for _, list := range []string{`"members":[{"claims":LIST}]`, `"members":LIST`, `"expansions":LIST`} {
+		for _, list := range []string{`"members":[{"phase":"Pending","claims":LIST}]`, `"members":LIST`, `"expansions":LIST`} {
 			elements := "[" + strings.TrimSuffix(strings.Repeat(element+",", size/(len(element)+1)), ",") + "]"
 			text := `{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Expanding","replaceSet":true,"set":{"name":"web"},` +
 				strings.Replace(list, "LIST", elements, 1) + `}`
